@@ -1,0 +1,273 @@
+//! The controller of `apps/v1` Deployments: one ReplicaSet for each pod template, and the way from one to the next.
+//!
+//! `template` says which ReplicaSet is the new one, `rollout` how large each is to be, `status` what to say of it. Here is the order of
+//! the writes: each is safe to repeat, and the one after it may never come.
+//!
+//! Deliberately absent: pods. A ReplicaSet's controller makes them, and its status is all that is read of them.
+
+mod api;
+mod rollout;
+mod status;
+mod template;
+
+use std::collections::BTreeMap;
+
+use api::{Deployment, ReplicaSet};
+use homeostat_sdk::prelude::*;
+use rollout::{Rollout, Set};
+use serde_json::{Map, Value, json};
+use status::{Observed, is_observed};
+use template::HASH_LABEL;
+
+const REVISION: &str = "deployment.kubernetes.io/revision";
+const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+const MAX: &str = "deployment.kubernetes.io/max-replicas";
+/// Annotations of a Deployment that are not its ReplicaSets' too.
+const NOT_COPIED: [&str; 4] = [REVISION, DESIRED, MAX, "kubectl.kubernetes.io/last-applied-configuration"];
+
+struct Deployments;
+
+impl Reconciler for Deployments {
+    fn describe() -> Spec {
+        Spec::manages::<Deployment>().owns::<ReplicaSet>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut deployment) = Deployment::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        if deployment.is_deleting() {
+            return Ok(Outcome::settled());
+        }
+        check(&deployment.spec)?;
+        let mut sets = Sets::read(&deployment)?;
+        let rollout = Rollout::of(&deployment.spec);
+        if !sets.resize(&deployment, rollout)? {
+            return count_collision(&mut deployment);
+        }
+        sets.number(&mut deployment)?;
+        let before = deployment.status.clone().unwrap_or_default();
+        let observed = Observed {
+            generation: deployment.metadata.generation,
+            rollout,
+            progress_deadline: Duration::from_secs(deployment.spec.progress_deadline_seconds.into()),
+            new: sets.new.as_ref(),
+            old: &sets.old,
+        };
+        let now = Time::now();
+        let status = observed.status(&before, now);
+        if observed.is_complete(&status) {
+            sets.forget(deployment.spec.revision_history_limit)?;
+        }
+        let deadline = observed.deadline_in(&status, now);
+        deployment.set_status(status)?;
+        Ok(deadline.map_or_else(Outcome::settled, Outcome::again_after))
+    }
+}
+
+/// Refuses what could never come to rest: only a person can put it right.
+fn check(deployment: &Deployment) -> Result<(), Failure> {
+    if deployment.selector.is_empty() {
+        return Err(Failure::never("spec.selector: must not be empty, as it would select every pod"));
+    }
+    if !deployment.selector.matches(&template::labels(&deployment.template)) {
+        return Err(Failure::never("spec.selector: does not match spec.template.metadata.labels"));
+    }
+    Ok(())
+}
+
+/// The name of the new ReplicaSet is taken by something else: the next one is derived from another number.
+fn count_collision(deployment: &mut Resource<Deployment>) -> Result<Outcome, Failure> {
+    let mut status = deployment.status.clone().unwrap_or_default();
+    status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
+    deployment.set_status(status)?;
+    Ok(Outcome::again_after(Duration::ZERO))
+}
+
+/// The ReplicaSets of one Deployment.
+struct Sets {
+    /// That of the present template.
+    new: Option<Resource<ReplicaSet>>,
+    /// Those of other templates, oldest first.
+    old: Vec<Resource<ReplicaSet>>,
+}
+
+impl Sets {
+    fn read(deployment: &Resource<Deployment>) -> Result<Self, Error> {
+        let mut all = ReplicaSet::list(Selector::everything().owned_by(deployment)).all()?;
+        all.retain(|set| set.metadata.is_controlled_by(deployment) && !set.is_deleting());
+        all.sort_by(|a, b| {
+            let age = |set: &Resource<ReplicaSet>| (set.metadata.creation_timestamp, set.metadata.name.clone());
+            age(a).cmp(&age(b))
+        });
+        let new = all.iter().position(|set| template::same(&set.spec.template, &deployment.spec.template));
+        let new = new.map(|index| all.remove(index));
+        Ok(Self { new, old: all })
+    }
+
+    /// Gives each set the size that the plan says, and creates the new one when it is time. `false`: its name is taken.
+    fn resize(&mut self, deployment: &Resource<Deployment>, rollout: Rollout) -> Result<bool, Failure> {
+        let old: Vec<Set> = self.old.iter().map(measure).collect();
+        let plan = rollout.plan(self.new.as_ref().map(measure), &old);
+        match (&mut self.new, plan.new) {
+            (Some(new), Some(replicas)) => {
+                let copied = copied_annotations(deployment);
+                resize(new, replicas, rollout, copied, deployment.spec.min_ready_seconds)?;
+            }
+            (None, Some(replicas)) => match create(deployment, replicas, rollout)? {
+                Some(created) => self.new = Some(created),
+                None => return Ok(false),
+            },
+            (_, None) => {}
+        }
+        for (set, replicas) in self.old.iter_mut().zip(plan.old) {
+            let min_ready_seconds = set.spec.min_ready_seconds;
+            resize(set, replicas, rollout, BTreeMap::new(), min_ready_seconds)?;
+        }
+        Ok(true)
+    }
+
+    /// Numbers the new set one above all others, when it is not already, and the Deployment like it.
+    fn number(&mut self, deployment: &mut Resource<Deployment>) -> Result<(), Error> {
+        let Some(new) = &mut self.new else { return Ok(()) };
+        let next = self.old.iter().map(|set| revision(&set.metadata)).max().unwrap_or(0) + 1;
+        if revision(&new.metadata) < next {
+            new.patch(annotations(&[(REVISION, &next.to_string())]))?;
+        }
+        let now = revision(&new.metadata).to_string();
+        if deployment.metadata.annotations.get(REVISION) != Some(&now) {
+            deployment.patch(annotations(&[(REVISION, &now)]))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the oldest revisions beyond `limit`, of those that have no pods.
+    fn forget(&self, limit: usize) -> Result<(), Error> {
+        let mut unused: Vec<_> = self.old.iter().filter(|set| measure(set).empty && set.spec.replicas == 0).collect();
+        unused.sort_by_key(|set| revision(&set.metadata));
+        let surplus = unused.len().saturating_sub(limit);
+        for set in unused.into_iter().take(surplus) {
+            set.delete()?;
+        }
+        Ok(())
+    }
+}
+
+fn revision(metadata: &Metadata) -> u64 {
+    number(metadata, REVISION).unwrap_or(0)
+}
+
+fn number<T: std::str::FromStr>(metadata: &Metadata, annotation: &str) -> Option<T> {
+    metadata.annotations.get(annotation)?.parse().ok()
+}
+
+fn measure(set: &Resource<ReplicaSet>) -> Set {
+    let status = set.status.clone().unwrap_or_default();
+    Set {
+        replicas: set.spec.replicas,
+        available: status.available_replicas.min(set.spec.replicas),
+        there: is_observed(set).then_some(status.replicas),
+        empty: is_observed(set) && status.replicas == 0 && status.terminating_replicas == 0,
+        desired_then: number(&set.metadata, DESIRED),
+        max_then: number(&set.metadata, MAX),
+    }
+}
+
+/// Creates the set of the present template. `None`: something else has its name.
+fn create(
+    deployment: &Resource<Deployment>,
+    replicas: u32,
+    rollout: Rollout,
+) -> Result<Option<Resource<ReplicaSet>>, Failure> {
+    let Deployment { selector, template, min_ready_seconds, .. } = &deployment.spec;
+    let collisions = deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let hash = template::hash(template, collisions);
+    let mut selector = selector.clone();
+    selector.match_labels.insert(HASH_LABEL.to_owned(), hash.clone());
+    let spec = ReplicaSet {
+        replicas,
+        min_ready_seconds: *min_ready_seconds,
+        selector,
+        template: template::labelled(template, &hash),
+    };
+    let name = format!("{}-{hash}", deployment.metadata.name);
+    let mut set = Resource::new(&deployment.metadata.namespace, &name, spec)
+        .labels(&template::labels(template))
+        .label(HASH_LABEL, &hash)
+        .annotation(DESIRED, rollout.desired.to_string())
+        .annotation(MAX, rollout.max().to_string())
+        .owned_by(deployment);
+    set.metadata.annotations.extend(copied_annotations(deployment));
+    match set.create() {
+        Ok(created) => {
+            tell_scaled(&name, 0, replicas);
+            Ok(Some(created))
+        }
+        Err(Error::AlreadyExists { .. }) => {
+            let there = ReplicaSet::get_opt(&set.key())?;
+            // Ours after all: the list was older than the last write.
+            Ok(there.filter(|there| {
+                there.metadata.is_controlled_by(deployment) && template::same(&there.spec.template, template)
+            }))
+        }
+        Err(error) => Err(Failure::from(error).while_doing(format_args!("creating ReplicaSet {name}"))),
+    }
+}
+
+fn copied_annotations(deployment: &Resource<Deployment>) -> BTreeMap<String, String> {
+    let mut copied = deployment.metadata.annotations.clone();
+    copied.retain(|name, _| !NOT_COPIED.contains(&name.as_str()));
+    copied
+}
+
+/// Writes what differs, in one patch; nothing when nothing does.
+fn resize(
+    set: &mut Resource<ReplicaSet>,
+    replicas: u32,
+    rollout: Rollout,
+    mut wanted: BTreeMap<String, String>,
+    min_ready_seconds: u32,
+) -> Result<(), Error> {
+    let before = set.spec.replicas;
+    if before > 0 || replicas > 0 {
+        wanted.insert(DESIRED.to_owned(), rollout.desired.to_string());
+        wanted.insert(MAX.to_owned(), rollout.max().to_string());
+    }
+    wanted.retain(|name, value| set.metadata.annotations.get(name) != Some(value));
+    let mut spec = Map::new();
+    if replicas != before {
+        spec.insert("replicas".to_owned(), replicas.into());
+    }
+    if min_ready_seconds != set.spec.min_ready_seconds {
+        spec.insert("minReadySeconds".to_owned(), min_ready_seconds.into());
+    }
+    let mut patch = Map::new();
+    if !wanted.is_empty() {
+        patch.insert("metadata".to_owned(), json!({ "annotations": wanted }));
+    }
+    if !spec.is_empty() {
+        patch.insert("spec".to_owned(), Value::Object(spec));
+    }
+    if patch.is_empty() {
+        return Ok(());
+    }
+    set.patch(Patch::Merge(Value::Object(patch)))?;
+    tell_scaled(&set.metadata.name, before, replicas);
+    Ok(())
+}
+
+fn tell_scaled(name: &str, before: u32, after: u32) {
+    let direction = match after.cmp(&before) {
+        std::cmp::Ordering::Less => "down",
+        std::cmp::Ordering::Equal => return,
+        std::cmp::Ordering::Greater => "up",
+    };
+    events::normal("ScalingReplicaSet", format_args!("Scaled {direction} replica set {name} from {before} to {after}"));
+}
+
+fn annotations(of: &[(&str, &String)]) -> Patch {
+    let annotations: BTreeMap<_, _> = of.iter().copied().collect();
+    Patch::Merge(json!({ "metadata": { "annotations": annotations } }))
+}
+
+homeostat_sdk::export!(Deployments);

@@ -1,0 +1,69 @@
+//! `v1` Pods as far as a node reads or writes them.
+
+use homeostat_sdk::prelude::*;
+
+/// `spec` of a Pod. Only read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) containers: Vec<Container>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Container {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) image: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    pub(crate) phase: Phase,
+    /// When the node first saw the pod with its present images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) start_time: Option<Time>,
+    pub(crate) conditions: Conditions,
+    pub(crate) container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Phase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ContainerStatus {
+    pub(crate) name: String,
+    pub(crate) image: String,
+    pub(crate) ready: bool,
+    pub(crate) started: bool,
+    pub(crate) restart_count: u32,
+    pub(crate) state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    Waiting {
+        reason: String,
+        message: String,
+    },
+    #[serde(rename_all = "camelCase")]
+    Running {
+        started_at: Time,
+    },
+}
+
+impl Kind for Pod {
+    const API_VERSION: &str = "v1";
+    const NAME: &str = "Pod";
+    const PLURAL: &str = "pods";
+    type Status = PodStatus;
+}

@@ -1,0 +1,85 @@
+//! Plays the node: pods get ready after a while, and go when they are deleted. No container runs anywhere.
+//!
+//! | setting | default | means |
+//! |---|---|---|
+//! | `startup` | `300ms` | how long a pod takes to become ready, from when the node first sees it |
+//! | `bad-image` | `bad broken` | texts, with spaces between them: an image whose name contains one cannot be pulled |
+//!
+//! A pod that the node has seen carries its finalizer: deleted, it stays until the node has stopped it.
+
+mod api;
+mod node;
+
+use api::{ContainerStatus, Pod, PodStatus, State};
+use homeostat_sdk::prelude::*;
+use node::Settings;
+
+const FINALIZER: &str = "demo.homeostat.dev/kubelet";
+
+struct Kubelet;
+
+impl Reconciler for Kubelet {
+    fn describe() -> Spec {
+        Spec::manages::<Pod>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut pod) = Pod::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        finalizer(&mut pod, FINALIZER, run, stop)
+    }
+}
+
+fn run(pod: &mut Resource<Pod>) -> Result<Outcome, Failure> {
+    let before = pod.status.clone().unwrap_or_default();
+    let (status, again) = settings()?.next(&pod.spec, &before, Time::now());
+    let news = news(&before, &status);
+    if pod.set_status(status)? {
+        news.iter().for_each(News::tell);
+    }
+    Ok(again.map_or_else(Outcome::settled, Outcome::again_after))
+}
+
+fn stop(pod: &mut Resource<Pod>) -> Result<(), Failure> {
+    for container in &pod.spec.containers {
+        events::normal("Killing", format_args!("Stopping container {}", container.name));
+    }
+    Ok(())
+}
+
+fn settings() -> Result<Settings, Failure> {
+    let Span(startup) = config::get_or("startup", Span(Duration::from_millis(300)))?;
+    let bad_images = config::get_or("bad-image", "bad broken".to_owned())?;
+    Ok(Settings { startup, bad_images: bad_images.split_whitespace().map(str::to_owned).collect() })
+}
+
+/// Something that a person would want to know.
+enum News {
+    Started(String),
+    Failed(String),
+}
+
+/// What happened between two statuses.
+fn news(before: &PodStatus, after: &PodStatus) -> Vec<News> {
+    let changed = |now: &&ContainerStatus| {
+        before.container_statuses.iter().all(|last| last.name != now.name || last.state != now.state)
+    };
+    let tell = |now: &ContainerStatus| match &now.state {
+        State::Running { .. } => Some(News::Started(now.name.clone())),
+        State::Waiting { reason, message } if reason == "ImagePullBackOff" => Some(News::Failed(message.clone())),
+        State::Waiting { .. } => None,
+    };
+    after.container_statuses.iter().filter(changed).filter_map(tell).collect()
+}
+
+impl News {
+    fn tell(&self) {
+        match self {
+            Self::Started(container) => events::normal("Started", format_args!("Started container {container}")),
+            Self::Failed(message) => events::warning("Failed", message),
+        }
+    }
+}
+
+homeostat_sdk::export!(Kubelet);

@@ -1,0 +1,80 @@
+//! What becomes of a pod as time goes by: a pure function of its spec, its last status and the clock.
+
+use homeostat_sdk::prelude::*;
+
+use crate::api::{Container, ContainerStatus, Phase, Pod, PodStatus, State};
+
+/// How this node behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// How long a container takes to start.
+    pub(crate) startup: Duration,
+    /// An image whose name contains one of these cannot be pulled.
+    pub(crate) bad_images: Vec<String>,
+}
+
+impl Settings {
+    fn can_pull(&self, image: &str) -> bool {
+        !self.bad_images.iter().any(|bad| image.contains(bad))
+    }
+
+    /// The status that follows `before`, and after how long there will be another.
+    pub(crate) fn next(&self, pod: &Pod, before: &PodStatus, now: Time) -> (PodStatus, Option<Duration>) {
+        let same = same_images(pod, before);
+        let start = before.start_time.filter(|_| same).unwrap_or(now);
+        let missing = self.startup.saturating_sub(now.since(start));
+        let statuses = pod.containers.iter().map(|container| {
+            let last = before.container_statuses.iter().find(|last| last.name == container.name);
+            self.container(container, last, missing.is_zero().then_some(now))
+        });
+        let container_statuses: Vec<_> = statuses.collect();
+        let ready = container_statuses.iter().all(|container| container.ready);
+        let starting = !ready && !missing.is_zero() && pod.containers.iter().any(|of| self.can_pull(&of.image));
+        let phase = if ready { Phase::Running } else { Phase::Pending };
+        let mut conditions = before.conditions.clone();
+        for scheduled in ["PodScheduled", "Initialized"] {
+            conditions.set_at(Condition::new(scheduled, true), || now);
+        }
+        for up in ["ContainersReady", "Ready"] {
+            conditions.set_at(readiness(up, &container_statuses), || now);
+        }
+        let status = PodStatus { phase, start_time: Some(start), conditions, container_statuses };
+        (status, starting.then_some(missing))
+    }
+
+    /// `up`: the time now, when the container has had its time to start.
+    fn container(&self, of: &Container, last: Option<&ContainerStatus>, up: Option<Time>) -> ContainerStatus {
+        let Container { name, image } = of.clone();
+        let same_image = last.filter(|last| last.image == image);
+        let waiting = |reason: &str, message: String| State::Waiting { reason: reason.to_owned(), message };
+        let state = match (same_image.map(|last| &last.state), up) {
+            _ if !self.can_pull(&image) => waiting("ImagePullBackOff", format!("Back-off pulling image {image:?}")),
+            (Some(running @ State::Running { .. }), _) => running.clone(),
+            (_, Some(started_at)) => State::Running { started_at },
+            (_, None) => waiting("ContainerCreating", String::new()),
+        };
+        let restarted = last.is_some_and(|last| last.image != image);
+        let restart_count = last.map_or(0, |last| last.restart_count) + u32::from(restarted);
+        let ready = matches!(state, State::Running { .. });
+        ContainerStatus { name, image, ready, started: ready, restart_count, state }
+    }
+}
+
+/// Whether the last status speaks of these containers with these images.
+fn same_images(pod: &Pod, before: &PodStatus) -> bool {
+    let now = pod.containers.iter().map(|container| (&container.name, &container.image));
+    now.eq(before.container_statuses.iter().map(|container| (&container.name, &container.image)))
+}
+
+fn readiness(kind: &str, containers: &[ContainerStatus]) -> Condition {
+    let unready: Vec<_> = containers.iter().filter(|of| !of.ready).map(|of| of.name.as_str()).collect();
+    let condition = Condition::new(kind, unready.is_empty());
+    if unready.is_empty() {
+        condition
+    } else {
+        condition.because("ContainersNotReady", format_args!("containers with unready status: [{}]", unready.join(" ")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

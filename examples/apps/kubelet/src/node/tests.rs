@@ -1,0 +1,70 @@
+use super::*;
+
+fn at(ms: i64) -> Time {
+    Time::from_unix_milliseconds(ms)
+}
+
+fn settings() -> Settings {
+    Settings { startup: Duration::from_millis(300), bad_images: vec!["bad".to_owned(), "broken".to_owned()] }
+}
+
+fn pod(images: &[&str]) -> Pod {
+    let container =
+        |(index, image): (usize, &&str)| Container { name: format!("c{index}"), image: (*image).to_owned() };
+    Pod { containers: images.iter().enumerate().map(container).collect() }
+}
+
+fn is_ready(status: &PodStatus) -> bool {
+    status.conditions.is_true("Ready")
+}
+
+#[test]
+fn a_pod_is_ready_after_its_startup() {
+    let pod = pod(&["web:1"]);
+    let (pending, again) = settings().next(&pod, &PodStatus::default(), at(1000));
+    assert_eq!((pending.phase, is_ready(&pending), again), (Phase::Pending, false, Some(Duration::from_millis(300))));
+    let (still, again) = settings().next(&pod, &pending, at(1100));
+    assert_eq!((&still, again), (&pending, Some(Duration::from_millis(200))));
+    let (running, again) = settings().next(&pod, &pending, at(1300));
+    assert_eq!((running.phase, is_ready(&running), again), (Phase::Running, true, None));
+    assert_eq!(settings().next(&pod, &running, at(9000)).0, running);
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_never_ready() {
+    let pod = pod(&["web:1", "web:broken"]);
+    let (first, _) = settings().next(&pod, &PodStatus::default(), at(0));
+    let (later, again) = settings().next(&pod, &first, at(1_000_000));
+    assert_eq!((later.phase, is_ready(&later), again), (Phase::Pending, false, None));
+    let State::Waiting { reason, .. } = &later.container_statuses[1].state else { panic!("it runs") };
+    assert_eq!(reason, "ImagePullBackOff");
+    assert!(later.container_statuses[0].ready);
+    let ready = later.conditions.get("Ready").unwrap();
+    assert_eq!(ready.message, "containers with unready status: [c1]");
+}
+
+#[test]
+fn a_clock_that_jumps_back_only_delays() {
+    let pod = pod(&["web:1"]);
+    let (pending, _) = settings().next(&pod, &PodStatus::default(), at(5000));
+    let (still, again) = settings().next(&pod, &pending, at(1000));
+    assert_eq!((still.phase, again), (Phase::Pending, Some(Duration::from_millis(300))));
+}
+
+#[test]
+fn another_image_starts_the_container_again() {
+    let (first, _) = settings().next(&pod(&["web:1"]), &PodStatus::default(), at(0));
+    let (running, _) = settings().next(&pod(&["web:1"]), &first, at(300));
+    let (restarting, again) = settings().next(&pod(&["web:2"]), &running, at(1000));
+    assert_eq!((restarting.phase, again), (Phase::Pending, Some(Duration::from_millis(300))));
+    assert_eq!(restarting.container_statuses[0].restart_count, 1);
+}
+
+#[test]
+fn a_status_is_written_as_kubernetes_does() {
+    let (first, _) = settings().next(&pod(&["web:1"]), &PodStatus::default(), at(0));
+    let (running, _) = settings().next(&pod(&["web:1"]), &first, at(1000));
+    let written = serde_json::to_value(&running).unwrap();
+    assert_eq!(written["phase"], "Running");
+    assert_eq!(written["containerStatuses"][0]["state"]["running"]["startedAt"], "1970-01-01T00:00:01Z");
+}

@@ -1,0 +1,68 @@
+//! `apps/v1` ReplicaSets, and Pods as far as their controller reads or writes them.
+
+use homeostat_sdk::LabelSelector;
+use homeostat_sdk::prelude::*;
+use serde_json::Value;
+
+/// `spec` of a ReplicaSet. Only read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReplicaSet {
+    #[serde(default = "one")]
+    pub(crate) replicas: u32,
+    #[serde(default)]
+    pub(crate) min_ready_seconds: u32,
+    pub(crate) selector: LabelSelector,
+    #[serde(default)]
+    pub(crate) template: Template,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Template {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: Value,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReplicaSetStatus {
+    pub(crate) observed_generation: u64,
+    pub(crate) replicas: u32,
+    /// Pods that have all labels of the template.
+    pub(crate) fully_labeled_replicas: u32,
+    pub(crate) ready_replicas: u32,
+    pub(crate) available_replicas: u32,
+    /// Pods that are being deleted, and are not gone yet. They are not among `replicas`.
+    pub(crate) terminating_replicas: u32,
+}
+
+impl Kind for ReplicaSet {
+    const API_VERSION: &str = "apps/v1";
+    const NAME: &str = "ReplicaSet";
+    const PLURAL: &str = "replicasets";
+    type Status = ReplicaSetStatus;
+}
+
+/// `spec` of a Pod: whatever the template says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Pod(pub(crate) Value);
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    pub(crate) phase: String,
+    pub(crate) conditions: Conditions,
+}
+
+impl Kind for Pod {
+    const API_VERSION: &str = "v1";
+    const NAME: &str = "Pod";
+    const PLURAL: &str = "pods";
+    type Status = PodStatus;
+}
+
+fn one() -> u32 {
+    1
+}

@@ -1,0 +1,100 @@
+//! The controller of `apps/v1` ReplicaSets: as many pods as are asked for, made from one template.
+//!
+//! Pods get names that follow from the ReplicaSet and a number, so that a reconcile which is stopped half-way and runs again makes
+//! no pod twice.
+//!
+//! Deliberately absent: adopting pods that nobody owns.
+
+mod api;
+mod pods;
+
+use api::{Pod, ReplicaSet, Template};
+use homeostat_sdk::prelude::*;
+use pods::Pods;
+
+/// How many pods one reconcile creates or deletes at most. The rest follows at once, behind the other keys.
+const BURST: usize = 200;
+
+struct ReplicaSets;
+
+impl Reconciler for ReplicaSets {
+    fn describe() -> Spec {
+        Spec::manages::<ReplicaSet>().owns::<Pod>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut set) = ReplicaSet::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        if set.is_deleting() {
+            return Ok(Outcome::settled());
+        }
+        if !set.spec.selector.matches(&set.spec.template.metadata.labels) {
+            return Err(Failure::never("spec.selector: does not match spec.template.metadata.labels"));
+        }
+        let mut all = Pod::list(Selector::everything().owned_by(&set)).all()?;
+        all.retain(|pod| pod.metadata.is_controlled_by(&set));
+        let mut pods = Pods::new(all);
+
+        let wanted = usize::try_from(set.spec.replicas)?;
+        let there = pods.active.len();
+        if there < wanted {
+            create(&set, &mut pods, (wanted - there).min(BURST))?;
+        } else {
+            delete(&mut pods, (there - wanted).min(BURST))?;
+        }
+        let (status, again) = pods.status(&set, Time::now());
+        set.set_status(status)?;
+        if there.abs_diff(wanted) > BURST {
+            return Ok(Outcome::again_after(Duration::ZERO));
+        }
+        Ok(again.map_or_else(Outcome::settled, Outcome::again_after))
+    }
+}
+
+fn create(set: &Resource<ReplicaSet>, pods: &mut Pods, count: usize) -> Result<(), Failure> {
+    let mut names = pods.free_names(&set.metadata);
+    let mut created = Vec::new();
+    while created.len() < count {
+        let Some(name) = names.next() else { break };
+        match pod(set, &name).create() {
+            Ok(pod) => {
+                events::normal("SuccessfulCreate", format_args!("Created pod: {name}"));
+                created.push(pod);
+            }
+            // Ours, but younger than the list; or somebody else's, and then the next name will do.
+            Err(Error::AlreadyExists { .. }) => {
+                let there = Pod::get_opt(&set.key().beside::<Pod>(&name))?;
+                created.extend(there.filter(|pod| pod.metadata.is_controlled_by(set) && !pod.is_deleting()));
+            }
+            Err(error) => {
+                events::warning("FailedCreate", format_args!("Error creating pod {name}: {error}"));
+                return Err(Failure::from(error).while_doing(format_args!("creating pod {name}")));
+            }
+        }
+    }
+    drop(names);
+    pods.active.extend(created);
+    Ok(())
+}
+
+fn delete(pods: &mut Pods, count: usize) -> Result<(), Failure> {
+    for pod in pods.take_least(count) {
+        if pod.delete()? {
+            events::normal("SuccessfulDelete", format_args!("Deleted pod: {}", pod.metadata.name));
+        }
+    }
+    Ok(())
+}
+
+/// The pod of that name, as the template has it.
+fn pod(set: &Resource<ReplicaSet>, name: &str) -> Resource<Pod> {
+    let Template { metadata, spec } = &set.spec.template;
+    let mut pod =
+        Resource::new(&set.metadata.namespace, name, Pod(spec.clone())).labels(&metadata.labels).owned_by(set);
+    pod.metadata.annotations.clone_from(&metadata.annotations);
+    pod.metadata.finalizers.clone_from(&metadata.finalizers);
+    pod
+}
+
+homeostat_sdk::export!(ReplicaSets);

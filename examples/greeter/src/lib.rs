@@ -1,0 +1,39 @@
+//! The smallest controller: greets whomever a `Greeting` names.
+
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Greeting {
+    name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Greeted {
+    message: String,
+}
+
+impl Kind for Greeting {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Greeting";
+    const PLURAL: &str = "greetings";
+    type Status = Greeted;
+}
+
+struct Greeter;
+
+impl Reconciler for Greeter {
+    fn describe() -> Spec {
+        Spec::manages::<Greeting>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut greeting) = Greeting::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let message = format!("Hello, {}!", greeting.spec.name);
+        greeting.set_status(Greeted { message })?;
+        Ok(Outcome::settled())
+    }
+}
+
+homeostat_sdk::export!(Greeter);

@@ -1,0 +1,142 @@
+//! A monitor as a document, and what one check makes of its status.
+
+use homeostat_sdk::http;
+use homeostat_sdk::prelude::*;
+
+/// A monitor that nobody answers is tried again by the host's backoff. What comes sooner than this is an echo of the status that was
+/// just written, and no reason to ask again.
+const ECHO: Duration = Duration::from_millis(200);
+
+const UP: &str = "Up";
+const INVALID: &str = "InvalidAddress";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Monitor {
+    pub(crate) url: String,
+    #[serde(default = "thirty_seconds")]
+    pub(crate) every: Span,
+    #[serde(default = "five_seconds")]
+    pub(crate) timeout: Span,
+    /// The one status code that is good. Without it, 200 to 399 are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expect_status: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MonitorStatus {
+    pub(crate) observed_generation: u64,
+    pub(crate) state: State,
+    /// Since when it is in that state.
+    pub(crate) since: Time,
+    pub(crate) checked_at: Time,
+    /// How many checks there have been.
+    pub(crate) checks: u64,
+    /// How long the answer took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_millis: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_code: Option<u16>,
+    /// Why there was no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    #[serde(default)]
+    pub(crate) conditions: Conditions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    Up,
+    Down,
+}
+
+impl Kind for Monitor {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Monitor";
+    const PLURAL: &str = "monitors";
+    type Status = MonitorStatus;
+}
+
+/// What a check came to: a status code and how long it took, or nothing.
+pub(crate) type Answer = std::result::Result<(u16, Duration), http::Error>;
+
+/// What to do with a monitor now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Now,
+    /// It was checked not long ago.
+    In(Duration),
+    /// There was no answer just now, for this reason.
+    Failed(String),
+    /// Not before the monitor changes: there is nothing that could be asked.
+    Never(String),
+}
+
+impl Monitor {
+    /// Whether it is time for a check. A changed monitor is checked at once.
+    pub(crate) fn due(&self, generation: u64, status: Option<&MonitorStatus>, now: Time) -> Due {
+        let Some(status) = status.filter(|status| status.observed_generation == generation) else {
+            return Due::Now;
+        };
+        let passed = now.since(status.checked_at);
+        match &status.error {
+            Some(error) if status.conditions.get(UP).is_some_and(|up| up.reason == INVALID) => {
+                Due::Never(error.clone())
+            }
+            Some(error) if passed < ECHO => Due::Failed(error.clone()),
+            Some(_) => Due::Now,
+            None => match self.every.0.saturating_sub(passed) {
+                Duration::ZERO => Due::Now,
+                missing => Due::In(missing),
+            },
+        }
+    }
+
+    fn is_good(&self, code: u16) -> bool {
+        self.expect_status.map_or((200..400).contains(&code), |expected| expected == code)
+    }
+
+    /// The status after a check.
+    pub(crate) fn judge(
+        &self,
+        generation: u64,
+        last: Option<&MonitorStatus>,
+        answer: &Answer,
+        now: Time,
+    ) -> MonitorStatus {
+        let (state, reason, message) = match answer {
+            Ok((code, _)) if self.is_good(*code) => (State::Up, "Answered", format!("answered {code}")),
+            Ok((code, _)) => (State::Down, "UnexpectedStatus", format!("answered {code}")),
+            Err(error @ http::Error::Invalid(_)) => (State::Down, INVALID, error.to_string()),
+            Err(error) => (State::Down, "NoAnswer", error.to_string()),
+        };
+        let up = Condition::new(UP, state == State::Up).because(reason, message).observed(generation);
+        let mut conditions = last.map(|last| last.conditions.clone()).unwrap_or_default();
+        conditions.set_at(up, || now);
+        let answered = answer.as_ref().ok();
+        MonitorStatus {
+            observed_generation: generation,
+            state,
+            since: last.filter(|last| last.state == state).map_or(now, |last| last.since),
+            checked_at: now,
+            checks: last.map_or(0, |last| last.checks) + 1,
+            latency_millis: answered.map(|(_, latency)| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX)),
+            last_code: answered.map(|(code, _)| *code),
+            error: answer.as_ref().err().map(ToString::to_string),
+            conditions,
+        }
+    }
+}
+
+fn thirty_seconds() -> Span {
+    Span(Duration::from_secs(30))
+}
+
+fn five_seconds() -> Span {
+    Span(Duration::from_secs(5))
+}
+
+#[cfg(test)]
+mod tests;

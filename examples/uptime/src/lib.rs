@@ -1,0 +1,58 @@
+//! Watches addresses: a `Monitor` says in its status whether its URL answers as it should.
+//!
+//! A site that answers wrongly is a fact, and goes into the status. One that does not answer at all goes there too, and then the
+//! reconcile fails: the host comes back with backoff, up to the controller's cap, and at once to the usual rate when it succeeds.
+
+mod check;
+
+use std::time::Instant;
+
+use check::{Due, Monitor, MonitorStatus, State};
+use homeostat_sdk::http;
+use homeostat_sdk::prelude::*;
+
+struct Uptime;
+
+impl Reconciler for Uptime {
+    fn describe() -> Spec {
+        Spec::manages::<Monitor>().backoff(Duration::from_secs(1), Duration::from_secs(60)).concurrency(16)
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut monitor) = Monitor::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let generation = monitor.metadata.generation;
+        match monitor.spec.due(generation, monitor.status.as_ref(), Time::now()) {
+            Due::Now => {}
+            Due::In(delay) => return Ok(Outcome::again_after(delay)),
+            Due::Failed(error) => return Err(Failure::new(error)),
+            Due::Never(error) => return Err(Failure::never(error)),
+        }
+
+        let started = Instant::now();
+        let answer = http::get(&monitor.spec.url).timeout(monitor.spec.timeout.0).without_body().send();
+        let answer = answer.map(|answer| (answer.status, started.elapsed()));
+        let last = monitor.status.take();
+        let status = monitor.spec.judge(generation, last.as_ref(), &answer, Time::now());
+        tell(last.as_ref(), &status, &monitor.spec.url);
+        monitor.set_status(status)?;
+        match answer {
+            Ok(_) => Ok(Outcome::again_after(monitor.spec.every.0)),
+            Err(error @ http::Error::Invalid(_)) => Err(Failure::never(error)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Tells people when it goes down and when it comes back.
+fn tell(last: Option<&MonitorStatus>, now: &MonitorStatus, url: &str) {
+    match (last.map(|last| last.state), now.state) {
+        (Some(before), after) if before == after => {}
+        (None, State::Up) => {}
+        (Some(_), State::Up) => events::normal("Up", format_args!("{url} answers again")),
+        (_, State::Down) => events::warning("Down", format_args!("{url} is down")),
+    }
+}
+
+homeostat_sdk::export!(Uptime);

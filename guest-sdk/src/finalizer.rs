@@ -1,0 +1,65 @@
+//! Doing something before a resource may go: for what lives outside of the store, where no owner reference reaches.
+
+use serde_json::json;
+
+use crate::kind::Kind;
+use crate::outcome::{Failure, Outcome};
+use crate::resource::{Patch, Resource};
+
+/// Runs `apply` while the resource lives, and `cleanup` when it is being deleted, exactly as long as it is needed.
+///
+/// The finalizer `name` is put on the resource before `apply` runs for the first time, and taken off after `cleanup` succeeded: then
+/// the resource goes. So nothing that `apply` made outside is left behind. `cleanup` may run again after it succeeded, when the
+/// host was stopped in between: what is gone already is no failure. Needs the grant `patch`.
+///
+/// ```no_run
+/// # use homeostat_sdk::prelude::*;
+/// # fn close_account(_: &str) -> Result<(), Failure> { Ok(()) }
+/// # fn open_account(_: &str) -> Result<(), Failure> { Ok(()) }
+/// # fn reconcile<Account: Kind>(key: Key) -> Result<Outcome, Failure> {
+/// let Some(mut account) = Account::get_opt(&key)? else {
+///     return Ok(Outcome::settled());
+/// };
+/// finalizer(
+///     &mut account,
+///     "demo.homeostat.dev/account",
+///     |account| open_account(&account.metadata.name).map(|()| Outcome::settled()),
+///     |account| close_account(&account.metadata.name),
+/// )
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Those of `apply` and `cleanup`, and of the patch: a conflict when the resource changed in the meantime, and comes back at once.
+pub fn finalizer<K: Kind>(
+    resource: &mut Resource<K>,
+    name: &str,
+    apply: impl FnOnce(&mut Resource<K>) -> Result<Outcome, Failure>,
+    cleanup: impl FnOnce(&mut Resource<K>) -> Result<(), Failure>,
+) -> Result<Outcome, Failure> {
+    let present = resource.metadata.finalizers.iter().any(|finalizer| finalizer == name);
+    match (resource.is_deleting(), present) {
+        (true, true) => {
+            cleanup(resource)?;
+            let left = resource.metadata.finalizers.iter().filter(|finalizer| *finalizer != name).cloned().collect();
+            match set(resource, left) {
+                Ok(()) | Err(crate::Error::NotFound(_)) => Ok(Outcome::settled()),
+                Err(error) => Err(error.into()),
+            }
+        }
+        (true, false) => Ok(Outcome::settled()),
+        (false, true) => apply(resource),
+        (false, false) => {
+            let mut finalizers = resource.metadata.finalizers.clone();
+            finalizers.push(name.to_owned());
+            set(resource, finalizers)?;
+            apply(resource)
+        }
+    }
+}
+
+/// Replaces the list as it was read: a finalizer that somebody else added in the meantime is a conflict, not lost.
+fn set<K: Kind>(resource: &mut Resource<K>, finalizers: Vec<String>) -> Result<(), crate::Error> {
+    resource.patch_as_read(Patch::Merge(json!({ "metadata": { "finalizers": finalizers } })))
+}

@@ -1,0 +1,167 @@
+//! Types of resources, and the names of single ones.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::bindings::imports::homeostat::reconciler::{store, types as wit};
+use crate::resource::{List, Patch, Propagation, Resource};
+use crate::selector::Selector;
+use crate::store_error::Error;
+
+/// The name of one resource: its kind, its namespace and its name. It is what a reconcile is about.
+///
+/// `Display` writes it as the host does: `apps/v1/Deployment default/web`.
+pub use crate::bindings::imports::homeostat::reconciler::types::Key;
+
+/// A type of resource, named by the Rust type of its `spec`.
+///
+/// ```
+/// use homeostat_sdk::prelude::*;
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Monitor {
+///     url: String,
+/// }
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct MonitorStatus {
+///     state: String,
+/// }
+///
+/// impl Kind for Monitor {
+///     const API_VERSION: &str = "demo.homeostat.dev/v1";
+///     const NAME: &str = "Monitor";
+///     const PLURAL: &str = "monitors";
+///     type Status = MonitorStatus;
+/// }
+/// ```
+///
+/// The type names the fields that the controller knows. What else a document has is kept: an update writes the differences alone.
+/// Each method counts as one effect, and needs the grant of the verb in its name.
+pub trait Kind: Serialize + DeserializeOwned {
+    /// `group/version`, or the version alone for the core group: `apps/v1`, `v1`.
+    const API_VERSION: &'static str;
+    /// The kind's name in CamelCase: `Deployment`.
+    const NAME: &'static str;
+    /// The plural in lower case: `deployments`.
+    const PLURAL: &'static str;
+    /// Whether resources of this kind live in a namespace.
+    const NAMESPACED: bool = true;
+    /// Whether nothing of this kind is stored: the keys come from a [`Poller`](crate::Poller) or another feeder.
+    const KEYS_ONLY: bool = false;
+    /// The field of the document that the type stands for: `data` for a `ConfigMap`.
+    const FIELD: &'static str = "spec";
+
+    /// The type of `status`; `()` for a kind that has none.
+    type Status: Serialize + DeserializeOwned;
+
+    /// A JSON schema of the document, as text. The host refuses what does not fit. `None` accepts everything.
+    #[must_use]
+    fn schema() -> Option<String> {
+        None
+    }
+
+    /// The key of a resource of this kind. `namespace` is empty for kinds outside of namespaces.
+    #[must_use]
+    fn key(namespace: &str, name: &str) -> Key {
+        Key { kind: kind_of::<Self>(), namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// Reads one resource.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::TooLarge`], [`Error::Unavailable`], and [`Error::Malformed`] when the
+    /// document does not fit the type.
+    fn get(key: &Key) -> Result<Resource<Self>, Error> {
+        let found = store::get(key, wit::View::Whole)?;
+        Resource::from_wit(&found)
+    }
+
+    /// Reads one resource; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::get`], without [`Error::NotFound`].
+    fn get_opt(key: &Key) -> Result<Option<Resource<Self>>, Error> {
+        match Self::get(key) {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the resources that `selector` means, ordered by namespace and name, a page at a time as they are taken.
+    ///
+    /// ```no_run
+    /// # use homeostat_sdk::prelude::*;
+    /// # fn pods<Pod: Kind>(parent: &Resource<Pod>) -> Result<(), Error> {
+    /// let pods = Pod::list(Selector::everything().owned_by(parent)).all()?;
+    /// # Ok(()) }
+    /// ```
+    fn list(selector: Selector) -> List<Self> {
+        List::new(selector)
+    }
+
+    /// Changes a resource in place, whatever it is now; all but its `status`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
+    fn patch(key: &Key, patch: Patch) -> Result<Resource<Self>, Error> {
+        let changed = store::patch(key, &patch.into_wit(), &wit::Precondition { uid: None, revision: None })?;
+        Resource::from_wit(&changed)
+    }
+
+    /// Deletes a resource by its name. Whether there was one to delete.
+    ///
+    /// [`Resource::delete`] is the safer one: it deletes the very resource that was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Forbidden`], [`Error::Unavailable`].
+    fn delete(key: &Key, propagation: Propagation) -> Result<bool, Error> {
+        crate::resource::delete(key, &wit::Precondition { uid: None, revision: None }, propagation)
+    }
+}
+
+/// The kind's name as the contract has it.
+pub(crate) fn kind_of<K: Kind>() -> wit::Kind {
+    let (group, version) = split_api_version(K::API_VERSION);
+    wit::Kind { group: group.to_owned(), version: version.to_owned(), name: K::NAME.to_owned() }
+}
+
+pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+impl Key {
+    /// The key of the resource of another kind that has the same namespace and the name `name`.
+    #[must_use]
+    pub fn beside<K: Kind>(&self, name: &str) -> Key {
+        K::key(&self.namespace, name)
+    }
+
+    /// Whether it names a resource of kind `K`, in whatever version.
+    #[must_use]
+    pub fn is<K: Kind>(&self) -> bool {
+        let (group, _) = split_api_version(K::API_VERSION);
+        self.kind.group == group && self.kind.name == K::NAME
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, namespace, name } = self;
+        if !kind.group.is_empty() {
+            write!(f, "{}/", kind.group)?;
+        }
+        write!(f, "{}/{} ", kind.version, kind.name)?;
+        if !namespace.is_empty() {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(name)
+    }
+}

@@ -1,0 +1,163 @@
+//! Write a reconciler in Rust, compile it to a WebAssembly component, and let Homeostat run it.
+//!
+//! A *reconciler* is one decision: given the name of one resource, look at the world and bring it one step closer to what the
+//! resource asks for. The host does the rest: it watches, queues, retries with backoff, limits, grants and records. This is a whole
+//! controller:
+//!
+//! ```
+//! use homeostat_sdk::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Greeting {
+//!     name: String,
+//! }
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Greeted {
+//!     message: String,
+//! }
+//!
+//! impl Kind for Greeting {
+//!     const API_VERSION: &str = "demo.homeostat.dev/v1";
+//!     const NAME: &str = "Greeting";
+//!     const PLURAL: &str = "greetings";
+//!     type Status = Greeted;
+//! }
+//!
+//! struct Greeter;
+//!
+//! impl Reconciler for Greeter {
+//!     fn describe() -> Spec {
+//!         Spec::manages::<Greeting>()
+//!     }
+//!
+//!     fn reconcile(key: Key) -> Result<Outcome, Failure> {
+//!         let Some(mut greeting) = Greeting::get_opt(&key)? else {
+//!             return Ok(Outcome::settled());
+//!         };
+//!         let message = format!("Hello, {}!", greeting.spec.name);
+//!         greeting.set_status(Greeted { message })?;
+//!         Ok(Outcome::settled())
+//!     }
+//! }
+//!
+//! homeostat_sdk::export!(Greeter);
+//! # fn main() {}
+//! ```
+//!
+//! The crate is a `cdylib`, and `cargo build --release --target wasm32-wasip2` makes the component of it.
+//!
+//! # What to rely on
+//!
+//! * Only the key comes in. Read what you need; it is what the store has *now*, whatever brought the key here.
+//! * Each reconcile runs in a fresh sandbox: a `static` is empty again the next time. What must last belongs into a resource.
+//! * It never runs twice at once for one key, and may be stopped after any effect, when it then runs again. Write so that every step
+//!   is safe to repeat: [`Resource::apply`] children under names that follow from the parent, and [`Resource::set_status`], which
+//!   writes only what changed.
+//! * `?` on anything turns into a [`Failure`] with backoff. What only a person can put right is [`Failure::never`].
+//!
+//! # Where things are
+//!
+//! | for | see |
+//! |---|---|
+//! | saying what the controller is | [`Spec`], [`Reconciler`], and the optional [`Mapper`], [`Poller`] and [`Lifecycle`] |
+//! | naming a type of resource | [`Kind`] |
+//! | reading and writing | the methods of [`Kind`] and [`Resource`]; [`Selector`] |
+//! | telling people | [`Conditions`], [`events`], [`info!`] and its siblings |
+//! | cleaning up outside of the store | [`finalizer()`] |
+//! | settings, time, the network | [`config`], [`Time`], [`http`] |
+//! | all that has no typed form here | [`raw`], the contract itself |
+//!
+//! Deliberately absent: threads, async, caches and informers. The host has all of that, so that a guest needs none.
+//!
+//! Natively (`cargo test`, `cargo clippy`) everything compiles, and whatever asks nothing of the host works. A call to the host
+//! panics there.
+
+#[doc(hidden)]
+pub mod bindings;
+pub mod condition;
+pub mod config;
+mod controller;
+mod describe;
+pub mod events;
+pub mod finalizer;
+pub mod http;
+mod kind;
+pub mod log;
+mod merge;
+mod metadata;
+mod outcome;
+mod resource;
+mod selector;
+mod store_error;
+mod time;
+pub mod watches;
+
+pub use condition::{Condition, Conditions};
+pub use controller::{Changed, Lifecycle, Mapper, Poller, Reconciler};
+pub use describe::{Mapping, Spec, Watch};
+pub use finalizer::finalizer;
+pub use kind::{Key, Kind};
+pub use metadata::{Metadata, OwnerReference};
+pub use outcome::{Failure, Outcome, Result};
+pub use resource::{List, Patch, Propagation, Resource};
+pub use selector::{LabelSelector, Selector};
+pub use store_error::Error;
+pub use time::{Span, Time};
+
+/// The contract itself, as generated from `wit/`: for whatever has no typed form in this crate.
+pub mod raw {
+    pub use crate::bindings::imports::homeostat::reconciler::{events, log, store, types, watches};
+    pub use crate::bindings::imports::wasi::config::store as config;
+    pub use crate::bindings::reconciler::exports::homeostat::reconciler::reconciler as describe;
+}
+
+/// What a controller needs most, in one line: `use homeostat_sdk::prelude::*`.
+///
+/// It brings `serde`'s two derives along; a crate that uses them names `serde` in its own manifest too.
+pub mod prelude {
+    pub use crate::{
+        Condition, Conditions, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata, Outcome, Patch, Poller,
+        Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, watches,
+    };
+    pub use crate::{debug, error, finalizer, info, trace, warn};
+    pub use serde::{Deserialize, Serialize};
+    pub use std::time::Duration;
+}
+
+/// Makes a controller of a type: `export!(MyController)`.
+///
+/// That exports [`Reconciler`]. The optional parts are named behind a colon, in any combination and order:
+/// `export!(MyController: mapper, poller, lifecycle)` also exports [`Mapper`], [`Poller`] and [`Lifecycle`]. What is not named is not
+/// in the component, and the host never calls it.
+#[macro_export]
+macro_rules! export {
+    ($controller:ident $(: $($part:ident),+ $(,)?)?) => {
+        $crate::__export_part!(reconciler $controller);
+        $($($crate::__export_part!($part $controller);)+)?
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_part {
+    (reconciler $controller:ident) => {
+        $crate::bindings::reconciler::__export_reconciler!($controller with_types_in $crate::bindings::reconciler);
+    };
+    (mapper $controller:ident) => {
+        $crate::bindings::mapper::__export_mapper!($controller with_types_in $crate::bindings::mapper);
+    };
+    (poller $controller:ident) => {
+        $crate::bindings::poller::__export_poller!($controller with_types_in $crate::bindings::poller);
+    };
+    (lifecycle $controller:ident) => {
+        $crate::bindings::lifecycle::__export_lifecycle!($controller with_types_in $crate::bindings::lifecycle);
+    };
+    ($other:ident $controller:ident) => {
+        compile_error!(concat!(
+            "`",
+            stringify!($other),
+            "` is no part of a controller: use `mapper`, `poller` or `lifecycle`"
+        ));
+    };
+}

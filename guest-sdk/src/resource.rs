@@ -1,0 +1,377 @@
+//! A resource with Rust types, and every way to write it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::bindings::imports::homeostat::reconciler::{store, types as wit};
+use crate::kind::{Key, Kind, kind_of};
+use crate::merge;
+use crate::metadata::{Metadata, OwnerReference};
+use crate::selector::Selector;
+use crate::store_error::Error;
+
+/// A resource: what [`Kind::get`] answers, and what is written.
+///
+/// What was read is remembered beside the typed fields. A write sends the difference between the two, laid over what was read: fields
+/// that the types do not name are neither lost nor touched, and where nothing differs nothing is written.
+#[derive(Debug, Clone)]
+pub struct Resource<K: Kind> {
+    /// Name, labels, owners and the like.
+    pub metadata: Metadata,
+    /// What is asked for.
+    pub spec: K,
+    /// What is there. `None` before it was first written, and when what is there does not fit the type.
+    pub status: Option<K::Status>,
+    /// The document as the store last answered it; `Null` for a resource that was made here.
+    stored: Value,
+}
+
+/// A change to make to a document, whatever it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Patch {
+    /// A JSON merge patch (RFC 7396): objects are merged, `null` removes, all else replaces.
+    Merge(Value),
+    /// A JSON patch (RFC 6902): a list of operations, all or none.
+    Json(Value),
+}
+
+/// What happens to the resources that name the deleted one as their owner.
+pub use crate::bindings::imports::homeostat::reconciler::store::Propagation;
+
+impl<K: Kind> Resource<K> {
+    /// A resource to create or apply. `namespace` is empty for kinds outside of namespaces.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, spec: K) -> Self {
+        let metadata = Metadata { namespace: namespace.to_owned(), name: name.to_owned(), ..Metadata::default() };
+        Self { metadata, spec, status: None, stored: Value::Null }
+    }
+
+    /// The same, with a label more.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.metadata.labels.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same, with these labels more.
+    #[must_use]
+    pub fn labels<'a>(mut self, labels: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
+        self.metadata.labels.extend(labels.into_iter().map(|(name, value)| (name.clone(), value.clone())));
+        self
+    }
+
+    /// The same, with an annotation more.
+    #[must_use]
+    pub fn annotation(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.metadata.annotations.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same, as a part of `parent`: deleted when it is, and its changes bring the parent's key where the parent's controller
+    /// says [`Spec::owns`](crate::Spec::owns).
+    #[must_use]
+    pub fn owned_by<P: Kind>(mut self, parent: &Resource<P>) -> Self {
+        self.metadata.owner_references.push(OwnerReference::controller(parent));
+        self
+    }
+
+    /// The key of this resource.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        K::key(&self.metadata.namespace, &self.metadata.name)
+    }
+
+    /// Whether the resource is being deleted, and waits for its finalizers or its parts.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.metadata.is_deleting()
+    }
+
+    /// Creates it, and answers it as stored. `status` is not written: it has a verb of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
+    pub fn create(&self) -> Result<Self, Error> {
+        let created = store::create(&self.document(&self.metadata)?.to_string())?;
+        Self::from_wit(&created)
+    }
+
+    /// Sees to it that it is there, with the fields that are set here as they are set here. Others stay as they are.
+    ///
+    /// The verb to reach for first: it is safe to repeat, and no change makes no new revision. Apply a [`Resource::new`] that
+    /// has just what the controller decides: what is `None` or empty here is not named, and left alone there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when somebody else owns one of the fields, [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
+    /// [`Error::Unavailable`].
+    pub fn apply(&self) -> Result<Self, Error> {
+        self.apply_with(false)
+    }
+
+    /// As [`Resource::apply`], and takes over the fields that somebody else owns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::apply`], but no [`Error::Conflict`].
+    pub fn apply_by_force(&self) -> Result<Self, Error> {
+        self.apply_with(true)
+    }
+
+    fn apply_with(&self, force: bool) -> Result<Self, Error> {
+        let applied = store::apply(&self.document(&self.metadata.to_apply())?.to_string(), force)?;
+        Self::from_wit(&applied)
+    }
+
+    /// Writes what was changed here since it was read, all but the status. Whether there was something to write.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when it has changed in the store since it was read, [`Error::NotFound`], [`Error::Forbidden`],
+    /// [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
+    pub fn update(&mut self) -> Result<bool, Error> {
+        let before = Self::from_value(&self.key(), self.stored.clone())?;
+        let before = before.document(&before.metadata)?;
+        let Some(difference) = merge::difference(&before, &self.document(&self.metadata)?) else {
+            return Ok(false);
+        };
+        let mut document = self.stored.clone();
+        merge::merge(&mut document, difference);
+        let updated = store::update(&document.to_string(), &self.precondition())?;
+        let Self { metadata, stored, .. } = Self::from_wit(&updated)?;
+        (self.metadata, self.stored) = (metadata, stored);
+        Ok(true)
+    }
+
+    /// Writes `status` when it differs from what was read. Whether it did.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::update`].
+    pub fn set_status(&mut self, status: K::Status) -> Result<bool, Error> {
+        self.status = Some(status);
+        self.update_status()
+    }
+
+    /// Writes `self.status` when it differs from what was read. Whether it did.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::update`].
+    pub fn update_status(&mut self) -> Result<bool, Error> {
+        let Some(status) = self.changed_status()? else {
+            return Ok(false);
+        };
+        let updated = store::update_status(&self.key(), &status.to_string(), &self.precondition())?;
+        let Self { metadata, stored, .. } = Self::from_wit(&updated)?;
+        self.metadata.resource_version = metadata.resource_version;
+        self.stored = stored;
+        Ok(true)
+    }
+
+    /// The whole new status, or `None` when it is as it was read.
+    fn changed_status(&self) -> Result<Option<Value>, Error> {
+        let there = self.stored.get("status").cloned().unwrap_or(Value::Null);
+        let before = match K::Status::deserialize(&there) {
+            Ok(status) if !there.is_null() => self.to_value(&status)?,
+            _ => Value::Null,
+        };
+        let Some(difference) = merge::difference(&before, &self.to_value(&self.status)?) else {
+            return Ok(None);
+        };
+        let mut status = there.clone();
+        merge::merge(&mut status, difference);
+        Ok((status != there).then_some(status))
+    }
+
+    /// Changes this very resource in place, whatever its revision is now; all but its `status`.
+    ///
+    /// Afterwards it is here as the store answered it: what was changed here and not written is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when another resource has the name now; else as [`Kind::patch`].
+    pub fn patch(&mut self, patch: Patch) -> Result<(), Error> {
+        let precondition = wit::Precondition { revision: None, ..self.precondition() };
+        *self = Self::from_wit(&store::patch(&self.key(), &patch.into_wit(), &precondition)?)?;
+        Ok(())
+    }
+
+    /// As [`Resource::patch`], but only when the resource is still as it was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when it is not; else as [`Kind::patch`].
+    pub fn patch_as_read(&mut self, patch: Patch) -> Result<(), Error> {
+        *self = Self::from_wit(&store::patch(&self.key(), &patch.into_wit(), &self.precondition())?)?;
+        Ok(())
+    }
+
+    /// Deletes this very resource, and after it what it owns. Whether it was still there.
+    ///
+    /// With finalizers left it is marked as being deleted, and goes when the last one is removed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when another resource has the name now, [`Error::Forbidden`], [`Error::Unavailable`].
+    pub fn delete(&self) -> Result<bool, Error> {
+        self.delete_with(Propagation::Background)
+    }
+
+    /// As [`Resource::delete`], and says what happens to what it owns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::delete`].
+    pub fn delete_with(&self, propagation: Propagation) -> Result<bool, Error> {
+        let precondition = wit::Precondition { revision: None, ..self.precondition() };
+        delete(&self.key(), &precondition, propagation)
+    }
+
+    /// The document as the store last answered it: also what the types do not name. `Null` for a resource that was made here.
+    #[must_use]
+    pub fn stored(&self) -> &Value {
+        &self.stored
+    }
+
+    fn precondition(&self) -> wit::Precondition {
+        let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+        wit::Precondition { uid: some(&self.metadata.uid), revision: some(&self.metadata.resource_version) }
+    }
+
+    fn document(&self, metadata: &Metadata) -> Result<Value, Error> {
+        let mut document = Map::new();
+        document.insert("apiVersion".to_owned(), K::API_VERSION.into());
+        document.insert("kind".to_owned(), K::NAME.into());
+        document.insert("metadata".to_owned(), self.to_value(metadata)?);
+        document.insert(K::FIELD.to_owned(), self.to_value(&self.spec)?);
+        Ok(merge::without_nulls(Value::Object(document)))
+    }
+
+    fn to_value(&self, part: &impl serde::Serialize) -> Result<Value, Error> {
+        serde_json::to_value(part).map_err(|error| Error::malformed(&self.key(), &error))
+    }
+
+    pub(crate) fn from_wit(resource: &wit::Resource) -> Result<Self, Error> {
+        Self::from_json(&resource.key, &resource.json)
+    }
+
+    pub(crate) fn from_json(key: &Key, json: &str) -> Result<Self, Error> {
+        let document = serde_json::from_str(json).map_err(|error| Error::malformed(key, &error))?;
+        Self::from_value(key, document)
+    }
+
+    fn from_value(key: &Key, stored: Value) -> Result<Self, Error> {
+        let part = |name: &str| stored.get(name).cloned().unwrap_or(Value::Null);
+        let metadata = match merge::without_nulls(part("metadata")) {
+            Value::Null => Metadata::default(),
+            metadata => Metadata::deserialize(metadata).map_err(|error| Error::malformed(key, &error))?,
+        };
+        let spec = match part(K::FIELD) {
+            Value::Null => Value::Object(Map::new()),
+            spec => spec,
+        };
+        let spec = K::deserialize(spec).map_err(|error| Error::malformed(key, &format!("{}: {error}", K::FIELD)))?;
+        let status = match part("status") {
+            Value::Null => None,
+            status => K::Status::deserialize(status).ok(),
+        };
+        Ok(Self { metadata, spec, status, stored })
+    }
+}
+
+impl Patch {
+    pub(crate) fn into_wit(self) -> store::Change {
+        match self {
+            Self::Merge(patch) => store::Change::Merge(patch.to_string()),
+            Self::Json(patch) => store::Change::Json(patch.to_string()),
+        }
+    }
+}
+
+pub(crate) fn delete(key: &Key, precondition: &wit::Precondition, propagation: Propagation) -> Result<bool, Error> {
+    match store::delete(key, precondition, propagation) {
+        Ok(()) => Ok(true),
+        Err(wit::StoreError::NotFound(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The resources that a [`Selector`] means, read a page at a time. One page is one moment in time.
+#[derive(Debug)]
+pub struct List<K: Kind> {
+    selector: wit::Selector,
+    page: std::vec::IntoIter<wit::Resource>,
+    next: Next,
+    kind: std::marker::PhantomData<K>,
+}
+
+#[derive(Debug)]
+enum Next {
+    Page(Option<String>),
+    End,
+}
+
+impl<K: Kind> List<K> {
+    pub(crate) fn new(selector: Selector) -> Self {
+        let kind = std::marker::PhantomData;
+        Self { selector: selector.into_wit(), page: Vec::new().into_iter(), next: Next::Page(None), kind }
+    }
+
+    /// Reads them all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for a kind that nobody has declared, [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
+    /// [`Error::Expired`], [`Error::Unavailable`]; [`Error::Malformed`] when one does not fit the type.
+    pub fn all(self) -> Result<Vec<Resource<K>>, Error> {
+        self.collect()
+    }
+
+    /// Reads their keys alone, which costs the least.
+    ///
+    /// # Errors
+    ///
+    /// As [`List::all`], without [`Error::Malformed`].
+    pub fn keys(mut self) -> Result<Vec<Key>, Error> {
+        let mut keys = Vec::new();
+        while let Some(page) = self.turn(wit::View::Keys)? {
+            keys.extend(page.into_iter().map(|resource| resource.key));
+        }
+        Ok(keys)
+    }
+
+    /// Reads the next page; `None` at the end.
+    fn turn(&mut self, view: wit::View) -> Result<Option<Vec<wit::Resource>>, Error> {
+        let Next::Page(from) = std::mem::replace(&mut self.next, Next::End) else {
+            return Ok(None);
+        };
+        let page = store::list(&kind_of::<K>(), &self.selector, view, None, from.as_deref())?;
+        if page.next.is_some() {
+            self.next = Next::Page(page.next);
+        }
+        Ok(Some(page.items))
+    }
+}
+
+impl<K: Kind> Iterator for List<K> {
+    type Item = Result<Resource<K>, Error>;
+
+    /// The next resource. After an error there is no more.
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(resource) = self.page.next() {
+                return Some(Resource::from_wit(&resource));
+            }
+            match self.turn(wit::View::Whole) {
+                Ok(Some(items)) => self.page = items.into_iter(),
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

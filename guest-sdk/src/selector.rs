@@ -1,0 +1,177 @@
+//! Which resources of a kind are meant.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bindings::imports::homeostat::reconciler::types::{self as wit, LabelRequirement};
+use crate::kind::Kind;
+use crate::resource::Resource;
+
+/// Which resources of a kind are meant. All conditions must hold; the host does the looking.
+///
+/// ```
+/// use homeostat_sdk::Selector;
+///
+/// let mine = Selector::everything().in_namespace("shop").label("app", "web").without_label("retired");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Selector {
+    selector: wit::Selector,
+}
+
+impl Selector {
+    /// Every resource of the kind, in every namespace that the controller may read.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self { selector: wit::Selector { namespace: None, labels: Vec::new(), fields: Vec::new(), owner: None } }
+    }
+
+    /// Those of one namespace alone.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.selector.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Those that have `parent` among their owners. The host keeps an index for it. Owners and their parts share a namespace.
+    #[must_use]
+    pub fn owned_by<K: Kind>(mut self, parent: &Resource<K>) -> Self {
+        self.selector.owner = Some(parent.metadata.uid.clone());
+        if !parent.metadata.namespace.is_empty() {
+            self.selector.namespace = Some(parent.metadata.namespace.clone());
+        }
+        self
+    }
+
+    /// Those whose label has this value.
+    #[must_use]
+    pub fn label(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.requirement(LabelRequirement::Equals((name.into(), value.into())))
+    }
+
+    /// Those whose label is absent or has another value.
+    #[must_use]
+    pub fn label_not(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.requirement(LabelRequirement::NotEquals((name.into(), value.into())))
+    }
+
+    /// Those whose label has one of these values. At most 64.
+    #[must_use]
+    pub fn label_in<V: Into<String>>(self, name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        self.requirement(LabelRequirement::OneOf((name.into(), values.into_iter().map(Into::into).collect())))
+    }
+
+    /// Those whose label is absent or has none of these values. At most 64.
+    #[must_use]
+    pub fn label_not_in<V: Into<String>>(self, name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        self.requirement(LabelRequirement::NoneOf((name.into(), values.into_iter().map(Into::into).collect())))
+    }
+
+    /// Those that have the label, with any value.
+    #[must_use]
+    pub fn with_label(self, name: impl Into<String>) -> Self {
+        self.requirement(LabelRequirement::Exists(name.into()))
+    }
+
+    /// Those that do not have the label.
+    #[must_use]
+    pub fn without_label(self, name: impl Into<String>) -> Self {
+        self.requirement(LabelRequirement::Absent(name.into()))
+    }
+
+    /// Those with this string at this JSON pointer (RFC 6901): `("/spec/nodeName", "a")`. At most 16.
+    #[must_use]
+    pub fn field(mut self, pointer: impl Into<String>, value: impl Into<String>) -> Self {
+        self.selector.fields.push((pointer.into(), value.into()));
+        self
+    }
+
+    /// Those that the label selector of a document means. One without conditions means every resource.
+    #[must_use]
+    pub fn matching(mut self, labels: &LabelSelector) -> Self {
+        for (name, value) in &labels.match_labels {
+            self = self.label(name, value);
+        }
+        for expression in &labels.match_expressions {
+            let Expression { key, operator, values } = expression;
+            self = match operator {
+                Operator::In => self.label_in(key, values),
+                Operator::NotIn => self.label_not_in(key, values),
+                Operator::Exists => self.with_label(key),
+                Operator::DoesNotExist => self.without_label(key),
+            };
+        }
+        self
+    }
+
+    fn requirement(mut self, requirement: LabelRequirement) -> Self {
+        self.selector.labels.push(requirement);
+        self
+    }
+
+    pub(crate) fn into_wit(self) -> wit::Selector {
+        self.selector
+    }
+}
+
+/// A label selector as documents have it: `spec.selector` of a Deployment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    /// Labels and their values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    /// Further conditions. All must hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<Expression>,
+}
+
+/// One condition of a [`LabelSelector`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expression {
+    /// The label.
+    pub key: String,
+    /// How it is compared.
+    pub operator: Operator,
+    /// What it is compared with, where the operator needs it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+/// How an [`Expression`] compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operator {
+    /// The label has one of the values.
+    In,
+    /// The label is absent or has none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+}
+
+impl LabelSelector {
+    /// Whether it has no conditions.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
+    /// Whether these labels meet every condition.
+    #[must_use]
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let equal = self.match_labels.iter().all(|(name, value)| labels.get(name) == Some(value));
+        equal
+            && self.match_expressions.iter().all(|Expression { key, operator, values }| match operator {
+                Operator::In => labels.get(key).is_some_and(|value| values.contains(value)),
+                Operator::NotIn => labels.get(key).is_none_or(|value| !values.contains(value)),
+                Operator::Exists => labels.contains_key(key),
+                Operator::DoesNotExist => !labels.contains_key(key),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests;

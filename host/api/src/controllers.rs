@@ -1,0 +1,139 @@
+//! Controllers, as resources that are read, and their queues.
+//!
+//! A controller is changed where it comes from, in its manifest; what can be done here are the things that a person does to a
+//! running one: suspend, resume, retry a key.
+
+use axum::Json;
+use axum::http::Method;
+use axum::response::{IntoResponse, Response};
+use homeostat_runtime::{ControllerState, ControllerStatus, QueueEntry};
+use homeostat_store::{Key, Kind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::resources::Ask;
+use crate::router::Api;
+use crate::status::Failure;
+
+pub(crate) const GROUP: &str = "homeostat.dev";
+pub(crate) const PLURAL: &str = "controllers";
+const API_VERSION: &str = "homeostat.dev/v1alpha1";
+
+/// Keys of one queue in one answer, unless the request says otherwise, and at most.
+const ENTRIES: usize = 500;
+const ENTRIES_MAX: usize = 10_000;
+
+/// Answers one request about controllers.
+pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
+    if ask.target.namespace.is_some() || ask.target.version != "v1alpha1" {
+        return Err(Failure::not_found("controllers are homeostat.dev/v1alpha1 and do not live in namespaces"));
+    }
+    match (ask.method, ask.target.name, ask.target.part) {
+        (&Method::GET, None, None) => Ok(list(api)),
+        (&Method::GET, Some(name), None) => Ok(Json(document(api, &find(api, name)?)).into_response()),
+        (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
+        (&Method::POST, Some(name), Some("queue/retry")) => retry(api, name, &ask.body),
+        (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
+        (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
+        (_, _, None) => Err(Failure::method_not_allowed(
+            "controllers are only read here: they come from the folder that `homeostat run` or `homeostat dev` was given",
+        )),
+        (_, _, Some(part)) => Err(Failure::not_found(format!("there is no {} of {part} of a controller", ask.method))),
+    }
+}
+
+fn find(api: &Api, name: &str) -> Result<ControllerStatus, Failure> {
+    let found = api.host.controllers().into_iter().find(|status| status.name == name);
+    found.ok_or_else(|| Failure::not_found(format!("controllers.homeostat.dev \"{name}\" not found")))
+}
+
+fn list(api: &Api) -> Response {
+    let items: Vec<Value> = api.host.controllers().iter().map(|status| document(api, status)).collect();
+    let metadata = json!({ "resourceVersion": "" });
+    Json(json!({ "apiVersion": API_VERSION, "kind": "ControllerList", "metadata": metadata, "items": items }))
+        .into_response()
+}
+
+/// Returns a controller as a document: what it was given, and how it is.
+fn document(api: &Api, status: &ControllerStatus) -> Value {
+    let spec = api.host.definition(&status.name).map(|definition| {
+        json!({
+            "component": { "digest": definition.component.digest().to_string() },
+            "config": definition.config, "grants": definition.grants, "limits": definition.limits,
+            "concurrency": status.concurrency, "suspend": definition.suspend,
+        })
+    });
+    let mut facts = json!(status);
+    facts["conditions"] = json!([condition(status)]);
+    json!({ "apiVersion": API_VERSION, "kind": "Controller", "metadata": { "name": status.name }, "spec": spec, "status": facts })
+}
+
+fn condition(status: &ControllerStatus) -> Value {
+    let (ready, reason) = match status.state {
+        ControllerState::Ready => ("True", "Ready"),
+        ControllerState::Starting => ("False", "Starting"),
+        ControllerState::Syncing => ("False", "Syncing"),
+        ControllerState::Suspended => ("False", "Suspended"),
+        ControllerState::Stopping => ("False", "Stopping"),
+    };
+    json!({ "type": "Ready", "status": ready, "reason": reason, "message": status.message.clone().unwrap_or_default() })
+}
+
+/// Which keys of a queue are wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct QueueParams {
+    limit: Option<usize>,
+    /// Only the key with this namespace and name.
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl QueueParams {
+    fn wants(&self, entry: &QueueEntry) -> bool {
+        self.name.as_deref().is_none_or(|name| name == entry.key.name())
+            && self.namespace.as_deref().is_none_or(|namespace| namespace == entry.key.namespace())
+    }
+}
+
+fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failure> {
+    let limit = params.limit.unwrap_or(ENTRIES).clamp(1, ENTRIES_MAX);
+    let looked_at = if params.name.is_some() { ENTRIES_MAX } else { limit };
+    let mut items = api.host.queue(name, looked_at)?;
+    items.retain(|entry| params.wants(entry));
+    items.truncate(limit);
+    let metadata = json!({ "name": name });
+    let counts = find(api, name)?.counts;
+    Ok(Json(
+        json!({ "apiVersion": API_VERSION, "kind": "Queue", "metadata": metadata, "counts": counts, "items": items }),
+    )
+    .into_response())
+}
+
+/// A key as a request names it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct KeyBody {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    namespace: String,
+    name: String,
+}
+
+fn retry(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
+    let body: KeyBody = serde_json::from_slice(body)
+        .map_err(|error| Failure::bad_request(format!("the body is not a key: {error}")))?;
+    let KeyBody { api_version, kind, namespace, name: key } = body;
+    api.host.retry(name, &Key::new(Kind::parse(&api_version, &kind)?, &namespace, &key))?;
+    Ok(done())
+}
+
+async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> {
+    api.host.suspend(name, yes).await?;
+    Ok(Json(document(api, &find(api, name)?)).into_response())
+}
+
+fn done() -> Response {
+    Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" })).into_response()
+}

@@ -1,0 +1,31 @@
+//! What a running host serves: resources in the Kubernetes dialect, and its own controllers, queues, events and logs.
+//!
+//! A request goes through four places: [`serve`] accepts a connection and bounds it, `router` checks who may ask at all and
+//! finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
+//! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
+//!
+//! Spoken of the dialect: discovery, get, list with selectors and pages, watch, create, update, update of the status, patch (merge,
+//! JSON, apply), delete. What is not spoken (tables, strategic merge patches, dry runs, deletion of collections) is refused
+//! with the reason, never half done.
+//!
+//! Absent on purpose: authentication. That is why only loopback addresses and sockets in private folders are served. Absent
+//! too: any rule about resources; the store and the runtime have them.
+
+mod address;
+mod controllers;
+mod discovery;
+mod listen;
+mod params;
+mod path;
+mod records;
+mod resources;
+mod router;
+mod serve;
+mod status;
+mod watch;
+
+pub use address::{Address, BadAddress};
+pub use serve::{Error, Handle, Options, serve};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Takes an address: a socket that only this user can open, or a loopback port.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+
+use crate::Address;
+use crate::serve::Error;
+
+/// Anything bytes go through.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// An address that this process holds.
+pub(crate) enum Listener {
+    Unix { listener: UnixListener, socket: Socket },
+    Tcp(TcpListener),
+}
+
+/// A socket file and the right to it; dropping it removes the file.
+pub(crate) struct Socket {
+    path: PathBuf,
+    /// Held, not read: two hosts that start at once cannot both find the same socket stale.
+    _lock: File,
+}
+
+impl Listener {
+    pub(crate) async fn bind(address: &Address) -> Result<Self, Error> {
+        match address {
+            Address::Unix(path) => bind_unix(path).await,
+            Address::Tcp(address) => bind_tcp(*address).await,
+        }
+    }
+
+    /// Returns where this listens: the port that the system chose, if the address left it open.
+    pub(crate) fn address(&self) -> io::Result<Address> {
+        match self {
+            Self::Unix { socket, .. } => Ok(Address::Unix(socket.path.clone())),
+            Self::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+        }
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Unix { listener, .. } => Ok(Box::new(listener.accept().await?.0)),
+            Self::Tcp(listener) => {
+                let stream = listener.accept().await?.0;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Nothing to do where it is gone already.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+async fn bind_tcp(address: SocketAddr) -> Result<Listener, Error> {
+    if !address.ip().is_loopback() {
+        return Err(Error::NotLoopback { address });
+    }
+    let listener = TcpListener::bind(address).await;
+    listener.map(Listener::Tcp).map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => Error::InUse { address: Address::Tcp(address) },
+        _ => Error::Bind { address: Address::Tcp(address), source },
+    })
+}
+
+async fn bind_unix(path: &Path) -> Result<Listener, Error> {
+    let failed = |source| Error::Bind { address: Address::Unix(path.into()), source };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    check_folder(folder, path)?;
+    let lock = lock(path)?;
+    remove_stale(path).await?;
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let socket = Socket { path: path.into(), _lock: lock };
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+    check_owner(folder, path)?;
+    Ok(Listener::Unix { listener, socket })
+}
+
+/// Refuses a folder in which others could put a socket of theirs in our place.
+fn check_folder(folder: &Path, socket: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Bind { address: Address::Unix(socket.into()), source };
+    let mode = fs::metadata(folder).map_err(failed)?.mode();
+    let (written_by_others, sticky) = (mode & 0o022 != 0, mode & 0o1000 != 0);
+    if written_by_others && !sticky {
+        return Err(Error::OpenFolder { folder: folder.into() });
+    }
+    Ok(())
+}
+
+/// Refuses a folder that somebody else made: the socket shows who we are.
+fn check_owner(folder: &Path, socket: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Bind { address: Address::Unix(socket.into()), source };
+    let folder_owner = fs::metadata(folder).map_err(failed)?.uid();
+    let own = fs::metadata(socket).map_err(failed)?.uid();
+    if folder_owner == own || folder_owner == 0 { Ok(()) } else { Err(Error::OpenFolder { folder: folder.into() }) }
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let failed = |source| Error::Bind { address: Address::Unix(path.into()), source };
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(name).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { address: Address::Unix(path.into()) }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// Removes the socket of a host that is gone; anything else in that place stays and is an error.
+async fn remove_stale(path: &Path) -> Result<(), Error> {
+    let address = || Address::Unix(path.into());
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(Error::Bind { address: address(), source }),
+    };
+    if !found.file_type().is_socket() {
+        return Err(Error::NotASocket { path: path.into() });
+    }
+    if UnixStream::connect(path).await.is_ok() {
+        return Err(Error::InUse { address: address() });
+    }
+    fs::remove_file(path).map_err(|source| Error::Bind { address: address(), source })
+}
+
+#[cfg(test)]
+mod tests;

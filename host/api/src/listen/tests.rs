@@ -1,0 +1,71 @@
+use super::*;
+
+fn socket_in(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("private").join("host.sock")
+}
+
+#[tokio::test]
+async fn a_socket_is_private_and_removed_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = socket_in(&folder);
+    let listener = Listener::bind(&Address::Unix(path.clone())).await.unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+    drop(listener);
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_socket_of_a_living_host_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = Address::Unix(socket_in(&folder));
+    let _first = Listener::bind(&address).await.unwrap();
+    assert!(matches!(Listener::bind(&address).await, Err(Error::InUse { .. })));
+}
+
+#[tokio::test]
+async fn a_socket_that_another_program_answers_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.sock");
+    let _other = UnixListener::bind(&path).unwrap();
+    assert!(matches!(Listener::bind(&Address::Unix(path)).await, Err(Error::InUse { .. })));
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    Listener::bind(&Address::Unix(path)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_in_the_place_of_the_socket_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.sock");
+    fs::write(&path, "precious").unwrap();
+    assert!(matches!(Listener::bind(&Address::Unix(path.clone())).await, Err(Error::NotASocket { .. })));
+    assert_eq!(fs::read_to_string(path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_folder_that_others_write_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let result = Listener::bind(&Address::Unix(folder.path().join("host.sock"))).await;
+    assert!(matches!(result, Err(Error::OpenFolder { .. })));
+}
+
+#[tokio::test]
+async fn a_port_that_other_machines_reach_is_refused_with_the_reason() {
+    let Err(error) = Listener::bind(&"0.0.0.0:0".parse().unwrap()).await else { panic!("it listens") };
+    assert!(error.to_string().contains("no authentication"), "{error}");
+}
+
+#[tokio::test]
+async fn an_open_port_is_told() {
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let Address::Tcp(address) = listener.address().unwrap() else { panic!("not a port") };
+    assert_ne!(address.port(), 0);
+}

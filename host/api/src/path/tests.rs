@@ -1,0 +1,52 @@
+use super::*;
+
+fn target(path: &str) -> Target<'_> {
+    match parse(path) {
+        Some(Route::Resources(target)) => target,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_resource_in_a_namespace_is_found_by_its_path() {
+    let found = target("/apis/apps/v1/namespaces/default/deployments/web/status");
+    assert_eq!((found.group, found.version, found.namespace), ("apps", "v1", Some("default")));
+    assert_eq!((found.plural, found.name, found.part), ("deployments", Some("web"), Some("status")));
+}
+
+#[test]
+fn kinds_across_namespaces_and_outside_of_them_have_short_paths() {
+    let found = target("/api/v1/pods");
+    assert_eq!((found.group, found.version, found.namespace, found.plural), ("", "v1", None, "pods"));
+    let found = target("/apis/homeostat.dev/v1alpha1/controllers/web/queue/retry");
+    assert_eq!((found.namespace, found.name, found.part), (None, Some("web"), Some("queue/retry")));
+}
+
+#[test]
+fn namespaces_are_resources_too() {
+    assert_eq!(target("/api/v1/namespaces").plural, "namespaces");
+    let found = target("/api/v1/namespaces/default");
+    assert_eq!((found.namespace, found.plural, found.name), (None, "namespaces", Some("default")));
+    let found = target("/api/v1/namespaces/default/status");
+    assert_eq!((found.plural, found.name, found.part), ("namespaces", Some("default"), Some("status")));
+    let found = target("/api/v1/namespaces/default/pods");
+    assert_eq!((found.namespace, found.plural, found.name), (Some("default"), "pods", None));
+}
+
+#[test]
+fn discovery_has_its_own_paths() {
+    assert_eq!(parse("/api"), Some(Route::Versions));
+    assert_eq!(parse("/apis/"), Some(Route::Groups));
+    assert_eq!(parse("/apis/apps"), Some(Route::Group("apps")));
+    assert_eq!(parse("/apis/apps/v1"), Some(Route::Kinds { group: "apps", version: "v1" }));
+    assert_eq!(parse("/api/v1"), Some(Route::Kinds { group: "", version: "v1" }));
+}
+
+#[test]
+fn what_means_nothing_is_nothing() {
+    for path in
+        ["/", "/apix", "/api/v1//x", "/api/v1/pods//status", "/apis/apps/v1/namespaces//pods", "/api/v1/pods/%2e%2e"]
+    {
+        assert_eq!(parse(path), None, "{path}");
+    }
+}

@@ -1,0 +1,201 @@
+//! What the host noted: events, logs, the kinds it knows, and what depends on a resource.
+//!
+//! Events and logs come as one JSON document per line, and go on as long as the client wants with `follow=1`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{Uri, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::{EventLog, LogBook};
+use homeostat_store::{Key, Kind};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::params::is_yes;
+use crate::router::Api;
+use crate::serve::stop;
+use crate::status::Failure;
+
+/// Lines of a log in one answer, unless the request says otherwise.
+const LINES: usize = 1000;
+
+/// The least time between two looks that found nothing.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Which records are wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Wanted {
+    controller: Option<String>,
+    /// As keys are printed: `apps/v1/Deployment default/web`.
+    key: Option<String>,
+    after: u64,
+    /// Only the last so many of what is there already.
+    lines: Option<usize>,
+    follow: Option<String>,
+}
+
+pub(crate) async fn kinds(State(api): State<Api>) -> Json<Value> {
+    Json(json!({ "items": api.host.kinds().list() }))
+}
+
+pub(crate) async fn events(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
+    Records::new(Source::Events(api.host.events()), params(&uri)?, api.stopped).map(Records::response)
+}
+
+pub(crate) async fn logs(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
+    let mut wanted: Wanted = params(&uri)?;
+    wanted.lines.get_or_insert(LINES);
+    Records::new(Source::Logs(api.host.logs()), wanted, api.stopped).map(Records::response)
+}
+
+/// Whose dependents are wanted.
+#[derive(Debug, Deserialize)]
+struct Owner {
+    uid: String,
+}
+
+/// Answers with the resources of any kind that name an owner.
+pub(crate) async fn dependents(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, Failure> {
+    let Owner { uid } = params(&uri)?;
+    let found = api.host.store().dependents(&uid).await?;
+    Ok(Json(json!({ "items": found.iter().map(|resource| resource.document()).collect::<Vec<_>>() })))
+}
+
+fn params<P: DeserializeOwned>(uri: &Uri) -> Result<P, Failure> {
+    Query::try_from_uri(uri).map(|Query(params)| params).map_err(|error| Failure::bad_request(error.body_text()))
+}
+
+/// Reads a key as it is printed.
+fn read_key(text: &str) -> Option<Key> {
+    let (kind, name) = text.split_once(' ')?;
+    let (api_version, kind) = kind.rsplit_once('/')?;
+    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+    Some(Key::new(Kind::parse(api_version, kind).ok()?, namespace, name))
+}
+
+/// Where records come from.
+enum Source {
+    Events(Arc<EventLog>),
+    Logs(Arc<LogBook>),
+}
+
+/// One record, as far as it must be known to choose it.
+struct Record {
+    sequence: u64,
+    controller: Arc<str>,
+    key: Option<Key>,
+    line: Bytes,
+}
+
+impl Source {
+    /// Returns the records after `sequence`, of one controller or of all.
+    fn read(&self, controller: Option<&str>, after: u64) -> Vec<Record> {
+        match self {
+            Self::Events(log) => {
+                let filter = EventFilter { controller: controller.map(str::to_owned), key: None, after };
+                let events = log.list(&filter).into_iter();
+                events
+                    .map(|event| Record::new(event.sequence, &event, event.controller.clone(), event.key.clone()))
+                    .collect()
+            }
+            Self::Logs(book) => {
+                let lines = book.tail(controller, after, usize::MAX).into_iter();
+                lines.map(|line| Record::new(line.sequence, &line, line.controller.clone(), line.key.clone())).collect()
+            }
+        }
+    }
+
+    async fn changed(&self, after: u64) {
+        match self {
+            Self::Events(log) => log.changed(after).await,
+            Self::Logs(book) => book.changed(after).await,
+        }
+    }
+}
+
+impl Record {
+    fn new(sequence: u64, record: &impl Serialize, controller: Arc<str>, key: Option<Key>) -> Self {
+        Self { sequence, controller, key, line: format!("{}\n", json!(record)).into() }
+    }
+}
+
+/// The records that one client reads.
+struct Records {
+    source: Source,
+    controller: Option<String>,
+    key: Option<Key>,
+    after: u64,
+    /// How many of those that are there already; `None` once they were told.
+    first: Option<usize>,
+    follow: bool,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Records {
+    fn new(source: Source, wanted: Wanted, stopped: watch::Receiver<bool>) -> Result<Self, Failure> {
+        let Wanted { controller, key, after, lines, follow } = wanted;
+        let unreadable =
+            |text: &str| Failure::bad_request(format!("key: `{text}` is not like `apps/v1/Deployment default/web`"));
+        let key = key.map(|text| read_key(&text).ok_or_else(|| unreadable(&text))).transpose()?;
+        let first = Some(lines.unwrap_or(usize::MAX));
+        Ok(Self { source, controller, key, after, first, follow: is_yes(follow.as_deref()), stopped })
+    }
+
+    fn response(self) -> Response {
+        let lines =
+            stream::unfold(self, async |mut records| Some((Ok::<_, Infallible>(records.next().await?), records)));
+        ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
+    }
+
+    /// Returns the next lines; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            let lines = self.read(first);
+            if !lines.is_empty() {
+                return Some(lines);
+            }
+        }
+        while self.follow {
+            tokio::select! {
+                () = stop(&self.stopped) => return None,
+                () = self.source.changed(self.after) => {}
+            }
+            let lines = self.read(usize::MAX);
+            if !lines.is_empty() {
+                return Some(lines);
+            }
+            // What changed was not wanted, or is forgotten already.
+            tokio::time::sleep(PAUSE).await;
+        }
+        None
+    }
+
+    /// Reads on, and returns the last `count` of the lines that are wanted.
+    ///
+    /// Who follows reads the records of all controllers: only they tell how far the log is.
+    fn read(&mut self, count: usize) -> Bytes {
+        let controller = self.controller.as_deref();
+        let records = self.source.read(controller.filter(|_| !self.follow), self.after);
+        self.after = records.last().map_or(self.after, |record| record.sequence);
+        let is_wanted = |record: &&Record| {
+            controller.is_none_or(|name| name == &*record.controller) && (self.key.is_none() || record.key == self.key)
+        };
+        let wanted: Vec<&Record> = records.iter().filter(is_wanted).collect();
+        let lines = &wanted[wanted.len().saturating_sub(count)..];
+        lines.iter().flat_map(|record| record.line.iter().copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Every refusal, as the `Status` document that clients of the dialect understand.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::path::Target;
+
+/// A request that was not done: code, one CamelCase reason, and what a person reads.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Value,
+}
+
+impl Failure {
+    pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: json!({}) }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+    }
+
+    pub(crate) fn method_not_allowed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
+    }
+
+    /// Adds what the request was about.
+    pub(crate) fn about(mut self, target: &Target<'_>) -> Self {
+        let details = [("group", Some(target.group)), ("kind", Some(target.plural)), ("name", target.name)];
+        for (name, value) in details {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                self.details[name] = value.into();
+            }
+        }
+        self
+    }
+
+    /// Returns the `Status` document.
+    pub(crate) fn document(&self) -> Value {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> u16 {
+        self.code.as_u16()
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.code, axum::Json(self.document())).into_response()
+    }
+}
+
+impl From<homeostat_store::Error> for Failure {
+    fn from(error: homeostat_store::Error) -> Self {
+        use homeostat_store::Error;
+        let message = error.to_string();
+        match error {
+            Error::NotFound { .. } => Self::not_found(message),
+            Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
+            Error::AlreadyExists { .. } => Self::new(StatusCode::CONFLICT, "AlreadyExists", message),
+            Error::Invalid { path, reason } => {
+                let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+                failure.details["causes"] =
+                    json!([{ "reason": "FieldValueInvalid", "message": reason, "field": path }]);
+                failure
+            }
+            Error::TooLarge { .. } => Self::too_large(message),
+            Error::Expired { .. } => Self::new(StatusCode::GONE, "Expired", message),
+            Error::FutureRevision { .. } => Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message),
+            Error::Unavailable { .. } | Error::Closed => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+            }
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message),
+        }
+    }
+}
+
+impl From<homeostat_runtime::Error> for Failure {
+    fn from(error: homeostat_runtime::Error) -> Self {
+        use homeostat_runtime::Error;
+        let message = error.to_string();
+        match error {
+            Error::UnknownController(_) | Error::UnknownKey(_) | Error::UnknownKind { .. } => Self::not_found(message),
+            Error::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message),
+            Error::ManagesAnother { .. } | Error::StartHook(_) | Error::KindDiffers { .. } => {
+                Self::new(StatusCode::CONFLICT, "Conflict", message)
+            }
+            Error::BadDocument(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message),
+            Error::Store(error) => error.into(),
+            Error::Component(error) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", format!("{message}: {error}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

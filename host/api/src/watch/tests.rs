@@ -1,0 +1,47 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+
+fn pod(labels: Value, revision: u64) -> Arc<Resource> {
+    let metadata =
+        json!({ "name": "a", "namespace": "default", "labels": labels, "resourceVersion": revision.to_string() });
+    Arc::new(Resource::from_document(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata })).unwrap())
+}
+
+fn web() -> Selector {
+    Selector { labels: Selector::parse_labels("app=web").unwrap(), ..Selector::default() }
+}
+
+fn word(kind: EventType, previous: Option<Arc<Resource>>, resource: Arc<Resource>) -> Option<&'static str> {
+    let event = Event { kind, revision: resource.revision(), resource, previous };
+    seen(&event, &web()).map(|(word, _)| word)
+}
+
+#[test]
+fn a_resource_that_enters_the_selector_is_added_and_one_that_leaves_it_is_deleted() {
+    let (web, other) =
+        (|revision| pod(json!({ "app": "web" }), revision), |revision| pod(json!({ "app": "db" }), revision));
+    assert_eq!(word(EventType::Modified, Some(other(1)), web(2)), Some("ADDED"));
+    assert_eq!(word(EventType::Modified, Some(web(1)), other(2)), Some("DELETED"));
+    assert_eq!(word(EventType::Modified, Some(web(1)), web(2)), Some("MODIFIED"));
+    assert_eq!(word(EventType::Modified, Some(other(1)), other(2)), None);
+}
+
+#[test]
+fn what_the_selector_never_matched_is_not_told() {
+    let (web, other) = (pod(json!({ "app": "web" }), 2), pod(json!({}), 2));
+    assert_eq!(word(EventType::Added, None, web.clone()), Some("ADDED"));
+    assert_eq!(word(EventType::Added, None, other.clone()), None);
+    assert_eq!(word(EventType::Deleted, Some(other.clone()), other), None);
+    assert_eq!(word(EventType::Deleted, Some(web.clone()), web), Some("DELETED"));
+}
+
+#[test]
+fn an_event_carries_the_revision_to_go_on_from() {
+    let line = told("DELETED", &pod(json!({}), 3), Revision(7));
+    let line: Value = serde_json::from_slice(&line).unwrap();
+    assert_eq!(line["object"]["metadata"]["resourceVersion"], "7");
+    assert_eq!(line["type"], "DELETED");
+}

@@ -1,0 +1,46 @@
+//! Where the host is, when a command talks to one.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use homeostat_api::Address;
+
+use crate::exit;
+use crate::global::Global;
+
+/// Returns the socket that a host serves and a client asks when nobody says otherwise.
+///
+/// It is in a folder of this user: `$XDG_RUNTIME_DIR/homeostat`, or `/tmp/homeostat-UID` where there is no such variable.
+#[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
+pub(crate) fn default_socket() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    socket_in(runtime, user())
+}
+
+fn socket_in(runtime: Option<PathBuf>, user: u32) -> PathBuf {
+    let folder =
+        runtime.map_or_else(|| PathBuf::from(format!("/tmp/homeostat-{user}")), |runtime| runtime.join("homeostat"));
+    folder.join("host.sock")
+}
+
+/// Returns the number of this user: who owns what describes this process, or the home folder where nothing does.
+#[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
+fn user() -> u32 {
+    let own =
+        std::fs::metadata("/proc/self").or_else(|_| std::fs::metadata(std::env::var_os("HOME").unwrap_or_default()));
+    own.map_or(0, |own| own.uid())
+}
+
+/// Returns the host that a command talks to: as asked for, or the default socket.
+///
+/// # Errors
+/// A usage error when what was asked for is no address.
+pub(crate) fn server(global: &Global) -> anyhow::Result<Address> {
+    match global.server.as_deref().filter(|text| !text.is_empty()) {
+        Some(text) => text.parse().map_err(|error: homeostat_api::BadAddress| exit::usage(error.to_string())),
+        None => Ok(Address::Unix(default_socket())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The command line. Grammar and help only: what a command does stands in its own file.
+
+use clap::{Parser, Subcommand};
+
+use crate::bench::BenchArgs;
+use crate::commands::{apply, control, delete, describe, events, get, logs, queue};
+use crate::dev::DevArgs;
+use crate::global::Global;
+use crate::inspect::InspectArgs;
+use crate::serve::RunArgs;
+
+/// Run controllers that are WebAssembly components
+///
+/// A controller watches resources and brings the world closer to what they ask for, one key at a time. Homeostat runs each in a
+/// sandbox of its own, over a store of Kubernetes-shaped resources, and swaps it while everything runs.
+#[derive(Debug, Parser)]
+#[command(name = "homeostat", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    after_help = "Start with `homeostat dev DIR`: it builds the guests in DIR, runs them, and swaps them on every save."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    Dev(DevArgs),
+    Inspect(InspectArgs),
+    Bench(BenchArgs),
+    Get(get::Args),
+    Describe(describe::Args),
+    Apply(apply::Args),
+    Delete(delete::Args),
+    Events(events::Args),
+    Logs(logs::Args),
+    Queue(queue::Args),
+    Retry(control::RetryArgs),
+    /// Hold a controller's keys back
+    Suspend(control::ControllerArgs),
+    /// Let a controller's keys run again
+    Resume(control::ControllerArgs),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+use clap::CommandFactory;
+
+use super::*;
+
+#[test]
+fn the_grammar_has_no_contradictions() {
+    Args::command().debug_assert();
+}
+
+#[test]
+fn commands_read_as_people_type_them() {
+    for line in [
+        "homeostat run examples/apps",
+        "homeostat run --listen 127.0.0.1:8080 --data /var/lib/h --store memory --log-format json manifests",
+        "homeostat dev examples/apps --exit-when-settled",
+        "homeostat inspect web.wasm -o json",
+        "homeostat bench tests/guests/noop --keys 100 --workers 4 --seconds 1",
+    ] {
+        let parsed = Args::try_parse_from(line.split(' '));
+        assert!(parsed.is_ok(), "{line}: {}", parsed.err().map(|error| error.to_string()).unwrap_or_default());
+    }
+    for line in
+        ["homeostat", "homeostat rnu x", "homeostat run", "homeostat bench x --keys 0", "homeostat run x --store disk"]
+    {
+        assert!(Args::try_parse_from(line.split(' ')).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn every_command_says_what_it_is_for() {
+    for command in Args::command().get_subcommands() {
+        assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+        for argument in command.get_arguments() {
+            assert!(argument.get_help().is_some(), "{} {} has no help", command.get_name(), argument.get_id());
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Builds guests with cargo: finds the crates, sees to the wasm target, and puts the components beside the manifests.
+//!
+//! Cargo does the work and says what is wrong, in its own words. Nothing here parses Rust or knows what a guest does.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::Command;
+
+use crate::terminal::Screen;
+
+/// What guests are compiled for.
+const TARGET: &str = "wasm32-wasip2";
+/// Subfolders of a folder that are looked at for guests.
+const FOLDERS_MAX: usize = 1000;
+/// Bytes of what cargo says that are kept. The end is dropped.
+const SAID_BYTES_MAX: usize = 256 << 10;
+
+/// How guests are built: small and fast to load, and quick to build again.
+const PROFILE: [&str; 4] = [
+    "profile.release.strip=true",
+    "profile.release.debug=false",
+    "profile.release.opt-level=3",
+    "profile.release.incremental=true",
+];
+
+/// One crate that compiles to a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Guest {
+    /// Name of the package. The component is `NAME.wasm`.
+    pub(crate) name: String,
+    /// Where its `Cargo.toml` is.
+    pub(crate) folder: PathBuf,
+    /// Where the `Cargo.toml` of its workspace is.
+    workspace: PathBuf,
+    /// Crates of the same workspace that it depends on by path, and where theirs are.
+    pub(crate) dependencies: Vec<PathBuf>,
+}
+
+/// A component that cargo made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Artifact {
+    /// Name of the package.
+    pub(crate) name: String,
+    /// Where cargo left it.
+    pub(crate) file: PathBuf,
+}
+
+/// What a build came to.
+#[derive(Debug, Default)]
+pub(crate) struct Built {
+    /// What was made, or was up to date.
+    pub(crate) artifacts: Vec<Artifact>,
+    /// Cargo's warnings and errors, as it shows them.
+    pub(crate) said: String,
+    /// Guests that could not be built.
+    pub(crate) failed: Vec<String>,
+}
+
+/// Finds out whether guests can be built for `folder`, and adds the wasm target where it is missing.
+///
+/// Asks the toolchain that `folder` uses, which may be another one than that of the current folder.
+///
+/// # Errors
+/// When there is no cargo, or no way to add the target; says what to install.
+pub(crate) async fn prepare(folder: &Path, screen: &Screen) -> Result<()> {
+    let version = tool("cargo", folder).arg("--version").stdin(Stdio::null()).output().await;
+    if !version.is_ok_and(|output| output.status.success()) {
+        bail!(
+            "cargo does not run, and guests are built with it: install Rust from https://rustup.rs, then run this again"
+        );
+    }
+    if has_target(folder).await? {
+        return Ok(());
+    }
+    screen.line(&format!("adding the Rust target {TARGET}"));
+    let added = tool("rustup", folder).args(["target", "add", TARGET]).stdin(Stdio::null()).output().await;
+    let output = added.with_context(|| {
+        format!("the Rust target {TARGET} is missing and there is no rustup to add it: install it with the package that your Rust came with")
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "the Rust target {TARGET} could not be added; `rustup target add {TARGET}` in {} said:\n{}",
+            folder.display(),
+            said.trim_end()
+        );
+    }
+    if has_target(folder).await? {
+        Ok(())
+    } else {
+        bail!("rustup added {TARGET}, and rustc still does not find it: see `rustup show` in {}", folder.display())
+    }
+}
+
+async fn has_target(folder: &Path) -> Result<bool> {
+    let output = tool("rustc", folder)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .stdin(Stdio::null())
+        .output()
+        .await;
+    let output = output.context("rustc does not run: install Rust from https://rustup.rs, then run this again")?;
+    let libraries = String::from_utf8_lossy(&output.stdout);
+    Ok(output.status.success() && Path::new(libraries.trim()).is_dir())
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
+fn environment_has(name: &str) -> bool {
+    std::env::var_os(name).is_some()
+}
+
+/// Returns a command that runs in `folder` with the toolchain of that folder.
+fn tool(name: impl AsRef<OsStr>, folder: &Path) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(folder).kill_on_drop(true);
+    // Under `cargo run`, rustup's proxy has chosen a toolchain for the current folder. A folder that names its own gets that.
+    let names_toolchain =
+        |folder: &Path| folder.join("rust-toolchain.toml").exists() || folder.join("rust-toolchain").exists();
+    let chosen_by_proxy = environment_has("CARGO_MANIFEST_DIR");
+    if chosen_by_proxy && folder.canonicalize().is_ok_and(|folder| folder.ancestors().any(names_toolchain)) {
+        command.env_remove("RUSTUP_TOOLCHAIN");
+    }
+    command
+}
+
+/// Finds the guests of a folder: the folder itself and its direct subfolders, where they have a crate with a `cdylib`.
+///
+/// # Errors
+/// When cargo cannot read a `Cargo.toml`, with what it says.
+pub(crate) async fn discover(folder: &Path) -> Result<Vec<Guest>> {
+    let mut guests: Vec<Guest> = Vec::new();
+    let mut read: Vec<PathBuf> = Vec::new();
+    for crate_folder in crate_folders(folder)? {
+        let manifest = crate_folder.join("Cargo.toml");
+        if read.contains(&manifest) {
+            continue;
+        }
+        let metadata = metadata(&crate_folder).await?;
+        read.extend(metadata.packages.iter().map(|package| package.manifest_path.clone()));
+        guests.extend(metadata.guests(folder));
+    }
+    guests.sort_by(|a, b| a.name.cmp(&b.name));
+    guests.dedup();
+    if let Some(pair) = guests.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        bail!(
+            "two guests are called {}: {} and {}; rename one, their components would be the same file",
+            pair[0].name,
+            pair[0].folder.display(),
+            pair[1].folder.display()
+        );
+    }
+    Ok(guests)
+}
+
+/// Returns the folders that may hold a guest, whole paths, ordered.
+pub(crate) fn crate_folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    let folder = folder.canonicalize().with_context(|| format!("the folder {} cannot be read", folder.display()))?;
+    let mut folders = vec![folder.clone()];
+    for entry in
+        std::fs::read_dir(&folder).with_context(|| format!("the folder {} cannot be read", folder.display()))?
+    {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !hidden && path.is_dir() && folders.len() < FOLDERS_MAX {
+            folders.push(path);
+        }
+    }
+    folders.retain(|folder| folder.join("Cargo.toml").is_file());
+    folders.sort();
+    Ok(folders)
+}
+
+async fn metadata(folder: &Path) -> Result<Metadata> {
+    let arguments = ["metadata", "--no-deps", "--format-version=1"];
+    let output =
+        tool("cargo", folder).args(arguments).stdin(Stdio::null()).output().await.context("cargo does not run")?;
+    if !output.status.success() {
+        bail!(
+            "cargo cannot read the crate in {}:\n{}",
+            folder.display(),
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+    }
+    serde_json::from_slice(&output.stdout).context("cargo's answer about its packages cannot be read")
+}
+
+#[cfg(test)]
+impl Guest {
+    /// Makes up a guest of a workspace of its own.
+    pub(crate) fn for_test(name: &str, folder: PathBuf, dependencies: Vec<PathBuf>) -> Self {
+        Self { name: name.to_owned(), workspace: folder.clone(), folder, dependencies }
+    }
+}
+
+/// The part of `cargo metadata` that is used.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    workspace_root: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    targets: Vec<Target>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    crate_types: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    path: Option<PathBuf>,
+}
+
+impl Metadata {
+    fn guests(&self, folder: &Path) -> Vec<Guest> {
+        let Ok(folder) = folder.canonicalize() else { return Vec::new() };
+        let is_guest = |package: &&Package| {
+            package.targets.iter().any(|target| target.crate_types.iter().any(|kind| kind == "cdylib"))
+        };
+        let found = self.packages.iter().filter(is_guest).filter_map(|package| {
+            let own = package.manifest_path.parent()?;
+            (own == folder || own.parent() == Some(&folder)).then(|| Guest {
+                name: package.name.clone(),
+                folder: own.to_owned(),
+                workspace: self.workspace_root.clone(),
+                dependencies: self.dependencies(package),
+            })
+        });
+        found.collect()
+    }
+
+    /// Returns the folders of everything that `package` depends on by path, and of what those depend on.
+    fn dependencies(&self, package: &Package) -> Vec<PathBuf> {
+        let mut found: Vec<PathBuf> = Vec::new();
+        let mut left = vec![package];
+        while let Some(package) = left.pop() {
+            for path in package.dependencies.iter().filter_map(|dependency| dependency.path.clone()) {
+                if !found.contains(&path) {
+                    left.extend(self.packages.iter().find(|package| package.manifest_path.parent() == Some(&path)));
+                    found.push(path);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Builds guests, one run of cargo for each workspace. What fails is in the result; what could be built is there all the same.
+///
+/// # Errors
+/// When cargo cannot be started.
+pub(crate) async fn build(guests: &[Guest], screen: &Screen) -> Result<Built> {
+    let mut built = Built::default();
+    let mut workspaces: Vec<&Path> = guests.iter().map(|guest| guest.workspace.as_path()).collect();
+    workspaces.sort();
+    workspaces.dedup();
+    for workspace in workspaces {
+        let guests: Vec<&Guest> = guests.iter().filter(|guest| guest.workspace == workspace).collect();
+        build_workspace(&guests, screen, &mut built).await?;
+    }
+    Ok(built)
+}
+
+async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut Built) -> Result<()> {
+    // Inside the first guest, so that its toolchain and its `.cargo/config.toml` hold.
+    let mut command = tool("cargo", &guests[0].folder);
+    command.args([
+        "build",
+        "--release",
+        "--keep-going",
+        "--target",
+        TARGET,
+        "--message-format=json-render-diagnostics",
+    ]);
+    command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
+    command.args(guests.iter().flat_map(|guest| ["-p", &guest.name]));
+    command.args(["--color", if screen.is_live() { "always" } else { "never" }]);
+    command.env("CARGO_TERM_PROGRESS_WHEN", "never");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cargo does not run")?;
+    let (stdout, stderr) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
+    let (artifacts, said, status) = tokio::join!(read_artifacts(stdout), read_said(stderr, screen), child.wait());
+    let (artifacts, status): (Vec<Artifact>, ExitStatus) = (artifacts?, status.context("cargo was lost")?);
+    let missing = |guest: &&&Guest| !artifacts.iter().any(|artifact| artifact.name == guest.name);
+    let failed: Vec<String> = guests.iter().filter(missing).map(|guest| guest.name.clone()).collect();
+    if status.success() && !failed.is_empty() {
+        return Err(anyhow!(
+            "cargo made no component for {}: has the crate a `crate-type = [\"cdylib\"]`?",
+            failed.join(", ")
+        ));
+    }
+    built.said.push_str(&said);
+    built.failed.extend(failed);
+    built
+        .artifacts
+        .extend(artifacts.into_iter().filter(|artifact| guests.iter().any(|guest| guest.name == artifact.name)));
+    Ok(())
+}
+
+/// The part of cargo's messages that is used.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+    #[serde(default)]
+    package_id: String,
+}
+
+async fn read_artifacts(stdout: impl AsyncRead + Unpin) -> Result<Vec<Artifact>> {
+    let mut lines = BufReader::new(stdout).lines();
+    let mut artifacts = Vec::new();
+    while let Some(line) = lines.next_line().await.context("what cargo says cannot be read")? {
+        artifacts.extend(artifact(&line));
+    }
+    Ok(artifacts)
+}
+
+/// Reads one of cargo's messages; `None` when it speaks of something else than a component.
+fn artifact(line: &str) -> Option<Artifact> {
+    let message: Message = serde_json::from_str(line).ok()?;
+    let file = message.filenames.into_iter().find(|file| file.extension() == Some(OsStr::new("wasm")))?;
+    // `path+file:///…/folder#name@0.1.0`, or `…/name#0.1.0` where folder and package are called the same.
+    let id = message.package_id.rsplit('#').next()?;
+    let folder = message.manifest_path.parent()?.file_name()?.to_str()?;
+    let name = id.split_once('@').map_or(folder, |(name, _)| name);
+    (message.reason == "compiler-artifact").then(|| Artifact { name: name.to_owned(), file })
+}
+
+/// Reads what cargo says: progress goes to the status line, warnings and errors are returned.
+async fn read_said(stderr: impl AsyncRead + Unpin, screen: &Screen) -> String {
+    let mut lines = BufReader::new(stderr).lines();
+    let mut said = String::new();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let plain = without_colours(&line);
+        if is_progress(&plain) {
+            screen.status(&format!("building: {}", plain.trim()));
+        } else if said.len() + line.len() < SAID_BYTES_MAX {
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    said
+}
+
+/// Cargo sets what it is doing flush right in twelve columns; what a compiler says begins at the left.
+fn is_progress(line: &str) -> bool {
+    let verb = line.trim_start();
+    let indent = line.len() - verb.len();
+    let end = verb.find(' ').unwrap_or(verb.len());
+    verb.starts_with(|first: char| first.is_ascii_uppercase()) && indent > 0 && indent + end == 12
+}
+
+fn without_colours(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.find('m').map_or("", |end| &part[end + 1..]));
+    }
+    plain
+}
+
+/// Puts a component where the manifests name it. Returns whether it differs from what was there.
+///
+/// Whoever reads `to` meanwhile sees the old one or the new one, never a part.
+///
+/// # Errors
+/// When one of the files cannot be read or written.
+pub(crate) fn install(artifact: &Artifact, folder: &Path) -> Result<bool> {
+    let to = folder.join(format!("{}.wasm", artifact.name));
+    let bytes = std::fs::read(&artifact.file)
+        .with_context(|| format!("the component {} cannot be read", artifact.file.display()))?;
+    if std::fs::read(&to).is_ok_and(|old| old == bytes) {
+        return Ok(false);
+    }
+    let temporary = folder.join(format!(".{}.wasm.{}", artifact.name, std::process::id()));
+    let written = std::fs::write(&temporary, &bytes).and_then(|()| std::fs::rename(&temporary, &to));
+    written.with_context(|| format!("the component {} cannot be written", to.display()))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;

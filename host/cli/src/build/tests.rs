@@ -1,0 +1,85 @@
+use super::*;
+
+#[test]
+fn a_component_is_found_in_what_cargo_says() {
+    let message = |reason: &str, id: &str, file: &str| {
+        format!(
+            r#"{{"reason":"{reason}","package_id":"{id}","manifest_path":"/w/my-guest/Cargo.toml","filenames":["{file}"]}}"#
+        )
+    };
+    let path = "path+file:///w/my-guest";
+    for (line, expected) in [
+        (message("compiler-artifact", &format!("{path}#0.1.0"), "/t/my_guest.wasm"), Some("my-guest")),
+        (message("compiler-artifact", &format!("{path}#other@0.1.0"), "/t/other.wasm"), Some("other")),
+        (message("compiler-artifact", &format!("{path}#0.1.0"), "/t/libmy_guest.rlib"), None),
+        (message("build-script-executed", &format!("{path}#0.1.0"), "/t/my_guest.wasm"), None),
+        ("not json".to_owned(), None),
+    ] {
+        assert_eq!(artifact(&line).map(|artifact| artifact.name).as_deref(), expected, "{line}");
+    }
+}
+
+#[test]
+fn progress_is_told_from_what_a_compiler_says() {
+    for line in [
+        "   Compiling web v0.1.0 (/w)",
+        "    Finished `release` profile",
+        "    Blocking waiting for file lock",
+        " Downloading crates ...",
+    ] {
+        assert!(is_progress(line), "{line}");
+    }
+    for line in [
+        "error[E0308]: mismatched types",
+        "  --> src/lib.rs:1:1",
+        "   |",
+        "12 | Some(code)",
+        "    Some code",
+        "",
+        "warning: unused",
+    ] {
+        assert!(!is_progress(line), "{line}");
+    }
+    assert_eq!(without_colours("\u{1b}[1m\u{1b}[32m   Compiling\u{1b}[0m web"), "   Compiling web");
+}
+
+#[test]
+fn a_guest_is_a_cdylib_in_the_folder_or_just_below_and_knows_what_it_is_made_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("it is there");
+    let package = |name: &str, at: &Path, kind: &str, path: &str| {
+        serde_json::json!({"name": name, "manifest_path": at.join("Cargo.toml"), "targets": [{"crate_types": [kind]}],
+            "dependencies": [{"path": null}, {"path": path}]})
+    };
+    let metadata: Metadata = serde_json::from_value(serde_json::json!({"workspace_root": "/w", "packages": [
+        package("web", &root.join("web"), "cdylib", "/w/sdk"),
+        package("deep", &root.join("a/b"), "cdylib", "/w/sdk"),
+        package("tool", &root.join("tool"), "bin", "/w/sdk"),
+        package("sdk", Path::new("/w/sdk"), "lib", "/w/base"),
+    ]}))
+    .expect("it has the shape of cargo's answer");
+    let guests = metadata.guests(&root);
+    let expected = Guest {
+        name: "web".into(),
+        folder: root.join("web"),
+        workspace: "/w".into(),
+        dependencies: vec!["/w/sdk".into(), "/w/base".into()],
+    };
+    assert_eq!(guests, [expected]);
+}
+
+#[test]
+fn a_component_is_put_in_place_whole_and_only_when_it_differs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("target.wasm");
+    std::fs::write(&file, b"one").expect("writable");
+    let artifact = Artifact { name: "web".into(), file: file.clone() };
+    let put = folder.path().join("out");
+    std::fs::create_dir(&put).expect("writable");
+    assert!(install(&artifact, &put).expect("it is put"));
+    assert!(!install(&artifact, &put).expect("it is the same"));
+    std::fs::write(&file, b"two").expect("writable");
+    assert!(install(&artifact, &put).expect("it is put"));
+    assert_eq!(std::fs::read(put.join("web.wasm")).expect("it is there"), b"two");
+    assert_eq!(std::fs::read_dir(&put).expect("it is there").count(), 1, "nothing else is left behind");
+}

@@ -1,0 +1,249 @@
+//! Asks a host: one request per connection, JSON in and out.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use homeostat_api::Address;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, header};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::address;
+use crate::exit;
+use crate::global::Global;
+
+mod kinds;
+
+#[cfg(test)]
+pub(crate) use kinds::tests::kinds as tests_kinds;
+pub(crate) use kinds::{Kinds, Known};
+
+/// How long a host may take to begin an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of one line of a stream, and of one error document.
+const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// A host did not do what was asked, and said why.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The HTTP code.
+    pub(crate) code: u16,
+    /// One CamelCase word, as `NotFound`.
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code: _, reason, message } = self;
+        if reason.is_empty() { f.write_str(message) } else { write!(f, "{message} ({reason})") }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// No host answers.
+#[derive(Debug)]
+pub(crate) struct Unreachable {
+    address: Address,
+    why: String,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, why } = self;
+        write!(
+            f,
+            "no host answers on {address} ({why})\n\
+             Start one with `homeostat dev FOLDER` or `homeostat run FOLDER`, or name another one with --server or HOMEOSTAT_SERVER."
+        )
+    }
+}
+
+impl std::error::Error for Unreachable {}
+
+/// A host to ask.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    address: Address,
+}
+
+/// What a host answered to a request that it did.
+pub(crate) struct Answer {
+    pub(crate) document: Value,
+    /// What a write came to: `created`, `configured` or `unchanged`; empty for what is not a write.
+    pub(crate) change: String,
+}
+
+impl Client {
+    /// Returns a client of the host that the command line means. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A usage error when the address is none.
+    pub(crate) fn new(global: &Global) -> anyhow::Result<Self> {
+        Ok(Self { address: address::server(global)? })
+    }
+
+    /// Reads one document.
+    ///
+    /// # Errors
+    /// [`Unreachable`] and [`Refusal`].
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(self.send(Method::GET, path, "", Bytes::new()).await?.document)
+    }
+
+    /// Sends a request with a JSON body of some type; no type means no body.
+    ///
+    /// # Errors
+    /// [`Unreachable`] and [`Refusal`].
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Answer> {
+        let response = self.request(method, path, content_type, body).await?;
+        let change = response
+            .headers()
+            .get("homeostat-change")
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned();
+        let bytes = response.into_body().collect().await.map_err(|error| self.unreachable(&error))?.to_bytes();
+        let document =
+            serde_json::from_slice(&bytes).context("the host's answer is not JSON: is it a Homeostat host?")?;
+        Ok(Answer { document, change })
+    }
+
+    /// Reads a stream of lines.
+    ///
+    /// # Errors
+    /// [`Unreachable`] and [`Refusal`].
+    pub(crate) async fn lines(&self, path: &str) -> anyhow::Result<Lines> {
+        let response = self.request(Method::GET, path, "", Bytes::new()).await?;
+        Ok(Lines { body: response.into_body(), buffer: Vec::new(), address: self.address.clone() })
+    }
+
+    /// Sends a request, and returns the answer when it is not a refusal.
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Response<Incoming>> {
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        if !content_type.is_empty() {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request.body(Full::new(body)).context("a name has a letter that no address can have")?;
+        let answer = tokio::time::timeout(ANSWER_MAX, self.exchange(request)).await;
+        let response =
+            answer.map_err(|_| self.unreachable(&format!("it did not answer within {} s", ANSWER_MAX.as_secs())))??;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status().as_u16();
+        let body = http_body_util::Limited::new(response.into_body(), LINE_BYTES_MAX).collect().await;
+        let bytes = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        Err(refusal(code, &bytes).into())
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Response<Incoming>> {
+        let connected = match &self.address {
+            Address::Unix(path) => UnixStream::connect(path).await.map(|stream| Box::new(stream) as Box<dyn Stream>),
+            Address::Tcp(address) => {
+                TcpStream::connect(address).await.map(|stream| Box::new(stream) as Box<dyn Stream>)
+            }
+        };
+        let stream = connected.map_err(|error| self.unreachable(&error))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(&error))?;
+        // It ends with the answer; what goes wrong with it, the answer tells.
+        drop(tokio::spawn(connection));
+        Ok(sender.send_request(request).await.map_err(|error| self.unreachable(&error))?)
+    }
+
+    fn unreachable(&self, why: &dyn fmt::Display) -> Unreachable {
+        Unreachable { address: self.address.clone(), why: why.to_string() }
+    }
+}
+
+trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
+impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Reads a `Status` document, or whatever else came with a code that is no success.
+fn refusal(code: u16, body: &[u8]) -> Refusal {
+    let status: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |name: &str| status[name].as_str().map(str::to_owned);
+    let message = text("message").filter(|message| !message.is_empty());
+    let message = message.unwrap_or_else(|| format!("the host answered with the code {code}"));
+    Refusal { code, reason: text("reason").unwrap_or_default(), message }
+}
+
+/// Lines that a host sends as things happen.
+pub(crate) struct Lines {
+    body: Incoming,
+    buffer: Vec<u8>,
+    address: Address,
+}
+
+impl Lines {
+    /// Returns the next document; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when the host went away.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Value>> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return serde_json::from_slice(&line).map(Some).context("the host sent a line that is not JSON");
+            }
+            if self.buffer.len() > LINE_BYTES_MAX {
+                return Err(exit::internal(format!("the host sent a line of more than {} MiB", LINE_BYTES_MAX >> 20)));
+            }
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let frame = frame.map_err(|error| Unreachable { address: self.address.clone(), why: error.to_string() })?;
+            if let Ok(data) = frame.into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+}
+
+/// Returns `path` with a query: the pairs that have a value, escaped.
+pub(crate) fn with_query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
+    let mut address = path.to_owned();
+    let mut mark = '?';
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            address.push(mark);
+            address.push_str(name);
+            address.push('=');
+            escape(&mut address, value);
+            mark = '&';
+        }
+    }
+    address
+}
+
+/// Appends `text` in the form that every part of an address can have.
+fn escape(address: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            address.push(char::from(byte));
+        } else {
+            address.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

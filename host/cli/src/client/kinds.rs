@@ -1,0 +1,166 @@
+//! The kinds that a host knows, and the words that mean them.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Client;
+use crate::exit;
+
+/// One kind.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Known {
+    kind: Kind,
+    pub(crate) plural: String,
+    singular: String,
+    short_names: Vec<String>,
+    pub(crate) namespaced: bool,
+    /// Nothing of it is stored.
+    pub(crate) keys_only: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Kind {
+    group: String,
+    version: String,
+    name: String,
+}
+
+impl Known {
+    pub(crate) fn group(&self) -> &str {
+        &self.kind.group
+    }
+
+    /// Returns the name of the kind, as `Deployment`.
+    pub(crate) fn name(&self) -> &str {
+        &self.kind.name
+    }
+
+    pub(crate) fn api_version(&self) -> String {
+        let Kind { group, version, .. } = &self.kind;
+        if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
+    }
+
+    /// Returns whether this is the kind of controllers, which are not in the store.
+    pub(crate) fn is_controller(&self) -> bool {
+        self.kind.group == "homeostat.dev" && self.kind.name == "Controller"
+    }
+
+    /// Returns how a resource is named in one word, as `deployment.apps/web`.
+    pub(crate) fn word(&self, name: &str) -> String {
+        format!("{}/{name}", self.typed())
+    }
+
+    /// Returns how the kind is named in one word, as `deployment.apps`.
+    pub(crate) fn typed(&self) -> String {
+        let Self { singular, kind: Kind { group, .. }, .. } = self;
+        if group.is_empty() { singular.clone() } else { format!("{singular}.{group}") }
+    }
+
+    /// Returns the path of the resources of this kind, in one namespace or in all.
+    pub(crate) fn path(&self, namespace: Option<&str>) -> String {
+        let root = if self.kind.group.is_empty() { "/api" } else { "/apis" };
+        let inside = namespace
+            .filter(|_| self.namespaced)
+            .map(|namespace| format!("/namespaces/{namespace}"))
+            .unwrap_or_default();
+        format!("{root}/{}{inside}/{}", self.api_version(), self.plural)
+    }
+
+    /// Returns the path of one resource.
+    pub(crate) fn path_of(&self, namespace: &str, name: &str) -> String {
+        format!("{}/{name}", self.path(Some(namespace)))
+    }
+
+    /// Returns a key of this kind as hosts print it: `apps/v1/Deployment default/web`.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
+        let inside = if self.namespaced { format!("{namespace}/") } else { String::new() };
+        format!("{}/{} {inside}{name}", self.api_version(), self.name())
+    }
+
+    fn is_called(&self, word: &str) -> bool {
+        let Self { kind: Kind { group, version, name }, plural, singular, short_names, .. } = self;
+        let (short, rest) = word.split_once('.').map_or((word, None), |(short, rest)| (short, Some(rest)));
+        let lower = short.to_lowercase();
+        let fits = rest.is_none_or(|rest| rest == group || rest == format!("{version}.{group}") || rest == version);
+        fits && (lower == *plural || lower == *singular || lower == name.to_lowercase() || short_names.contains(&lower))
+    }
+}
+
+/// All kinds that a host knows.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Kinds {
+    items: Vec<Known>,
+}
+
+impl Kinds {
+    /// Asks a host.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(crate) async fn fetch(client: &Client) -> anyhow::Result<Self> {
+        Ok(serde_json::from_value(client.get("/homeostat/v1/kinds").await?)?)
+    }
+
+    /// Returns the kind that a person means with a word: plural, singular or short name, with or without `.group`.
+    ///
+    /// # Errors
+    /// A failure that names words that look alike.
+    pub(crate) fn find(&self, word: &str) -> anyhow::Result<&Known> {
+        self.items.iter().find(|known| known.is_called(word)).ok_or_else(|| exit::failed(self.unknown(word)))
+    }
+
+    /// Returns the kind of a document.
+    pub(crate) fn of(&self, document: &Value) -> Option<&Known> {
+        let text = |name: &str| document[name].as_str().unwrap_or_default();
+        self.items.iter().find(|known| known.api_version() == text("apiVersion") && known.name() == text("kind"))
+    }
+
+    /// Says that a kind is not known, and which ones look alike.
+    pub(crate) fn unknown(&self, word: &str) -> String {
+        let similar = self.similar(word);
+        if similar.is_empty() {
+            format!("the host knows no kind `{word}`; `homeostat get crd` lists those that manifests declared")
+        } else {
+            format!("the host knows no kind `{word}`; did you mean {}?", similar.join(" or "))
+        }
+    }
+
+    /// Returns plurals that look like a word, the nearest first, at most three.
+    fn similar(&self, word: &str) -> Vec<&str> {
+        let word = word.split('.').next().unwrap_or_default().to_lowercase();
+        let near = |known: &Known| {
+            let names = [&known.plural, &known.singular].into_iter().chain(&known.short_names);
+            names.map(|name| distance(&word, name)).min().unwrap_or(usize::MAX)
+        };
+        let mut similar: Vec<(usize, &str)> =
+            self.items.iter().map(|known| (near(known), known.plural.as_str())).collect();
+        similar.retain(|(distance, _)| *distance <= (word.len() / 3).max(1));
+        similar.sort_unstable();
+        similar.into_iter().take(3).map(|(_, plural)| plural).collect()
+    }
+}
+
+/// Returns how many letters must be changed, added, dropped or swapped with their neighbour to get from one word to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut before = vec![0; to.len() + 1];
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for line in 1..=from.len() {
+        let mut next = vec![line; to.len() + 1];
+        for column in 1..=to.len() {
+            let is_other = usize::from(from[line - 1] != to[column - 1]);
+            next[column] = (row[column - 1] + is_other).min(row[column] + 1).min(next[column - 1] + 1);
+            let is_swap =
+                line > 1 && column > 1 && from[line - 1] == to[column - 2] && from[line - 2] == to[column - 1];
+            if is_swap {
+                next[column] = next[column].min(before[column - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,190 @@
+//! `homeostat apply`: creates resources, or changes them to what manifests say.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use hyper::Method;
+
+use crate::client::{Answer, Client, Kinds, Known, Unreachable, with_query};
+use crate::exit::{self, Code};
+use crate::global::{Format, Global};
+use crate::manifest::{self, Document, Problem};
+use crate::output::{self, columns};
+
+/// Who the fields belong to that are applied here.
+const MANAGER: &str = "homeostat-apply";
+
+/// Bytes that are read from standard input.
+const INPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// What of a folder is a manifest.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Create resources, or change them to what manifests say
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// A manifest, a folder of manifests, or - for standard input; can be given several times
+    #[arg(short = 'f', long = "filename", required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Go into the folders of folders
+    #[arg(short = 'R', long)]
+    recursive: bool,
+}
+
+/// Applies every document, and goes on after one that fails.
+///
+/// # Errors
+/// When the host goes away. Documents that fail are told on stderr, each with its place, and the code is 1.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Json, Format::Yaml, Format::Name])?;
+    let (mut documents, problems) = read(&args.files, args.recursive)?;
+    // A definition goes before the resources of its kind, wherever it stands.
+    documents.sort_by_key(|document| document.value["kind"] != "CustomResourceDefinition");
+    let client = Client::new(global)?;
+    let kinds = Kinds::fetch(&client).await?;
+    let mut apply = Apply { client, kinds, global, format, failed: !problems.is_empty() };
+    problems.iter().for_each(told);
+    for document in &documents {
+        if let Err(problem) = apply.one(document).await? {
+            told(&problem);
+            apply.failed = true;
+        }
+    }
+    if documents.is_empty() && !apply.failed {
+        return Err(exit::failed("there is no document in what was given"));
+    }
+    Ok(if apply.failed { Code::Failed.into() } else { ExitCode::SUCCESS })
+}
+
+struct Apply<'g> {
+    client: Client,
+    kinds: Kinds,
+    global: &'g Global,
+    format: Format,
+    failed: bool,
+}
+
+impl Apply<'_> {
+    /// Applies one document. The inner error is about the document, the outer one ends everything.
+    async fn one(&mut self, document: &Document) -> anyhow::Result<Result<(), Problem>> {
+        if let Err(problem) = refuse_controller(document) {
+            return Ok(Err(problem));
+        }
+        if self.kinds.of(&document.value).is_none() {
+            // One of the documents before may have declared it.
+            self.kinds = Kinds::fetch(&self.client).await?;
+        }
+        let path = match path(document, &self.kinds, self.global) {
+            Ok((_, path)) => with_query(&path, &[("fieldManager", Some(MANAGER)), ("force", Some("true"))]),
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let body = document.value.to_string().into();
+        match self.client.send(Method::PATCH, &path, "application/apply-patch+yaml", body).await {
+            Ok(answer) => self.print(document, &answer).map(Ok),
+            Err(error) if error.is::<Unreachable>() => Err(error),
+            Err(error) => Ok(Err(document.problem(format!("{}: {error:#}", document.identity())))),
+        }
+    }
+
+    fn print(&self, document: &Document, answer: &Answer) -> anyhow::Result<()> {
+        match self.format {
+            Format::Json => output::print(&output::json(&answer.document)),
+            Format::Yaml => output::print(&format!("---\n{}", output::yaml(&answer.document)?)),
+            Format::Name => output::print(&format!("{}\n", document.identity())),
+            Format::Table | Format::Wide => output::print(&format!("{} {}\n", document.identity(), answer.change)),
+        }
+    }
+}
+
+/// Says on stderr what is wrong with a document.
+pub(super) fn told(problem: &Problem) {
+    output::talk(&format!("error: {problem}"));
+}
+
+/// Refuses a controller: a host takes those from its folder alone.
+pub(super) fn refuse_controller(document: &Document) -> Result<(), Problem> {
+    if document.controller.is_none() {
+        return Ok(());
+    }
+    let message = "controllers come from the folder of the host: put this file into the folder that `homeostat run` or `homeostat dev` was given";
+    Err(document.problem_at(document.kind_place, message))
+}
+
+/// Returns the kind of a document and the path of its resource.
+pub(super) fn path<'k>(document: &Document, kinds: &'k Kinds, global: &Global) -> Result<(&'k Known, String), Problem> {
+    let text = |pointer| columns::text(&document.value, pointer);
+    let Some(known) = kinds.of(&document.value) else {
+        let message = match kinds.find(text("/kind")) {
+            Ok(other) => {
+                format!("the host has `{}` as {}, not as {}", other.name(), other.api_version(), text("/apiVersion"))
+            }
+            Err(_) => kinds.unknown(text("/kind")),
+        };
+        return Err(document.problem_at(document.kind_place, message));
+    };
+    let own = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+    if let (Some(own), Some(asked), true) = (own, global.namespace.as_deref(), known.namespaced)
+        && own != asked
+    {
+        let message = format!("the document is in the namespace {own}, the command line says {asked}");
+        return Err(document.problem(message));
+    }
+    Ok((known, known.path_of(own.unwrap_or(global.namespace()), text("/metadata/name"))))
+}
+
+/// Reads what the command line names: files, folders, standard input.
+pub(super) fn read(files: &[PathBuf], recursive: bool) -> anyhow::Result<(Vec<Document>, Vec<Problem>)> {
+    let (mut documents, mut problems) = (Vec::new(), Vec::new());
+    let mut take = |(more_documents, more_problems): (Vec<Document>, Vec<Problem>)| {
+        documents.extend(more_documents);
+        problems.extend(more_problems);
+    };
+    for file in files {
+        if file == Path::new("-") {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .take(INPUT_BYTES_MAX + 1)
+                .read_to_end(&mut bytes)
+                .context("standard input cannot be read")?;
+            if bytes.len() as u64 > INPUT_BYTES_MAX {
+                return Err(exit::refused(format!(
+                    "standard input has more than {} MiB: split it",
+                    INPUT_BYTES_MAX >> 20
+                )));
+            }
+            take(manifest::read_bytes(Path::new("stdin"), &bytes));
+        } else if file.is_dir() {
+            manifests(file, recursive)?.iter().for_each(|file| take(manifest::read(file)));
+        } else {
+            take(manifest::read(file));
+        }
+    }
+    Ok((documents, problems))
+}
+
+/// Returns the manifests of a folder, by name.
+fn manifests(folder: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let cannot_read = || format!("the folder {} cannot be read", folder.display());
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(cannot_read)? {
+        entries.push(entry.with_context(cannot_read)?.path());
+    }
+    entries.sort();
+    let mut found = Vec::new();
+    for path in entries {
+        if path.is_dir() {
+            // A link to a folder could lead back here.
+            if recursive && !path.is_symlink() {
+                found.extend(manifests(&path, recursive)?);
+            }
+        } else if path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known)) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

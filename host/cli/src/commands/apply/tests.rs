@@ -1,0 +1,59 @@
+use super::*;
+use crate::client::tests_kinds;
+
+fn documents(text: &str) -> Vec<Document> {
+    let (documents, problems) = manifest::read_bytes(Path::new("a.yaml"), text.as_bytes());
+    assert_eq!(problems, []);
+    documents
+}
+
+fn deployment(namespace: &str) -> String {
+    format!("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n{namespace}")
+}
+
+#[test]
+fn a_document_without_a_namespace_goes_where_the_command_line_says() {
+    let document = &documents(&deployment(""))[0];
+    let global = Global { namespace: Some("blue".into()), ..Global::default() };
+    let (_, path) = path(document, &tests_kinds(), &global).unwrap();
+    assert_eq!(path, "/apis/apps/v1/namespaces/blue/deployments/web");
+}
+
+#[test]
+fn a_document_in_another_namespace_than_the_command_line_is_a_problem() {
+    let document = &documents(&deployment("  namespace: red\n"))[0];
+    let global = Global { namespace: Some("blue".into()), ..Global::default() };
+    assert!(path(document, &tests_kinds(), &global).unwrap_err().message.contains("red"));
+    assert!(path(document, &tests_kinds(), &Global::default()).unwrap().1.contains("/namespaces/red/"));
+}
+
+#[test]
+fn an_unknown_kind_is_a_problem_at_its_place() {
+    let document = &documents("apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: web}\n")[0];
+    let problem = path(document, &tests_kinds(), &Global::default()).unwrap_err();
+    assert_eq!(problem.line, 2);
+    assert!(problem.message.contains("did you mean deployments"), "{problem}");
+}
+
+#[test]
+fn a_known_kind_of_another_version_is_told() {
+    let document = &documents("apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: web}\n")[0];
+    let problem = path(document, &tests_kinds(), &Global::default()).unwrap_err();
+    assert!(problem.message.contains("apps/v1, not as apps/v1beta1"), "{problem}");
+}
+
+#[test]
+fn a_folder_is_read_by_name_and_without_what_is_no_manifest() {
+    let folder = std::env::temp_dir().join(format!("homeostat-apply-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("sub")).unwrap();
+    for name in ["b.yaml", "a.json", "notes.txt", "sub/c.yml"] {
+        std::fs::write(folder.join(name), "").unwrap();
+    }
+    let names = |recursive| {
+        let found = manifests(&folder, recursive).unwrap();
+        found.iter().map(|path| path.strip_prefix(&folder).unwrap().display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(false), ["a.json", "b.yaml"]);
+    assert_eq!(names(true), ["a.json", "b.yaml", "sub/c.yml"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,171 @@
+//! `homeostat delete`: deletes resources by name, by label or by manifest.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use hyper::Method;
+use hyper::body::Bytes;
+use serde_json::Value;
+
+use super::apply;
+use super::words::{self, Named};
+use crate::client::{Client, Kinds, Known, Refusal, Unreachable, with_query};
+use crate::exit::{self, Code};
+use crate::global::{Format, Global};
+use crate::output::{self, columns};
+
+/// Delete resources
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// KIND NAME… or KIND/NAME…
+    #[arg(value_name = "RESOURCE", required_unless_present = "files", conflicts_with = "files")]
+    resources: Vec<String>,
+    /// What the documents of a manifest name; a folder or - for standard input too
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// All resources of the kind that have these labels
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "files")]
+    selector: Option<String>,
+    /// All resources of the kind
+    #[arg(long, conflicts_with_all = ["files", "selector"])]
+    all: bool,
+    /// What happens to the resources that belong to a deleted one
+    #[arg(long, value_name = "HOW", default_value = "background")]
+    cascade: Cascade,
+    /// A resource that is not there is as good as deleted
+    #[arg(long)]
+    ignore_not_found: bool,
+}
+
+/// What happens to the resources that belong to a deleted one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Cascade {
+    /// They are deleted after it.
+    Background,
+    /// They are deleted before it.
+    Foreground,
+    /// They stay, and belong to nothing.
+    Orphan,
+}
+
+impl Cascade {
+    fn policy(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
+/// Deletes every resource that is meant, and goes on after one that fails.
+///
+/// Does not wait for finalizers: it says which ones a deletion waits for.
+///
+/// # Errors
+/// When nothing is named, a kind is not known, or the host goes away.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Name])?;
+    let client = Client::new(global)?;
+    let mut delete = Delete { client, args: &args, global, format, failed: false };
+    if args.files.is_empty() {
+        delete.named().await?
+    } else {
+        delete.documents().await?
+    }
+    Ok(if delete.failed { Code::Failed.into() } else { ExitCode::SUCCESS })
+}
+
+struct Delete<'a> {
+    client: Client,
+    args: &'a Args,
+    global: &'a Global,
+    format: Format,
+    failed: bool,
+}
+
+impl Delete<'_> {
+    async fn named(&mut self) -> anyhow::Result<()> {
+        let named = words::parse(&self.args.resources)?;
+        let kinds = Kinds::fetch(&self.client).await?;
+        let is_choice = self.args.all || self.args.selector.is_some();
+        for Named { kind, names } in named {
+            let known = kinds.find(&kind)?;
+            let names = match (names.is_empty(), is_choice) {
+                (false, false) => names,
+                (true, true) => self.chosen(known).await?,
+                (true, false) => return Err(exit::usage("name what to delete, or say --all")),
+                (false, true) => return Err(exit::usage("either names, or --selector or --all")),
+            };
+            for name in names {
+                self.one(known, &known.path_of(self.global.namespace(), &name), &name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the names of all resources of a kind, in the namespace that is meant, that have the labels.
+    async fn chosen(&self, known: &Known) -> anyhow::Result<Vec<String>> {
+        let path =
+            with_query(&known.path(Some(self.global.namespace())), &[("labelSelector", self.args.selector.as_deref())]);
+        let list = self.client.get(&path).await?;
+        let items = list["items"].as_array().into_iter().flatten();
+        let names: Vec<String> = items.map(|item| columns::text(item, "/metadata/name").to_owned()).collect();
+        if names.is_empty() {
+            output::talk("No resources found.");
+        }
+        Ok(names)
+    }
+
+    async fn documents(&mut self) -> anyhow::Result<()> {
+        let (documents, problems) = apply::read(&self.args.files, false)?;
+        problems.iter().for_each(apply::told);
+        self.failed = !problems.is_empty();
+        let kinds = Kinds::fetch(&self.client).await?;
+        for document in &documents {
+            let found = apply::refuse_controller(document).and_then(|()| apply::path(document, &kinds, self.global));
+            match found {
+                Ok((known, path)) => self.one(known, &path, columns::text(&document.value, "/metadata/name")).await?,
+                Err(problem) => {
+                    apply::told(&problem);
+                    self.failed = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&mut self, known: &Known, path: &str, name: &str) -> anyhow::Result<()> {
+        let path = with_query(path, &[("propagationPolicy", Some(self.args.cascade.policy()))]);
+        match self.client.send(Method::DELETE, &path, "", Bytes::new()).await {
+            Ok(answer) if self.format == Format::Name => {
+                drop(answer);
+                output::print(&format!("{}\n", known.word(name)))
+            }
+            Ok(answer) => output::print(&format!("{} \"{name}\" {}\n", known.typed(), came_to(&answer.document))),
+            Err(error) if error.is::<Unreachable>() => Err(error),
+            Err(error) if self.args.ignore_not_found && is_not_found(&error) => Ok(()),
+            Err(error) => {
+                output::talk(&format!("error: {}: {error:#}", known.word(name)));
+                self.failed = true;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.code == 404)
+}
+
+/// Says what a deletion came to, by the document that the host answered with.
+fn came_to(answer: &Value) -> String {
+    let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let finalizers: Vec<&str> = finalizers.into_iter().flatten().filter_map(Value::as_str).collect();
+    if finalizers.is_empty() {
+        "deleted".to_owned()
+    } else {
+        format!("is being deleted, waits for {}", finalizers.join(", "))
+    }
+}

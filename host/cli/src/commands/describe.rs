@@ -1,0 +1,182 @@
+//! `homeostat describe`: all there is to know about one resource, for a person.
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{events, queue, words};
+use crate::client::{Client, Kinds, Known, with_query};
+use crate::global::{Format, Global};
+use crate::output::columns::{capitalised, condition, text};
+use crate::output::table::Table;
+use crate::output::{self, age};
+
+/// Show all there is to know about one resource
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// KIND NAME or KIND/NAME
+    #[arg(required = true, value_name = "RESOURCE")]
+    resource: Vec<String>,
+}
+
+/// Describes a resource.
+///
+/// # Errors
+/// When it is not there, or the host cannot answer.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let (kind, name) = words::one(&args.resource)?;
+    let client = Client::new(global)?;
+    let kinds = Kinds::fetch(&client).await?;
+    let known = kinds.find(&kind)?;
+    let now = Timestamp::now();
+    let document = client.get(&known.path_of(global.namespace(), &name)).await?;
+    let mut page = page(&document, now)?;
+    section(&mut page, "Dependents", &dependents(&client, &document, now).await?);
+    section(&mut page, "Queue", &keys(&client, known, global.namespace(), &name).await?);
+    section(&mut page, "Events", &happened(&client, known, global.namespace(), &name, now).await?);
+    output::print(&page)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what the document itself tells.
+fn page(document: &Value, now: Timestamp) -> anyhow::Result<String> {
+    let mut page = head(document, now);
+    for (name, value) in document.as_object().into_iter().flatten() {
+        if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status") {
+            block(&mut page, name, value)?;
+        }
+    }
+    let status: Map<String, Value> = document["status"].as_object().cloned().unwrap_or_default();
+    block(&mut page, "status", &status.into_iter().filter(|(name, _)| name != "conditions").collect())?;
+    section(&mut page, "Conditions", &conditions(document, now));
+    Ok(page)
+}
+
+/// Returns the lines about a resource's metadata; what is not there has no line.
+fn head(document: &Value, now: Timestamp) -> String {
+    let at = |pointer| output::plain(text(document, pointer));
+    let created = at("/metadata/creationTimestamp");
+    let age = if created.is_empty() { String::new() } else { format!("{created} ({} ago)", age::since(&created, now)) };
+    let deleting = at("/metadata/deletionTimestamp");
+    let waits = if deleting.is_empty() { String::new() } else { format!("since {deleting}, waits for its finalizers") };
+    let finalizers = document.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let finalizers: Vec<&str> = finalizers.into_iter().flatten().filter_map(Value::as_str).collect();
+    let generation = document.pointer("/metadata/generation").map(Value::to_string).unwrap_or_default();
+    let lines = [
+        ("Name", at("/metadata/name")),
+        ("Namespace", at("/metadata/namespace")),
+        ("Kind", format!("{} ({})", at("/kind"), at("/apiVersion"))),
+        ("Labels", listed(document.pointer("/metadata/labels"))),
+        ("Annotations", listed(document.pointer("/metadata/annotations"))),
+        ("Created", age),
+        ("Deleting", waits),
+        ("UID", at("/metadata/uid")),
+        ("Generation", generation),
+        ("Revision", at("/metadata/resourceVersion")),
+        ("Owners", owners(document)),
+        ("Finalizers", finalizers.join("\n")),
+    ];
+    let line = |(name, value): &(&str, String)| {
+        let rest = value.replace('\n', &format!("\n{:14}", ""));
+        format!("{:<14}{rest}\n", format!("{name}:"))
+    };
+    lines.iter().filter(|(_, value)| !value.is_empty()).map(line).collect()
+}
+
+/// Returns names and values, each on its own line.
+fn listed(map: Option<&Value>) -> String {
+    let entries = map.and_then(Value::as_object).into_iter().flatten();
+    let line =
+        |(name, value): (&String, &Value)| output::plain(&format!("{name}={}", value.as_str().unwrap_or_default()));
+    entries.map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn owners(document: &Value) -> String {
+    let owners = document.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let owner = |owner: &Value| {
+        let controls = if owner["controller"] == true { " (controls it)" } else { "" };
+        output::plain(&format!("{}/{}{controls}", text(owner, "/kind").to_lowercase(), text(owner, "/name")))
+    };
+    owners.map(owner).collect::<Vec<_>>().join("\n")
+}
+
+/// Adds a field of the document as YAML, when there is something in it.
+fn block(page: &mut String, name: &str, value: &Value) -> anyhow::Result<()> {
+    let is_empty =
+        value.is_null() || value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
+    if !is_empty {
+        let yaml = output::yaml(value)?;
+        let lines: String = yaml.lines().map(|line| format!("  {}\n", output::plain(line))).collect();
+        page.push_str(&format!("{}:\n{lines}", capitalised(name)));
+    }
+    Ok(())
+}
+
+/// Adds a table, when there is something in it.
+fn section(page: &mut String, title: &str, table: &Table) {
+    if !table.is_empty() {
+        let lines: String = table.to_string().lines().map(|line| format!("  {line}\n")).collect();
+        page.push_str(&format!("{title}:\n{lines}"));
+    }
+}
+
+fn conditions(document: &Value, now: Timestamp) -> Table {
+    let mut table = Table::new(["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"]);
+    for condition in document.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten() {
+        let cell = |pointer| text(condition, pointer).to_owned();
+        let since = cell("/lastTransitionTime");
+        let since = if since.is_empty() { "-".to_owned() } else { age::since(&since, now) };
+        table.row(vec![cell("/type"), cell("/status"), cell("/reason"), since, cell("/message")]);
+    }
+    table
+}
+
+async fn dependents(client: &Client, document: &Value, now: Timestamp) -> anyhow::Result<Table> {
+    let mut table = Table::new(["KIND", "NAME", "READY", "AGE"]);
+    let uid = text(document, "/metadata/uid");
+    if uid.is_empty() {
+        return Ok(table);
+    }
+    let list = client.get(&with_query("/homeostat/v1/dependents", &[("uid", Some(uid))])).await?;
+    for item in list["items"].as_array().into_iter().flatten() {
+        let ready = condition(item, "Ready").unwrap_or_else(|| "-".to_owned());
+        let age = age::since(text(item, "/metadata/creationTimestamp"), now);
+        table.row(vec![text(item, "/kind").to_owned(), text(item, "/metadata/name").to_owned(), ready, age]);
+    }
+    Ok(table)
+}
+
+/// Returns how the key of a resource is doing with every controller that manages its kind.
+async fn keys(client: &Client, known: &Known, namespace: &str, name: &str) -> anyhow::Result<Table> {
+    let mut table = queue::table(true);
+    let manages =
+        format!("{}{}{}", known.name().to_lowercase(), if known.group().is_empty() { "" } else { "." }, known.group());
+    for controller in queue::controllers(client, Some(&manages)).await? {
+        let namespace = if known.namespaced { namespace } else { "" };
+        let found = queue::queue(client, &controller, &[("namespace", Some(namespace)), ("name", Some(name))]).await?;
+        queue::entries(&found).for_each(|entry| table.row(queue::row(&controller, entry, true)));
+    }
+    Ok(table)
+}
+
+async fn happened(
+    client: &Client,
+    known: &Known,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) -> anyhow::Result<Table> {
+    let mut table = events::table();
+    let key = known.key(namespace, name);
+    let wanted = if known.is_controller() { ("controller", Some(name)) } else { ("key", Some(key.as_str())) };
+    let mut lines = client.lines(&with_query("/homeostat/v1/events", &[wanted])).await?;
+    while let Some(event) = lines.next().await? {
+        table.row(events::row(&event, now));
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests;

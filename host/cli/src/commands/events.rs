@@ -1,0 +1,112 @@
+//! `homeostat events`: shows what happened, oldest first.
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::words;
+use crate::client::{Client, Kinds, with_query};
+use crate::global::{Format, Global};
+use crate::output::age;
+use crate::output::columns::{capitalised, text};
+use crate::output::{self, table::Table};
+
+/// Show what happened
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Only what is about this resource: KIND/NAME
+    #[arg(long = "for", value_name = "RESOURCE")]
+    about: Option<String>,
+    /// Only what this controller did
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
+    /// Go on and show what happens
+    #[arg(short = 'w', long)]
+    watch: bool,
+}
+
+/// Shows events.
+///
+/// # Errors
+/// When the kind of `--for` is not known, or the host cannot answer.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml])?;
+    let Args { about, controller, watch } = args;
+    let client = Client::new(global)?;
+    let key = match about {
+        None => None,
+        Some(word) => {
+            let (kind, name) = words::one(&[word])?;
+            let kinds = Kinds::fetch(&client).await?;
+            Some(kinds.find(&kind)?.key(global.namespace(), &name))
+        }
+    };
+    let pairs = [("key", key.as_deref()), ("controller", controller.as_deref()), ("follow", watch.then_some("1"))];
+    let mut lines = client.lines(&with_query("/homeostat/v1/events", &pairs)).await?;
+    // An event that is about no resource belongs to every namespace.
+    let is_meant = |event: &Value| match (global.namespace.as_deref(), event.pointer("/key/namespace")) {
+        (Some(wanted), Some(found)) => found == wanted,
+        _ => true,
+    };
+    let (mut table, mut found) = (table(), Vec::new());
+    while let Some(event) = lines.next().await? {
+        if !is_meant(&event) {
+            continue;
+        }
+        match format {
+            Format::Table | Format::Wide => table.row(row(&event, Timestamp::now())),
+            _ if watch => output::print(&document(&event, format)?)?,
+            _ => found.push(event),
+        }
+        if watch {
+            output::print(&table.take())?;
+        }
+    }
+    match format {
+        Format::Json | Format::Yaml if watch => {}
+        Format::Json | Format::Yaml => {
+            output::print(&document(&json!({ "kind": "EventList", "items": found }), format)?)?
+        }
+        _ if table.is_empty() => {
+            if !watch {
+                output::talk("No events found.");
+            }
+        }
+        _ => output::print(&table.take())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn document(event: &Value, format: Format) -> anyhow::Result<String> {
+    if format == Format::Yaml { Ok(format!("---\n{}", output::yaml(event)?)) } else { Ok(output::json(event)) }
+}
+
+/// Returns a table for events.
+pub(super) fn table() -> Table {
+    Table::new(["LAST SEEN", "COUNT", "TYPE", "REASON", "OBJECT", "CONTROLLER", "MESSAGE"])
+}
+
+/// Returns the cells of one event.
+pub(super) fn row(event: &Value, now: Timestamp) -> Vec<String> {
+    vec![
+        age::since(text(event, "/lastSeen"), now),
+        event["count"].to_string(),
+        capitalised(text(event, "/severity")),
+        text(event, "/reason").to_owned(),
+        object(event),
+        text(event, "/controller").to_owned(),
+        text(event, "/message").to_owned(),
+    ]
+}
+
+/// Returns what an event is about, as `deployment/web`; the controller itself when it is about no resource.
+fn object(event: &Value) -> String {
+    if event["key"].is_null() {
+        return format!("controller/{}", text(event, "/controller"));
+    }
+    format!("{}/{}", text(event, "/key/kind/name").to_lowercase(), text(event, "/key/name"))
+}
+
+#[cfg(test)]
+mod tests;

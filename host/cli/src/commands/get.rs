@@ -1,0 +1,316 @@
+//! `homeostat get`: shows resources, once or as they change.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::words::{self, Named};
+use crate::client::{Client, Kinds, Known, Refusal, with_query};
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output::{self, columns, table::Table};
+
+const FORMATS: [Format; 5] = [Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
+
+/// How often controllers are looked at again: they are not in the store, and have no watch.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The pause before a watch that the host ended is opened again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Show resources
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// KIND, KIND NAME… or KIND/NAME…; several kinds as KIND,KIND
+    #[arg(required = true, value_name = "RESOURCE")]
+    resources: Vec<String>,
+    /// In all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Only resources with these labels: a=b,c!=d,e in (f,g),!h
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+    /// Only resources with these fields: metadata.name=web,status.phase=Running
+    #[arg(long, value_name = "FIELDS")]
+    field_selector: Option<String>,
+    /// Go on and show every change
+    #[arg(short = 'w', long)]
+    watch: bool,
+}
+
+/// Shows what the words name.
+///
+/// # Errors
+/// When a kind is not known, a resource is not there, or the host cannot answer.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&FORMATS)?;
+    let named = words::parse(&args.resources)?;
+    let client = Client::new(global)?;
+    let kinds = Kinds::fetch(&client).await?;
+    let get = Get { client: &client, args: &args, global, format };
+    if args.watch {
+        let [Named { kind, names }] = &named[..] else {
+            return Err(exit::usage("only one kind can be watched at a time"));
+        };
+        return get.watch(kinds.find(kind)?, names).await;
+    }
+    let mut found = Vec::new();
+    for Named { kind, names } in &named {
+        found.push(get.fetch(kinds.find(kind)?, names).await?);
+    }
+    get.print(&found, named.len() == 1)
+}
+
+struct Get<'a> {
+    client: &'a Client,
+    args: &'a Args,
+    global: &'a Global,
+    format: Format,
+}
+
+/// What was found of one kind.
+struct Found<'k> {
+    known: &'k Known,
+    items: Vec<Value>,
+    /// From which a watch goes on.
+    revision: String,
+    /// Names were given, so this is no list.
+    is_named: bool,
+    /// Names that were not found, and why.
+    missing: Vec<anyhow::Error>,
+}
+
+impl Get<'_> {
+    fn namespace(&self) -> Option<&str> {
+        if self.args.all_namespaces { None } else { Some(self.global.namespace()) }
+    }
+
+    fn list_path(&self, known: &Known, name: Option<&str>, more: &[(&str, Option<&str>)]) -> String {
+        let by_name = name.map(|name| format!("metadata.name={name}"));
+        let fields: Vec<&str> =
+            [self.args.field_selector.as_deref(), by_name.as_deref()].into_iter().flatten().collect();
+        let fields = Some(fields.join(",")).filter(|fields| !fields.is_empty());
+        let mut pairs = vec![("labelSelector", self.args.selector.as_deref()), ("fieldSelector", fields.as_deref())];
+        pairs.extend_from_slice(more);
+        with_query(&known.path(self.namespace()), &pairs)
+    }
+
+    async fn fetch<'k>(&self, known: &'k Known, names: &[String]) -> anyhow::Result<Found<'k>> {
+        if known.keys_only {
+            let message = format!("nothing of kind {} is stored: `homeostat queue` shows its keys", known.name());
+            return Err(exit::failed(message));
+        }
+        let mut found = Found {
+            known,
+            items: Vec::new(),
+            revision: String::new(),
+            is_named: !names.is_empty(),
+            missing: Vec::new(),
+        };
+        if names.is_empty() {
+            let mut list = self.client.get(&self.list_path(known, None, &[])).await?;
+            columns::text(&list, "/metadata/resourceVersion").clone_into(&mut found.revision);
+            if let Value::Array(items) = list["items"].take() {
+                found.items = items;
+            }
+            return Ok(found);
+        }
+        if self.args.all_namespaces && known.namespaced {
+            return Err(exit::usage("a name means a resource of one namespace: leave --all-namespaces out"));
+        }
+        for name in names {
+            match self.client.get(&known.path_of(self.global.namespace(), name)).await {
+                Ok(item) => found.items.push(item),
+                Err(error) if error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.code == 404) => {
+                    found.missing.push(error)
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    fn print(&self, found: &[Found<'_>], is_one_kind: bool) -> anyhow::Result<ExitCode> {
+        match self.format {
+            Format::Table | Format::Wide => self.print_tables(found, is_one_kind)?,
+            Format::Json | Format::Yaml => {
+                let items: Vec<&Value> = found.iter().flat_map(|found| &found.items).collect();
+                match &items[..] {
+                    [] if found.iter().any(|found| found.is_named) => {}
+                    [item] if found.iter().all(|found| found.is_named) => self.print_document(item)?,
+                    items => self.print_document(
+                        &json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items }),
+                    )?,
+                }
+            }
+            Format::Name => {
+                for found in found {
+                    output::print(&found.items.iter().map(|item| name_line(found.known, item)).collect::<String>())?;
+                }
+            }
+        }
+        let mut code = ExitCode::SUCCESS;
+        for missing in found.iter().flat_map(|found| &found.missing) {
+            code = exit::report(missing);
+        }
+        Ok(code)
+    }
+
+    fn print_document(&self, document: &Value) -> anyhow::Result<()> {
+        output::print(&if self.format == Format::Yaml { output::yaml(document)? } else { output::json(document) })
+    }
+
+    fn print_tables(&self, found: &[Found<'_>], is_one_kind: bool) -> anyhow::Result<()> {
+        let mut is_first = true;
+        for found in found.iter().filter(|found| !found.items.is_empty()) {
+            let mut rows = Rows::new(self, found.known, &found.items, is_one_kind);
+            found.items.iter().for_each(|item| rows.add(item));
+            let gap = if is_first { "" } else { "\n" };
+            output::print(&format!("{gap}{}", rows.table.take()))?;
+            is_first = false;
+        }
+        if is_first && found.iter().all(|found| found.missing.is_empty()) {
+            let is_inside = found.iter().any(|found| found.known.namespaced);
+            let place = self.namespace().filter(|_| is_inside).map(|namespace| format!(" in {namespace} namespace"));
+            output::talk(&format!("No resources found{}.", place.unwrap_or_default()));
+        }
+        Ok(())
+    }
+
+    /// Shows what is there, then every change, until the host goes away.
+    async fn watch(&self, known: &Known, names: &[String]) -> anyhow::Result<ExitCode> {
+        let name = match names {
+            [] => None,
+            [name] => Some(name.as_str()),
+            _ => return Err(exit::usage("only one name can be watched at a time")),
+        };
+        let mut found = self.fetch(known, names).await?;
+        if let Some(missing) = found.missing.pop() {
+            return Err(missing);
+        }
+        let mut rows = Rows::new(self, known, &found.items, true);
+        rows.show(&found.items)?;
+        if known.is_controller() {
+            return self.look_again(rows, names, found.items).await;
+        }
+        if let Some(item) = found.items.first().filter(|_| found.is_named) {
+            columns::text(item, "/metadata/resourceVersion").clone_into(&mut found.revision);
+        }
+        loop {
+            let again = self.follow(known, name, &mut found.revision, &mut rows).await?;
+            if again {
+                // History is gone: what is there now stands for what was missed.
+                found = self.fetch(known, &[]).await?;
+                found.items.retain(|item| name.is_none_or(|name| columns::text(item, "/metadata/name") == name));
+                rows.show(&found.items)?;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Follows changes until the host ends the watch; returns whether to list again before the next one.
+    async fn follow(
+        &self,
+        known: &Known,
+        name: Option<&str>,
+        revision: &mut String,
+        rows: &mut Rows<'_>,
+    ) -> anyhow::Result<bool> {
+        let path = self.list_path(known, name, &[("watch", Some("1")), ("resourceVersion", Some(revision))]);
+        let mut lines = match self.client.lines(&path).await {
+            Ok(lines) => lines,
+            Err(error) if error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.code == 410) => {
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
+        };
+        while let Some(event) = lines.next().await? {
+            let object = &event["object"];
+            if event["type"] == "ERROR" {
+                let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+                let code = object["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+                return if code == 410 {
+                    Ok(true)
+                } else {
+                    Err(Refusal { code, reason: text("reason"), message: text("message") }.into())
+                };
+            }
+            columns::text(object, "/metadata/resourceVersion").clone_into(revision);
+            if event["type"] != "BOOKMARK" {
+                rows.show(std::slice::from_ref(object))?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Looks at controllers again and again, and shows those that changed.
+    async fn look_again(
+        &self,
+        mut rows: Rows<'_>,
+        names: &[String],
+        mut before: Vec<Value>,
+    ) -> anyhow::Result<ExitCode> {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let found = self.fetch(rows.known, names).await?;
+            let changed: Vec<Value> = found.items.iter().filter(|item| !before.contains(item)).cloned().collect();
+            rows.show(&changed)?;
+            before = found.items;
+        }
+    }
+}
+
+fn name_line(known: &Known, item: &Value) -> String {
+    format!("{}\n", known.word(columns::text(item, "/metadata/name")))
+}
+
+/// Resources of one kind, printed as they come.
+struct Rows<'a> {
+    get: &'a Get<'a>,
+    known: &'a Known,
+    columns: Vec<columns::Column>,
+    table: Table,
+    /// Names are printed without their kind.
+    is_one_kind: bool,
+}
+
+impl<'a> Rows<'a> {
+    fn new(get: &'a Get<'a>, known: &'a Known, items: &[Value], is_one_kind: bool) -> Self {
+        let columns = columns::of(known, &items.iter().collect::<Vec<_>>(), get.format == Format::Wide);
+        let mut header = vec!["NAME"];
+        if get.args.all_namespaces && known.namespaced {
+            header.insert(0, "NAMESPACE");
+        }
+        header.extend(columns.iter().map(|column| column.name));
+        Self { get, known, columns, table: Table::new(header), is_one_kind }
+    }
+
+    fn add(&mut self, item: &Value) {
+        let now = Timestamp::now();
+        let name = columns::text(item, "/metadata/name");
+        let mut cells = vec![if self.is_one_kind { name.to_owned() } else { self.known.word(name) }];
+        if self.get.args.all_namespaces && self.known.namespaced {
+            cells.insert(0, columns::text(item, "/metadata/namespace").to_owned());
+        }
+        cells.extend(self.columns.iter().map(|column| column.cell(item, now)));
+        self.table.row(cells);
+    }
+
+    /// Prints items at once, in the format that was asked for.
+    fn show(&mut self, items: &[Value]) -> anyhow::Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        match self.get.format {
+            Format::Table | Format::Wide => {
+                items.iter().for_each(|item| self.add(item));
+                output::print(&self.table.take())
+            }
+            Format::Json => items.iter().try_for_each(|item| output::print(&output::json(item))),
+            Format::Yaml => items.iter().try_for_each(|item| output::print(&format!("---\n{}", output::yaml(item)?))),
+            Format::Name => items.iter().try_for_each(|item| output::print(&name_line(self.known, item))),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `homeostat queue`: shows the keys of controllers, and how each is doing.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::control;
+use crate::client::{Client, with_query};
+use crate::global::{Format, Global};
+use crate::output::age;
+use crate::output::columns::{kind, text};
+use crate::output::{self, table::Table};
+
+/// Show the keys of controllers and how each is doing
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Only this controller
+    controller: Option<String>,
+    /// Keys of each controller
+    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
+}
+
+/// Shows queues.
+///
+/// # Errors
+/// When the controller is not there, or the host cannot answer.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name])?;
+    let Args { controller, limit } = args;
+    let client = Client::new(global)?;
+    let names = match controller {
+        Some(name) => vec![name],
+        None => controllers(&client, None).await?,
+    };
+    let mut queues = Vec::new();
+    for name in names {
+        queues.push(queue(&client, &name, &[("limit", Some(&limit.to_string()))]).await?);
+    }
+    match format {
+        Format::Table | Format::Wide => print_table(&queues, format == Format::Wide)?,
+        Format::Json => output::print(&output::json(&list(&queues)))?,
+        Format::Yaml => output::print(&output::yaml(&list(&queues))?)?,
+        Format::Name => {
+            let entries = queues.iter().flat_map(entries);
+            output::print(&entries.map(|entry| format!("{}\n", key(entry))).collect::<String>())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(queues: &[Value]) -> Value {
+    json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "QueueList", "items": queues })
+}
+
+fn print_table(queues: &[Value], is_wide: bool) -> anyhow::Result<()> {
+    let mut table = table(is_wide);
+    for queue in queues {
+        let name = text(queue, "/metadata/name");
+        entries(queue).for_each(|entry| table.row(row(name, entry, is_wide)));
+        let total: u64 =
+            queue["counts"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+        let shown = entries(queue).count();
+        if total > shown as u64 {
+            output::talk(&format!("{name}: {shown} of {total} keys are shown; --limit shows more"));
+        }
+    }
+    if table.is_empty() {
+        output::talk("No keys are queued.");
+        return Ok(());
+    }
+    output::print(&table.take())
+}
+
+/// Returns the names of controllers: of all, or of those that manage a kind (`deployment.apps`).
+pub(super) async fn controllers(client: &Client, manages: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let list = client.get("/apis/homeostat.dev/v1alpha1/controllers").await?;
+    let items = list["items"].as_array().into_iter().flatten();
+    let items = items.filter(|item| manages.is_none_or(|wanted| kind(item.pointer("/status/manages")) == wanted));
+    Ok(items.map(|item| text(item, "/metadata/name").to_owned()).collect())
+}
+
+/// Returns the queue of a controller.
+pub(super) async fn queue(client: &Client, name: &str, pairs: &[(&str, Option<&str>)]) -> anyhow::Result<Value> {
+    client.get(&with_query(&format!("{}/queue", control::path(name)), pairs)).await
+}
+
+/// Returns the keys of a queue.
+pub(super) fn entries(queue: &Value) -> impl Iterator<Item = &Value> {
+    queue["items"].as_array().into_iter().flatten()
+}
+
+/// Returns a table for keys.
+pub(super) fn table(is_wide: bool) -> Table {
+    let header = ["CONTROLLER", "KEY", "STATE", "FAILURES", "DUE", "LAST ERROR"];
+    let more = if is_wide { &["PRIORITY", "RUNNING FOR"][..] } else { &[] };
+    Table::new([&header[..5], more, &header[5..]].concat())
+}
+
+/// Returns the cells of one key.
+pub(super) fn row(controller: &str, entry: &Value, is_wide: bool) -> Vec<String> {
+    let span = |name: &str| entry[name].as_u64().map_or_else(|| "-".to_owned(), age::short_ms);
+    let mut cells = vec![
+        controller.to_owned(),
+        key(entry),
+        text(entry, "/state").to_owned(),
+        entry["failures"].as_u64().unwrap_or(0).to_string(),
+        span("dueInMs"),
+    ];
+    if is_wide {
+        cells.extend([entry["priority"].to_string(), span("runningForMs")]);
+    }
+    cells.push(text(entry, "/lastError").to_owned());
+    cells
+}
+
+fn key(entry: &Value) -> String {
+    let (namespace, name) = (text(entry, "/key/namespace"), text(entry, "/key/name"));
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+use super::*;
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn parsed(text: &str) -> Vec<(String, String)> {
+    parse(&words(text)).unwrap().into_iter().map(|named| (named.kind, named.names.join("+"))).collect()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(kind, names)| ((*kind).to_owned(), (*names).to_owned())).collect()
+}
+
+#[test]
+fn resources_are_named_as_kubectl_names_them() {
+    assert_eq!(parsed("deploy"), pairs(&[("deploy", "")]));
+    assert_eq!(parsed("deploy a b"), pairs(&[("deploy", "a+b")]));
+    assert_eq!(parsed("deploy,rs,po"), pairs(&[("deploy", ""), ("rs", ""), ("po", "")]));
+    assert_eq!(parsed("deploy/a rs/b"), pairs(&[("deploy", "a"), ("rs", "b")]));
+}
+
+#[test]
+fn words_that_mean_nothing_are_a_usage_error() {
+    for text in ["", ",", "deploy,rs a", "deploy/a b", "deploy/", "/a", "a/b/c"] {
+        assert_eq!(exit::code_of(&parse(&words(text)).unwrap_err()), exit::Code::Usage, "{text}");
+    }
+}
+
+#[test]
+fn one_resource_is_one_resource() {
+    assert_eq!(one(&words("deploy/a")).unwrap(), ("deploy".to_owned(), "a".to_owned()));
+    assert!(one(&words("deploy a b")).is_err());
+    assert!(one(&words("deploy")).is_err());
+}

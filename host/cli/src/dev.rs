@@ -1,0 +1,279 @@
+//! `homeostat dev DIR`: everything that `run` does, with the guests built before, and built again on every save.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::build::{self, Guest};
+use crate::exit::Code;
+use crate::looks::QUIET;
+use crate::narrate::{Calm, LOOK, Narrator};
+use crate::output;
+use crate::serve::{HostArgs, Running};
+use crate::signals::Signals;
+use crate::sources::{self, Found, Sources};
+use crate::terminal::Screen;
+use crate::watcher::Watcher;
+
+/// How often the status line is redrawn while cargo works.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Build the guests of a folder, serve it, and swap each guest when it is saved
+///
+/// Guests are the crates with a `cdylib` in DIR and directly below it; each becomes DIR/NAME.wasm. The wasm target of Rust is added
+/// where it is missing. A guest that does not build is told, and the one that runs goes on. Everything else is as with `run`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DevArgs {
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+    /// End when every controller is ready and nothing is left to do; print what there is then
+    ///
+    /// Ends with 0, with 1 when a manifest has a problem or a guest does not build, and with 3 when a component is refused.
+    #[arg(long)]
+    pub(crate) exit_when_settled: bool,
+}
+
+/// Runs `homeostat dev`.
+///
+/// # Errors
+/// When the tools are missing or the host cannot start.
+pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
+    let mut signals = Signals::new().context("signals cannot be taken over")?;
+    let ended = tokio::select! {
+        started = start(args, &screen) => started.map(Ok),
+        ending = signals.next() => Ok(Err(ExitCode::from(ending.code()))),
+    };
+    let (running, builder) = match ended {
+        Ok(Ok(started)) => started,
+        Ok(Err(code)) => {
+            screen.close();
+            return Ok(code);
+        }
+        Err(error) => {
+            screen.close();
+            return Err(error);
+        }
+    };
+    let state = builder.state.clone();
+    let building = tokio::spawn(builder.follow());
+    let mut narrator = Narrator::begin(running.host.clone(), screen.clone()).await;
+    let code = tokio::select! {
+        code = narrate(&mut narrator, &running, &state, args.exit_when_settled) => code,
+        _ = signals.next() => None,
+    };
+    signals.end_at_next(screen.clone());
+    // Kills cargo, if it runs.
+    building.abort();
+    screen.close();
+    if let Some(code) = code {
+        let table = narrator.table(running.host.controllers()).await;
+        running.stop().await;
+        output::print(&format!("{}\n", table.join("\n")))?;
+        return Ok(code);
+    }
+    running.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn start(args: &DevArgs, screen: &Screen) -> Result<(Running, Builder)> {
+    let folder = &args.host.folder;
+    if !folder.is_dir() {
+        return Err(crate::exit::failed(format!(
+            "{} is not a folder: name the folder that holds the guests and manifests",
+            folder.display()
+        )));
+    }
+    // The host first: a store that is locked is told before minutes of building.
+    let mut running = Running::prepare(&args.host, screen).await?;
+    let prepared = async {
+        build::prepare(folder, screen).await?;
+        let mut builder = Builder::new(folder, screen.clone());
+        builder.discover().await?;
+        builder.build_all().await?;
+        anyhow::Ok(builder)
+    };
+    match prepared.await {
+        Ok(builder) => {
+            running.follow();
+            Ok((running, builder))
+        }
+        Err(error) => {
+            running.stop().await;
+            Err(error)
+        }
+    }
+}
+
+/// Tells what happens. Ends only when everything is settled and that was asked for.
+async fn narrate(
+    narrator: &mut Narrator,
+    running: &Running,
+    building: &BuildState,
+    exit_when_settled: bool,
+) -> Option<ExitCode> {
+    let mut calm = Calm::default();
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let controllers = narrator.look().await;
+        let standing = running.standing();
+        let busy = building.busy.load(Ordering::Relaxed) || !standing.settled;
+        if calm.look(tokio::time::Instant::now(), busy, &controllers) && exit_when_settled {
+            return Some(match (standing.refused, standing.problems, building.failed.load(Ordering::Relaxed)) {
+                (0, 0, false) => ExitCode::SUCCESS,
+                (0, ..) => Code::Failed.into(),
+                _ => Code::Refused.into(),
+            });
+        }
+    }
+}
+
+/// What a builder is at, for others to read.
+#[derive(Default)]
+struct BuildState {
+    /// It builds, or has seen a change that it will build.
+    busy: AtomicBool,
+    /// Some guest did not build the last time.
+    failed: AtomicBool,
+}
+
+/// Builds guests, and builds them again.
+struct Builder {
+    folder: PathBuf,
+    screen: Screen,
+    guests: Vec<Guest>,
+    /// The folders with crates, as they were when the guests were looked for.
+    crates: Vec<PathBuf>,
+    sources: Sources,
+    /// Guests that did not build, and have to be tried again with the next ones.
+    failed: Vec<String>,
+    /// Told already.
+    last_error: String,
+    state: Arc<BuildState>,
+}
+
+impl Builder {
+    fn new(folder: &Path, screen: Screen) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            screen,
+            guests: Vec::new(),
+            crates: Vec::new(),
+            sources: Sources::default(),
+            failed: Vec::new(),
+            last_error: String::new(),
+            state: Arc::default(),
+        }
+    }
+
+    /// Finds the guests. Their sources as they are now count as seen.
+    async fn discover(&mut self) -> Result<()> {
+        let crates = build::crate_folders(&self.folder)?;
+        self.guests = build::discover(&self.folder).await?;
+        self.sources = Sources::default();
+        self.sources.look(&self.guests, tokio::time::Instant::now(), SystemTime::now());
+        self.crates = crates;
+        Ok(())
+    }
+
+    async fn build_all(&mut self) -> Result<()> {
+        let all = self.guests.clone();
+        self.build(&all).await
+    }
+
+    /// Builds some guests and puts their components in place. What does not build is told and left for the next time.
+    async fn build(&mut self, guests: &[Guest]) -> Result<()> {
+        if guests.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();
+        let (names, start) = (names.join(", "), Instant::now());
+        if !self.screen.is_live() {
+            self.screen.line(&format!("building {names}"));
+        }
+        self.screen.status(&format!("building: {names}"));
+        let building = build::build(guests, &self.screen);
+        let ticking = async {
+            // What cargo says comes in bursts: the last of it is shown a moment later.
+            loop {
+                tokio::time::sleep(TICK).await;
+                self.screen.refresh();
+            }
+        };
+        let built = tokio::select! {
+            built = building => built,
+            never = ticking => never,
+        };
+        self.screen.status("");
+        let built = built?;
+        if !built.said.is_empty() {
+            self.screen.raw_line(&built.said);
+        }
+        for artifact in &built.artifacts {
+            build::install(artifact, &self.folder)?;
+        }
+        let took = start.elapsed().as_secs_f32();
+        if built.failed.is_empty() {
+            self.screen.line(&format!("built {names} in {took:.1} s"));
+        } else {
+            self.screen.line(&format!("{} did not build; what runs goes on", built.failed.join(", ")));
+        }
+        self.failed = built.failed;
+        self.state.failed.store(!self.failed.is_empty(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Follows the sources for ever.
+    async fn follow(mut self) {
+        let mut watcher = Watcher::new();
+        loop {
+            let mut folders = sources::folders(&self.guests);
+            folders.entry(self.folder.clone()).or_insert(false);
+            watcher.set(folders);
+            let found = self.sources.look(&self.guests, tokio::time::Instant::now(), SystemTime::now());
+            self.state.busy.store(!self.sources.is_settled() || found != Found::default(), Ordering::Relaxed);
+            let error = self.rebuild(found).await.err().map(|error| format!("{error:#}")).unwrap_or_default();
+            if !error.is_empty() {
+                self.state.failed.store(true, Ordering::Relaxed);
+            }
+            if !error.is_empty() && error != self.last_error {
+                self.screen.warn(&error);
+            }
+            self.last_error = error;
+            self.state.busy.store(!self.sources.is_settled(), Ordering::Relaxed);
+            if self.sources.is_settled() {
+                tokio::select! {
+                    () = watcher.changed() => {}
+                    () = tokio::time::sleep(watcher.poll_every()) => {}
+                }
+            } else {
+                tokio::time::sleep(QUIET).await;
+            }
+        }
+    }
+
+    /// Builds what changed sources ask for.
+    async fn rebuild(&mut self, found: Found) -> Result<()> {
+        let mut wanted = found.guests;
+        if found.crates || build::crate_folders(&self.folder)? != self.crates {
+            let before = self.guests.clone();
+            // Looked at again and again until it can be read.
+            self.crates.clear();
+            self.discover().await?;
+            let new = self.guests.iter().filter(|guest| !before.contains(guest));
+            wanted.extend(new.map(|guest| guest.name.clone()));
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        wanted.extend(self.failed.iter().cloned());
+        let guests: Vec<Guest> = self.guests.iter().filter(|guest| wanted.contains(&guest.name)).cloned().collect();
+        self.build(&guests).await
+    }
+}

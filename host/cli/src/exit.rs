@@ -1,0 +1,104 @@
+//! How a command ends when it does not do what was asked: what a person reads, and the code that a script reads.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use crate::client::{Refusal, Unreachable};
+use crate::output;
+
+/// The codes other than 0.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Code {
+    /// It was tried and did not work.
+    Failed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// A rule or a limit forbids it.
+    Refused = 3,
+    /// There is no host, or it cannot work now.
+    Unavailable = 69,
+    /// A fault of Homeostat itself.
+    Internal = 70,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// An error that knows its code.
+#[derive(Debug)]
+struct Ended {
+    code: Code,
+    message: String,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Ended {}
+
+/// Returns an error with the code of something that was tried and did not work.
+pub(crate) fn failed(message: impl Into<String>) -> anyhow::Error {
+    Ended { code: Code::Failed, message: message.into() }.into()
+}
+
+/// Returns an error with the code of a command line that makes no sense.
+pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
+    Ended { code: Code::Usage, message: message.into() }.into()
+}
+
+/// Returns an error with the code of something that a rule or a limit forbids.
+pub(crate) fn refused(message: impl Into<String>) -> anyhow::Error {
+    Ended { code: Code::Refused, message: message.into() }.into()
+}
+
+/// Returns an error with the code of a fault of Homeostat itself.
+pub(crate) fn internal(message: impl Into<String>) -> anyhow::Error {
+    Ended { code: Code::Internal, message: message.into() }.into()
+}
+
+/// Says on stderr why a command ended, and returns the code for it.
+///
+/// A reader of the output that went away is no error: nothing is said, and the code is 0.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    output::talk(&format!("error: {error:#}"));
+    code_of(error).into()
+}
+
+/// Returns the code for an error.
+pub(crate) fn code_of(error: &anyhow::Error) -> Code {
+    error.chain().find_map(known_code).unwrap_or(Code::Failed)
+}
+
+fn known_code(cause: &(dyn Error + 'static)) -> Option<Code> {
+    if let Some(ended) = cause.downcast_ref::<Ended>() {
+        return Some(ended.code);
+    }
+    if cause.is::<Unreachable>() {
+        return Some(Code::Unavailable);
+    }
+    cause.downcast_ref::<Refusal>().map(|refusal| match refusal.code {
+        403 | 413 | 429 => Code::Refused,
+        503 | 504 => Code::Unavailable,
+        500 => Code::Internal,
+        _ => Code::Failed,
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_broken = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    error.downcast_ref::<io::Error>().is_some_and(is_broken)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Decides when something that is missing is gone. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Things that are missing, and since when.
+pub(super) struct Absences<K> {
+    patience: Duration,
+    since: BTreeMap<K, Instant>,
+}
+
+impl<K: Ord> Absences<K> {
+    /// Counts a thing as gone when it was missing for `patience` without a break.
+    pub(super) fn new(patience: Duration) -> Self {
+        Self { patience, since: BTreeMap::new() }
+    }
+
+    /// Takes in what is missing now, and returns what is gone. That is forgotten here.
+    pub(super) fn due(&mut self, now: Instant, missing: Vec<K>) -> Vec<K> {
+        let mut before = std::mem::take(&mut self.since);
+        let mut due = Vec::new();
+        for key in missing {
+            match before.remove(&key) {
+                Some(since) if now.duration_since(since) >= self.patience => due.push(key),
+                since => drop(self.since.insert(key, since.unwrap_or(now))),
+            }
+        }
+        due
+    }
+
+    /// Returns whether nothing is missing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_without_a_break_is_gone_once() {
+        let mut absences = Absences::new(Duration::from_secs(2));
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert_eq!(absences.due(at(0), vec!["a"]), [""; 0]);
+        assert_eq!(absences.due(at(1999), vec!["a"]), [""; 0]);
+        assert!(!absences.is_empty());
+        assert_eq!(absences.due(at(2000), vec!["a"]), ["a"]);
+        assert!(absences.is_empty());
+    }
+
+    #[test]
+    fn what_comes_back_starts_anew() {
+        let mut absences = Absences::new(Duration::from_secs(2));
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        absences.due(at(0), vec!["a"]);
+        absences.due(at(1000), vec![]);
+        absences.due(at(1500), vec!["a"]);
+        assert_eq!(absences.due(at(3000), vec!["a"]), [""; 0]);
+        assert_eq!(absences.due(at(3500), vec!["a"]), ["a"]);
+    }
+}

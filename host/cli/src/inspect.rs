@@ -1,0 +1,142 @@
+//! `homeostat inspect FILE.wasm`: what a component is and what it would need, without running a controller.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use homeostat_component::{
+    Component, ControllerSpec, Engine, EngineOptions, Grants, HttpGrant, KindDeclaration, ResourceGrant, Role, Verb,
+};
+use serde_json::{Value, json};
+
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output;
+
+/// Show what a component is, what it does, and which grants it needs
+///
+/// A component that a host would refuse is refused here too, with every reason, and exit code 3.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InspectArgs {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+}
+
+/// Runs `homeostat inspect`.
+///
+/// # Errors
+/// When the file cannot be read, or the component is refused.
+pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Json, Format::Yaml])?;
+    let bytes = std::fs::read(&args.file).with_context(|| format!("{} cannot be read", args.file.display()))?;
+    let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() })
+        .context("the WebAssembly engine does not start")?;
+    let loaded = engine.load(bytes, &everything()).await;
+    let component = loaded.map_err(|refused| exit::refused(format!("{}: {refused}", args.file.display())))?;
+    let inspection = inspection(&args.file.display().to_string(), &component)?;
+    match format {
+        Format::Json => output::print(&output::json(&inspection))?,
+        Format::Yaml => output::print(&output::yaml(&inspection)?)?,
+        _ => output::print(&text(&inspection)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns grants of everything: what a component asks for is the question here, not what it may have.
+pub(crate) fn everything() -> Grants {
+    let all = || vec!["*".to_owned()];
+    Grants {
+        resources: vec![ResourceGrant { kinds: all(), verbs: vec![Verb::Any], namespaces: all(), names: all() }],
+        http: vec![HttpGrant { urls: all(), methods: all(), headers: Default::default() }],
+    }
+}
+
+fn inspection(file: &str, component: &Component) -> Result<Value> {
+    let facts = component.facts();
+    Ok(json!({
+        "apiVersion": "homeostat.dev/v1alpha1",
+        "kind": "Inspection",
+        "file": file,
+        "digest": facts.digest,
+        "sizeBytes": facts.size_bytes,
+        "world": world(component),
+        "pooled": facts.pooled,
+        "exports": facts.exports,
+        "imports": facts.imports,
+        "describe": serde_json::to_value(component.describe()).context("the description cannot be shown")?,
+        "grants": serde_json::to_value(needed(component)).context("the grants cannot be shown")?,
+    }))
+}
+
+fn world(component: &Component) -> &'static str {
+    let exports = component.exports();
+    if exports.mapper && exports.poller && exports.lifecycle {
+        "homeostat:reconciler/everything@0.1.0"
+    } else {
+        "homeostat:reconciler/controller@0.1.0"
+    }
+}
+
+/// Returns the grants that the description and the imports ask for: a start for a manifest, for its author to narrow.
+fn needed(component: &Component) -> Grants {
+    let ControllerSpec { manages, watches, .. } = component.describe();
+    let mut resources = Vec::new();
+    if !manages.keys_only {
+        resources.push(grant(manages, &[Verb::Get, Verb::List, Verb::Watch, Verb::UpdateStatus]));
+    }
+    for watch in watches.iter().filter(|watch| !watch.of.keys_only) {
+        let read = [Verb::Get, Verb::List, Verb::Watch];
+        let written = [Verb::Get, Verb::List, Verb::Watch, Verb::Apply, Verb::Delete];
+        resources.push(grant(&watch.of, if watch.role == Role::Secondary { &written } else { &read }));
+    }
+    let sends = component.imports().iter().any(|import| import.starts_with("wasi:http/"));
+    let http = HttpGrant {
+        urls: vec!["https://HOST/*".to_owned()],
+        methods: vec!["GET".to_owned()],
+        headers: Default::default(),
+    };
+    Grants { resources, http: if sends { vec![http] } else { Vec::new() } }
+}
+
+fn grant(declared: &KindDeclaration, verbs: &[Verb]) -> ResourceGrant {
+    let (group, name) = (&declared.kind.group, &declared.kind.name);
+    let all = || vec!["*".to_owned()];
+    ResourceGrant {
+        kinds: vec![if group.is_empty() { name.clone() } else { format!("{group}/{name}") }],
+        verbs: verbs.to_vec(),
+        namespaces: all(),
+        names: all(),
+    }
+}
+
+/// Shows an inspection to a person.
+fn text(inspection: &Value) -> Result<String> {
+    let list = |name: &str| {
+        let names: Vec<&str> = inspection[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join("\n           ") }
+    };
+    let word = |name: &str| inspection[name].as_str().unwrap_or_default();
+    let memory =
+        if inspection["pooled"] == true { "pooled" } else { "on demand: too large for the pool, starts slower" };
+    let mut text = format!(
+        "File:      {}\nDigest:    {}\nSize:      {} bytes\nWorld:     {}\nInstances: {memory}\nExports:   {}\nImports:   {}\n",
+        word("file"),
+        word("digest"),
+        inspection["sizeBytes"],
+        word("world"),
+        list("exports"),
+        list("imports"),
+    );
+    for (title, name) in [("Describe", "describe"), ("Grants that a manifest would start with", "grants")] {
+        text.push_str(&format!("\n{title}:\n"));
+        for line in output::yaml(&inspection[name])?.lines() {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn an_inspection_is_shown_with_every_fact() {
+    let inspection = json!({
+        "file": "web.wasm", "digest": "sha256:1", "sizeBytes": 7, "world": "w", "pooled": true,
+        "exports": ["a", "b"], "imports": [], "describe": {"concurrency": 4}, "grants": {"http": []},
+    });
+    let expected = "File:      web.wasm\nDigest:    sha256:1\nSize:      7 bytes\nWorld:     w\nInstances: pooled\n\
+        Exports:   a\n           b\nImports:   none\n\nDescribe:\n  concurrency: 4\n\n\
+        Grants that a manifest would start with:\n  http: []\n";
+    assert_eq!(text(&inspection).expect("it is shown"), expected);
+}
+
+#[test]
+fn everything_grants_everything() {
+    let kind = homeostat_store::Kind::new("apps", "v1", "Deployment");
+    let declared =
+        KindDeclaration { kind, plural: "deployments".into(), namespaced: true, keys_only: false, schema: None };
+    assert_eq!(grant(&declared, &[Verb::Get]).kinds, ["apps/Deployment"]);
+    assert_eq!(everything().resources[0].kinds, ["*"]);
+    assert!(!everything().http.is_empty());
+}

@@ -1,0 +1,131 @@
+use super::*;
+
+/// A folder that changes by hand, and the looks at it.
+struct Scene {
+    looks: Looks,
+    start: Instant,
+    files: BTreeMap<PathBuf, Seen>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { looks: Looks::default(), start: Instant::now(), files: BTreeMap::new() }
+    }
+
+    fn write(&mut self, name: &str, bytes: u64, at_ms: u64) {
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1000) + Duration::from_millis(at_ms);
+        self.files.insert(name.into(), Seen { bytes, modified });
+    }
+
+    fn look(&mut self, at_ms: u64) -> Vec<Change> {
+        let at = Duration::from_millis(at_ms);
+        self.looks.look(self.start + at, SystemTime::UNIX_EPOCH + Duration::from_secs(1000) + at, &self.files)
+    }
+}
+
+fn changed(name: &str) -> Vec<Change> {
+    vec![Change::Changed(name.into())]
+}
+
+#[test]
+fn a_file_is_told_once_when_two_looks_saw_the_same() {
+    let mut scene = Scene::new();
+    scene.write("a", 1, 0);
+    assert_eq!(scene.look(0), []);
+    assert!(!scene.looks.is_settled());
+    assert_eq!(scene.look(99), []);
+    assert_eq!(scene.look(100), changed("a"));
+    assert!(scene.looks.is_settled());
+    assert_eq!(scene.look(500), []);
+}
+
+#[test]
+fn a_file_that_grows_slowly_is_told_when_it_stops_growing() {
+    let mut scene = Scene::new();
+    for step in 0..20 {
+        scene.write("a", step, step * 60);
+        assert_eq!(scene.look(step * 60), [], "step {step}");
+    }
+    assert_eq!(scene.look(1300), changed("a"));
+}
+
+#[test]
+fn a_write_of_the_same_size_is_seen_by_its_time() {
+    let mut scene = Scene::new();
+    scene.write("a", 5, 0);
+    scene.look(0);
+    scene.look(100);
+    scene.write("a", 5, 150);
+    assert_eq!(scene.look(160), []);
+    assert_eq!(scene.look(260), changed("a"));
+}
+
+#[test]
+fn an_old_file_is_told_at_the_first_look() {
+    let mut scene = Scene::new();
+    scene.write("old", 1, 0);
+    scene.write("new", 1, 9_000);
+    assert_eq!(scene.look(9_500), changed("old"));
+    assert_eq!(scene.look(9_600), changed("new"));
+}
+
+#[test]
+fn a_file_that_is_replaced_at_once_was_never_gone() {
+    let mut scene = Scene::new();
+    scene.write("a", 1, 0);
+    scene.look(0);
+    scene.look(100);
+    scene.files.clear();
+    assert_eq!(scene.look(200), []);
+    scene.write("a", 2, 250);
+    assert_eq!(scene.look(260), []);
+    assert_eq!(scene.look(360), changed("a"));
+}
+
+#[test]
+fn a_file_that_stays_away_is_gone_and_comes_back_as_changed() {
+    let mut scene = Scene::new();
+    scene.write("a", 1, 0);
+    scene.look(0);
+    scene.look(100);
+    scene.files.clear();
+    scene.look(200);
+    assert_eq!(scene.look(300), [Change::Gone("a".into())]);
+    assert!(scene.looks.is_settled());
+    scene.write("a", 1, 0);
+    scene.look(400);
+    assert_eq!(scene.look(500), changed("a"));
+}
+
+#[test]
+fn a_file_that_was_never_told_and_went_is_gone() {
+    let mut scene = Scene::new();
+    scene.write("a", 1, 0);
+    scene.look(0);
+    scene.files.clear();
+    scene.look(10);
+    assert_eq!(scene.look(200), [Change::Gone("a".into())]);
+}
+
+#[test]
+fn distrust_tells_every_file_again_although_it_looks_the_same() {
+    let mut scene = Scene::new();
+    scene.write("a", 1, 0);
+    scene.look(0);
+    scene.look(100);
+    scene.looks.distrust();
+    assert_eq!(scene.look(101), changed("a"));
+    assert_eq!(scene.look(300), []);
+}
+
+#[test]
+fn files_that_are_taken_note_of_are_told_only_when_they_change() {
+    let mut scene = Scene::new();
+    scene.write("a", 1, 0);
+    scene.write("b", 1, 0);
+    scene.looks = Looks::taking_note(scene.start, &scene.files);
+    assert_eq!(scene.look(500), []);
+    scene.write("b", 2, 600);
+    scene.look(600);
+    assert_eq!(scene.look(700), changed("b"));
+}

@@ -1,0 +1,111 @@
+//! The binary: reads the command line, runs one command, and turns what it came to into an exit code.
+//!
+//! Two kinds of commands. `run`, `dev`, `inspect` and `bench` hold a host, or a part of one, in this process. All others talk to a
+//! running host over its API. This is the only place that reads the environment, files of manifests, and signals.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use homeostat_store::embedded::OpenError;
+use tracing_subscriber::EnvFilter;
+
+mod address;
+mod args;
+mod bench;
+mod build;
+mod client;
+mod commands;
+mod dev;
+mod exit;
+mod folder;
+mod global;
+mod inspect;
+mod looks;
+mod manifest;
+mod narrate;
+mod output;
+mod serve;
+mod signals;
+mod sources;
+mod table;
+mod terminal;
+mod watcher;
+
+use args::{Args, Command};
+use commands::{apply, control, delete, describe, events, get, logs, queue};
+use serve::LogFormat;
+use terminal::{Screen, Style};
+
+/// What is there but cannot be understood. As in sysexits.h.
+const CODE_DATA: u8 = 65;
+/// What will work later, or when another process has ended. As in sysexits.h.
+const CODE_TRY_LATER: u8 = 75;
+
+fn main() -> ExitCode {
+    let Args { global, command } = Args::parse();
+    let ended = tokio_runtime().and_then(|tokio| tokio.block_on(Box::pin(run(command, global))));
+    ended.unwrap_or_else(|error| {
+        let code = exit::report(&error);
+        start_code(&error).map_or(code, ExitCode::from)
+    })
+}
+
+/// Builds the scheduler. Guests yield at every tick of their epoch: timers, sockets and other tasks are looked at after each such
+/// yield, or a guest that computes for long would hold them up.
+fn tokio_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().event_interval(1).global_queue_interval(1);
+    builder.build().context("the threads cannot be started")
+}
+
+async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCode> {
+    let style = match &command {
+        Command::Run(_) => Style::Log,
+        Command::Dev(_) => Style::Live,
+        _ => Style::Lines,
+    };
+    let screen = Screen::new(style);
+    start_log(&command, &screen);
+    match command {
+        Command::Run(args) => serve::run(&args, screen).await,
+        Command::Dev(args) => dev::run(&args, screen).await,
+        Command::Inspect(args) => inspect::run(&args, &global).await,
+        Command::Bench(args) => bench::run(&args, &global, &screen).await,
+        Command::Get(args) => get::run(args, &global).await,
+        Command::Describe(args) => describe::run(args, &global).await,
+        Command::Apply(args) => apply::run(args, &global).await,
+        Command::Delete(args) => delete::run(args, &global).await,
+        Command::Events(args) => events::run(args, &global).await,
+        Command::Logs(args) => logs::run(args, &global).await,
+        Command::Queue(args) => queue::run(args, &global).await,
+        Command::Retry(args) => control::retry(args, &global).await,
+        Command::Suspend(args) => control::suspend(args, &global).await,
+        Command::Resume(args) => control::resume(args, &global).await,
+    }
+}
+
+/// Sends the log to standard error. `RUST_LOG` says what of it; otherwise warnings, and for `run` what the host does.
+fn start_log(command: &Command, screen: &Screen) {
+    let default = if matches!(command, Command::Run(_)) { "warn,homeostat=info" } else { "warn" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(screen.clone()).with_ansi(screen.is_live());
+    match command {
+        Command::Run(args) if args.log_format == LogFormat::Json => log.json().init(),
+        _ => log.init(),
+    }
+}
+
+/// Returns the code for a host that could not start, where it tells more than "failed".
+fn start_code(error: &anyhow::Error) -> Option<u8> {
+    error.chain().find_map(|cause| {
+        if let Some(homeostat_api::Error::InUse { .. }) = cause.downcast_ref() {
+            return Some(CODE_TRY_LATER);
+        }
+        match cause.downcast_ref::<OpenError>()? {
+            OpenError::Locked { .. } => Some(CODE_TRY_LATER),
+            OpenError::Damaged { .. } | OpenError::NewerFormat { .. } => Some(CODE_DATA),
+            _ => None,
+        }
+    })
+}

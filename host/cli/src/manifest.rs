@@ -1,0 +1,352 @@
+//! Reads manifests: files of one or more documents, in YAML or JSON, where every problem has its file, line and column.
+//!
+//! A mistake in one document leaves the others usable. What is checked here needs no host: syntax, the fields that every resource
+//! has, and the whole shape of `kind: Controller`. Whether a kind exists, and whether the store takes a document, is found out
+//! when it is applied.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest, OutOfBounds};
+use serde_json::Value;
+
+mod located;
+
+pub(crate) use located::Place;
+use located::{Fault, Located, Node, Part};
+
+/// Bytes of one manifest file. A larger one is refused unread.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Documents of one file. The rest is refused.
+const DOCUMENTS_MAX: usize = 10_000;
+
+/// One resource of a manifest, and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    /// The whole document. `apiVersion`, `kind` and `metadata.name` are there and are text.
+    pub(crate) value: Value,
+    /// The same, read and checked, when it is a controller.
+    pub(crate) controller: Option<Box<Manifest>>,
+    pub(crate) file: PathBuf,
+    /// Where the document starts. Counted from 1, like `column`.
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+    /// Where the value of `kind` stands.
+    pub(crate) kind_place: Place,
+    /// Where the value of `metadata.name` stands.
+    pub(crate) name_place: Place,
+}
+
+/// Something in a manifest that keeps a document from being used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) file: PathBuf,
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+    /// What is wrong, what was expected. Without the place.
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file.display(), self.line, self.column, self.message)
+    }
+}
+
+impl Problem {
+    fn new(file: &Path, place: Place, message: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: place.line, column: place.column, message: message.into() }
+    }
+}
+
+/// What makes two documents one resource: group, kind, namespace, name. The version does not count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Identity {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl fmt::Display for Identity {
+    /// As kubectl names things: `deployment.apps/web`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, kind, namespace: _, name } = self;
+        let dot = if group.is_empty() { "" } else { "." };
+        write!(f, "{}{dot}{group}/{name}", kind.to_lowercase())
+    }
+}
+
+impl Document {
+    /// Returns what tells this resource from others. No namespace is the namespace `default`.
+    pub(crate) fn identity(&self) -> Identity {
+        let text = |pointer: &str| self.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let namespace = text("/metadata/namespace");
+        Identity {
+            group: text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group).to_owned(),
+            kind: text("/kind").to_owned(),
+            namespace: if namespace.is_empty() { "default" } else { namespace }.to_owned(),
+            name: text("/metadata/name").to_owned(),
+        }
+    }
+
+    /// Returns a problem with this document, at its start.
+    pub(crate) fn problem(&self, message: impl Into<String>) -> Problem {
+        self.problem_at(Place { line: self.line, column: self.column }, message)
+    }
+
+    /// Returns a problem with this document, at a place of it.
+    pub(crate) fn problem_at(&self, place: Place, message: impl Into<String>) -> Problem {
+        Problem::new(&self.file, place, message)
+    }
+}
+
+/// Reads one file. What cannot be used comes back as problems, the rest as documents.
+///
+/// A name that ends with `.json` is read as JSON (one or more values), every other one as YAML.
+pub(crate) fn read(path: &Path) -> (Vec<Document>, Vec<Problem>) {
+    match read_bounded(path) {
+        Ok(bytes) => read_bytes(path, &bytes),
+        Err(message) => (Vec::new(), vec![Problem::new(path, Place::START, message)]),
+    }
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("the file is larger than {} MiB; split it", FILE_BYTES_MAX >> 20));
+    }
+    Ok(bytes)
+}
+
+/// Reads the bytes of a file, or of standard input: `file` is what problems call it.
+pub(crate) fn read_bytes(file: &Path, bytes: &[u8]) -> (Vec<Document>, Vec<Problem>) {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => {
+            return (
+                Vec::new(),
+                vec![Problem::new(file, not_utf8(bytes, error.valid_up_to()), "the file is not UTF-8 text")],
+            );
+        }
+    };
+    let mut reader = Reader { file, documents: Vec::new(), problems: Vec::new() };
+    let parts = if file.extension().is_some_and(|extension| extension == "json") {
+        let (parts, fault) = located::split_json(text);
+        reader.problems.extend(fault.map(|fault| Problem::new(file, fault.place, fault.message)));
+        parts
+    } else {
+        located::split(text)
+    };
+    for part in &parts {
+        reader.part(part);
+    }
+    reader.problems.sort_by_key(|problem| (problem.line, problem.column));
+    (reader.documents, reader.problems)
+}
+
+fn not_utf8(bytes: &[u8], valid_bytes: usize) -> Place {
+    let before = String::from_utf8_lossy(&bytes[..valid_bytes]);
+    let last_line = before.rsplit('\n').next().unwrap_or_default();
+    Place { line: before.matches('\n').count() as u64 + 1, column: last_line.chars().count() as u64 + 1 }
+}
+
+struct Reader<'a> {
+    file: &'a Path,
+    documents: Vec<Document>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn part(&mut self, part: &Part<'_>) {
+        match located::parse(part) {
+            Ok(Located { node: Node::Null, .. }) => {}
+            Ok(root) => match list_items(&root) {
+                Some(items) => items.iter().for_each(|item| self.document(item, None)),
+                None => self.document(&root, Some(part)),
+            },
+            Err(Fault { place, message }) => self.problem(place, message),
+        }
+    }
+
+    fn problem(&mut self, place: Place, message: impl Into<String>) {
+        self.problems.push(Problem::new(self.file, place, message));
+    }
+
+    /// Takes one resource. `part` is its text, when it is alone in it.
+    fn document(&mut self, root: &Located, part: Option<&Part<'_>>) {
+        if self.documents.len() >= DOCUMENTS_MAX {
+            if self.documents.len() == DOCUMENTS_MAX
+                && !self.problems.iter().any(|problem| problem.message.starts_with("more than"))
+            {
+                self.problem(root.place, format!("more than {DOCUMENTS_MAX} documents in one file; split it"));
+            }
+            return;
+        }
+        let header = match Header::check(root) {
+            Ok(header) => header,
+            Err(faults) => return faults.into_iter().for_each(|fault| self.problem(fault.place, fault.message)),
+        };
+        match header.controller(root, part) {
+            Ok(controller) => self.documents.push(Document {
+                value: root.to_value(),
+                controller,
+                file: self.file.to_owned(),
+                line: root.place.line,
+                column: root.place.column,
+                kind_place: header.kind_place,
+                name_place: header.name_place,
+            }),
+            Err(faults) => faults.into_iter().for_each(|fault| self.problem(fault.place, fault.message)),
+        }
+    }
+}
+
+/// Returns the items when the document is a list of resources, as `kubectl get -o yaml` writes it.
+fn list_items(root: &Located) -> Option<&[Located]> {
+    let text = |key| root.entry(key).and_then(|entry| entry.value.text());
+    match &root.entry("items")?.value.node {
+        Node::List(items) if text("kind")?.ends_with("List") && text("apiVersion").is_some() => Some(items),
+        _ => None,
+    }
+}
+
+impl Located {
+    fn text(&self) -> Option<&str> {
+        match &self.node {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The fields that every resource has.
+struct Header<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    api_version_place: Place,
+    kind_place: Place,
+    name_place: Place,
+}
+
+impl<'a> Header<'a> {
+    /// Finds the fields, or everything that is wrong with them.
+    fn check(root: &'a Located) -> Result<Self, Vec<Fault>> {
+        if !matches!(root.node, Node::Mapping(_)) {
+            let message =
+                format!("expected a mapping with `apiVersion`, `kind` and `metadata`, found {}", root.describe());
+            return Err(vec![Fault { place: root.place, message }]);
+        }
+        let api_version = required(root, root.place, "apiVersion", "apiVersion", "apps/v1");
+        let kind = required(root, root.place, "kind", "kind", "Deployment");
+        let name = match root.entry("metadata") {
+            Some(entry) if matches!(entry.value.node, Node::Mapping(_)) => {
+                required(&entry.value, entry.key_place, "name", "metadata.name", "web").and_then(|name| {
+                    if entry.value.entry("namespace").is_some() {
+                        required(&entry.value, entry.key_place, "namespace", "metadata.namespace", "default")?;
+                    }
+                    Ok(name)
+                })
+            }
+            Some(entry) => Err(Fault {
+                place: entry.value.place,
+                message: format!("`metadata` must be a mapping with a `name`, found {}", entry.value.describe()),
+            }),
+            None => Err(missing(root.place, "metadata.name", "web")),
+        };
+        match (api_version, kind, name) {
+            (Ok((api_version, api_version_place)), Ok((kind, kind_place)), Ok((_, name_place))) => {
+                Ok(Self { api_version, kind, api_version_place, kind_place, name_place })
+            }
+            (api_version, kind, name) => {
+                Err([api_version.err(), kind.err(), name.err()].into_iter().flatten().collect())
+            }
+        }
+    }
+
+    /// Reads the whole document when it is a controller. `part` is its text, when it is alone in it.
+    fn controller(&self, root: &Located, part: Option<&Part<'_>>) -> Result<Option<Box<Manifest>>, Vec<Fault>> {
+        let group = API_VERSION.split('/').next();
+        if self.kind != KIND || self.api_version.split('/').next() != group {
+            return Ok(None);
+        }
+        if self.api_version != API_VERSION {
+            let message = format!("this host reads controllers of `{API_VERSION}`, not of `{}`", self.api_version);
+            return Err(vec![Fault { place: self.api_version_place, message }]);
+        }
+        let manifest: Manifest = match part {
+            Some(part) => located::parse_as(part, root).map_err(|fault| vec![fault])?,
+            None => serde_json::from_value(root.to_value())
+                .map_err(|error| vec![Fault { place: root.place, message: error.to_string() }])?,
+        };
+        let fault = |problem: OutOfBounds| Fault { place: root.find(problem.field), message: problem.to_string() };
+        match manifest.spec.check() {
+            Ok(_) => Ok(Some(Box::new(manifest))),
+            Err(problems) => Err(problems.into_iter().map(fault).collect()),
+        }
+    }
+}
+
+/// Returns the text of a field that must be there, and its place.
+fn required<'a>(
+    parent: &'a Located,
+    parent_place: Place,
+    key: &str,
+    path: &str,
+    example: &str,
+) -> Result<(&'a str, Place), Fault> {
+    let Some(entry) = parent.entry(key) else {
+        return Err(missing(parent_place, path, example));
+    };
+    match &entry.value.node {
+        Node::Text(text) if !text.is_empty() => Ok((text, entry.value.place)),
+        Node::Text(_) | Node::Null => {
+            Err(Fault { place: entry.key_place, message: format!("`{path}` must not be empty") })
+        }
+        Node::Number(_) | Node::Bool(_) => {
+            let message = format!("`{path}` must be text, found {}; put it in quotes", entry.value.describe());
+            Err(Fault { place: entry.value.place, message })
+        }
+        _ => Err(Fault {
+            place: entry.value.place,
+            message: format!("`{path}` must be text, found {}", entry.value.describe()),
+        }),
+    }
+}
+
+fn missing(place: Place, path: &str, example: &str) -> Fault {
+    Fault { place, message: format!("`{path}` is missing; every document needs one, as `{path}: {example}`") }
+}
+
+/// Takes out documents that name a resource which another one named before. The first one stays.
+pub(crate) fn take_duplicates(documents: &mut Vec<Document>) -> Vec<Problem> {
+    let mut first: HashMap<Identity, (PathBuf, Place)> = HashMap::new();
+    let mut problems = Vec::new();
+    documents.retain(|document| {
+        let mut identity = document.identity();
+        if document.controller.is_some() {
+            // Controllers live outside of namespaces.
+            identity.namespace.clear();
+        }
+        let Some((file, place)) = first.get(&identity) else {
+            first.insert(identity, (document.file.clone(), document.name_place));
+            return true;
+        };
+        let first = format!("{}:{}:{}", file.display(), place.line, place.column);
+        problems.push(document.problem_at(
+            document.name_place,
+            format!("{identity} is defined twice; the first one is at {first} and counts"),
+        ));
+        false
+    });
+    problems
+}
+
+#[cfg(test)]
+mod tests;

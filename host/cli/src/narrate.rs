@@ -1,0 +1,229 @@
+//! Tells what a host does while it does it: a live table on a terminal, one line for each interesting change elsewhere.
+//!
+//! Reads the host from outside, a few times a second; the host knows nothing of it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use homeostat_component::{Level, Severity};
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::{ControllerState, ControllerStatus, Host};
+use homeostat_store::{Event, EventType, Key, Kind, Query, Revision, Scope, Watch};
+use tokio::time::Instant;
+
+use crate::table::{self, ControllerRow, KindRows};
+use crate::terminal::Screen;
+
+mod calm;
+
+pub(crate) use calm::Calm;
+
+/// How often the host is looked at.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+/// A change that comes later than this is told at the next look.
+const AT_ONCE: Duration = Duration::from_millis(10);
+/// Resources of one kind that are shown.
+const ROWS_MAX: usize = 20;
+/// Lines told at one look. The rest is counted.
+const LINES_MAX: usize = 50;
+/// Resources whose last line is remembered. When there are more, lines may be told twice.
+const TOLD_MAX: usize = 10_000;
+
+/// Tells what a host does.
+pub(crate) struct Narrator {
+    host: Host,
+    screen: Screen,
+    last_event: u64,
+    last_log: u64,
+    last_events: HashMap<String, String>,
+    states: HashMap<String, ControllerState>,
+    watch: Option<Watch>,
+    /// What was last told of each resource.
+    told: HashMap<Key, String>,
+    /// The rows of resources, and the revision that they show.
+    rows: (Revision, Vec<KindRows>),
+}
+
+impl Narrator {
+    /// Begins with what happens from now on.
+    pub(crate) async fn begin(host: Host, screen: Screen) -> Self {
+        let store = host.store();
+        let watch = store.watch(Scope::Everything, store.revision()).await.ok();
+        Self {
+            host,
+            screen,
+            last_event: 0,
+            last_log: 0,
+            last_events: HashMap::new(),
+            states: HashMap::new(),
+            watch,
+            told: HashMap::new(),
+            rows: (Revision::ZERO, Vec::new()),
+        }
+    }
+
+    /// Looks at the host and tells what is new. Returns the controllers as they are.
+    pub(crate) async fn look(&mut self) -> Vec<ControllerStatus> {
+        let controllers = self.host.controllers();
+        let mut lines = self.events();
+        lines.extend(self.logs());
+        if self.screen.is_live() {
+            let table = self.table(controllers.clone()).await;
+            self.screen.table(table);
+        } else {
+            lines.extend(self.controller_lines(&controllers));
+            lines.extend(self.resource_lines(&controllers).await);
+        }
+        let hidden = lines.len().saturating_sub(LINES_MAX);
+        lines.truncate(LINES_MAX);
+        lines.iter().for_each(|line| self.screen.line(line));
+        if hidden > 0 {
+            self.screen.line(&format!("… and {hidden} more"));
+        }
+        controllers
+    }
+
+    /// Returns the table as it is now.
+    pub(crate) async fn table(&mut self, mut controllers: Vec<ControllerStatus>) -> Vec<String> {
+        controllers.sort_by(|a, b| a.name.cmp(&b.name));
+        let kinds = managed(&controllers);
+        let revision = self.host.store().revision();
+        let known = self.rows.1.iter().map(|rows| &rows.kind).eq(&kinds);
+        if !known || self.rows.0 != revision {
+            let mut rows = Vec::new();
+            for kind in kinds {
+                rows.push(self.kind_rows(kind).await);
+            }
+            self.rows = (revision, rows);
+        }
+        let row = |status: ControllerStatus| {
+            let last_event = self.last_events.get(&status.name).cloned().unwrap_or_default();
+            ControllerRow { status, last_event }
+        };
+        table::render(&controllers.into_iter().map(row).collect::<Vec<_>>(), &self.rows.1)
+    }
+
+    async fn kind_rows(&self, kind: Kind) -> KindRows {
+        let query = Query { limit: Some(ROWS_MAX), ..Query::all(kind.clone()) };
+        // What the store cannot answer now is shown at the next look.
+        let (items, more) =
+            self.host.store().list(&query).await.map_or((Vec::new(), false), |page| (page.items, page.next.is_some()));
+        let rows = items.iter().map(|resource| (place(resource.key()), table::summary(resource))).collect();
+        KindRows { kind, rows, more }
+    }
+
+    /// Returns what went wrong since the last look, and remembers the last event of each controller.
+    fn events(&mut self) -> Vec<String> {
+        let events = self.host.events().list(&EventFilter { after: self.last_event, ..EventFilter::default() });
+        let mut lines = Vec::new();
+        for event in events {
+            self.last_event = self.last_event.max(event.sequence);
+            let first_line = event.message.lines().next().unwrap_or_default();
+            self.last_events.insert(event.controller.to_string(), format!("{}: {first_line}", event.reason));
+            // Whoever refuses tells it at length.
+            if event.severity == Severity::Warning && event.reason != "Refused" {
+                let key = event.key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
+                let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
+                lines.push(format!("warning: {}{key}: {}: {}{times}", event.controller, event.reason, event.message));
+            }
+        }
+        lines
+    }
+
+    /// Returns what guests wrote since the last look.
+    fn logs(&mut self) -> Vec<String> {
+        let written = self.host.logs().tail(None, self.last_log, LINES_MAX);
+        self.last_log = written.last().map_or(self.last_log, |line| line.sequence);
+        let told = written.into_iter().filter(|line| line.level >= Level::Info);
+        told.map(|line| {
+            let key = line.key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
+            let fields: String = line.fields.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+            format!("[{}{key}] {}{fields}", line.controller, line.message)
+        })
+        .collect()
+    }
+
+    fn controller_lines(&mut self, controllers: &[ControllerStatus]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for status in controllers {
+            if self.states.insert(status.name.clone(), status.state) != Some(status.state) {
+                let message = status.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+                lines.push(format!("controller/{} {}{message}", status.name, table::state_name(status.state)));
+            }
+        }
+        self.states.retain(|name, _| controllers.iter().any(|status| status.name == *name));
+        lines
+    }
+
+    /// Returns a line for each managed resource whose status says something else than before.
+    async fn resource_lines(&mut self, controllers: &[ControllerStatus]) -> Vec<String> {
+        let kinds = managed(controllers);
+        let mut lines = Vec::new();
+        for event in self.changes().await {
+            let key = event.resource.key().clone();
+            if !kinds.iter().any(|kind| kind.same_type(key.kind())) {
+                continue;
+            }
+            if event.kind == EventType::Deleted {
+                self.told.remove(&key);
+                lines.push(format!("{} deleted", name(&key)));
+                continue;
+            }
+            let summary = table::summary(&event.resource);
+            if self.told.len() >= TOLD_MAX {
+                self.told.clear();
+            }
+            if self.told.get(&key) != Some(&summary) {
+                lines.push(format!("{} {summary}", name(&key)));
+                self.told.insert(key, summary);
+            }
+        }
+        lines
+    }
+
+    /// Returns what changed in the store since the last look, as much as can be had without waiting.
+    async fn changes(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.watch.is_none() {
+            let store = self.host.store();
+            self.watch = store.watch(Scope::Everything, store.revision()).await.ok();
+        }
+        let Some(watch) = &mut self.watch else { return events };
+        // As long as changes come at once; whatever they are, this look ends.
+        let end = Instant::now() + LOOK;
+        while Instant::now() < end {
+            match tokio::time::timeout(AT_ONCE, watch.next()).await {
+                Ok(Ok(event)) => events.push(event),
+                // History was cut, or the store closed: go on from now, if there is a now.
+                Ok(Err(_)) => {
+                    self.watch = None;
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        events
+    }
+}
+
+/// Returns the kinds that controllers manage, each once, in the order of the controllers.
+fn managed(controllers: &[ControllerStatus]) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for status in controllers {
+        if !kinds.contains(&status.manages) {
+            kinds.push(status.manages.clone());
+        }
+    }
+    kinds
+}
+
+/// Names a resource as kubectl does: `deployment.apps/web`.
+fn name(key: &Key) -> String {
+    let Kind { group, name, .. } = key.kind();
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{}{dot}{group}/{}", name.to_lowercase(), key.name())
+}
+
+fn place(key: &Key) -> String {
+    if key.namespace().is_empty() { key.name().to_owned() } else { format!("{}/{}", key.namespace(), key.name()) }
+}

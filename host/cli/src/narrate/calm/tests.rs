@@ -1,0 +1,65 @@
+use homeostat_runtime::Counts;
+use homeostat_store::Kind;
+
+use super::*;
+
+fn status(state: ControllerState, counts: Counts, reconciles: u64) -> ControllerStatus {
+    ControllerStatus {
+        name: "web".into(),
+        state,
+        message: None,
+        digest: String::new(),
+        generation: 1,
+        answered_by: None,
+        manages: Kind::new("apps", "v1", "Deployment"),
+        watches: Vec::new(),
+        concurrency: 4,
+        counts,
+        reconciles,
+        failures: 0,
+        last_swap: None,
+    }
+}
+
+#[test]
+fn a_host_is_at_rest_when_nothing_was_due_or_ran_for_long_enough() {
+    let (mut calm, start) = (Calm::default(), Instant::now());
+    let at = |ms| start + Duration::from_millis(ms);
+    let rest = [status(ControllerState::Ready, Counts { waiting: 7, ..Counts::default() }, 3)];
+    assert!(!calm.look(at(0), false, &rest), "reconciles ended since the first look");
+    assert!(!calm.look(at(100), false, &rest));
+    assert!(!calm.look(at(599), false, &rest));
+    assert!(calm.look(at(600), false, &rest));
+}
+
+#[test]
+fn whatever_happens_starts_the_wait_anew() {
+    let none = Counts::default();
+    for disturbance in [
+        (true, status(ControllerState::Ready, none, 3)),
+        (false, status(ControllerState::Syncing, none, 3)),
+        (false, status(ControllerState::Ready, Counts { ready: 1, ..none }, 3)),
+        (false, status(ControllerState::Ready, Counts { running: 1, ..none }, 3)),
+        (false, status(ControllerState::Ready, none, 4)),
+    ] {
+        let (mut calm, start) = (Calm::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        let reconciles = disturbance.1.reconciles;
+        calm.look(at(0), false, &[status(ControllerState::Ready, none, 3)]);
+        calm.look(at(10), false, &[status(ControllerState::Ready, none, 3)]);
+        assert!(!calm.look(at(400), disturbance.0, &[disturbance.1]));
+        let rest = [status(ControllerState::Ready, none, reconciles)];
+        assert!(!calm.look(at(500), false, &rest));
+        assert!(!calm.look(at(999), false, &rest));
+        assert!(calm.look(at(1000), false, &rest));
+    }
+}
+
+#[test]
+fn suspended_controllers_and_no_controllers_are_at_rest() {
+    for controllers in [vec![], vec![status(ControllerState::Suspended, Counts { ready: 5, ..Counts::default() }, 0)]] {
+        let (mut calm, start) = (Calm::default(), Instant::now());
+        calm.look(start, false, &controllers);
+        assert!(calm.look(start + CALM, false, &controllers));
+    }
+}

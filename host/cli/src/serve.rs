@@ -1,0 +1,204 @@
+//! `homeostat run DIR`: a host over a folder of manifests, from the opening of its store to an orderly end.
+//!
+//! The parts start in the order store, host, API, folder, and end in the opposite one: nothing new comes in while what runs is
+//! finished.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use homeostat_component::{Engine, EngineOptions};
+use homeostat_runtime::{Host, Options};
+use homeostat_store::Store;
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::memory::MemoryStore;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::address;
+use crate::exit;
+use crate::folder::{Folder, Standing};
+use crate::signals::Signals;
+use crate::terminal::Screen;
+
+/// How long reconciles that run at the end may go on.
+const DRAIN: Duration = Duration::from_secs(10);
+/// How long requests that run at the end may go on.
+const REQUESTS: Duration = Duration::from_secs(2);
+/// Where the store is when nobody says otherwise: below the folder.
+const DATA: &str = ".homeostat";
+/// The store's file.
+const STORE: &str = "store.redb";
+
+/// What `run` and `dev` have in common.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HostArgs {
+    /// The folder of manifests: its *.yaml, *.yml and *.json files, and those of its subfolder `manifests`
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Where to serve the API: unix:PATH or 127.0.0.1:PORT [default: the socket of this user's host]
+    #[arg(long, value_name = "ADDRESS", env = "HOMEOSTAT_LISTEN", hide_env_values = true)]
+    listen: Option<String>,
+    /// Where to keep the store [default: DIR/.homeostat]
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// What to keep resources in
+    #[arg(long, value_enum, default_value_t = StoreChoice::Embedded, value_name = "STORE")]
+    store: StoreChoice,
+}
+
+/// What keeps resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StoreChoice {
+    /// A file on disk, safe against crashes.
+    Embedded,
+    /// Nothing: all is gone at the end.
+    Memory,
+}
+
+/// How `run` writes its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object on each line.
+    Json,
+}
+
+/// Serve a folder of manifests and follow its changes
+///
+/// A changed manifest or component is taken over while everything runs; one that is refused is told, and the one that runs goes on.
+/// A controller that is taken out of the folder is removed; a resource that is taken out stays in the store.
+///
+/// SIGINT and SIGTERM end it in order: what runs is finished first. A second one ends it at once.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+    /// How to write the log; RUST_LOG says what is in it
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// Runs `homeostat run`.
+///
+/// # Errors
+/// When the host cannot start.
+pub(crate) async fn run(args: &RunArgs, screen: Screen) -> Result<ExitCode> {
+    let mut signals = Signals::new().context("signals cannot be taken over")?;
+    let running = tokio::select! {
+        running = Running::start(&args.host, &screen) => running?,
+        ending = signals.next() => return Ok(ExitCode::from(ending.code())),
+    };
+    signals.next().await;
+    signals.end_at_next(screen);
+    running.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A host that serves a folder.
+pub(crate) struct Running {
+    pub(crate) host: Host,
+    api: homeostat_api::Handle,
+    folder: Option<Folder>,
+    following: Option<JoinHandle<()>>,
+    stop: watch::Sender<bool>,
+    standing: watch::Receiver<Standing>,
+    screen: Screen,
+}
+
+impl Running {
+    /// Starts everything; the folder is followed from here on.
+    ///
+    /// # Errors
+    /// When a part cannot start, with what to do about it.
+    pub(crate) async fn start(args: &HostArgs, screen: &Screen) -> Result<Self> {
+        let mut running = Self::prepare(args, screen).await?;
+        running.follow();
+        Ok(running)
+    }
+
+    /// Starts everything, but leaves the folder unread.
+    ///
+    /// # Errors
+    /// When a part cannot start, with what to do about it.
+    pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
+        let HostArgs { folder, listen, data, store } = args;
+        if !folder.is_dir() {
+            return Err(exit::failed(format!(
+                "{} is not a folder: name the folder that holds the manifests",
+                folder.display()
+            )));
+        }
+        let data = data.clone().unwrap_or_else(|| folder.join(DATA));
+        let store = open(*store, &data).await?;
+        let engine = Engine::new(EngineOptions::default()).context("the WebAssembly engine does not start")?;
+        let host = Host::start(Options::new(engine, store)).await.context("the host does not start")?;
+        let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
+        let options = homeostat_api::Options { address, ..homeostat_api::Options::default() };
+        let served = homeostat_api::serve(options, host.clone()).await;
+        let api = match served.context("the API cannot be served; `--listen` names another address") {
+            Ok(api) => api,
+            Err(error) => {
+                host.shutdown(Duration::ZERO).await;
+                return Err(error);
+            }
+        };
+        screen.say(&format!("serving {} on {}", folder.display(), api.address()));
+        let folder = Folder::new(folder, host.clone(), screen.clone());
+        let standing = folder.standing();
+        let (stop, _) = watch::channel(false);
+        Ok(Self { host, api, folder: Some(folder), following: None, stop, standing, screen: screen.clone() })
+    }
+
+    /// Begins to follow the folder. Does nothing the second time.
+    pub(crate) fn follow(&mut self) {
+        if let Some(folder) = self.folder.take() {
+            self.following = Some(tokio::spawn(folder.follow(self.stop.subscribe())));
+        }
+    }
+
+    /// Returns where the folder is with what it holds.
+    pub(crate) fn standing(&self) -> Standing {
+        *self.standing.borrow()
+    }
+
+    /// Ends everything in order: the folder, the API, the controllers, the store.
+    pub(crate) async fn stop(self) {
+        let Self { host, api, folder: _, following, stop, standing: _, screen } = self;
+        screen.say("stopping: what runs is finished first, a second signal ends it at once");
+        stop.send_replace(true);
+        if let Some(following) = following {
+            // A component that is being compiled is not waited for.
+            drop(tokio::time::timeout(REQUESTS, following).await);
+        }
+        api.stop(REQUESTS).await;
+        let report = host.shutdown(DRAIN).await;
+        for (name, left) in report.into_iter().filter(|(_, left)| !left.interrupted.is_empty()) {
+            let keys = left.interrupted.len();
+            screen.warn(&format!(
+                "controller/{name}: {keys} reconciles did not finish within {} s and were stopped",
+                DRAIN.as_secs()
+            ));
+        }
+        screen.say("stopped");
+    }
+}
+
+async fn open(choice: StoreChoice, data: &Path) -> Result<Arc<dyn Store>> {
+    match choice {
+        StoreChoice::Memory => Ok(Arc::new(MemoryStore::new(homeostat_store::Options::default()))),
+        StoreChoice::Embedded => {
+            std::fs::create_dir_all(data)
+                .with_context(|| format!("the folder {} for the store cannot be made", data.display()))?;
+            let file = data.join(STORE);
+            let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());
+            let store = tokio::task::spawn_blocking(open).await.context("the store cannot be opened")?;
+            Ok(Arc::new(store.context("the store cannot be opened")?))
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Turns signals into an orderly end: the first asks for it, the second does not wait.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::terminal::Screen;
+
+/// A signal that ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The terminal is gone.
+    Hangup,
+    /// Control-C.
+    Interrupt,
+    /// What service managers send.
+    Terminate,
+}
+
+impl Ending {
+    /// Returns the exit code of a process that the signal ended: 128 and its number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Hangup => 129,
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}
+
+/// The signals that end the process. From the moment this exists, they no longer do so by themselves.
+pub(crate) struct Signals {
+    hangup: Signal,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Takes the signals over.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next signal.
+    ///
+    /// *Cancel safety*: no signal is lost.
+    pub(crate) async fn next(&mut self) -> Ending {
+        tokio::select! {
+            Some(()) = self.hangup.recv() => Ending::Hangup,
+            Some(()) = self.interrupt.recv() => Ending::Interrupt,
+            Some(()) = self.terminate.recv() => Ending::Terminate,
+            else => std::future::pending().await,
+        }
+    }
+
+    /// Ends the process at the next signal, whatever it is doing, with the terminal put in order.
+    pub(crate) fn end_at_next(mut self, screen: Screen) {
+        tokio::spawn(async move {
+            let ending = self.next().await;
+            screen.close();
+            std::process::exit(ending.code().into());
+        });
+    }
+}

@@ -1,0 +1,130 @@
+//! What `dev` shows of a host, as rows of text. Pure: the same host looks the same on every terminal.
+
+use homeostat_runtime::{ControllerState, ControllerStatus};
+use homeostat_store::{Kind, Resource};
+use serde_json::Value;
+
+use crate::output::table::Table;
+
+/// Characters of a cell. More is cut.
+const CELL_MAX: usize = 60;
+
+const HEADER: [&str; 10] =
+    ["CONTROLLER", "GEN", "STATE", "READY", "RUNNING", "WAITING", "PARKED", "RECONCILES", "FAILED", "LAST EVENT"];
+
+/// One controller, and the last thing that happened to it.
+pub(crate) struct ControllerRow {
+    pub(crate) status: ControllerStatus,
+    /// Empty: nothing.
+    pub(crate) last_event: String,
+}
+
+/// The resources of one managed kind.
+pub(crate) struct KindRows {
+    pub(crate) kind: Kind,
+    /// Namespace and name, and what its status says.
+    pub(crate) rows: Vec<(String, String)>,
+    /// Whether there are more than these.
+    pub(crate) more: bool,
+}
+
+/// Shows a host: its controllers, then what they manage.
+pub(crate) fn render(controllers: &[ControllerRow], kinds: &[KindRows]) -> Vec<String> {
+    let mut table = Table::new(HEADER);
+    controllers.iter().for_each(|row| table.row(controller(row)));
+    let mut rows = lines(&table);
+    for KindRows { kind, rows: resources, more } in kinds.iter().filter(|kind| !kind.rows.is_empty()) {
+        let mut table = Table::new([kind.name.to_uppercase(), "STATUS".to_owned()]);
+        resources.iter().for_each(|(name, summary)| table.row(vec![name.clone(), cut(summary)]));
+        rows.push(String::new());
+        rows.extend(lines(&table));
+        if *more {
+            rows.push("…".to_owned());
+        }
+    }
+    rows
+}
+
+fn lines(table: &Table) -> Vec<String> {
+    table.to_string().lines().map(str::to_owned).collect()
+}
+
+fn controller(row: &ControllerRow) -> Vec<String> {
+    let ControllerStatus { name, state, generation, counts, reconciles, failures, message, .. } = &row.status;
+    let last = message.as_ref().unwrap_or(&row.last_event);
+    let numbers = [counts.ready, counts.running, counts.waiting, counts.parked].map(|count| count.to_string());
+    let mut cells = vec![name.clone(), generation.to_string(), state_name(*state).to_owned()];
+    cells.extend(numbers);
+    cells.extend([reconciles.to_string(), failures.to_string(), cut(last.lines().next().unwrap_or_default())]);
+    cells
+}
+
+fn cut(cell: &str) -> String {
+    match cell.char_indices().nth(CELL_MAX) {
+        Some((end, _)) => format!("{}…", &cell[..end]),
+        None => cell.to_owned(),
+    }
+}
+
+/// Returns the name of a state as people read it.
+pub(crate) fn state_name(state: ControllerState) -> &'static str {
+    match state {
+        ControllerState::Starting => "starting",
+        ControllerState::Syncing => "syncing",
+        ControllerState::Ready => "ready",
+        ControllerState::Suspended => "suspended",
+        ControllerState::Stopping => "stopping",
+    }
+}
+
+/// Says in a few words where a resource is, from its status as kinds commonly write it.
+pub(crate) fn summary(resource: &Resource) -> String {
+    let text = status_text(resource.document());
+    if resource.is_deleting() { format!("terminating, {text}") } else { text }
+}
+
+fn status_text(document: &Value) -> String {
+    let Some(status) =
+        document.get("status").filter(|status| status.as_object().is_some_and(|fields| !fields.is_empty()))
+    else {
+        return "no status".to_owned();
+    };
+    let number = |pointer: &str| document.pointer(pointer).and_then(Value::as_u64);
+    if status.get("replicas").is_some() || status.get("readyReplicas").is_some() {
+        let wanted = number("/spec/replicas").or_else(|| number("/status/replicas")).unwrap_or(1);
+        return format!("{}/{wanted} ready", number("/status/readyReplicas").unwrap_or(0));
+    }
+    if let Some(phase) = status.get("phase").and_then(Value::as_str) {
+        return phase.to_owned();
+    }
+    if let Some(text) = condition_text(&status["conditions"]) {
+        return text;
+    }
+    let plain = status.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
+        Value::String(text) => Some(format!("{name}={text}")),
+        Value::Bool(_) | Value::Number(_) => Some(format!("{name}={value}")),
+        _ => None,
+    });
+    let plain: Vec<String> = plain.take(3).collect();
+    if plain.is_empty() { "has a status".to_owned() } else { plain.join(" ") }
+}
+
+fn condition_text(conditions: &Value) -> Option<String> {
+    let conditions = conditions.as_array()?;
+    let text =
+        |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is = |condition: &&Value, name: &str| text(condition, "type") == name;
+    let main = ["Ready", "Available", "Succeeded"]
+        .iter()
+        .find_map(|name| conditions.iter().find(|condition| is(condition, name)));
+    let condition = main.or(conditions.first())?;
+    let (name, reason) = (text(condition, "type"), text(condition, "reason"));
+    Some(match text(condition, "status").as_str() {
+        "True" => name,
+        _ if reason.is_empty() => format!("not {name}"),
+        _ => format!("not {name}: {reason}"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use homeostat_runtime::Counts;
+use serde_json::json;
+
+use super::*;
+
+fn status(name: &str, state: ControllerState) -> ControllerStatus {
+    ControllerStatus {
+        name: name.into(),
+        state,
+        message: None,
+        digest: "sha256:0".into(),
+        generation: 2,
+        answered_by: None,
+        manages: Kind::new("apps", "v1", "Deployment"),
+        watches: Vec::new(),
+        concurrency: 4,
+        counts: Counts { waiting: 1, ready: 20, running: 3, parked: 0 },
+        reconciles: 1234,
+        failures: 5,
+        last_swap: None,
+    }
+}
+
+#[test]
+fn a_host_is_shown_as_controllers_and_what_they_manage() {
+    let mut starting = status("web", ControllerState::Starting);
+    starting.message = Some("start hook: no\nsecond line".into());
+    let controllers = [
+        ControllerRow { status: status("deployments", ControllerState::Ready), last_event: "Failed: boom".into() },
+        ControllerRow { status: starting, last_event: "not shown".into() },
+    ];
+    let rows = vec![("default/web".to_owned(), "3/5 ready".to_owned())];
+    let kinds = [
+        KindRows { kind: Kind::new("apps", "v1", "Deployment"), rows, more: true },
+        KindRows { kind: Kind::new("", "v1", "Pod"), rows: Vec::new(), more: false },
+    ];
+    let expected = [
+        "CONTROLLER    GEN   STATE      READY   RUNNING   WAITING   PARKED   RECONCILES   FAILED   LAST EVENT",
+        "deployments   2     ready      20      3         1         0        1234         5        Failed: boom",
+        "web           2     starting   20      3         1         0        1234         5        start hook: no",
+        "",
+        "DEPLOYMENT    STATUS",
+        "default/web   3/5 ready",
+        "…",
+    ];
+    assert_eq!(render(&controllers, &kinds), expected);
+}
+
+#[test]
+fn no_cell_is_endless() {
+    assert_eq!(cut("short"), "short");
+    assert_eq!(cut(&"ä".repeat(200)).chars().count(), CELL_MAX + 1);
+}
+
+#[test]
+fn a_status_is_summed_up_as_its_kind_writes_it() {
+    for (document, expected) in [
+        (json!({}), "no status"),
+        (json!({"status": {}}), "no status"),
+        (json!({"spec": {"replicas": 5}, "status": {"replicas": 4, "readyReplicas": 3}}), "3/5 ready"),
+        (json!({"status": {"replicas": 2}}), "0/2 ready"),
+        (json!({"spec": {"replicas": 0}, "status": {"replicas": 0}}), "0/0 ready"),
+        (json!({"status": {"phase": "Running", "conditions": []}}), "Running"),
+        (
+            json!({"status": {"conditions": [{"type": "Synced", "status": "True"}, {"type": "Ready", "status": "True"}]}}),
+            "Ready",
+        ),
+        (
+            json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "NoQuota"}]}}),
+            "not Ready: NoQuota",
+        ),
+        (json!({"status": {"conditions": [{"type": "Odd"}]}}), "not Odd"),
+        (json!({"status": {"code": 200, "up": true, "at": "noon", "more": 1}}), "at=noon code=200 more=1"),
+        (json!({"status": {"nested": {}}}), "has a status"),
+    ] {
+        assert_eq!(status_text(&document), expected, "{document}");
+    }
+}

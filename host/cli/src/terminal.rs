@@ -1,0 +1,287 @@
+//! Where everything goes that a person reads while the host runs: lines that stay, and below them, on a terminal, a table that is
+//! redrawn in place.
+//!
+//! All of it is standard error: standard output is data. Elsewhere than on a terminal there are lines alone.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The least time between two redraws.
+const REDRAW: Duration = Duration::from_millis(200);
+/// How often the size of the terminal is asked for.
+const RESIZE: Duration = Duration::from_secs(2);
+/// Bytes of one line that stays. More is cut.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
+const HIDE_CURSOR: &str = "\u{1b}[?25l";
+const SHOW_CURSOR: &str = "\u{1b}[?25h";
+const CLEAR_BELOW: &str = "\u{1b}[0J";
+
+/// Rows and columns of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+}
+
+impl Size {
+    const DEFAULT: Self = Self { rows: 24, columns: 80 };
+
+    /// Asks `stty`: the system call is out of reach without unsafe code.
+    fn ask() -> Option<Self> {
+        let terminal = File::open("/dev/tty").ok()?;
+        let output = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
+        Self::parse(std::str::from_utf8(&output.stdout).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (rows, columns) = text.trim().split_once(' ')?;
+        let size = Self { rows: rows.parse().ok()?, columns: columns.parse().ok()? };
+        (size.rows > 0 && size.columns > 0).then_some(size)
+    }
+}
+
+/// How what happens is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Lines, and a table if standard error is a terminal that can.
+    Live,
+    /// Lines.
+    Lines,
+    /// Records of the log.
+    Log,
+}
+
+/// The screen. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Screen {
+    live: bool,
+    logged: bool,
+    inner: Arc<Mutex<Inner>>,
+}
+
+struct Inner {
+    size: Size,
+    sized: Option<Instant>,
+    table: Vec<String>,
+    status: String,
+    /// Rows of the table and the status line that stand on the terminal now.
+    drawn: usize,
+    /// There is something to show that is not on the terminal yet.
+    dirty: bool,
+    last_draw: Option<Instant>,
+    closed: bool,
+}
+
+impl Screen {
+    /// Returns the screen of this process.
+    pub(crate) fn new(style: Style) -> Self {
+        let able = environment("TERM").is_none_or(|term| term != "dumb") && io::stderr().is_terminal();
+        let inner = Inner {
+            size: Size::DEFAULT,
+            sized: None,
+            table: Vec::new(),
+            status: String::new(),
+            drawn: 0,
+            dirty: false,
+            last_draw: None,
+            closed: false,
+        };
+        Self { live: style == Style::Live && able, logged: style == Style::Log, inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    /// Returns whether there is a table.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Tells what happened.
+    pub(crate) fn say(&self, text: &str) {
+        if self.logged { tracing::info!(target: "homeostat", "{}", harmless(text)) } else { self.line(text) }
+    }
+
+    /// Tells what somebody should look at.
+    pub(crate) fn warn(&self, text: &str) {
+        if self.logged {
+            tracing::warn!(target: "homeostat", "{}", harmless(text))
+        } else {
+            self.line(&format!("warning: {text}"))
+        }
+    }
+
+    /// Writes a line, or several, that stay. What would steer a terminal is made visible.
+    pub(crate) fn line(&self, text: &str) {
+        self.raw_line(&harmless(text));
+    }
+
+    /// Writes lines that stay, colours and all. For text of cargo and of this program alone.
+    pub(crate) fn raw_line(&self, text: &str) {
+        let mut text = text.trim_end();
+        if text.len() > LINE_BYTES_MAX {
+            text = &text[..text.floor_char_boundary(LINE_BYTES_MAX)];
+        }
+        let mut inner = self.lock();
+        let mut out = inner.erase();
+        let _infallible = writeln!(out, "{text}");
+        if self.live && !inner.closed {
+            inner.draw_into(&mut out);
+        }
+        emit(&out);
+    }
+
+    /// Shows what goes on now, in the one line below everything. Empty: nothing. Does nothing where there is no table.
+    pub(crate) fn status(&self, text: &str) {
+        let mut inner = self.lock();
+        let text = harmless(text);
+        inner.dirty |= inner.status != text;
+        inner.status = text;
+        self.redraw(&mut inner);
+    }
+
+    /// Shows a table instead of the one before. Does nothing where there is no table, and waits for the next call when the last redraw was just now.
+    pub(crate) fn table(&self, rows: Vec<String>) {
+        let mut inner = self.lock();
+        let rows: Vec<String> = rows.into_iter().map(|row| harmless(&row)).collect();
+        inner.dirty |= inner.table != rows;
+        inner.table = rows;
+        self.redraw(&mut inner);
+    }
+
+    /// Draws what could not be drawn when it came.
+    pub(crate) fn refresh(&self) {
+        self.redraw(&mut self.lock());
+    }
+
+    /// Takes the table away and puts the terminal in order. Lines can still be written.
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        if self.live && !inner.closed {
+            let mut out = inner.erase();
+            out.push_str(SHOW_CURSOR);
+            emit(&out);
+        }
+        inner.closed = true;
+    }
+
+    fn redraw(&self, inner: &mut Inner) {
+        let soon = inner.last_draw.is_some_and(|last| last.elapsed() < REDRAW);
+        if !self.live || inner.closed || soon || !inner.dirty {
+            return;
+        }
+        if inner.sized.is_none_or(|sized| sized.elapsed() > RESIZE) {
+            inner.size = Size::ask().unwrap_or(inner.size);
+            inner.sized = Some(Instant::now());
+        }
+        let mut out = inner.erase();
+        inner.draw_into(&mut out);
+        emit(&out);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("no code panics while it holds the screen")
+    }
+}
+
+impl Inner {
+    /// Returns what takes the table off the terminal.
+    fn erase(&mut self) -> String {
+        let drawn = std::mem::take(&mut self.drawn);
+        if drawn == 0 { String::new() } else { format!("\u{1b}[{drawn}A\r{CLEAR_BELOW}") }
+    }
+
+    fn draw_into(&mut self, out: &mut String) {
+        let rows = fit(&self.table, &self.status, self.size);
+        out.push_str(HIDE_CURSOR);
+        for row in &rows {
+            let _infallible = writeln!(out, "{row}");
+        }
+        self.drawn = rows.len();
+        self.last_draw = Some(Instant::now());
+        self.dirty = false;
+    }
+}
+
+/// Cuts a table and the status line to what fits on a terminal without scrolling it.
+fn fit(table: &[String], status: &str, size: Size) -> Vec<String> {
+    // One row stays free for the cursor, one for a line above.
+    let rows_max = size.rows.saturating_sub(2 + usize::from(!status.is_empty())).max(1);
+    let mut rows: Vec<String> = table.iter().take(rows_max).cloned().collect();
+    if table.len() > rows_max {
+        let hidden = table.len() - rows_max + 1;
+        if let Some(last) = rows.last_mut() {
+            *last = format!("… and {hidden} more rows");
+        }
+    }
+    if !status.is_empty() {
+        rows.push(status.to_owned());
+    }
+    for row in &mut rows {
+        // A row that wraps would be two.
+        if row.chars().count() >= size.columns {
+            *row = row.chars().take(size.columns.saturating_sub(2)).chain(['…']).collect();
+        }
+    }
+    rows
+}
+
+/// Makes visible what would steer a terminal. What guests write ends up on it.
+pub(crate) fn harmless(text: &str) -> String {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return text.to_owned();
+    }
+    text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
+fn environment(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
+}
+
+/// Writes to standard error. A reader that is gone is no error of ours.
+fn emit(text: &str) {
+    let mut stderr = io::stderr().lock();
+    drop(stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()));
+}
+
+impl<'a> MakeWriter<'a> for Screen {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line { screen: self.clone(), text: Vec::new() }
+    }
+}
+
+/// One line of the log, written when it is whole.
+pub(crate) struct Line {
+    screen: Screen,
+    text: Vec<u8>,
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if !self.text.is_empty() {
+            self.screen.raw_line(&String::from_utf8_lossy(&self.text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

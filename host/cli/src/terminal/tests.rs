@@ -1,0 +1,39 @@
+use super::*;
+
+fn rows(count: usize) -> Vec<String> {
+    (0..count).map(|row| format!("row {row}")).collect()
+}
+
+#[test]
+fn a_table_that_fits_is_shown_whole_with_the_status_below() {
+    let size = Size { rows: 10, columns: 40 };
+    assert_eq!(fit(&rows(3), "", size), ["row 0", "row 1", "row 2"]);
+    assert_eq!(fit(&rows(2), "building", size), ["row 0", "row 1", "building"]);
+}
+
+#[test]
+fn a_table_that_is_too_high_ends_with_how_much_is_hidden() {
+    let size = Size { rows: 6, columns: 40 };
+    assert_eq!(fit(&rows(9), "", size), ["row 0", "row 1", "row 2", "… and 6 more rows"]);
+    assert_eq!(fit(&rows(9), "busy", size).len(), 4);
+}
+
+#[test]
+fn a_row_never_wraps() {
+    let size = Size { rows: 10, columns: 8 };
+    let fitted = fit(&["1234567".into(), "12345678".into(), "äöüäöüäöü".into()], "", size);
+    assert_eq!(fitted, ["1234567", "123456…", "äöüäöü…"]);
+}
+
+#[test]
+fn what_steers_a_terminal_is_made_visible() {
+    assert_eq!(harmless("a\u{1b}[2Jb\rc\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+    assert_eq!(harmless("plain\n\ttext"), "plain\n\ttext");
+}
+
+#[test]
+fn the_size_is_read_from_what_stty_says() {
+    assert_eq!(Size::parse("50 132\n"), Some(Size { rows: 50, columns: 132 }));
+    assert_eq!(Size::parse("0 0\n"), None);
+    assert_eq!(Size::parse("stty: error"), None);
+}

@@ -1,0 +1,14 @@
+//! Rust types of the contract in `wit/`, made at build time. Nothing here knows what a host does with them.
+
+#![allow(missing_docs, unreachable_pub, clippy::all, reason = "made by bindgen! from wit/, where the documentation is")]
+
+wasmtime::component::bindgen!({
+    path: "../../wit",
+    world: "homeostat:reconciler/everything",
+    imports: { default: async | trappable },
+    exports: { default: async },
+});
+
+pub(crate) use exports::homeostat::reconciler::{lifecycle, mapper, poller, reconciler};
+pub(crate) use homeostat::reconciler::{events, log, store, types, watches};
+pub(crate) use wasi::config::store as config;

@@ -1,0 +1,149 @@
+//! One call of a guest, from the permit to the report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_store::Key;
+use tokio::sync::SemaphorePermit;
+use wasmtime::component::{Instance, InstancePre, ResourceTableError};
+use wasmtime::{Store, format_err};
+
+use crate::bindings::types;
+use crate::effect::{Call, Effects};
+use crate::engine::{Engine, Machine};
+use crate::imports::convert;
+use crate::limits::{Limits, contract, cut};
+use crate::millis;
+use crate::outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
+use crate::port::{Hit, Port};
+use crate::state::State;
+use crate::ticker::Running;
+
+mod trap;
+
+/// How long the last lines of a guest that was stopped may take to reach the log.
+const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// The place in which one guest runs once.
+pub(crate) struct Sandbox<'a> {
+    machine: &'a Machine,
+    port: Arc<Port>,
+    _running: Running<'a>,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl<'a> Sandbox<'a> {
+    /// Waits for leave to run one more guest.
+    pub(crate) async fn new(
+        machine: &'a Machine,
+        engine: &'a Engine,
+        call: Call,
+        limits: &Limits,
+        effects: Arc<dyn Effects>,
+    ) -> Self {
+        let permit = engine.permit().await;
+        let port = Arc::new(Port::new(call, limits, effects));
+        Self { machine, port, _running: machine.ticker.running(), _permit: permit }
+    }
+
+    /// Makes a fresh instance with every limit in place.
+    pub(crate) async fn open(&self, pre: &InstancePre<State>) -> wasmtime::Result<(Store<State>, Instance)> {
+        let mut store = State::store(&self.machine.engine, Arc::clone(&self.port));
+        let instance = pre.instantiate_async(&mut store).await?;
+        Ok((store, instance))
+    }
+
+    /// Runs `guest` within the deadline, and says what it came to and what it cost.
+    pub(crate) async fn run<T>(
+        &self,
+        guest: impl Future<Output = wasmtime::Result<Result<T, types::Failure>>>,
+    ) -> Report<T> {
+        let deadline = self.port.limits.deadline;
+        let work = async {
+            let result = guest.await?;
+            self.port.finish_output().await?;
+            Ok(result)
+        };
+        let ended = tokio::time::timeout(deadline, self.port.meter.measure(work)).await;
+        let cost = self.port.cost();
+        let result = match (ended, self.port.first_hit()) {
+            // A limit is the cause of whatever came after it.
+            (_, Some(Hit { limit, message })) => Err(Fault::Limit { limit, message }),
+            (Ok(Ok(Ok(value))), None) => return Report { result: Ok(value), cost },
+            (Ok(Ok(Err(failed))), None) => Err(failure(failed)),
+            (Ok(Err(error)), None) => Err(self.fault(&error)),
+            (Err(_), None) => {
+                let message = format!("the call did not end within {deadline:?}");
+                Err(Fault::Limit { limit: LimitName::Deadline, message })
+            }
+        };
+        // What a guest said before it was stopped is worth most. Nothing can be done about a log that does not take it.
+        drop(tokio::time::timeout(LAST_LINES_WAIT_MAX, self.port.finish_output()).await);
+        Report { result, cost }
+    }
+
+    /// Says why the guest was stopped by the machine.
+    fn fault(&self, error: &wasmtime::Error) -> Fault {
+        let Limits { transfer_bytes_max, handles_max, .. } = self.port.limits;
+        let root = error.root_cause().to_string();
+        if root.contains("fuel allocated for hostcalls") {
+            let message = format!("the guest handed over more than {transfer_bytes_max} bytes at once");
+            return Fault::Limit { limit: LimitName::Transfer, message };
+        }
+        if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) || root.contains("component handles") {
+            let message = format!("the guest holds more than {handles_max} handles");
+            return Fault::Limit { limit: LimitName::Handles, message };
+        }
+        Fault::Trap { message: trap::message(error, &self.port.last_words()) }
+    }
+}
+
+impl<T> Report<T> {
+    /// Reports a call that there was no need to make.
+    pub(crate) fn empty(value: T) -> Self {
+        Self { result: Ok(value), cost: Cost::default() }
+    }
+}
+
+/// Takes the keys that a guest answered, at most `keys_max`.
+///
+/// # Errors
+/// There are too many, or one is malformed: the guest broke the contract. The error is a trap.
+pub(crate) fn keys(
+    port: &Port,
+    answer: Result<Vec<types::Key>, types::Failure>,
+    keys_max: usize,
+) -> wasmtime::Result<Result<Vec<Key>, types::Failure>> {
+    let keys = match answer {
+        Ok(keys) => keys,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    if keys.len() > keys_max {
+        return Err(port.hit(LimitName::Result, format!("{} keys answered, {keys_max} allowed", keys.len())));
+    }
+    let keys = keys.into_iter().enumerate();
+    let keys = keys.map(|(at, key)| convert::key(key).map_err(|error| format_err!("key {at} of the answer: {error}")));
+    keys.collect::<wasmtime::Result<_>>().map(Ok)
+}
+
+/// Returns a delay that a guest asks for, cut at the longest there is.
+pub(crate) fn delay(delay_ms: u64) -> Duration {
+    let delay = Duration::from_millis(delay_ms);
+    if delay > Outcome::DELAY_MAX {
+        tracing::warn!(delay_ms, delay_ms_max = millis::of(Outcome::DELAY_MAX), "cut the delay that a guest asked for");
+    }
+    delay.min(Outcome::DELAY_MAX)
+}
+
+fn failure(failure: types::Failure) -> Fault {
+    let types::Failure { message, retry } = failure;
+    let retry = match retry {
+        types::Retry::Backoff => Retry::Backoff,
+        types::Retry::After(delay_ms) => Retry::After(delay(delay_ms)),
+        types::Retry::Never => Retry::Never,
+    };
+    Fault::Failure { message: cut(message, contract::FAILURE_MESSAGE_BYTES_MAX), retry }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{delay, failure, keys};
+use crate::bindings::types as wit;
+use crate::component::new_call;
+use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::limits::Limits;
+use crate::outcome::{Fault, LimitName, Outcome, Retry};
+use crate::port::Port;
+
+struct Silent;
+
+#[async_trait]
+impl Effects for Silent {
+    async fn perform(&self, _: &Call, _: Effect) -> Answer {
+        Answer::Unit
+    }
+}
+
+fn port() -> Port {
+    Port::new(new_call(&Arc::from("test"), Entry::Poll, None), &Limits::default(), Arc::new(Silent))
+}
+
+fn key(name: &str) -> wit::Key {
+    let kind = wit::Kind { group: String::new(), version: "v1".into(), name: "Pod".into() };
+    wit::Key { kind, namespace: "default".into(), name: name.into() }
+}
+
+#[test]
+fn a_delay_of_centuries_is_cut_at_a_year() {
+    assert_eq!(delay(u64::MAX), Outcome::DELAY_MAX);
+    assert_eq!(delay(31_536_000_000), Outcome::DELAY_MAX);
+    assert_eq!(delay(7), Duration::from_millis(7));
+}
+
+#[test]
+fn the_message_of_a_failure_is_cut() {
+    let long = wit::Failure { message: "é".repeat(5000), retry: wit::Retry::Never };
+    let Fault::Failure { message, retry } = failure(long) else { panic!("a failure stays a failure") };
+    assert_eq!(message.len(), 4096);
+    assert_eq!(retry, Retry::Never);
+}
+
+#[test]
+fn more_keys_than_allowed_are_a_limit() {
+    let port = port();
+    assert_eq!(keys(&port, Ok(vec![key("a"), key("b")]), 2).unwrap().unwrap().len(), 2);
+    keys(&port, Ok(vec![key("a"), key("b"), key("c")]), 2).unwrap_err();
+    assert_eq!(port.first_hit().unwrap().limit, LimitName::Result);
+}
+
+#[test]
+fn a_malformed_key_is_a_trap_that_names_it() {
+    let error = keys(&port(), Ok(vec![key("a"), key("")]), 10).unwrap_err();
+    assert!(error.to_string().contains("key 1 of the answer: invalid: name: must not be empty"), "{error}");
+}

@@ -1,0 +1,185 @@
+//! What the host answers.
+
+use homeostat_store as store;
+use homeostat_store::{EventType, Key, Resource, View};
+use serde::{Deserialize, Serialize};
+
+use super::Blob;
+use crate::reply;
+
+/// What the host answers to an [`super::Effect`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Answer {
+    /// To `Get`.
+    #[serde(with = "reply")]
+    Resource(Result<ResourceData, StoreError>),
+    /// To `List`.
+    #[serde(with = "reply")]
+    Page(Result<PageData, StoreError>),
+    /// To `Write`.
+    #[serde(with = "reply")]
+    Written(Result<Written, StoreError>),
+    /// To `Follow` and `FollowAll`.
+    #[serde(with = "reply")]
+    Done(Result<(), StoreError>),
+    /// To `Config`: the settings that were asked for; those that are not there are left out.
+    Config(Vec<(String, String)>),
+    /// To `Http`.
+    #[serde(with = "reply")]
+    Http(Result<HttpResponse, HttpError>),
+    /// To `WallClock` and `MonotonicClock`.
+    Nanoseconds(u64),
+    /// To `Random`.
+    Bytes(Blob),
+    /// To `Emit` and `Log`.
+    Unit,
+}
+
+impl Answer {
+    /// Returns the name of the kind of answer, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Resource(_) => "Resource",
+            Self::Page(_) => "Page",
+            Self::Written(_) => "Written",
+            Self::Done(_) => "Done",
+            Self::Config(_) => "Config",
+            Self::Http(_) => "Http",
+            Self::Nanoseconds(_) => "Nanoseconds",
+            Self::Bytes(_) => "Bytes",
+            Self::Unit => "Unit",
+        }
+    }
+}
+
+/// One resource as a guest sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResourceData {
+    /// Which one.
+    pub key: Key,
+    /// Differs for every creation. Empty for virtual kinds.
+    pub uid: String,
+    /// The store's version of it, as text.
+    pub revision: String,
+    /// Grows when `spec` changes.
+    pub generation: u64,
+    /// The document, as JSON text, as far as the view reaches.
+    pub json: String,
+}
+
+impl ResourceData {
+    /// Returns as much of `resource` as `view` says.
+    pub fn new(resource: &Resource, view: View) -> Self {
+        Self {
+            key: resource.key().clone(),
+            uid: resource.uid().to_owned(),
+            revision: resource.revision().to_string(),
+            generation: resource.generation(),
+            json: resource.view(view),
+        }
+    }
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PageData {
+    /// Ordered by namespace, then name.
+    pub items: Vec<ResourceData>,
+    /// The revision of the store at which the list was taken.
+    pub revision: String,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// What a write did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Written {
+    /// The resource as stored; after a deletion its last state.
+    pub resource: ResourceData,
+    /// What changed; `None`: nothing, and there is no new revision.
+    pub change: Option<EventType>,
+}
+
+/// Why the store did not do what was asked, in the words of the contract. The texts are for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+pub enum StoreError {
+    /// There is no such resource, or no such kind.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// A precondition does not hold; carries the revision that the resource has now, empty when it is gone.
+    #[error("conflict: the revision is now {0:?}")]
+    Conflict(String),
+    /// A resource of that name is there already; carries its revision.
+    #[error("already exists, at revision {0:?}")]
+    AlreadyExists(String),
+    /// A grant is missing.
+    #[error("forbidden: {0}")]
+    Forbidden(String),
+    /// The document is not acceptable; starts with the path of the field.
+    #[error("invalid: {0}")]
+    Invalid(String),
+    /// The document or the answer is too large.
+    #[error("too large: {0}")]
+    TooLarge(String),
+    /// The store cannot answer now.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+    /// The revision or continuation is older than the history.
+    #[error("expired: {0}")]
+    Expired(String),
+}
+
+impl From<store::Error> for StoreError {
+    fn from(error: store::Error) -> Self {
+        let text = error.to_string();
+        match error {
+            store::Error::NotFound { what, .. } => Self::NotFound(what.to_string()),
+            store::Error::Conflict { current, .. } => {
+                Self::Conflict(current.map(|at| at.to_string()).unwrap_or_default())
+            }
+            store::Error::AlreadyExists { current, .. } => Self::AlreadyExists(current.to_string()),
+            store::Error::Invalid { path, reason } => Self::Invalid(format!("{path}: {reason}")),
+            store::Error::TooLarge { .. } => Self::TooLarge(text),
+            store::Error::Expired { .. } | store::Error::FutureRevision { .. } => Self::Expired(text),
+            _ => Self::Unavailable(text),
+        }
+    }
+}
+
+/// The answer of a server, its body read to the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpResponse {
+    /// The status code: 100 to 999.
+    pub status: u16,
+    /// In the server's order, names in lower case.
+    pub headers: Vec<(String, Blob)>,
+    /// At most as long as the limits say.
+    pub body: Blob,
+}
+
+/// Why an HTTP request came to nothing. The texts are for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+pub enum HttpError {
+    /// A grant is missing.
+    #[error("forbidden: {0}")]
+    Forbidden(String),
+    /// The request is malformed.
+    #[error("invalid: {0}")]
+    Invalid(String),
+    /// The body of the request or of the response is longer than allowed; carries the bound in bytes.
+    #[error("the body is longer than {0} bytes")]
+    TooLarge(u64),
+    /// No answer in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// No connection, or it broke.
+    #[error("unreachable: {0}")]
+    Unreachable(String),
+}

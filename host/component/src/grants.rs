@@ -1,0 +1,229 @@
+//! What a controller may do, as its manifest says it. Everything that is not granted is refused.
+//!
+//! Grants say nothing of how much: that is [`crate::Limits`]. Who asks is not looked at either: a `Grants` belongs to one
+//! controller already.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use homeostat_store::Kind;
+use serde::{Deserialize, Serialize};
+
+mod check;
+mod pattern;
+
+use pattern::{matches_glob, matches_url};
+
+/// All capabilities of one controller. The default grants nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Grants {
+    /// Resources: one that covers a call is enough.
+    pub resources: Vec<ResourceGrant>,
+    /// HTTP requests: one that covers a request is enough.
+    pub http: Vec<HttpGrant>,
+}
+
+/// Leave to do some things to resources of some kinds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResourceGrant {
+    /// `GROUP/KIND`, or `KIND` for the core group, each part a pattern: `apps/Deployment`, `Pod`, `apps/*`. A single `*` means
+    /// every kind of every group.
+    pub kinds: Vec<String>,
+    /// What may be done.
+    pub verbs: Vec<Verb>,
+    /// Patterns of namespaces; `*` means all. Resources outside of namespaces are covered by `*` and by the empty pattern.
+    #[serde(default = "everything")]
+    pub namespaces: Vec<String>,
+    /// Patterns of names; absent means all.
+    #[serde(default = "everything")]
+    pub names: Vec<String>,
+}
+
+/// What can be done to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// Read one.
+    Get,
+    /// Read many.
+    List,
+    /// Hear of changes.
+    Watch,
+    /// Make one.
+    Create,
+    /// Replace all but the status.
+    Update,
+    /// Replace the status.
+    UpdateStatus,
+    /// Change in place.
+    Patch,
+    /// Create, or set the fields that are named.
+    Apply,
+    /// Delete one.
+    Delete,
+    /// All of these.
+    #[serde(rename = "*")]
+    Any,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::UpdateStatus => "update-status",
+            Self::Patch => "patch",
+            Self::Apply => "apply",
+            Self::Delete => "delete",
+            Self::Any => "*",
+        })
+    }
+}
+
+/// Leave to send some HTTP requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpGrant {
+    /// Patterns of whole addresses: `https://api.example.com/v1/*`. Scheme, host and port must be the same; a leading `*.` of the
+    /// host stands for one or more labels and a host `*` for any; a `*` in the path stands for any text.
+    pub urls: Vec<String>,
+    /// Methods; absent means `GET` and `HEAD`, `*` means all.
+    #[serde(default = "safe_methods")]
+    pub methods: Vec<String>,
+    /// Headers that the host adds. The guest never sees them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, HeaderSource>,
+}
+
+/// Where the value of a header comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HeaderSource {
+    /// The text that stands here.
+    Value(String),
+    /// The secret of this name.
+    Secret(String),
+}
+
+fn everything() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+fn safe_methods() -> Vec<String> {
+    vec!["GET".to_owned(), "HEAD".to_owned()]
+}
+
+/// One thing that a controller wants to do to resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// What.
+    pub verb: Verb,
+    /// To resources of which kind. The version does not matter.
+    pub kind: &'a Kind,
+    /// In which namespace; `None`: in all of them. Empty: outside of namespaces.
+    pub namespace: Option<&'a str>,
+    /// To the resource of which name; `None`: to all of them.
+    pub name: Option<&'a str>,
+}
+
+impl Grants {
+    /// Returns everything that is wrong with these grants as they are written: patterns that can never cover anything. Each begins with
+    /// the path of the field: `resources[0].kinds[1]: …`.
+    pub fn problems(&self) -> Vec<String> {
+        check::problems(self)
+    }
+
+    /// Says whether some grant covers `request`.
+    pub fn allows(&self, request: &Request<'_>) -> bool {
+        self.resources.iter().any(|grant| grant.covers(request))
+    }
+
+    /// Says whether some grant covers a part of what `request` asks for: its verb and kind, and its namespace and name as far as they
+    /// are given.
+    pub fn allows_some(&self, request: &Request<'_>) -> bool {
+        self.resources.iter().any(|grant| grant.touches(request))
+    }
+
+    /// Returns the grant that covers an HTTP request, if there is one. The first one wins.
+    pub fn http_grant(&self, method: &str, url: &str) -> Option<&HttpGrant> {
+        self.http.iter().find(|grant| grant.covers(method, url))
+    }
+}
+
+impl ResourceGrant {
+    fn covers(&self, request: &Request<'_>) -> bool {
+        self.covers_verb_and_kind(request)
+            && covers_text(&self.namespaces, request.namespace)
+            && covers_text(&self.names, request.name)
+    }
+
+    fn touches(&self, request: &Request<'_>) -> bool {
+        self.covers_verb_and_kind(request)
+            && (request.namespace.is_none() || covers_text(&self.namespaces, request.namespace))
+            && (request.name.is_none() || covers_text(&self.names, request.name))
+    }
+
+    fn covers_verb_and_kind(&self, request: &Request<'_>) -> bool {
+        let verb = self.verbs.iter().any(|verb| *verb == Verb::Any || *verb == request.verb);
+        verb && self.kinds.iter().any(|pattern| covers_kind(pattern, request.kind))
+    }
+}
+
+impl HttpGrant {
+    fn covers(&self, method: &str, url: &str) -> bool {
+        let method = self.methods.iter().any(|granted| granted == "*" || granted.eq_ignore_ascii_case(method));
+        method && self.urls.iter().any(|pattern| matches_url(pattern, url))
+    }
+}
+
+/// Says whether one of `patterns` covers `text`; all texts at once (`None`) are covered by `*` alone.
+fn covers_text(patterns: &[String], text: Option<&str>) -> bool {
+    match text {
+        Some(text) => patterns.iter().any(|pattern| matches_glob(pattern, text)),
+        None => patterns.iter().any(|pattern| pattern == "*"),
+    }
+}
+
+fn covers_kind(pattern: &str, kind: &Kind) -> bool {
+    if pattern == "*" {
+        return true;
+    }
+    let (group, name) = pattern.split_once('/').unwrap_or(("", pattern));
+    matches_glob(group, &kind.group) && matches_glob(name, &kind.name)
+}
+
+impl Request<'_> {
+    /// Says what is missing, ending with the lines of the manifest that would grant it.
+    pub fn missing(&self) -> String {
+        let Self { verb, kind, namespace, name } = self;
+        let what = if kind.group.is_empty() { kind.name.clone() } else { format!("{}/{}", kind.group, kind.name) };
+        let place = match namespace {
+            Some("") => " outside of namespaces".to_owned(),
+            Some(namespace) => format!(" in namespace {namespace:?}"),
+            None => " in all namespaces".to_owned(),
+        };
+        let namespace = namespace.filter(|namespace| !namespace.is_empty()).unwrap_or("*");
+        let subject = name.map(|name| format!(" {name:?}")).unwrap_or_default();
+        format!(
+            "no grant for {verb} of {what}{subject}{place}; the manifest would grant it with\n\
+             grants:\n  resources:\n    - {{kinds: [{what}], verbs: [{verb}], namespaces: [\"{namespace}\"]}}"
+        )
+    }
+}
+
+/// Says which grant an HTTP request is missing, ending with the lines of the manifest that would grant it.
+pub(crate) fn missing_http(method: &str, url: &str) -> String {
+    format!(
+        "no grant for {method} {url}; the manifest would grant it with\n\
+         grants:\n  http:\n    - {{urls: [\"{}\"], methods: [{method}]}}",
+        pattern::for_url(url)
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Finds grants that can never cover anything, which nobody writes on purpose.
+
+use super::{Grants, HttpGrant, ResourceGrant, pattern};
+
+pub(super) fn problems(grants: &Grants) -> Vec<String> {
+    let Grants { resources, http } = grants;
+    let resources = resources.iter().enumerate().flat_map(|(at, grant)| resource(&format!("resources[{at}]"), grant));
+    let http = http.iter().enumerate().flat_map(|(at, grant)| request(&format!("http[{at}]"), grant));
+    resources.chain(http).collect()
+}
+
+fn resource(path: &str, grant: &ResourceGrant) -> Vec<String> {
+    let ResourceGrant { kinds, verbs, namespaces, names } = grant;
+    let mut problems = Vec::new();
+    let lists =
+        [("kinds", kinds.len()), ("verbs", verbs.len()), ("namespaces", namespaces.len()), ("names", names.len())];
+    for (field, _) in lists.into_iter().filter(|(_, count)| *count == 0) {
+        problems.push(format!("{path}.{field}: must not be empty, for then nothing is granted"));
+    }
+    for (at, kind) in kinds.iter().enumerate() {
+        let parts: Vec<&str> = kind.split('/').collect();
+        match parts.as_slice() {
+            [_, version, name] => problems.push(format!(
+                "{path}.kinds[{at}]: {kind:?} names the version {version:?}; grants do not: write \"{}/{name}\"",
+                parts[0]
+            )),
+            [group, ""] => {
+                problems.push(format!("{path}.kinds[{at}]: no kind after {group:?}; write \"{group}/*\" for all"))
+            }
+            [""] => problems.push(format!("{path}.kinds[{at}]: must not be empty")),
+            [_] | [_, _] => {}
+            _ => problems.push(format!("{path}.kinds[{at}]: {kind:?} is no GROUP/KIND")),
+        }
+    }
+    problems
+}
+
+fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
+    let HttpGrant { urls, methods, headers } = grant;
+    let mut problems = Vec::new();
+    for (field, _) in [("urls", urls.len()), ("methods", methods.len())].into_iter().filter(|(_, count)| *count == 0) {
+        problems.push(format!("{path}.{field}: must not be empty, for then nothing is granted"));
+    }
+    for (at, url) in urls.iter().enumerate() {
+        if !pattern::is_url(url) {
+            problems.push(format!("{path}.urls[{at}]: {url:?} is no address like https://api.example.com/v1/*"));
+        }
+    }
+    for name in headers.keys() {
+        if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+            problems.push(format!("{path}.headers: {name:?} is no name of a header"));
+        }
+    }
+    problems
+}

@@ -1,0 +1,96 @@
+//! What a component can import, one file for each part: every call becomes an [`crate::Effect`], and its answer what the guest sees.
+//!
+//! To add an import: a file here that links it, a line in [`link`], a line in [`OFFERED`].
+//!
+//! Deliberately absent: `wasi:filesystem` and `wasi:sockets`. A controller has neither.
+
+use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
+use wasmtime_wasi::p2::bindings::io;
+
+use crate::bindings;
+use crate::state::State;
+
+mod cli;
+mod clock;
+mod config;
+pub(crate) mod convert;
+mod events;
+mod http;
+mod log;
+mod random;
+mod store;
+mod watches;
+
+pub(crate) use http::HttpHooks;
+
+/// Every interface that a component can import. The last number of a version does not matter, but for drafts.
+pub(crate) const OFFERED: [&str; 26] = [
+    "homeostat:reconciler/types@0.1.0",
+    "homeostat:reconciler/store@0.1.0",
+    "homeostat:reconciler/watches@0.1.0",
+    "homeostat:reconciler/events@0.1.0",
+    "homeostat:reconciler/log@0.1.0",
+    "wasi:config/store@0.2.0-rc.1",
+    "wasi:io/error@0.2.0",
+    "wasi:io/poll@0.2.0",
+    "wasi:io/streams@0.2.0",
+    "wasi:clocks/wall-clock@0.2.0",
+    "wasi:clocks/monotonic-clock@0.2.0",
+    "wasi:random/random@0.2.0",
+    "wasi:random/insecure@0.2.0",
+    "wasi:random/insecure-seed@0.2.0",
+    "wasi:cli/environment@0.2.0",
+    "wasi:cli/exit@0.2.0",
+    "wasi:cli/stdin@0.2.0",
+    "wasi:cli/stdout@0.2.0",
+    "wasi:cli/stderr@0.2.0",
+    "wasi:cli/terminal-input@0.2.0",
+    "wasi:cli/terminal-output@0.2.0",
+    "wasi:cli/terminal-stdin@0.2.0",
+    "wasi:cli/terminal-stdout@0.2.0",
+    "wasi:cli/terminal-stderr@0.2.0",
+    "wasi:http/types@0.2.0",
+    "wasi:http/outgoing-handler@0.2.0",
+];
+
+/// The version of WASI that interfaces linked by hand carry. It serves every import of the same first two numbers.
+const WASI_VERSION: &str = "0.2.12";
+
+/// Links everything that is offered.
+///
+/// # Errors
+/// Two parts link the same name: a mistake in this room.
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    type Own = HasSelf<State>;
+    bindings::types::add_to_linker::<State, Own>(linker, |state| state)?;
+    bindings::store::add_to_linker::<State, Own>(linker, |state| state)?;
+    bindings::watches::add_to_linker::<State, Own>(linker, |state| state)?;
+    bindings::events::add_to_linker::<State, Own>(linker, |state| state)?;
+    bindings::log::add_to_linker::<State, Own>(linker, |state| state)?;
+    bindings::config::add_to_linker::<State, Own>(linker, |state| state)?;
+    io::error::add_to_linker::<State, Handles>(linker, |state| &mut state.table)?;
+    io::poll::add_to_linker::<State, Handles>(linker, |state| &mut state.table)?;
+    io::streams::add_to_linker::<State, Handles>(linker, |state| &mut state.table)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    clock::link(linker)?;
+    random::link(linker)?;
+    cli::link(linker)
+}
+
+/// Says to wasmtime that an interface needs the handles of an instance and nothing else.
+struct Handles;
+
+impl HasData for Handles {
+    type Data<'a> = &'a mut ResourceTable;
+}
+
+/// Takes the one kind of answer that an effect has; any other is a broken [`crate::Effects`], and ends the guest.
+macro_rules! answer {
+    ($answer:expr, $kind:ident) => {
+        match $answer {
+            $crate::Answer::$kind(value) => value,
+            other => wasmtime::bail!("the host answered {} where {} was due", other.name(), stringify!($kind)),
+        }
+    };
+}
+pub(crate) use answer;

@@ -1,0 +1,107 @@
+//! `wasi:cli`, inert: no arguments, no environment, closed standard input, no terminals. Standard output and standard error go to the
+//! log, line by line. `exit` ends the guest as a trap.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wasmtime::component::{Linker, Resource, ResourceType};
+use wasmtime::format_err;
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::p2::{
+    DynInputStream, DynOutputStream, InputStream, OutputStream, Pollable, StreamError, StreamResult,
+};
+
+use super::WASI_VERSION;
+use crate::effect::Level;
+use crate::port::Port;
+use crate::state::State;
+
+/// How much a guest may write at once.
+const WRITE_BYTES_MAX: usize = 64 << 10;
+
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let name = |interface: &str| format!("wasi:cli/{interface}@{WASI_VERSION}");
+
+    let mut environment = linker.instance(&name("environment"))?;
+    environment.func_wrap("get-environment", |_, (): ()| Ok((Vec::<(String, String)>::new(),)))?;
+    environment.func_wrap("get-arguments", |_, (): ()| Ok((Vec::<String>::new(),)))?;
+    environment.func_wrap("initial-cwd", |_, (): ()| Ok((None::<String>,)))?;
+
+    let mut exit = linker.instance(&name("exit"))?;
+    exit.func_wrap("exit", |_, (status,): (Result<(), ()>,)| leave(u8::from(status.is_err())))?;
+    exit.func_wrap("exit-with-code", |_, (code,): (u8,)| leave(code))?;
+
+    let mut stdin = linker.instance(&name("stdin"))?;
+    stdin.func_wrap("get-stdin", |mut store, (): ()| {
+        let stream: DynInputStream = Box::new(Closed);
+        Ok((store.data_mut().table.push(stream)?,))
+    })?;
+    for (interface, level) in [("stdout", Level::Info), ("stderr", Level::Warn)] {
+        let mut instance = linker.instance(&name(interface))?;
+        instance.func_wrap(&format!("get-{interface}"), move |mut store, (): ()| {
+            let state: &mut State = store.data_mut();
+            let stream: DynOutputStream = Box::new(Lines { level, port: Arc::clone(&state.port) });
+            Ok((state.table.push(stream)?,))
+        })?;
+    }
+
+    let input = ResourceType::host::<TerminalInput>();
+    linker.instance(&name("terminal-input"))?.resource("terminal-input", input, |_, _| Ok(()))?;
+    let output = ResourceType::host::<TerminalOutput>();
+    linker.instance(&name("terminal-output"))?.resource("terminal-output", output, |_, _| Ok(()))?;
+    let mut terminal = linker.instance(&name("terminal-stdin"))?;
+    terminal.func_wrap("get-terminal-stdin", |_, (): ()| Ok((None::<Resource<TerminalInput>>,)))?;
+    let mut terminal = linker.instance(&name("terminal-stdout"))?;
+    terminal.func_wrap("get-terminal-stdout", |_, (): ()| Ok((None::<Resource<TerminalOutput>>,)))?;
+    let mut terminal = linker.instance(&name("terminal-stderr"))?;
+    terminal.func_wrap("get-terminal-stderr", |_, (): ()| Ok((None::<Resource<TerminalOutput>>,)))
+}
+
+fn leave(code: u8) -> wasmtime::Result<()> {
+    Err(format_err!("the guest called exit with code {code}; a controller answers, it does not exit"))
+}
+
+/// Handles of these are never given out.
+struct TerminalInput;
+struct TerminalOutput;
+
+/// Standard input: at its end from the start.
+struct Closed;
+
+#[async_trait]
+impl Pollable for Closed {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait]
+impl InputStream for Closed {
+    fn read(&mut self, _: usize) -> StreamResult<Bytes> {
+        Err(StreamError::Closed)
+    }
+}
+
+/// Standard output or standard error.
+struct Lines {
+    level: Level,
+    port: Arc<Port>,
+}
+
+#[async_trait]
+impl Pollable for Lines {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait]
+impl OutputStream for Lines {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.port.write_output(self.level, &bytes).map_err(StreamError::Trap)
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_BYTES_MAX)
+    }
+}

@@ -1,0 +1,122 @@
+//! `wasi:http/outgoing-handler`: a request becomes one effect with its whole body, and one answer with its whole body.
+//!
+//! Deliberately absent: streaming, trailers, and incoming requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
+
+use crate::effect::{Answer, Blob, Effect, HttpError, HttpRequest, HttpResponse, Level};
+use crate::port::Port;
+use crate::state::State;
+
+/// Sends the requests of one instance.
+pub(crate) struct HttpHooks {
+    port: Arc<Port>,
+}
+
+impl HttpHooks {
+    pub(crate) fn new(port: Arc<Port>) -> Self {
+        Self { port }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { hooks: &mut self.hooks, table: &mut self.table, ctx: &mut self.http }
+    }
+}
+
+type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
+type Sent = Box<dyn Future<Output = Result<(::http::Response<WasiBody>, Io), Error>> + Send>;
+
+impl WasiHttpHooks for HttpHooks {
+    fn send_request(
+        &mut self,
+        request: ::http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Sent {
+        let port = Arc::clone(&self.port);
+        Box::new(async move {
+            let response = send(&port, request, options).await?;
+            let done: Io = Box::new(async { Ok(()) });
+            Ok((response, done))
+        })
+    }
+}
+
+async fn send(
+    port: &Port,
+    request: ::http::Request<WasiBody>,
+    options: Option<RequestOptions>,
+) -> Result<::http::Response<WasiBody>, Error> {
+    let (head, body) = request.into_parts();
+    let body_bytes_max = port.limits.http_body_bytes_max;
+    let body = Limited::new(body, usize::try_from(body_bytes_max).unwrap_or(usize::MAX)).collect().await;
+    let body = body.map_err(|_| Error::HttpRequestBodySize(Some(body_bytes_max)))?.to_bytes();
+    let request = HttpRequest {
+        method: head.method.as_str().to_owned(),
+        url: head.uri.to_string(),
+        headers: from_headers(&head.headers),
+        body: body.into(),
+        timeout_ms: options.and_then(timeout_ms),
+    };
+    let what = format!("{} {}", request.method, request.url);
+    match port.perform(Effect::Http(request)).await {
+        Ok(Answer::Http(Ok(response))) if response.body.len() as u64 > body_bytes_max => {
+            Err(to_error(HttpError::TooLarge(body_bytes_max)))
+        }
+        Ok(Answer::Http(Ok(response))) => to_response(response),
+        Ok(Answer::Http(Err(error))) => {
+            explain(port, &what, &error).await;
+            Err(to_error(error))
+        }
+        Ok(other) => Err(Error::InternalError(Some(format!("the host answered {} where Http was due", other.name())))),
+        // The call ends as that limit, whatever the guest makes of this.
+        Err(limit) => Err(Error::InternalError(Some(limit.to_string()))),
+    }
+}
+
+/// Tells in the log what the codes of `wasi:http` have no room for.
+async fn explain(port: &Port, what: &str, error: &HttpError) {
+    let message = format!("{what}: {error}");
+    // Only a limit can stop this, and it is noted already.
+    drop(port.log(Effect::Log { level: Level::Warn, message, fields: Vec::new() }).await);
+}
+
+fn from_headers(headers: &::http::HeaderMap) -> Vec<(String, Blob)> {
+    // The host sets it from the address.
+    let sent = headers.iter().filter(|(name, _)| *name != ::http::header::HOST);
+    sent.map(|(name, value)| (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes()).into())).collect()
+}
+
+fn to_response(response: HttpResponse) -> Result<::http::Response<WasiBody>, Error> {
+    let HttpResponse { status, headers, body } = response;
+    let mut builder = ::http::Response::builder().status(status);
+    for (name, value) in headers {
+        builder = builder.header(name, &*value);
+    }
+    let body = Full::new(body.into_bytes()).map_err(|never| match never {}).boxed_unsync();
+    builder.body(body).map_err(|error| Error::InternalError(Some(error.to_string())))
+}
+
+fn to_error(error: HttpError) -> Error {
+    match error {
+        HttpError::Forbidden(_) => Error::HttpRequestDenied,
+        HttpError::Invalid(reason) => Error::InternalError(Some(reason)),
+        HttpError::TooLarge(bytes_max) => Error::HttpResponseBodySize(Some(bytes_max)),
+        HttpError::Timeout => Error::HttpResponseTimeout,
+        HttpError::Unreachable(_) => Error::DestinationUnavailable,
+    }
+}
+
+/// Returns the whole time that the guest allows: an answer comes in one piece, so its parts are added up.
+fn timeout_ms(options: RequestOptions) -> Option<u64> {
+    let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout: _ } = options;
+    let parts: [Option<Duration>; 2] = [connect_timeout, first_byte_timeout];
+    parts.into_iter().flatten().reduce(Duration::saturating_add).map(crate::millis::of)
+}

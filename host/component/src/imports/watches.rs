@@ -1,0 +1,36 @@
+//! `homeostat:reconciler/watches`: changes that bring the key back.
+
+use super::store::or_refuse;
+use super::{answer, convert};
+use crate::bindings::{types, watches as wit};
+use crate::effect::{Effect, StoreError};
+use crate::limits::contract::FOLLOWS_MAX;
+use crate::state::State;
+
+impl wit::Host for State {
+    async fn follow(&mut self, target: types::Key) -> wasmtime::Result<Result<(), types::StoreError>> {
+        let target = or_refuse!(convert::key(target));
+        self.perform_follow(Effect::Follow { target }).await
+    }
+
+    async fn follow_all(
+        &mut self,
+        kind: types::Kind,
+        selector: types::Selector,
+    ) -> wasmtime::Result<Result<(), types::StoreError>> {
+        let kind = or_refuse!(convert::kind(kind));
+        let selector = or_refuse!(convert::selector(selector));
+        self.perform_follow(Effect::FollowAll { kind, selector }).await
+    }
+}
+
+impl State {
+    async fn perform_follow(&mut self, effect: Effect) -> wasmtime::Result<Result<(), types::StoreError>> {
+        if !self.port.may_follow() {
+            let error = StoreError::TooLarge(format!("more than {FOLLOWS_MAX} follows in one reconcile"));
+            return Ok(Err(convert::to_error(error)));
+        }
+        let answer = answer!(self.port.perform(effect).await?, Done);
+        Ok(answer.map_err(convert::to_error))
+    }
+}

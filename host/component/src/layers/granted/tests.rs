@@ -1,0 +1,166 @@
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Query, Selector, View, Write};
+use serde_json::json;
+
+use super::Granted;
+use crate::component::new_call;
+use crate::effect::{Answer, Call, Effect, Effects, Entry, HttpError, HttpRequest, PageData, ResourceData, StoreError};
+use crate::grants::Grants;
+
+/// Answers a list with one item in each of two namespaces, and everything else with nothing.
+#[derive(Default)]
+struct Inner(Mutex<Vec<Effect>>);
+
+#[async_trait]
+impl Effects for Inner {
+    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
+        let listed = matches!(effect, Effect::List { .. });
+        self.0.lock().unwrap().push(effect);
+        if !listed {
+            return Answer::Unit;
+        }
+        let item = |namespace: &str| ResourceData {
+            key: Key::new(pod(), namespace, "a"),
+            uid: String::new(),
+            revision: "1".into(),
+            generation: 1,
+            json: String::new(),
+        };
+        Answer::Page(Ok(PageData { items: vec![item("default"), item("team-a")], revision: "1".into(), next: None }))
+    }
+}
+
+fn pod() -> Kind {
+    Kind::new("", "v1", "Pod")
+}
+
+fn key(namespace: &str) -> Key {
+    Key::new(pod(), namespace, "a")
+}
+
+fn document(namespace: &str) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": namespace}})
+}
+
+async fn perform(grants: &str, effect: Effect) -> (Answer, usize) {
+    let grants: Grants = serde_json::from_str(grants).unwrap();
+    let inner = Arc::new(Inner::default());
+    let granted = Granted::new(Arc::new(grants), Arc::clone(&inner));
+    let answer = granted.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await;
+    let passed = inner.0.lock().unwrap().len();
+    (answer, passed)
+}
+
+fn of_every_verb(namespace: &str) -> Vec<(&'static str, Effect)> {
+    let precondition = Precondition::default;
+    let document = || document(namespace);
+    let key = || key(namespace);
+    let selector = Selector { namespace: Some(namespace.to_owned()), ..Selector::default() };
+    let query = Query { selector: selector.clone(), ..Query::all(pod()) };
+    let change = Change::Merge(json!({}));
+    vec![
+        ("get", Effect::Get { key: key(), view: View::Whole }),
+        ("list", Effect::List { query, view: View::Whole }),
+        ("watch", Effect::Follow { target: key() }),
+        ("watch", Effect::FollowAll { kind: pod(), selector }),
+        ("create", Effect::Write(Write::Create { document: document() })),
+        ("update", Effect::Write(Write::Update { document: document(), precondition: precondition() })),
+        (
+            "update-status",
+            Effect::Write(Write::UpdateStatus { key: key(), status: json!({}), precondition: precondition() }),
+        ),
+        ("patch", Effect::Write(Write::Patch { key: key(), change, precondition: precondition() })),
+        ("apply", Effect::Write(Write::Apply { document: document(), manager: "test".into(), force: false })),
+        (
+            "delete",
+            Effect::Write(Write::Delete {
+                key: key(),
+                precondition: precondition(),
+                propagation: Propagation::Background,
+            }),
+        ),
+    ]
+}
+
+fn forbidden(answer: &Answer) -> Option<&str> {
+    match answer {
+        Answer::Resource(Err(StoreError::Forbidden(text)))
+        | Answer::Page(Err(StoreError::Forbidden(text)))
+        | Answer::Written(Err(StoreError::Forbidden(text)))
+        | Answer::Done(Err(StoreError::Forbidden(text))) => Some(text),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn each_verb_is_let_through_by_its_own_grant_alone() {
+    for (verb, effect) in of_every_verb("default") {
+        let own = format!(r#"{{"resources": [{{"kinds": ["Pod"], "verbs": ["{verb}"], "namespaces": ["default"]}}]}}"#);
+        let (answer, passed) = perform(&own, effect.clone()).await;
+        assert_eq!((forbidden(&answer), passed), (None, 1), "{verb}");
+        for (other, _) in of_every_verb("default").iter().filter(|(other, _)| *other != verb) {
+            let other = own.replace(&format!("\"{verb}\""), &format!("\"{other}\""));
+            let (answer, passed) = perform(&other, effect.clone()).await;
+            assert!(forbidden(&answer).is_some_and(|text| text.contains(&format!("verbs: [{verb}]"))), "{answer:?}");
+            assert_eq!(passed, 0, "{verb} was performed with {other}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_namespace_is_refused_for_every_verb() {
+    for (verb, effect) in of_every_verb("other") {
+        let own = r#"{"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["default"]}]}"#;
+        let (answer, passed) = perform(own, effect).await;
+        assert!(forbidden(&answer).is_some() && passed == 0, "{verb}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_kind_that_a_document_names_is_the_one_that_counts() {
+    let grants = r#"{"resources": [{"kinds": ["Pod"], "verbs": ["*"]}]}"#;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"}});
+    let (answer, passed) = perform(grants, Effect::Write(Write::Create { document: secret })).await;
+    assert!(forbidden(&answer).is_some_and(|text| text.contains("Secret")), "{answer:?}");
+    assert_eq!(passed, 0);
+}
+
+#[tokio::test]
+async fn a_document_that_does_not_say_what_it_is_goes_nowhere() {
+    let grants = r#"{"resources": [{"kinds": ["*"], "verbs": ["*"]}]}"#;
+    let (answer, passed) = perform(grants, Effect::Write(Write::Create { document: json!({"kind": 7}) })).await;
+    assert!(matches!(answer, Answer::Written(Err(StoreError::Invalid(_)))), "{answer:?}");
+    assert_eq!(passed, 0);
+}
+
+#[tokio::test]
+async fn a_list_of_all_namespaces_answers_those_that_may_be_seen() {
+    let grants = r#"{"resources": [{"kinds": ["Pod"], "verbs": ["list"], "namespaces": ["team-*"]}]}"#;
+    let (answer, _) = perform(grants, Effect::List { query: Query::all(pod()), view: View::Keys }).await;
+    let Answer::Page(Ok(page)) = answer else { panic!("{answer:?}") };
+    assert_eq!(page.items.iter().map(|item| item.key.namespace()).collect::<Vec<_>>(), ["team-a"]);
+}
+
+#[tokio::test]
+async fn http_is_granted_by_address_and_method() {
+    let request = |method: &str, url: &str| {
+        let (method, url) = (method.to_owned(), url.to_owned());
+        Effect::Http(HttpRequest { method, url, headers: Vec::new(), body: "".into(), timeout_ms: None })
+    };
+    let grants = r#"{"http": [{"urls": ["https://a.example/v1/*"]}]}"#;
+    assert_eq!(perform(grants, request("GET", "https://a.example/v1/x")).await.1, 1);
+    for refused in [request("POST", "https://a.example/v1/x"), request("GET", "https://a.example/v2/x")] {
+        let (answer, passed) = perform(grants, refused).await;
+        assert!(matches!(answer, Answer::Http(Err(HttpError::Forbidden(_)))), "{answer:?}");
+        assert_eq!(passed, 0);
+    }
+}
+
+#[tokio::test]
+async fn what_needs_no_grant_passes() {
+    for effect in [Effect::WallClock, Effect::Random { bytes: 1 }, Effect::Config { key: None }] {
+        assert_eq!(perform("{}", effect).await.1, 1);
+    }
+}

@@ -1,0 +1,152 @@
+//! The innermost layer: it does what is asked. Whether it should be done was decided before.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use homeostat_store::{Key, Kind, Page, Query, Selector, Store, View, Write};
+use wasmtime_wasi::Rng;
+
+use super::HttpClient;
+use crate::effect::{
+    Answer, Blob, Call, Effect, Effects, Level, PageData, ResourceData, Severity, StoreError, Written,
+};
+
+/// Takes what a guest tells the host. Implementations must not wait: they keep it, bounded, and hand it on elsewhere.
+pub trait Sink: Send + Sync + 'static {
+    /// Takes one event.
+    fn event(&self, call: &Call, event: Emitted);
+
+    /// Takes one line of the log.
+    fn line(&self, call: &Call, line: Line);
+
+    /// Takes one more thing to follow on behalf of the key of the call. It counts once the reconcile has succeeded.
+    ///
+    /// # Errors
+    /// `NotFound` for a kind that nobody knows, `Unavailable`.
+    fn follow(&self, call: &Call, followed: Followed) -> Result<(), StoreError>;
+}
+
+/// One event as a guest told it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Emitted {
+    /// How bad it is.
+    pub severity: Severity,
+    /// One word, at most 128 bytes.
+    pub reason: String,
+    /// At most 1024 bytes.
+    pub message: String,
+    /// What it is about; `None`: the key of the call.
+    pub regarding: Option<Key>,
+}
+
+/// One line of the log as a guest wrote it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// How important it is.
+    pub level: Level,
+    /// At most 4096 bytes.
+    pub message: String,
+    /// At most 16.
+    pub fields: Vec<(String, String)>,
+}
+
+/// What a guest wants followed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Followed {
+    /// One resource.
+    Key(Key),
+    /// Every resource of a kind that the selector means.
+    All(Kind, Selector),
+}
+
+/// Store, settings, network, clocks and randomness of one controller.
+pub struct World {
+    store: Arc<dyn Store>,
+    sink: Arc<dyn Sink>,
+    config: Arc<BTreeMap<String, String>>,
+    http: HttpClient,
+    started: Instant,
+    random: Mutex<Box<dyn Rng + Send>>,
+}
+
+impl World {
+    /// Puts a world together. `config` is what the guest sees as its settings.
+    pub fn new(
+        store: Arc<dyn Store>,
+        sink: Arc<dyn Sink>,
+        config: Arc<BTreeMap<String, String>>,
+        http: HttpClient,
+    ) -> Self {
+        let random = Mutex::new(wasmtime_wasi::thread_rng());
+        Self { store, sink, config, http, started: Instant::now(), random }
+    }
+
+    async fn list(&self, query: &Query, view: View) -> Result<PageData, StoreError> {
+        let Page { items, revision, next } = self.store.list(query).await?;
+        let items = items.iter().map(|item| ResourceData::new(item, view)).collect();
+        Ok(PageData { items, revision: revision.to_string(), next })
+    }
+
+    async fn write(&self, write: Write) -> Result<Written, StoreError> {
+        let homeostat_store::Written { resource, change } = self.store.write(write).await?;
+        Ok(Written { resource: ResourceData::new(&resource, View::Whole), change })
+    }
+
+    fn config(&self, key: Option<String>) -> Vec<(String, String)> {
+        match key {
+            Some(key) => self.config.get_key_value(&key).into_iter().map(pair).collect(),
+            None => self.config.iter().map(pair).collect(),
+        }
+    }
+
+    fn random(&self, bytes: u32) -> Blob {
+        let mut buffer = vec![0; bytes as usize];
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(&mut buffer);
+        buffer.into()
+    }
+}
+
+#[async_trait]
+impl Effects for World {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        match effect {
+            Effect::Get { key, view } => {
+                let resource = self.store.get(&key).await;
+                Answer::Resource(resource.map(|resource| ResourceData::new(&resource, view)).map_err(Into::into))
+            }
+            Effect::List { query, view } => Answer::Page(self.list(&query, view).await),
+            Effect::Write(write) => Answer::Written(self.write(write).await),
+            Effect::Follow { target } => Answer::Done(self.sink.follow(call, Followed::Key(target))),
+            Effect::FollowAll { kind, selector } => Answer::Done(self.sink.follow(call, Followed::All(kind, selector))),
+            Effect::Emit { severity, reason, message, regarding } => {
+                self.sink.event(call, Emitted { severity, reason, message, regarding });
+                Answer::Unit
+            }
+            Effect::Log { level, message, fields } => {
+                self.sink.line(call, Line { level, message, fields });
+                Answer::Unit
+            }
+            Effect::Config { key } => Answer::Config(self.config(key)),
+            Effect::Http(request) => Answer::Http(self.http.send(request).await),
+            Effect::WallClock => {
+                Answer::Nanoseconds(nanoseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
+            }
+            Effect::MonotonicClock => Answer::Nanoseconds(nanoseconds(self.started.elapsed())),
+            Effect::Random { bytes } => Answer::Bytes(self.random(bytes)),
+        }
+    }
+}
+
+fn pair((key, value): (&String, &String)) -> (String, String) {
+    (key.clone(), value.clone())
+}
+
+/// Returns whole nanoseconds; they last until the year 2554.
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

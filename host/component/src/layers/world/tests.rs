@@ -1,0 +1,134 @@
+use std::sync::{Arc, Mutex};
+
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{EventType, Key, Kind, Options, Query, View, Write};
+use serde_json::json;
+
+use super::{Emitted, Followed, Line, Sink, World};
+use crate::component::new_call;
+use crate::effect::{Answer, Call, Effect, Effects, Entry, Level, StoreError};
+use crate::layers::HttpClient;
+
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Sink for Told {
+    fn event(&self, call: &Call, event: Emitted) {
+        self.0.lock().unwrap().push(format!("{} event {}", call.controller, event.reason));
+    }
+
+    fn line(&self, call: &Call, line: Line) {
+        self.0.lock().unwrap().push(format!("{} {:?} {}", call.controller, line.level, line.message));
+    }
+
+    fn follow(&self, _: &Call, followed: Followed) -> Result<(), StoreError> {
+        match followed {
+            Followed::Key(_) => Ok(()),
+            Followed::All(kind, _) => Err(StoreError::NotFound(kind.to_string())),
+        }
+    }
+}
+
+struct Setting {
+    world: World,
+    told: Arc<Told>,
+    call: Call,
+}
+
+impl Setting {
+    fn new() -> Self {
+        let store = Arc::new(MemoryStore::new(Options::default()));
+        let told = Arc::new(Told::default());
+        let config = Arc::new([("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into());
+        let world = World::new(store, told.clone(), config, HttpClient::new(1000).unwrap());
+        Self { world, told, call: new_call(&Arc::from("test"), Entry::Reconcile, None) }
+    }
+
+    async fn perform(&self, effect: Effect) -> Answer {
+        self.world.perform(&self.call, effect).await
+    }
+}
+
+fn kind() -> Kind {
+    Kind::new("demo.homeostat.dev", "v1", "Thing")
+}
+
+fn document() -> serde_json::Value {
+    json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"}})
+}
+
+#[tokio::test]
+async fn what_was_written_can_be_read() {
+    let setting = Setting::new();
+    let Answer::Written(Ok(written)) = setting.perform(Effect::Write(Write::Create { document: document() })).await
+    else {
+        panic!("it can be created");
+    };
+    assert_eq!(written.change, Some(EventType::Added));
+    let key = Key::new(kind(), "default", "a");
+    let Answer::Resource(Ok(read)) = setting.perform(Effect::Get { key, view: View::Keys }).await else {
+        panic!("it can be read");
+    };
+    assert_eq!((read.json.as_str(), &read.revision), ("", &written.resource.revision));
+    let Answer::Page(Ok(page)) =
+        setting.perform(Effect::List { query: Query::all(kind()), view: View::Metadata }).await
+    else {
+        panic!("it can be listed");
+    };
+    assert!(page.items.len() == 1 && page.items[0].json.contains("\"name\":\"a\""), "{page:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let key = Key::new(kind(), "default", "nobody");
+    let answer = Setting::new().perform(Effect::Get { key, view: View::Whole }).await;
+    assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(_)))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn settings_are_answered_one_or_all() {
+    let setting = Setting::new();
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let config = async |key: Option<&str>| setting.perform(Effect::Config { key: key.map(str::to_owned) }).await;
+    assert_eq!(config(Some("b")).await, Answer::Config(vec![pair("b", "2")]));
+    assert_eq!(config(Some("c")).await, Answer::Config(Vec::new()));
+    assert_eq!(config(None).await, Answer::Config(vec![pair("a", "1"), pair("b", "2")]));
+}
+
+#[tokio::test]
+async fn the_sink_hears_everything_that_is_told() {
+    let setting = Setting::new();
+    setting.perform(Effect::Log { level: Level::Warn, message: "hm".into(), fields: Vec::new() }).await;
+    let reason = "Odd".to_owned();
+    let severity = crate::effect::Severity::Normal;
+    setting.perform(Effect::Emit { severity, reason, message: String::new(), regarding: None }).await;
+    assert_eq!(*setting.told.0.lock().unwrap(), ["test Warn hm", "test event Odd"]);
+    let follow = setting.perform(Effect::Follow { target: Key::new(kind(), "default", "a") }).await;
+    assert_eq!(follow, Answer::Done(Ok(())));
+    let follow = setting.perform(Effect::FollowAll { kind: kind(), selector: Default::default() }).await;
+    assert!(matches!(follow, Answer::Done(Err(StoreError::NotFound(_)))), "{follow:?}");
+}
+
+#[tokio::test]
+async fn randomness_differs_and_has_the_length_that_was_asked_for() {
+    let setting = Setting::new();
+    let draw = async || match setting.perform(Effect::Random { bytes: 32 }).await {
+        Answer::Bytes(bytes) => bytes,
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (draw().await, draw().await);
+    assert_eq!(first.len(), 32);
+    assert_ne!(first, second);
+}
+
+#[tokio::test]
+async fn clocks_go_forward() {
+    let setting = Setting::new();
+    let read = async |effect: Effect| match setting.perform(effect).await {
+        Answer::Nanoseconds(now) => now,
+        other => panic!("{other:?}"),
+    };
+    assert!(read(Effect::WallClock).await > 1_700_000_000_000_000_000);
+    let before = read(Effect::MonotonicClock).await;
+    assert!(read(Effect::MonotonicClock).await >= before);
+}

@@ -1,0 +1,54 @@
+//! Runs guests: compiles components, gives each call a fresh sandbox, and turns everything a guest asks for into data.
+//!
+//! This is the only room that names wasmtime. The way of one call:
+//!
+//! ```text
+//! Engine::load ─▶ Component ─▶ reconcile(key) ─▶ fresh instance ─▶ import ─▶ Effect ─▶ Effects::perform ─▶ Answer ─▶ guest
+//!                                                                      (Granted ▶ … ▶ World)
+//! ```
+//!
+//! * [`Engine`] compiles and checks components; [`Component`] is one of them; a [`Slot`] holds the current one.
+//! * [`Effect`] and [`Answer`] are every word that goes in or out of a sandbox. [`Effects`] is the one way out: whoever
+//!   records, replays, simulates or injects faults wraps it, and needs nothing else from this room.
+//! * [`layers`] are implementations of [`Effects`]: [`layers::World`] does the work, [`layers::Granted`] checks grants.
+//! * [`Limits`] bound one call, [`Grants`] say what a controller may do. Neither knows of the other.
+//!
+//! Deliberately absent: queues, retries, feeders, controllers, manifests, and every decision about what happens after a call.
+
+mod bindings;
+mod call;
+mod component;
+mod digest;
+mod effect;
+mod engine;
+mod error;
+mod grants;
+mod imports;
+pub mod layers;
+mod limits;
+mod load;
+mod meter;
+mod millis;
+mod outcome;
+mod output;
+mod port;
+mod reply;
+mod slot;
+mod spec;
+mod state;
+mod ticker;
+
+pub use component::{Component, Exports, Facts};
+pub use digest::Digest;
+pub use effect::{
+    Answer, Blob, Call, Effect, Effects, Entry, HttpError, HttpRequest, HttpResponse, Level, PageData, ResourceData,
+    Severity, StoreError, Written,
+};
+pub use engine::{Engine, EngineOptions};
+pub use error::Error;
+pub use grants::{Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb};
+pub use limits::Limits;
+pub use load::{Reason, Refused};
+pub use outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
+pub use slot::{Loaded, Slot};
+pub use spec::{BackoffSpec, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};

@@ -1,0 +1,110 @@
+//! What one call of a guest may use. Every limit is finite and has a name: see [`crate::LimitName`].
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::millis;
+
+/// The bounds of one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Limits {
+    /// Time on the wall for the whole call, host calls included. Default: 30 s. Limit `deadline`.
+    #[serde(rename = "deadlineMs", with = "millis")]
+    pub deadline: Duration,
+    /// Time on a processor, checked every millisecond. Default: 1 s. Limit `cpu`.
+    #[serde(rename = "cpuMs", with = "millis")]
+    pub cpu: Duration,
+    /// Linear memory, all memories of the component together. Default: 64 MiB. Limit `memory`.
+    pub memory_bytes_max: u64,
+    /// Elements of tables, all tables of the component together. Default: 100 000. Limit `tables`.
+    pub table_elements_max: u64,
+    /// Number of effects. Default: 1000. Limit `effects`.
+    pub effects_max: u32,
+    /// Bytes of effects and answers together. Default: 64 MiB. Limit `effect-bytes`.
+    pub effect_bytes_max: u64,
+    /// Bytes of the log, standard output and standard error included. Default: 256 KiB. Limit `log-bytes`.
+    pub log_bytes_max: u64,
+    /// Bytes that the guest hands over in one argument list or one result, as the host stores them. Default: 16 MiB. Limit
+    /// `transfer`.
+    pub transfer_bytes_max: u64,
+    /// Handles (streams, requests, timers …) that the guest holds at once. Default: 256. Limit `handles`.
+    pub handles_max: u32,
+    /// Bytes of the body of one HTTP request, and of one HTTP response. Default: 4 MiB. Above it the request fails.
+    pub http_body_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(30),
+            cpu: Duration::from_secs(1),
+            memory_bytes_max: 64 << 20,
+            table_elements_max: 100_000,
+            effects_max: 1000,
+            effect_bytes_max: 64 << 20,
+            log_bytes_max: 256 << 10,
+            transfer_bytes_max: 16 << 20,
+            handles_max: 256,
+            http_body_bytes_max: 4 << 20,
+        }
+    }
+}
+
+impl Limits {
+    /// Returns everything that is wrong with these limits: values under which no guest can run, or that bound nothing. Each begins with
+    /// the name of the limit.
+    pub fn problems(&self) -> Vec<String> {
+        let Self { deadline, cpu, memory_bytes_max, .. } = self;
+        let mut problems = Vec::new();
+        let mut check = |holds: bool, problem: &str| {
+            if !holds {
+                problems.push(problem.to_owned());
+            }
+        };
+        check(!deadline.is_zero() && *deadline <= DEADLINE_MAX, "deadline: must be above zero, and at most an hour");
+        check(!cpu.is_zero() && cpu <= deadline, "cpu: must be above zero, and at most the deadline");
+        check((WASM_PAGE_BYTES..=MEMORY_BYTES_MAX).contains(memory_bytes_max), "memory: must be 64Ki to 4Gi");
+        problems
+    }
+}
+
+const DEADLINE_MAX: Duration = Duration::from_secs(3600);
+const WASM_PAGE_BYTES: u64 = 64 << 10;
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+
+/// Bounds that the contract states as numbers. They are the same for every controller.
+pub(crate) mod contract {
+    /// Bytes of the message of a failure. Cut above.
+    pub(crate) const FAILURE_MESSAGE_BYTES_MAX: usize = 4096;
+    /// Bytes of the message of an event. Cut above.
+    pub(crate) const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
+    /// Bytes of the reason of an event. Cut above.
+    pub(crate) const EVENT_REASON_BYTES_MAX: usize = 128;
+    /// Bytes of the message of one line of the log. Cut above.
+    pub(crate) const LOG_MESSAGE_BYTES_MAX: usize = 4096;
+    /// Fields of one line of the log. Dropped above.
+    pub(crate) const LOG_FIELDS_MAX: usize = 16;
+    /// Keys that `mapper.map` may answer.
+    pub(crate) const MAP_KEYS_MAX: usize = 10_000;
+    /// Keys that `poller.poll` may answer.
+    pub(crate) const POLL_KEYS_MAX: usize = 100_000;
+    /// Changes that one reconcile may follow.
+    pub(crate) const FOLLOWS_MAX: u32 = 64;
+    /// Items of one page of a list.
+    pub(crate) const LIST_ITEMS_MAX: u32 = 500;
+    /// Bytes of randomness in one call.
+    pub(crate) const RANDOM_BYTES_MAX: u64 = 64 << 10;
+}
+
+/// Cuts `text` to at most `bytes_max` bytes, at the end of a character.
+pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

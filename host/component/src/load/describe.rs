@@ -1,0 +1,212 @@
+//! Asks a component what it is, and checks the answer.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use wasmtime::component::InstancePre;
+
+use super::{Reason, Refused};
+use crate::bindings::reconciler as wit;
+use crate::call::{self, Sandbox};
+use crate::component::{Entries, new_call};
+use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, StoreError};
+use crate::engine::{Engine, Machine, describe_limits};
+use crate::imports::convert;
+use crate::spec::{BackoffSpec, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
+use crate::state::State;
+
+const NAME_BYTES_MAX: usize = 63;
+const WATCHES_MAX: usize = 32;
+const POLL_EVERY_MS_MIN: u64 = 100;
+const RESYNC_EVERY_MS_MIN: u64 = 1000;
+const CONCURRENCY_MAX: u32 = 1024;
+
+/// Runs `describe` with every import refused.
+///
+/// # Errors
+/// `Describe` when it came to no answer, else `Description` for everything that is out of range.
+pub(super) async fn describe(
+    engine: &Engine,
+    machine: &Machine,
+    pre: &InstancePre<State>,
+    entries: &Entries,
+) -> Result<ControllerSpec, Refused> {
+    let sealed = Arc::new(Sealed::default());
+    let call = new_call(&Arc::from(""), Entry::Describe, None);
+    let effects: Arc<dyn Effects> = sealed.clone();
+    let sandbox = Sandbox::new(machine, engine, call, &describe_limits(), effects).await;
+    let report = sandbox.run(async {
+        let (mut store, instance) = sandbox.open(pre).await?;
+        let guest = entries.reconciler.load(&mut store, &instance)?;
+        guest.call_describe(&mut store).await.map(Ok)
+    });
+    let result = report.await.result;
+    if let Some(used) = sealed.used() {
+        let reason = format!("it used {used}; describe may use no import, for it must answer the same each time");
+        return Err(Reason::Describe { reason }.into());
+    }
+    let spec = result.map_err(|fault| Reason::Describe { reason: fault.to_string() })?;
+    let exports = Has { mapper: entries.mapper.is_some(), poller: entries.poller.is_some() };
+    check(spec, exports).map_err(|reasons| Refused { reasons })
+}
+
+/// Refuses every effect, but for those that any program makes before it begins: lines of the log, and randomness, which is always
+/// the same here.
+#[derive(Default)]
+struct Sealed {
+    used: Mutex<Option<&'static str>>,
+}
+
+impl Sealed {
+    fn used(&self) -> Option<&'static str> {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Effects for Sealed {
+    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
+        match effect {
+            Effect::Log { .. } => return Answer::Unit,
+            Effect::Random { bytes } => return Answer::Bytes(Blob::from(vec![0; bytes as usize])),
+            _ => {}
+        }
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(effect.import());
+        Answer::Done(Err(StoreError::Forbidden("describe may use no import".to_owned())))
+    }
+}
+
+/// The exports that a description may rely on.
+#[derive(Clone, Copy)]
+pub(super) struct Has {
+    pub(super) mapper: bool,
+    pub(super) poller: bool,
+}
+
+/// Checks a description against the bounds of the contract.
+///
+/// # Errors
+/// Everything that is wrong.
+pub(super) fn check(spec: wit::ControllerSpec, has: Has) -> Result<ControllerSpec, Vec<Reason>> {
+    let wit::ControllerSpec { manages, watches, poll_every, resync_every, backoff, concurrency, during_delay } = spec;
+    let mut check = Check { reasons: Vec::new() };
+    check.that("watches", watches.len() <= WATCHES_MAX, || format!("{} of them, at most {WATCHES_MAX}", watches.len()));
+    check.unique_names(&watches);
+    let manages = check.kind("manages", manages);
+    let watches: Vec<Option<Watch>> =
+        watches.into_iter().enumerate().map(|(at, watch)| check.watch(at, watch, has)).collect();
+    let poll_every = check.interval("pollEvery", poll_every, POLL_EVERY_MS_MIN);
+    check
+        .that("pollEvery", poll_every.is_none() || has.poller, || format!("needs the export {}", super::world::POLLER));
+    let resync_every = check.interval("resyncEvery", resync_every, RESYNC_EVERY_MS_MIN);
+    let backoff = backoff.map(|backoff| check.backoff(backoff));
+    check.that("concurrency", concurrency.is_none_or(|at_once| (1..=CONCURRENCY_MAX).contains(&at_once)), || {
+        format!("must be 1 to {CONCURRENCY_MAX}")
+    });
+    let during_delay = match during_delay {
+        wit::DuringDelay::RunNow => DuringDelay::RunNow,
+        wit::DuringDelay::Hold => DuringDelay::Hold,
+    };
+    let watches: Option<Vec<Watch>> = watches.into_iter().collect();
+    match (manages, watches, check.reasons.is_empty()) {
+        (Some(manages), Some(watches), true) => {
+            Ok(ControllerSpec { manages, watches, poll_every, resync_every, backoff, concurrency, during_delay })
+        }
+        _ => Err(check.reasons),
+    }
+}
+
+/// Gathers what is wrong.
+struct Check {
+    reasons: Vec<Reason>,
+}
+
+impl Check {
+    fn that(&mut self, path: &str, holds: bool, reason: impl FnOnce() -> String) {
+        if !holds {
+            self.reasons.push(Reason::Description { path: path.to_owned(), reason: reason() });
+        }
+    }
+
+    fn unique_names(&mut self, watches: &[wit::Watch]) {
+        let mut names = HashSet::new();
+        for (at, watch) in watches.iter().enumerate() {
+            self.that(&format!("watches[{at}].name"), names.insert(&watch.name), || {
+                format!("{:?} is the name of another watch too", watch.name)
+            });
+        }
+    }
+
+    fn kind(&mut self, path: &str, declaration: wit::KindDeclaration) -> Option<KindDeclaration> {
+        let wit::KindDeclaration { kind, plural, namespaced, keys_only, schema } = declaration;
+        let plain =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        self.that(
+            &format!("{path}.plural"),
+            !plural.is_empty() && plural.len() <= NAME_BYTES_MAX && plain(&plural),
+            || format!("must be 1 to {NAME_BYTES_MAX} lower-case letters, digits and hyphens, is {plural:?}"),
+        );
+        let schema = schema.map(|text| serde_json::from_str(&text)).transpose();
+        let schema = schema
+            .map_err(|error| self.that(&format!("{path}.schema"), false, || format!("not JSON: {error}")))
+            .unwrap_or_default();
+        match convert::kind(kind) {
+            Ok(kind) => Some(KindDeclaration { kind, plural, namespaced, keys_only, schema }),
+            Err(error) => {
+                self.that(&format!("{path}.kind"), false, || error.to_string());
+                None
+            }
+        }
+    }
+
+    fn watch(&mut self, at: usize, watch: wit::Watch, has: Has) -> Option<Watch> {
+        let wit::Watch { name, of, mapping, role } = watch;
+        let path = format!("watches[{at}]");
+        self.that(&format!("{path}.name"), (1..=NAME_BYTES_MAX).contains(&name.len()), || {
+            format!("must have 1 to {NAME_BYTES_MAX} bytes, has {}", name.len())
+        });
+        let place = format!("{path}.mapping");
+        let mapping = match mapping {
+            wit::Mapping::Owner => Mapping::Owner,
+            wit::Mapping::SameName => Mapping::SameName,
+            wit::Mapping::Label(label) => {
+                self.that(&place, !label.is_empty(), || "the label must not be empty".to_owned());
+                Mapping::Label(label)
+            }
+            wit::Mapping::Field(pointer) => {
+                self.that(&place, pointer.starts_with('/'), || {
+                    format!("{pointer:?} is no JSON pointer: it begins with /")
+                });
+                Mapping::Field(pointer)
+            }
+            wit::Mapping::Guest => {
+                self.that(&place, has.mapper, || format!("`guest` needs the export {}", super::world::MAPPER));
+                Mapping::Guest
+            }
+        };
+        let role = match role {
+            wit::Role::Secondary => Role::Secondary,
+            wit::Role::Tertiary => Role::Tertiary,
+        };
+        Some(Watch { name, of: self.kind(&format!("{path}.of"), of)?, mapping, role })
+    }
+
+    /// Checks the lower bound of an interval and cuts it at the upper one.
+    fn interval(&mut self, path: &str, every_ms: Option<u64>, every_ms_min: u64) -> Option<Duration> {
+        let every_ms = every_ms?;
+        self.that(path, every_ms >= every_ms_min, || format!("must be at least {every_ms_min} ms, is {every_ms} ms"));
+        Some(call::delay(every_ms))
+    }
+
+    fn backoff(&mut self, backoff: wit::Backoff) -> BackoffSpec {
+        let wit::Backoff { base, max, retries_max } = backoff;
+        self.that("backoff.base", base >= 1, || "must be at least 1 ms".to_owned());
+        self.that("backoff.max", max >= base, || format!("must not be below the base, {base} ms"));
+        BackoffSpec { base: call::delay(base), max: call::delay(max), retries_max }
+    }
+}
+
+#[cfg(test)]
+mod tests;

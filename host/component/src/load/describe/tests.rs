@@ -1,0 +1,112 @@
+use std::time::Duration;
+
+use super::{Has, check};
+use crate::bindings::reconciler as wit;
+use crate::load::Reason;
+use crate::outcome::Outcome;
+use crate::spec::Mapping;
+
+const ALL: Has = Has { mapper: true, poller: true };
+const NONE: Has = Has { mapper: false, poller: false };
+
+fn declaration() -> wit::KindDeclaration {
+    let kind = wit::Kind { group: "apps".into(), version: "v1".into(), name: "Deployment".into() };
+    wit::KindDeclaration { kind, plural: "deployments".into(), namespaced: true, keys_only: false, schema: None }
+}
+
+fn watch(name: &str, mapping: wit::Mapping) -> wit::Watch {
+    wit::Watch { name: name.into(), of: declaration(), mapping, role: wit::Role::Secondary }
+}
+
+fn spec() -> wit::ControllerSpec {
+    wit::ControllerSpec {
+        manages: declaration(),
+        watches: Vec::new(),
+        poll_every: None,
+        resync_every: None,
+        backoff: None,
+        concurrency: None,
+        during_delay: wit::DuringDelay::RunNow,
+    }
+}
+
+fn paths(spec: wit::ControllerSpec, has: Has) -> Vec<String> {
+    let reasons = check(spec, has).unwrap_err();
+    let path = |reason| match reason {
+        Reason::Description { path, .. } => path,
+        other => panic!("{other:?}"),
+    };
+    reasons.into_iter().map(path).collect()
+}
+
+#[test]
+fn a_modest_description_is_accepted() {
+    let mut modest = spec();
+    modest.watches = vec![watch("sets", wit::Mapping::Owner), watch("mine", wit::Mapping::Guest)];
+    modest.poll_every = Some(100);
+    modest.backoff = Some(wit::Backoff { base: 5, max: 5, retries_max: Some(0) });
+    modest.manages.schema = Some("{\"type\": \"object\"}".into());
+    let own = check(modest, ALL).unwrap();
+    assert_eq!(own.poll_every, Some(Duration::from_millis(100)));
+    assert_eq!(own.watches[1].mapping, Mapping::Guest);
+    assert_eq!(own.manages.schema.unwrap()["type"], "object");
+}
+
+#[test]
+fn everything_that_is_out_of_range_is_told_at_once() {
+    let mut bad = spec();
+    bad.manages.plural = "Deployments".into();
+    bad.manages.schema = Some("{".into());
+    bad.watches = vec![watch("", wit::Mapping::Owner), watch("twice", wit::Mapping::Field("x".into()))];
+    bad.watches.push(watch("twice", wit::Mapping::Label(String::new())));
+    bad.poll_every = Some(99);
+    bad.resync_every = Some(999);
+    bad.backoff = Some(wit::Backoff { base: 0, max: 0, retries_max: None });
+    bad.concurrency = Some(0);
+    let found = paths(bad, ALL);
+    for path in [
+        "manages.plural",
+        "manages.schema",
+        "watches[0].name",
+        "watches[1].mapping",
+        "watches[2].name",
+        "watches[2].mapping",
+        "pollEvery",
+        "resyncEvery",
+        "backoff.base",
+        "concurrency",
+    ] {
+        assert!(found.iter().any(|one| one == path), "{path} in {found:?}");
+    }
+}
+
+#[test]
+fn what_needs_an_export_needs_it() {
+    let mut needy = spec();
+    needy.watches = vec![watch("mine", wit::Mapping::Guest)];
+    needy.poll_every = Some(1000);
+    assert_eq!(paths(needy, NONE), ["watches[0].mapping", "pollEvery"]);
+}
+
+#[test]
+fn there_are_at_most_so_many_watches() {
+    let mut many = spec();
+    many.watches = (0..33).map(|at| watch(&format!("w{at}"), wit::Mapping::Owner)).collect();
+    assert_eq!(paths(many.clone(), ALL), ["watches"]);
+    many.watches.pop();
+    assert!(check(many, ALL).is_ok());
+}
+
+#[test]
+fn an_unnamed_kind_is_refused() {
+    let mut nameless = spec();
+    nameless.manages.kind.name = String::new();
+    assert_eq!(paths(nameless, ALL), ["manages.kind"]);
+}
+
+#[test]
+fn intervals_are_cut_at_a_year() {
+    let mut slow = spec();
+    slow.resync_every = Some(u64::MAX);
+    assert_eq!(check(slow, ALL).unwrap().resync_every, Some(Outcome::DELAY_MAX));
+}

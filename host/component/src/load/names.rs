@@ -1,0 +1,47 @@
+//! Names of interfaces with versions: which of them mean the same.
+
+/// An interface and its version: `wasi:io/poll@0.2.6`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name<'a> {
+    /// Package and interface: `wasi:io/poll`.
+    pub(super) interface: &'a str,
+    /// `0.2.6`; empty without a version.
+    pub(super) version: &'a str,
+}
+
+impl<'a> Name<'a> {
+    pub(super) fn parse(name: &'a str) -> Self {
+        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+        Self { interface, version }
+    }
+
+    /// Returns the package: `wasi:io`.
+    pub(super) fn package(self) -> &'a str {
+        self.interface.split('/').next().unwrap_or(self.interface)
+    }
+
+    /// Says whether one can stand for the other: the same interface, and versions that differ only where nothing breaks.
+    pub(super) fn is_compatible(self, other: Self) -> bool {
+        self.interface == other.interface && track(self.version) == track(other.version)
+    }
+}
+
+/// Returns the part of a version that must be the same: up to its first number that is not zero. All of it for drafts.
+fn track(version: &str) -> &str {
+    if version.contains('-') {
+        return version;
+    }
+    let plain = version.split('+').next().unwrap_or(version);
+    let mut end = 0;
+    for number in plain.split('.') {
+        end += number.len();
+        if number != "0" {
+            return &plain[..end];
+        }
+        end += 1;
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Why a component was refused, in words for a person.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A component that was not loaded, with every reason that could be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    /// At least one.
+    pub reasons: Vec<Reason>,
+}
+
+/// One thing that is wrong with a component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Reason {
+    /// There are no bytes.
+    Empty,
+    /// The bytes are no WebAssembly at all.
+    NotWasm,
+    /// A core module, where a component is wanted.
+    CoreModule,
+    /// The end is missing.
+    Truncated,
+    /// It is too large.
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The size allowed.
+        bytes_max: u64,
+    },
+    /// It is damaged, or uses a proposal that is off.
+    Malformed {
+        /// In the compiler's words.
+        reason: String,
+    },
+    /// It does not export what every controller exports.
+    MissingExport {
+        /// The interface.
+        name: String,
+    },
+    /// It exports an interface of this contract in a version that this host does not know.
+    ExportVersion {
+        /// What it exports.
+        found: String,
+        /// What this host knows.
+        known: String,
+    },
+    /// An export has another type than the contract says.
+    ExportType {
+        /// The interface.
+        name: String,
+        /// The difference.
+        reason: String,
+    },
+    /// It imports what this host does not offer.
+    UnknownImport {
+        /// The interface or function.
+        name: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// It imports what its manifest does not grant.
+    ImportWithoutGrant {
+        /// The interface.
+        name: String,
+        /// The lines of the manifest that would grant it.
+        grant: String,
+    },
+    /// An import has another type than the host offers.
+    Link {
+        /// The difference.
+        reason: String,
+    },
+    /// `describe` came to no answer.
+    Describe {
+        /// Why.
+        reason: String,
+    },
+    /// What `describe` answered is out of range.
+    Description {
+        /// The field.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the file is empty"),
+            Self::NotWasm => f.write_str("this is no WebAssembly: it does not begin with \\0asm"),
+            Self::CoreModule => f.write_str(
+                "this is a core module, not a component: build for the target wasm32-wasip2, or wrap it with \
+                 `wasm-tools component new`",
+            ),
+            Self::Truncated => f.write_str("the component is cut off: its end is missing; build or fetch it again"),
+            Self::TooLarge { bytes, bytes_max } => {
+                write!(f, "the component has {bytes} bytes, {bytes_max} are allowed; build it optimised and stripped")
+            }
+            Self::Malformed { reason } => write!(f, "the component is malformed: {reason}"),
+            Self::MissingExport { name } => {
+                write!(
+                    f,
+                    "it does not export {name}, which every controller must; is it built for the world `controller`?"
+                )
+            }
+            Self::ExportVersion { found, known } => {
+                write!(
+                    f,
+                    "it exports {found}, and this host knows {known}: build it against that version of the contract"
+                )
+            }
+            Self::ExportType { name, reason } => write!(f, "its export {name} is not what the contract says: {reason}"),
+            Self::UnknownImport { name, reason } => write!(f, "it imports {name}, which is not offered: {reason}"),
+            Self::ImportWithoutGrant { name, grant } => {
+                write!(f, "it imports {name}, which the manifest does not grant; these lines would:\n{grant}")
+            }
+            Self::Link { reason } => write!(f, "an import is not what the host offers: {reason}"),
+            Self::Describe { reason } => write!(f, "describe failed: {reason}"),
+            Self::Description { path, reason } => write!(f, "describe answered {path}: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    /// Writes one reason in one line, several as a list.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [reason] = self.reasons.as_slice() {
+            return write!(f, "component refused: {reason}");
+        }
+        write!(f, "component refused for {} reasons:", self.reasons.len())?;
+        for reason in &self.reasons {
+            let text = reason.to_string().replace('\n', "\n    ");
+            write!(f, "\n  - {text}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self { reasons: vec![reason] }
+    }
+}

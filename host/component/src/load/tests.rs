@@ -1,0 +1,100 @@
+use super::Reason;
+use crate::engine::{Engine, EngineOptions};
+use crate::grants::Grants;
+
+const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
+
+fn engine() -> Engine {
+    Engine::new(EngineOptions { instances_max: 2, ..EngineOptions::default() }).unwrap()
+}
+
+fn component(text: &str) -> Vec<u8> {
+    wat::parse_str(text).unwrap()
+}
+
+async fn reasons(bytes: Vec<u8>) -> Vec<Reason> {
+    engine().load(bytes, &Grants::default()).await.unwrap_err().reasons
+}
+
+#[tokio::test]
+async fn nothing_and_noise_are_refused() {
+    assert_eq!(reasons(Vec::new()).await, [Reason::Empty]);
+    assert_eq!(reasons(b"#!/bin/sh".to_vec()).await, [Reason::NotWasm]);
+    assert_eq!(reasons(b"\0as".to_vec()).await, [Reason::Truncated]);
+    assert_eq!(reasons(b"\0asm\x0d\0\x01\0noise".to_vec()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_core_module_is_refused_with_how_to_build_a_component() {
+    let found = reasons(component("(module)")).await;
+    assert_eq!(found, [Reason::CoreModule]);
+    assert!(found[0].to_string().contains("wasm32-wasip2"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_off_is_told_from_a_damaged_one() {
+    let whole = component("(component (core module (memory 1) (func (export \"f\"))))");
+    let engine = engine();
+    for length in 9..whole.len() {
+        let refused = engine.load(&whole[..length], &Grants::default()).await.unwrap_err();
+        assert_eq!(refused.reasons, [Reason::Truncated], "cut off after {length} of {} bytes", whole.len());
+    }
+    let mut damaged = whole.clone();
+    damaged[20] ^= 0xff;
+    let refused = engine.load(damaged, &Grants::default()).await.unwrap_err();
+    assert!(matches!(refused.reasons.as_slice(), [Reason::Malformed { .. }]), "{refused}");
+}
+
+#[tokio::test]
+async fn a_component_that_is_too_large_is_refused_before_it_is_compiled() {
+    let bytes = component("(component (core module))");
+    let length = bytes.len() as u64;
+    let options = EngineOptions { component_bytes_max: length - 1, instances_max: 1, ..EngineOptions::default() };
+    let refused = Engine::new(options).unwrap().load(bytes, &Grants::default()).await.unwrap_err();
+    assert_eq!(refused.reasons, [Reason::TooLarge { bytes: length, bytes_max: length - 1 }]);
+}
+
+#[tokio::test]
+async fn every_reason_is_told_at_once() {
+    let text = r#"(component
+        (import "wasi:sockets/tcp@0.2.0" (instance))
+        (import "wasi:http/outgoing-handler@0.2.0" (instance))
+        (instance $empty)
+        (export "homeostat:reconciler/mapper@0.9.0" (instance $empty)))"#;
+    let refused = engine().load(component(text), &Grants::default()).await.unwrap_err();
+    let text = refused.to_string();
+    assert_eq!(refused.reasons.len(), 4, "{text}");
+    for part in ["4 reasons", "wasi:sockets/tcp@0.2.0", "grants:", "mapper@0.9.0", "does not export"] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_of_another_type_is_refused() {
+    let text = format!("(component (instance $empty) (export \"{RECONCILER}\" (instance $empty)))");
+    let found = reasons(component(&text)).await;
+    assert!(matches!(found.as_slice(), [Reason::ExportType { name, .. }] if name == RECONCILER), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_import_of_another_type_is_refused() {
+    let text = format!(
+        "(component
+            (import \"wasi:random/random@0.2.0\" (instance (export \"get-random-u64\" (func (param \"x\" u32)))))
+            (instance $empty)
+            (export \"{RECONCILER}\" (instance $empty)))"
+    );
+    let found = reasons(component(&text)).await;
+    assert!(matches!(found.as_slice(), [Reason::Link { .. }]), "{found:?}");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_pool_is_compiled_for_the_other_machine() {
+    let memories = "(core module $m (memory 1)) (core instance (instantiate $m))";
+    let one = super::compile(engine(), component(&format!("(component {memories})"))).await.unwrap();
+    assert!(one.pooled);
+    let module = "(core module $m (memory 1))";
+    let many = format!("(component {module} {})", "(core instance (instantiate $m))".repeat(5));
+    let many = super::compile(engine(), component(&many)).await.unwrap();
+    assert!(!many.pooled);
+}

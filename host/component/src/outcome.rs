@@ -1,0 +1,166 @@
+//! What a call of a guest came to, as data: a guest that fails is not an error of the host.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{millis, reply};
+
+/// What a reconcile came to, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// The world is as it should be.
+    Settled,
+    /// Look again after this long, at most [`Outcome::DELAY_MAX`]; zero means at once, behind the others.
+    #[serde(rename = "againAfterMs", with = "millis")]
+    AgainAfter(Duration),
+}
+
+impl Outcome {
+    /// The longest delay that a guest can ask for: 365 days. Longer ones are cut.
+    pub const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+}
+
+/// How to go on after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Retry {
+    /// With the controller's backoff.
+    Backoff,
+    /// Not before this long, at most [`Outcome::DELAY_MAX`]; the backoff still holds when it is longer.
+    #[serde(rename = "afterMs", with = "millis")]
+    After(Duration),
+    /// Not at all, until the resource changes or a person asks for it.
+    Never,
+}
+
+/// Why a call of a guest did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fault {
+    /// The guest itself said that it failed.
+    Failure {
+        /// What went wrong, in the guest's words. At most 4096 bytes.
+        message: String,
+        /// What the guest asks for next.
+        retry: Retry,
+    },
+    /// The guest crashed, or broke the contract.
+    Trap {
+        /// What happened, and the innermost frames of the guest where they are known.
+        message: String,
+    },
+    /// The guest was stopped at a limit of its sandbox.
+    Limit {
+        /// Which one.
+        limit: LimitName,
+        /// What was asked for and what is allowed.
+        message: String,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failure { message, .. } => f.write_str(message),
+            Self::Trap { message } => write!(f, "trap: {message}"),
+            Self::Limit { limit, message } => write!(f, "limit {limit}: {message}"),
+        }
+    }
+}
+
+/// The name of a limit: what errors, events and metrics call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitName {
+    /// Time on the wall, host calls included.
+    Deadline,
+    /// Time on a processor.
+    Cpu,
+    /// Linear memory.
+    Memory,
+    /// Elements of tables.
+    Tables,
+    /// Number of effects.
+    Effects,
+    /// Bytes of effects and their answers.
+    EffectBytes,
+    /// Bytes of the log, standard output and standard error included.
+    LogBytes,
+    /// Bytes of one argument or result that the guest hands over.
+    Transfer,
+    /// Handles that the guest holds at once.
+    Handles,
+    /// Number of keys in a result.
+    Result,
+}
+
+impl LimitName {
+    /// Every limit there is.
+    pub const ALL: [Self; 10] = [
+        Self::Deadline,
+        Self::Cpu,
+        Self::Memory,
+        Self::Tables,
+        Self::Effects,
+        Self::EffectBytes,
+        Self::LogBytes,
+        Self::Transfer,
+        Self::Handles,
+        Self::Result,
+    ];
+
+    /// Returns the name as users see it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Tables => "tables",
+            Self::Effects => "effects",
+            Self::EffectBytes => "effect-bytes",
+            Self::LogBytes => "log-bytes",
+            Self::Transfer => "transfer",
+            Self::Handles => "handles",
+            Self::Result => "result",
+        }
+    }
+}
+
+impl fmt::Display for LimitName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a call came to, and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report<T> {
+    /// The guest's answer, or why there is none.
+    #[serde(with = "reply", bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
+    pub result: Result<T, Fault>,
+    /// What it used, whatever it came to.
+    pub cost: Cost,
+}
+
+/// What one call used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// Time for which the call held a thread: the guest itself and host code that did not wait.
+    #[serde(rename = "cpuUs", with = "millis::micros")]
+    pub cpu: Duration,
+    /// Time from the start of the sandbox to the result, waits included.
+    #[serde(rename = "wallUs", with = "millis::micros")]
+    pub wall: Duration,
+    /// The most linear memory that the guest had at once.
+    pub memory_bytes_max: u64,
+    /// Number of effects performed.
+    pub effects: u32,
+}
+
+#[cfg(test)]
+mod tests;

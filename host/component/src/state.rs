@@ -1,0 +1,98 @@
+//! What belongs to one instance while it lives: its opening, its handles, and how much memory it has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::component::ResourceTable;
+use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
+use wasmtime_wasi_http::WasiHttpCtx;
+
+use crate::imports::HttpHooks;
+use crate::outcome::LimitName;
+use crate::port::Port;
+
+/// Ticks for which a guest runs at full speed. What runs for longer gives way with pauses, so that a hog cannot slow others down.
+const TICKS_FREE: u32 = 20;
+
+/// How many ticks make the pauses one millisecond longer.
+const TICKS_PER_STEP: u32 = 200;
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+
+/// The data of one instance.
+pub(crate) struct State {
+    pub(crate) port: Arc<Port>,
+    pub(crate) table: ResourceTable,
+    pub(crate) http: WasiHttpCtx,
+    pub(crate) hooks: HttpHooks,
+    memory_bytes: u64,
+    table_elements: u64,
+    ticks: u32,
+}
+
+impl State {
+    /// Makes the store of one instance, with every limit in place.
+    pub(crate) fn store(engine: &wasmtime::Engine, port: Arc<Port>) -> Store<Self> {
+        let limits = port.limits.clone();
+        let mut table = ResourceTable::new();
+        let handles_max = usize::try_from(limits.handles_max).unwrap_or(usize::MAX);
+        table.set_max_capacity(handles_max);
+        let hooks = HttpHooks::new(Arc::clone(&port));
+        let state = Self { port, table, http: WasiHttpCtx::new(), hooks, memory_bytes: 0, table_elements: 0, ticks: 0 };
+        let mut store = Store::new(engine, state);
+        store.limiter(|state| state);
+        store.set_hostcall_fuel(usize::try_from(limits.transfer_bytes_max).unwrap_or(usize::MAX));
+        store.set_max_component_handles(handles_max);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(Self::tick);
+        store
+    }
+
+    /// Decides at a tick of the epoch clock: give way to others, or stop.
+    fn tick(mut store: StoreContextMut<'_, Self>) -> wasmtime::Result<UpdateDeadline> {
+        let state = store.data_mut();
+        let cpu = state.port.limits.cpu;
+        if state.port.meter.spent_so_far() > cpu {
+            return Err(state.port.hit(LimitName::Cpu, format!("more than {cpu:?} of processor time in one call")));
+        }
+        state.ticks += 1;
+        if state.ticks <= TICKS_FREE {
+            return Ok(UpdateDeadline::Yield(1));
+        }
+        Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::time::sleep(pause(state.ticks)))))
+    }
+}
+
+/// Returns how long a guest pauses at its tick number `ticks`.
+fn pause(ticks: u32) -> Duration {
+    Duration::from_millis(u64::from(1 + ticks / TICKS_PER_STEP)).min(PAUSE_MAX)
+}
+
+impl ResourceLimiter for State {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let bytes = (self.memory_bytes - current as u64).saturating_add(desired as u64);
+        let bytes_max = self.port.limits.memory_bytes_max;
+        if bytes > bytes_max {
+            let message = format!("{bytes} bytes of memory asked for, {bytes_max} allowed");
+            return Err(self.port.hit(LimitName::Memory, message));
+        }
+        self.memory_bytes = bytes;
+        self.port.note_memory(bytes);
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let elements = (self.table_elements - current as u64).saturating_add(desired as u64);
+        let elements_max = self.port.limits.table_elements_max;
+        if elements > elements_max {
+            let message = format!("{elements} elements of tables asked for, {elements_max} allowed");
+            return Err(self.port.hit(LimitName::Tables, message));
+        }
+        self.table_elements = elements;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use wasmtime::ResourceLimiter;
+
+use super::{PAUSE_MAX, State, TICKS_FREE, pause};
+use crate::component::new_call;
+use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::limits::Limits;
+use crate::outcome::LimitName;
+use crate::port::Port;
+
+struct Silent;
+
+#[async_trait]
+impl Effects for Silent {
+    async fn perform(&self, _: &Call, _: Effect) -> Answer {
+        Answer::Unit
+    }
+}
+
+fn with_state<T>(limits: &Limits, test: impl FnOnce(&mut State) -> T) -> T {
+    let engine = wasmtime::Engine::default();
+    let port = Port::new(new_call(&Arc::from("test"), Entry::Reconcile, None), limits, Arc::new(Silent));
+    test(State::store(&engine, Arc::new(port)).data_mut())
+}
+
+#[test]
+fn all_memories_of_a_component_count_together() {
+    let limits = Limits { memory_bytes_max: 100, ..Limits::default() };
+    with_state(&limits, |state| {
+        assert!(state.memory_growing(0, 60, None).unwrap());
+        assert!(state.memory_growing(60, 70, None).unwrap());
+        assert!(state.memory_growing(0, 30, None).unwrap());
+        let error = state.memory_growing(30, 31, None).unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+        assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Memory);
+        assert_eq!(state.port.cost().memory_bytes_max, 100);
+    });
+}
+
+#[test]
+fn elements_of_tables_have_a_limit_of_their_own() {
+    let limits = Limits { table_elements_max: 10, ..Limits::default() };
+    with_state(&limits, |state| {
+        assert!(state.table_growing(0, 10, None).unwrap());
+        state.table_growing(0, 1, None).unwrap_err();
+        assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Tables);
+    });
+}
+
+#[test]
+fn pauses_grow_and_stop_growing() {
+    assert_eq!(pause(TICKS_FREE + 1), Duration::from_millis(1));
+    assert!(pause(500) > pause(100));
+    assert_eq!(pause(u32::MAX), PAUSE_MAX);
+}

@@ -1,0 +1,127 @@
+//! How a running controller takes another definition: a swap, or new grants, limits and settings.
+//!
+//! What runs finishes on the definition that it began with; whatever is claimed from then on takes the new one. The queue is the same
+//! before and after, so no key is lost, and none runs twice at once: a claim is exclusive whoever holds it.
+
+use std::sync::Arc;
+
+use homeostat_component::{Component, Severity};
+use homeostat_workqueue::Priority;
+
+use crate::context::{for_each_listed, now};
+use crate::controller::Controller;
+use crate::slot::Loaded;
+use crate::status::SwapRecord;
+use crate::{Definition, Error, Settings, feeding, sink};
+
+/// What a swap was.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Swapped {
+    /// The generation that began with it.
+    pub generation: u64,
+    /// Digest before.
+    pub from: String,
+    /// Digest after.
+    pub to: String,
+    /// Keys that were added again.
+    pub keys: usize,
+}
+
+impl Controller {
+    /// Puts another component in, with everything else as it is.
+    pub(crate) async fn swap(self: &Arc<Self>, component: Component) -> Result<Swapped, Error> {
+        let changing = self.changing.lock().await;
+        let definition = Definition { component, ..self.slot.current().definition.clone() };
+        let swapped = self.take(definition).await;
+        drop(changing);
+        swapped
+    }
+
+    /// Takes another definition. Returns `None` when it is the one that runs.
+    pub(crate) async fn change(self: &Arc<Self>, definition: Definition) -> Result<Option<Swapped>, Error> {
+        let changing = self.changing.lock().await;
+        let taken = if self.slot.current().definition.is_same(&definition) {
+            Ok(None)
+        } else {
+            self.take(definition).await.map(Some)
+        };
+        drop(changing);
+        taken
+    }
+
+    /// Holds `changing`.
+    async fn take(self: &Arc<Self>, definition: Definition) -> Result<Swapped, Error> {
+        let before = self.slot.current();
+        let next = self.prepare(&before, definition).await?;
+        let (old, new) = (before.component(), next.component().clone());
+        let generation = next.generation;
+        self.slot.put(next);
+        self.apply_settings(&before);
+        let keys = self.add_again().await?;
+        let swapped = Swapped { generation, from: old.digest().to_string(), to: new.digest().to_string(), keys };
+        if generation != before.generation {
+            self.tell(&swapped);
+        }
+        Ok(swapped)
+    }
+
+    /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
+    async fn prepare(&self, before: &Loaded, definition: Definition) -> Result<Loaded, Error> {
+        let (old, new) = (before.component().describe(), definition.component.describe());
+        if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
+            let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
+            return Err(Error::ManagesAnother { old, new });
+        }
+        self.context.declare(&self.name, new)?;
+        let is_swap = before.component().digest() != definition.component.digest();
+        let settings = Settings::merge(new, &definition.overrides);
+        let effects = sink::effects(&self.context, &self.follows, &definition);
+        let generation = before.generation + u64::from(is_swap);
+        let next = Loaded { definition, settings, effects, generation };
+        if is_swap {
+            self.run_start_hook(&next).await.map_err(Error::StartHook)?;
+        }
+        Ok(next)
+    }
+
+    /// Brings queue, workers and feeders in line with what the slot holds now.
+    fn apply_settings(self: &Arc<Self>, before: &Loaded) {
+        let now = self.slot.current();
+        self.queue.configure(now.settings.queue_options());
+        if now.definition.suspend {
+            self.queue.suspend();
+        } else {
+            self.queue.resume();
+        }
+        self.spawn_workers();
+        let asked = |loaded: &Loaded| (loaded.component().describe().clone(), loaded.settings.clone());
+        let (was, is) = (asked(before), asked(&now));
+        if feeding::differs((&was.0, &was.1), (&is.0, &is.1)) {
+            self.feeding.restart();
+        }
+    }
+
+    /// Adds every key again at low priority. Those that are on the queue already keep their place, failures and due time.
+    async fn add_again(&self) -> Result<usize, Error> {
+        let manages = self.slot.current().component().describe().manages.clone();
+        if manages.keys_only {
+            return Ok(0);
+        }
+        let mut keys = 0;
+        for_each_listed(&*self.context.store, &manages.kind, |resource| {
+            let key =
+                homeostat_store::Key::new(manages.kind.clone(), resource.key().namespace(), resource.key().name());
+            keys += usize::from(self.queue.add_unless_waiting(key, Priority::LOW).is_ok());
+        })
+        .await?;
+        Ok(keys)
+    }
+
+    fn tell(&self, swapped: &Swapped) {
+        let Swapped { generation, from, to, keys } = swapped.clone();
+        let message = format!("generation {generation}: {to} after {from}, {keys} keys are looked at again");
+        self.context.event(&self.name, None, Severity::Normal, "Swapped", &message);
+        tracing::info!(controller = %self.name, generation, %from, %to, keys, "swapped");
+        self.stats.swapped(SwapRecord { time: now(), from, to, generation });
+    }
+}

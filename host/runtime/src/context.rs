@@ -1,0 +1,139 @@
+//! What all controllers of a host share.
+
+use std::sync::Arc;
+
+use homeostat_component::layers::{HttpClient, Secrets};
+use homeostat_component::{ControllerSpec, Engine, Severity};
+use homeostat_store::{Key, Kind, Query, Resource, Revision, Selector, Store, Write, Written};
+use serde_json::Value;
+
+use crate::{Error, EventLog, KindInfo, Kinds, LogBook};
+
+/// Items asked for at once.
+const PAGE_ITEMS: usize = 500;
+/// The kind of resource that declares kinds.
+const DEFINITION: &str = "CustomResourceDefinition";
+
+pub(crate) struct Context {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) kinds: Arc<Kinds>,
+    pub(crate) events: Arc<EventLog>,
+    pub(crate) logs: Arc<LogBook>,
+    pub(crate) http: HttpClient,
+    pub(crate) secrets: Arc<dyn Secrets>,
+}
+
+impl Context {
+    pub(crate) fn new(engine: Engine, store: Arc<dyn Store>, http: HttpClient, secrets: Arc<dyn Secrets>) -> Self {
+        Self {
+            engine,
+            store,
+            http,
+            secrets,
+            kinds: Arc::new(Kinds::with_built_in()),
+            events: Arc::default(),
+            logs: Arc::default(),
+        }
+    }
+
+    /// Notes an event that happens now.
+    pub(crate) fn event(
+        &self,
+        controller: &Arc<str>,
+        key: Option<Key>,
+        severity: Severity,
+        reason: &str,
+        message: &str,
+    ) {
+        self.events.note(now(), controller, key, severity, reason, message);
+    }
+}
+
+impl Context {
+    /// Declares the kinds that a component names.
+    pub(crate) fn declare(&self, controller: &str, spec: &ControllerSpec) -> Result<(), Error> {
+        let source = format!("controller {controller}");
+        let declared = std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of));
+        for declaration in declared {
+            self.kinds.declare(KindInfo::declared(declaration, &source))?;
+        }
+        Ok(())
+    }
+
+    /// Declares the kinds that the definitions in the store name.
+    pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
+        let definitions = Kind::new("apiextensions.k8s.io", "v1", DEFINITION);
+        let mut infos = Vec::new();
+        for_each_listed(&*self.store, &definitions, |resource| {
+            infos.push(KindInfo::from_definition(resource.document()))
+        })
+        .await?;
+        for info in infos {
+            self.kinds.declare(info?)?;
+        }
+        Ok(())
+    }
+
+    /// Applies a document whose kind is known and fits. A `CustomResourceDefinition` declares its kind.
+    pub(crate) async fn apply(&self, mut document: Value, manager: &str) -> Result<Written, Error> {
+        let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind =
+            Kind::parse(&text("apiVersion"), &text("kind")).map_err(|error| Error::BadDocument(error.to_string()))?;
+        let info = self
+            .kinds
+            .of(&kind)
+            .filter(|info| info.kind == kind)
+            .ok_or_else(|| Error::UnknownKind { kind: kind.to_string(), similar: self.kinds.similar(&kind.name) })?;
+        if info.kind.name == DEFINITION {
+            self.kinds.declare(KindInfo::from_definition(&document)?)?;
+        }
+        place(&mut document, &info)?;
+        Ok(self.store.write(Write::Apply { document, manager: manager.into(), force: true }).await?)
+    }
+}
+
+/// Gives a namespaced document a namespace when it names none, and refuses one that must not have any.
+fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> {
+    let metadata = document.get_mut("metadata").and_then(Value::as_object_mut);
+    let metadata = metadata.ok_or_else(|| Error::BadDocument("metadata: must be there, with a name".into()))?;
+    if info.namespaced {
+        metadata.entry("namespace").or_insert_with(|| "default".into());
+    } else if metadata.get("namespace").is_some_and(|namespace| namespace != "") {
+        let reason = format!("metadata.namespace: a {} lives outside of namespaces", info.kind.name);
+        return Err(Error::BadDocument(reason));
+    }
+    if info.keys_only {
+        return Err(Error::BadDocument(format!(
+            "nothing of kind {} is stored: its keys come from a feeder",
+            info.kind
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the time of day as events, logs and records carry it: RFC 3339 in UTC, to the millisecond.
+pub(crate) fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}
+
+/// Calls `each` with every resource of a kind, page by page, and returns a revision from which to watch on.
+///
+/// It is the revision of the first page: what changed while the others were read is seen again, never missed.
+pub(crate) async fn for_each_listed(
+    store: &dyn Store,
+    kind: &Kind,
+    mut each: impl FnMut(&Arc<Resource>) + Send,
+) -> homeostat_store::Result<Revision> {
+    let mut query = Query { kind: kind.clone(), selector: Selector::default(), limit: Some(PAGE_ITEMS), from: None };
+    let mut first = None;
+    loop {
+        let page = store.list(&query).await?;
+        page.items.iter().for_each(&mut each);
+        let first = *first.get_or_insert(page.revision);
+        match page.next {
+            Some(next) => query.from = Some(next),
+            None => return Ok(first),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What the runtime can refuse.
+
+use homeostat_store::Key;
+
+/// Why the runtime did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No controller has this name.
+    #[error("there is no controller `{0}`")]
+    UnknownController(String),
+    /// The host is stopping and takes no changes.
+    #[error("the host is stopping")]
+    Stopping,
+    /// A swap to a component that manages another kind. Its queue would hold keys that mean nothing to it.
+    #[error("the new component manages {new}, the one that runs manages {old}: remove the controller and add it again")]
+    ManagesAnother {
+        /// What the running component manages.
+        old: String,
+        /// What the new one manages.
+        new: String,
+    },
+    /// The start hook of a component that was to be put in failed.
+    #[error("its start hook failed: {0}")]
+    StartHook(String),
+    /// Two components declare one kind differently.
+    #[error("the kind {kind} is declared already, and differently: {difference}")]
+    KindDiffers {
+        /// The kind.
+        kind: String,
+        /// What differs.
+        difference: String,
+    },
+    /// A document whose kind nobody declared.
+    #[error("the kind {kind} is not known here{}", near(.similar))]
+    UnknownKind {
+        /// What the document says.
+        kind: String,
+        /// Kinds that look alike.
+        similar: Vec<String>,
+    },
+    /// A document whose namespace does not fit its kind, or that lacks what every resource has.
+    #[error("{0}")]
+    BadDocument(String),
+    /// The queue has no such key.
+    #[error("{0} is not on the queue")]
+    UnknownKey(Key),
+    /// What guests reach through the host could not be set up.
+    #[error("the way out of the sandboxes cannot be set up")]
+    Component(#[from] homeostat_component::Error),
+    /// The store refused or failed.
+    #[error("the store did not do it")]
+    Store(#[from] homeostat_store::Error),
+}
+
+fn near(similar: &[String]) -> String {
+    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
+}

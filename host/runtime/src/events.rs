@@ -1,0 +1,162 @@
+//! What happened that a person should know: kept in memory, bounded, equal ones counted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use homeostat_component::Severity;
+use homeostat_store::Key;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::watch;
+
+/// Events kept. When one more comes, the one that was seen longest ago goes.
+pub const EVENTS_MAX: usize = 4096;
+
+/// One thing that happened, perhaps many times.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Grows with everything that happens; a repeated event gets a new one.
+    pub sequence: u64,
+    /// When it happened first, RFC 3339.
+    pub first_seen: String,
+    /// When it happened last, RFC 3339.
+    pub last_seen: String,
+    /// How often.
+    pub count: u64,
+    /// Whose it is.
+    pub controller: Arc<str>,
+    /// What it is about; `None` when it is about the controller itself.
+    pub key: Option<Key>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One CamelCase word.
+    pub reason: String,
+    /// What a person reads.
+    pub message: String,
+}
+
+/// Which events are wanted. Empty means all.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Of this controller alone.
+    pub controller: Option<String>,
+    /// About this key alone.
+    pub key: Option<Key>,
+    /// Only those with a greater sequence.
+    pub after: u64,
+}
+
+/// The events of a host, newest last.
+pub struct EventLog {
+    inner: Mutex<Inner>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Inner {
+    sequence: u64,
+    events: HashMap<Identity, Event>,
+    /// The same events by the sequence each has now: the first is the one to forget.
+    order: BTreeMap<u64, Identity>,
+}
+
+#[derive(Clone, Eq, Hash, PartialEq)]
+struct Identity {
+    controller: Arc<str>,
+    key: Option<Key>,
+    reason: String,
+    message: String,
+}
+
+impl Default for EventLog {
+    fn default() -> Self {
+        Self { inner: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+}
+
+impl EventLog {
+    /// Notes one event that happened at `now` (RFC 3339).
+    pub fn note(
+        &self,
+        now: String,
+        controller: &Arc<str>,
+        key: Option<Key>,
+        severity: Severity,
+        reason: &str,
+        message: &str,
+    ) {
+        let mut inner = self.inner.lock();
+        inner.sequence += 1;
+        let sequence = inner.sequence;
+        let identity = Identity { controller: controller.clone(), key, reason: reason.into(), message: message.into() };
+        inner.note(sequence, now, severity, identity);
+        drop(inner);
+        self.changed.send_replace(sequence);
+    }
+
+    /// Returns the events that the filter wants, in the order in which they last happened.
+    pub fn list(&self, filter: &EventFilter) -> Vec<Event> {
+        let inner = self.inner.lock();
+        let mut events: Vec<Event> = inner.events.values().filter(|event| filter.wants(event)).cloned().collect();
+        drop(inner);
+        events.sort_by_key(|event| event.sequence);
+        events
+    }
+
+    /// Waits until something happened after `sequence`.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub async fn changed(&self, sequence: u64) {
+        let mut receiver = self.changed.subscribe();
+        // The sender lives as long as `self`, so this ends only by success.
+        drop(receiver.wait_for(|latest| *latest > sequence).await);
+    }
+}
+
+impl EventFilter {
+    fn wants(&self, event: &Event) -> bool {
+        event.sequence > self.after
+            && self.controller.as_deref().is_none_or(|name| name == &*event.controller)
+            && self.key.as_ref().is_none_or(|key| Some(key) == event.key.as_ref())
+    }
+}
+
+impl Inner {
+    fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Identity) {
+        if let Some(event) = self.events.get_mut(&identity) {
+            self.order.remove(&event.sequence);
+            event.count += 1;
+            event.sequence = sequence;
+            event.last_seen = now;
+        } else {
+            if self.events.len() >= EVENTS_MAX
+                && let Some((_, oldest)) = self.order.pop_first()
+            {
+                self.events.remove(&oldest);
+            }
+            self.events.insert(identity.clone(), identity.first(sequence, now, severity));
+        }
+        self.order.insert(sequence, identity);
+    }
+}
+
+impl Identity {
+    fn first(&self, sequence: u64, now: String, severity: Severity) -> Event {
+        let Self { controller, key, reason, message } = self.clone();
+        Event {
+            sequence,
+            first_seen: now.clone(),
+            last_seen: now,
+            count: 1,
+            controller,
+            key,
+            severity,
+            reason,
+            message,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Whatever puts keys on a queue.
+//!
+//! A feeder is one small trait. The runtime brings its own for watches, polls and resyncs; whoever embeds the runtime writes more in
+//! Rust. A feeder that fails is started again with backoff, alone: no other feeder waits for it, and none is reset by it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use homeostat_component::Severity;
+use homeostat_store::{Key, Kind};
+use homeostat_workqueue::{Priority, Queue};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+
+mod follow;
+mod gate;
+mod guest_map;
+mod poll;
+mod resync;
+mod watch;
+
+pub(crate) use follow::FollowFeeder;
+pub(crate) use gate::Gate;
+pub(crate) use guest_map::GuestMap;
+pub(crate) use poll::PollFeeder;
+pub(crate) use resync::ResyncFeeder;
+pub(crate) use watch::{How, WatchFeeder};
+
+/// The wait before a feeder that failed is started again: after the first failure, and at most.
+const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// A feeder that ran this long without failing starts with the first wait again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(120);
+
+/// Why a feeder ended.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct FeederError(
+    /// What a person reads.
+    pub String,
+);
+
+impl From<homeostat_store::Error> for FeederError {
+    fn from(error: homeostat_store::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Puts keys on one controller's queue.
+#[async_trait]
+pub trait Feeder: Send + Sync + 'static {
+    /// Returns what it is called in events and logs. Unique in its controller.
+    fn name(&self) -> &str;
+
+    /// Returns whether nothing may be reconciled before it said [`Intake::listed`].
+    fn lists_first(&self) -> bool {
+        false
+    }
+
+    /// Feeds until there is nothing more to feed.
+    ///
+    /// *Cancel safety*: the future is dropped when the controller is removed or the host stops.
+    ///
+    /// # Errors
+    /// Whatever keeps it from going on. It is told in an event, and the feeder is run again after a while.
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError>;
+}
+
+/// Where a feeder puts its keys.
+#[derive(Clone)]
+pub struct Intake {
+    queue: Queue<Key>,
+    manages: Kind,
+    gate: Gate,
+    name: Arc<str>,
+}
+
+impl Intake {
+    pub(crate) fn new(queue: Queue<Key>, manages: Kind, gate: Gate, name: &str) -> Self {
+        Self { queue, manages, gate, name: name.into() }
+    }
+
+    /// Returns the kind whose keys are wanted.
+    pub fn manages(&self) -> &Kind {
+        &self.manages
+    }
+
+    /// Adds one key. A key of another kind is dropped, and `false` returned; so it is when the queue is closed.
+    pub fn add(&self, key: Key, priority: Priority) -> bool {
+        key.kind().same_type(&self.manages) && self.queue.add(key, priority).is_ok()
+    }
+
+    /// Adds one key that becomes due after `delay`, counted from now. Otherwise as [`Intake::add`].
+    pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> bool {
+        key.kind().same_type(&self.manages) && self.queue.add_after(key, delay, priority).is_ok()
+    }
+
+    /// Says that the first full list is on the queue. Saying it again does nothing.
+    pub fn listed(&self) {
+        self.gate.open(&self.name);
+    }
+}
+
+/// Runs a feeder, and runs it again after it failed, until it ends or `stop` is cancelled.
+pub(crate) async fn supervise(
+    feeder: Arc<dyn Feeder>,
+    intake: Intake,
+    controller: Arc<str>,
+    context: Arc<Context>,
+    stop: CancellationToken,
+) {
+    let mut failures = 0;
+    loop {
+        let started = Instant::now();
+        let ended = tokio::select! {
+            () = stop.cancelled() => return,
+            ended = feeder.run(&intake) => ended,
+        };
+        let Err(error) = ended else { return };
+        if started.elapsed() >= HEALTHY_AFTER {
+            failures = 0;
+        }
+        let delay = restart_delay(failures);
+        failures += 1;
+        let message = format!("{} failed: {error}", feeder.name());
+        context.event(&controller, None, Severity::Warning, "FeederFailed", &message);
+        tracing::warn!(%controller, feeder = feeder.name(), %error, ?delay, "feeder failed, it is started again after a while");
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(delay) => {}
+        }
+    }
+}
+
+/// Returns the wait after this many failures before the last one. Doubles; never above the cap.
+fn restart_delay(failures_before: u32) -> Duration {
+    let (base, max) = RESTART;
+    base.saturating_mul(2_u32.saturating_pow(failures_before)).min(max)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! What keys asked to follow: the set of a key's last successful reconcile, and the one being gathered now.
+
+use std::collections::{BTreeSet, HashMap};
+
+use homeostat_store::{Key, Kind, Resource, Selector};
+use parking_lot::Mutex;
+
+/// One thing that a key follows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Target {
+    /// One resource.
+    One(Key),
+    /// Every resource of a kind that the selector means.
+    All(Kind, Selector),
+}
+
+impl Target {
+    pub(crate) fn kind(&self) -> &Kind {
+        match self {
+            Self::One(key) => key.kind(),
+            Self::All(kind, _) => kind,
+        }
+    }
+
+    fn means(&self, resource: &Resource) -> bool {
+        match self {
+            Self::One(key) => key == resource.key(),
+            Self::All(kind, selector) => kind.same_type(resource.key().kind()) && selector.matches(resource),
+        }
+    }
+}
+
+/// The sets of one controller.
+#[derive(Default)]
+pub(crate) struct Follows {
+    sets: Mutex<Sets>,
+}
+
+#[derive(Default)]
+struct Sets {
+    current: HashMap<Key, Vec<Target>>,
+    gathering: HashMap<Key, Vec<Target>>,
+}
+
+impl Follows {
+    /// Notes what a running reconcile asks for.
+    pub(crate) fn gather(&self, follower: &Key, target: Target) {
+        let mut sets = self.sets.lock();
+        let gathering = sets.gathering.entry(follower.clone()).or_default();
+        if !gathering.contains(&target) {
+            gathering.push(target);
+        }
+    }
+
+    /// Makes what was gathered the key's set. Returns whether it differs from the last one.
+    pub(crate) fn keep(&self, follower: &Key) -> bool {
+        let mut sets = self.sets.lock();
+        let gathered = sets.gathering.remove(follower);
+        if gathered.is_none() && sets.current.is_empty() {
+            return false;
+        }
+        match gathered {
+            Some(targets) => sets.current.insert(follower.clone(), targets.clone()).as_ref() != Some(&targets),
+            None => {
+                sets.current.remove(follower);
+                false
+            }
+        }
+    }
+
+    /// Drops what was gathered; the last set stays.
+    pub(crate) fn roll_back(&self, follower: &Key) {
+        self.sets.lock().gathering.remove(follower);
+    }
+
+    /// Returns the kinds that some key follows.
+    pub(crate) fn kinds(&self) -> BTreeSet<Kind> {
+        let sets = self.sets.lock();
+        sets.current.values().flatten().map(|target| target.kind().clone()).collect()
+    }
+
+    /// Returns the keys that follow anything of this kind.
+    pub(crate) fn followers_of_kind(&self, kind: &Kind) -> Vec<Key> {
+        self.followers(|target| target.kind().same_type(kind))
+    }
+
+    /// Returns the keys that follow this resource.
+    pub(crate) fn followers_of(&self, resource: &Resource) -> Vec<Key> {
+        self.followers(|target| target.means(resource))
+    }
+
+    fn followers(&self, meant: impl Fn(&Target) -> bool) -> Vec<Key> {
+        let sets = self.sets.lock();
+        let followers = sets.current.iter().filter(|(_, targets)| targets.iter().any(&meant));
+        followers.map(|(follower, _)| follower.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

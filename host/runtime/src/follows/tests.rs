@@ -1,0 +1,44 @@
+use super::*;
+
+fn key(name: &str) -> Key {
+    Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)
+}
+
+fn secrets() -> Kind {
+    Kind::new("", "v1", "Secret")
+}
+
+fn secret(name: &str) -> Target {
+    Target::One(Key::new(secrets(), "default", name))
+}
+
+#[test]
+fn the_set_of_a_reconcile_that_succeeds_replaces_the_last_one() {
+    let follows = Follows::default();
+    follows.gather(&key("a"), secret("old"));
+    assert!(follows.keep(&key("a")));
+    follows.gather(&key("a"), secret("old"));
+    assert!(!follows.keep(&key("a")), "the same set is no change");
+    follows.gather(&key("a"), secret("new"));
+    assert!(follows.keep(&key("a")));
+    assert_eq!(follows.sets.lock().current[&key("a")], [secret("new")]);
+}
+
+#[test]
+fn the_set_of_a_reconcile_that_fails_is_dropped() {
+    let follows = Follows::default();
+    follows.gather(&key("a"), secret("old"));
+    follows.keep(&key("a"));
+    follows.gather(&key("a"), secret("new"));
+    follows.roll_back(&key("a"));
+    assert_eq!(follows.sets.lock().current[&key("a")], [secret("old")]);
+}
+
+#[test]
+fn a_reconcile_that_follows_nothing_ends_what_it_followed() {
+    let follows = Follows::default();
+    follows.gather(&key("a"), secret("old"));
+    follows.keep(&key("a"));
+    follows.keep(&key("a"));
+    assert!(follows.kinds().is_empty());
+}

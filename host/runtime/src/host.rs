@@ -1,0 +1,277 @@
+//! The host: all controllers of one process, and what they share.
+
+use std::collections::{BTreeMap, btree_map};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use homeostat_component::layers::{HttpClient, Secrets};
+use homeostat_component::{Component, Engine, Grants, Limits, Refused, Severity};
+use homeostat_store::{Key, Store};
+use parking_lot::RwLock;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::change::Swapped;
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::feeders::Feeder;
+use crate::sink::NoSecrets;
+use crate::status::{ControllerStatus, QueueEntry};
+use crate::{Definition, Error, EventLog, Kinds, LogBook};
+
+/// What a host is made of. [`Options::new`] has the defaults.
+pub struct Options {
+    /// Runs guests.
+    pub engine: Engine,
+    /// Keeps resources.
+    pub store: Arc<dyn Store>,
+    /// Where the secrets of HTTP grants come from. Default: there are none.
+    pub secrets: Arc<dyn Secrets>,
+    /// How long a controller that is removed may go on with what it has begun. Default: 10 s.
+    pub drain_deadline: Duration,
+}
+
+impl Options {
+    /// Returns the defaults around an engine and a store.
+    pub fn new(engine: Engine, store: Arc<dyn Store>) -> Self {
+        Self { engine, store, secrets: Arc::new(NoSecrets), drain_deadline: Duration::from_secs(10) }
+    }
+}
+
+/// A running host. Clones are the same host.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Arc<Context>,
+    drain_deadline: Duration,
+    controllers: RwLock<Controllers>,
+    tasks: TaskTracker,
+    /// Ends the tasks that belong to no controller.
+    end: CancellationToken,
+}
+
+#[derive(Default)]
+struct Controllers {
+    stopping: bool,
+    by_name: BTreeMap<String, Arc<Controller>>,
+}
+
+/// What putting a controller in did.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Put {
+    /// It is new.
+    Added,
+    /// It was there and has changed; the component too when the digests differ.
+    Changed(Swapped),
+    /// It runs just like this already.
+    Unchanged,
+}
+
+/// What was left when a controller ended.
+#[derive(Clone, Debug, Default)]
+pub struct Removed {
+    /// Reconciles that ended while it was ending.
+    pub finished: u64,
+    /// Keys that were queued and will not run.
+    pub dropped: Vec<Key>,
+    /// Keys whose reconcile was stopped at the deadline.
+    pub interrupted: Vec<Key>,
+}
+
+/// What was left when the host stopped, by controller.
+pub type ShutdownReport = BTreeMap<String, Removed>;
+
+impl Host {
+    /// Starts a host without controllers: declares the kinds that the store's definitions name, and collects garbage.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot be built.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let Options { engine, store, secrets, drain_deadline } = options;
+        let http = HttpClient::new(Limits::default().http_body_bytes_max)?;
+        let context = Arc::new(Context::new(engine, store, http, secrets));
+        context.declare_stored().await?;
+        let inner = Inner {
+            context,
+            drain_deadline,
+            controllers: RwLock::default(),
+            tasks: TaskTracker::new(),
+            end: CancellationToken::new(),
+        };
+        let host = Self { inner: Arc::new(inner) };
+        let (store, end) = (host.store(), host.inner.end.clone());
+        host.inner.tasks.spawn(async move { homeostat_store::garbage::collect(store, end.cancelled_owned()).await });
+        Ok(host)
+    }
+
+    /// Compiles and checks a component. Nothing runs yet.
+    ///
+    /// # Errors
+    /// [`Refused`], with every reason at once.
+    pub async fn load(&self, bytes: Vec<u8>, grants: &Grants) -> Result<Component, Refused> {
+        self.inner.context.engine.load(bytes, grants).await
+    }
+
+    /// Puts a controller in: adds it, or changes the one of that name in place. Its queue stays.
+    ///
+    /// # Errors
+    /// [`Error::Stopping`]; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
+    /// runs goes on.
+    pub async fn put(&self, definition: Definition) -> Result<Put, Error> {
+        let name = definition.name.clone();
+        if self.controller(&name).is_err() && self.add(&definition)? {
+            return Ok(Put::Added);
+        }
+        Ok(self.controller(&name)?.change(definition).await?.map_or(Put::Unchanged, Put::Changed))
+    }
+
+    /// Starts a controller. Returns `false` when somebody else put one of that name in first.
+    fn add(&self, definition: &Definition) -> Result<bool, Error> {
+        self.inner.context.declare(&definition.name, definition.component.describe())?;
+        let mut controllers = self.inner.controllers.write();
+        if controllers.stopping {
+            return Err(Error::Stopping);
+        }
+        let btree_map::Entry::Vacant(vacant) = controllers.by_name.entry(definition.name.clone()) else {
+            return Ok(false);
+        };
+        vacant.insert(Controller::start(self.inner.context.clone(), definition.clone()));
+        drop(controllers);
+        Ok(true)
+    }
+
+    /// Puts another component into a controller's slot, with everything else as it is.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::KindDiffers`], [`Error::StartHook`]. The old one goes on.
+    pub async fn swap(&self, name: &str, component: Component) -> Result<Swapped, Error> {
+        self.controller(name)?.swap(component).await
+    }
+
+    /// Tells that a new version of a controller was refused, and why. The old one goes on.
+    pub fn refused(&self, name: &str, reason: &str) {
+        self.inner.context.event(&name.into(), None, Severity::Warning, "Refused", reason);
+    }
+
+    /// Removes a controller: queued keys are dropped, running ones finish or are stopped at the deadline. Its name can be used again at
+    /// once.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub async fn remove(&self, name: &str) -> Result<Removed, Error> {
+        let removed = self.inner.controllers.write().by_name.remove(name);
+        let controller = removed.ok_or_else(|| Error::UnknownController(name.into()))?;
+        let left = controller.stop(self.inner.drain_deadline, false).await;
+        self.inner.context.logs.forget(name);
+        Ok(left)
+    }
+
+    /// Holds a controller's keys back, or lets them run again.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`], and those of [`Host::put`].
+    pub async fn suspend(&self, name: &str, suspend: bool) -> Result<(), Error> {
+        let controller = self.controller(name)?;
+        let definition = Definition { suspend, ..controller.slot.current().definition.clone() };
+        controller.change(definition).await.map(drop)
+    }
+
+    /// Attaches a feeder written in Rust to a controller, until the controller is removed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn feed(&self, name: &str, feeder: Arc<dyn Feeder>) -> Result<(), Error> {
+        self.controller(name)?.feeding.add(feeder);
+        Ok(())
+    }
+
+    /// Returns every controller as it is now, by name.
+    pub fn controllers(&self) -> Vec<ControllerStatus> {
+        self.running().iter().map(|controller| controller.status()).collect()
+    }
+
+    /// Returns what a controller was last given.
+    pub fn definition(&self, name: &str) -> Option<Definition> {
+        self.controller(name).ok().map(|controller| controller.slot.current().definition.clone())
+    }
+
+    /// Returns keys on a controller's queue, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn queue(&self, name: &str, limit: usize) -> Result<Vec<QueueEntry>, Error> {
+        Ok(self.controller(name)?.queue.inspect(limit).into_iter().map(QueueEntry::from).collect())
+    }
+
+    /// Runs a key that is parked or waits now.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`], [`Error::UnknownKey`] when it is not on the queue.
+    pub fn retry(&self, name: &str, key: &Key) -> Result<(), Error> {
+        match self.controller(name)?.queue.retry(key) {
+            homeostat_workqueue::Verdict::Absent => Err(Error::UnknownKey(key.clone())),
+            homeostat_workqueue::Verdict::Done | homeostat_workqueue::Verdict::Unchanged => Ok(()),
+        }
+    }
+
+    /// Returns what happened.
+    pub fn events(&self) -> Arc<EventLog> {
+        self.inner.context.events.clone()
+    }
+
+    /// Returns what guests wrote.
+    pub fn logs(&self) -> Arc<LogBook> {
+        self.inner.context.logs.clone()
+    }
+
+    /// Returns the kinds that are known.
+    pub fn kinds(&self) -> Arc<Kinds> {
+        self.inner.context.kinds.clone()
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.inner.context.store.clone()
+    }
+
+    /// Applies a document on behalf of `manager`. A `CustomResourceDefinition` declares its kind.
+    ///
+    /// # Errors
+    /// [`Error::BadDocument`], [`Error::UnknownKind`], [`Error::KindDiffers`], [`Error::Store`].
+    pub async fn apply_resource(
+        &self,
+        document: serde_json::Value,
+        manager: &str,
+    ) -> Result<homeostat_store::Written, Error> {
+        self.inner.context.apply(document, manager).await
+    }
+
+    /// Stops everything in order: feeders, then what is ready and running within the deadline, then stop hooks, garbage collection and
+    /// the store.
+    pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
+        self.inner.controllers.write().stopping = true;
+        let running = self.running();
+        for controller in &running {
+            controller.feeding.stop();
+        }
+        let left = join_all(running.iter().map(|controller| controller.stop(deadline, true))).await;
+        self.inner.end.cancel();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        self.inner.context.store.close().await;
+        running.iter().map(|controller| controller.name.to_string()).zip(left).collect()
+    }
+
+    fn running(&self) -> Vec<Arc<Controller>> {
+        self.inner.controllers.read().by_name.values().cloned().collect()
+    }
+
+    fn controller(&self, name: &str) -> Result<Arc<Controller>, Error> {
+        let controllers = self.inner.controllers.read();
+        controllers.by_name.get(name).cloned().ok_or_else(|| Error::UnknownController(name.into()))
+    }
+}

@@ -1,0 +1,235 @@
+//! The kinds that this host knows: what they are called, and who said so.
+//!
+//! A kind is declared by a `CustomResourceDefinition`, by what a component answers to `describe`, or is built in.
+
+use std::collections::BTreeMap;
+
+use homeostat_component::KindDeclaration;
+use homeostat_store::Kind;
+use parking_lot::RwLock;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Error;
+
+/// What a person may call a well-known kind for short, when nobody declared it.
+const SHORT_NAMES: [(&str, &str, &str); 9] = [
+    ("apps", "Deployment", "deploy"),
+    ("apps", "ReplicaSet", "rs"),
+    ("apps", "StatefulSet", "sts"),
+    ("apps", "DaemonSet", "ds"),
+    ("", "Pod", "po"),
+    ("", "Service", "svc"),
+    ("", "ConfigMap", "cm"),
+    ("", "Namespace", "ns"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", "crd"),
+];
+
+/// One kind and its names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KindInfo {
+    /// Group, version and name.
+    pub kind: Kind,
+    /// As it stands in addresses, as `deployments`.
+    pub plural: String,
+    /// As a person may say it, as `deployment`.
+    pub singular: String,
+    /// Shorter names, as `deploy`.
+    pub short_names: Vec<String>,
+    /// Whether its resources live in namespaces.
+    pub namespaced: bool,
+    /// Whether nothing of this kind is stored.
+    pub keys_only: bool,
+    /// A JSON schema of the document.
+    pub schema: Option<Value>,
+    /// Who declared it: a controller, or a `CustomResourceDefinition`.
+    pub source: String,
+}
+
+impl KindInfo {
+    /// Returns what `declaration` says, with the names that it leaves out.
+    pub fn declared(declaration: &KindDeclaration, source: &str) -> Self {
+        let kind = declaration.kind.clone();
+        let short_names = SHORT_NAMES.iter().filter(|(group, name, _)| *group == kind.group && *name == kind.name);
+        Self {
+            plural: declaration.plural.clone(),
+            singular: kind.name.to_lowercase(),
+            short_names: short_names.map(|(_, _, short)| (*short).to_owned()).collect(),
+            namespaced: declaration.namespaced,
+            keys_only: declaration.keys_only,
+            schema: declaration.schema.clone(),
+            source: source.to_owned(),
+            kind,
+        }
+    }
+
+    /// Reads the kind that a `CustomResourceDefinition` declares.
+    ///
+    /// The version is the one that is stored, or the first.
+    ///
+    /// # Errors
+    /// [`Error::BadDocument`] with the path of what is missing.
+    pub fn from_definition(document: &Value) -> Result<Self, Error> {
+        let text = |pointer: &str| {
+            let found = document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+            found
+                .map(str::to_owned)
+                .ok_or_else(|| Error::BadDocument(format!("{}: must be a text", pointer[1..].replace('/', "."))))
+        };
+        let versions = document.pointer("/spec/versions").and_then(Value::as_array);
+        let version = versions
+            .and_then(|versions| versions.iter().find(|version| version["storage"] == true).or(versions.first()))
+            .ok_or_else(|| Error::BadDocument("spec.versions: must name at least one version".into()))?;
+        let name = text("/spec/names/kind")?;
+        let short_names =
+            document.pointer("/spec/names/shortNames").and_then(Value::as_array).cloned().unwrap_or_default();
+        Ok(Self {
+            plural: text("/spec/names/plural")?,
+            singular: text("/spec/names/singular").unwrap_or_else(|_| name.to_lowercase()),
+            short_names: short_names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            namespaced: text("/spec/scope")? == "Namespaced",
+            keys_only: false,
+            schema: version.pointer("/schema/openAPIV3Schema").cloned(),
+            source: format!("CustomResourceDefinition {}", text("/metadata/name")?),
+            kind: Kind {
+                group: text("/spec/group")?,
+                version: version["name"].as_str().unwrap_or_default().into(),
+                name,
+            },
+        })
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        let (short, group) = name.split_once('.').map_or((name, None), |(short, group)| (short, Some(group)));
+        let lower = short.to_lowercase();
+        group.is_none_or(|group| group == self.kind.group)
+            && (lower == self.plural
+                || lower == self.singular
+                || self.short_names.contains(&lower)
+                || short == self.kind.name)
+    }
+
+    /// Says what keeps two declarations of one kind from being the same.
+    fn difference(&self, other: &Self) -> Option<String> {
+        let differs = |what: &str, ours: &str, theirs: &str| {
+            (ours != theirs).then(|| format!("{what} is `{ours}` by {}, `{theirs}` by {}", self.source, other.source))
+        };
+        let scope = |info: &Self| if info.namespaced { "namespaced" } else { "cluster" };
+        let stored = |info: &Self| if info.keys_only { "keys only" } else { "resources" };
+        differs("version", &self.kind.version, &other.kind.version)
+            .or_else(|| differs("plural", &self.plural, &other.plural))
+            .or_else(|| differs("scope", scope(self), scope(other)))
+            .or_else(|| differs("what is stored", stored(self), stored(other)))
+    }
+}
+
+/// The registry.
+#[derive(Default)]
+pub struct Kinds {
+    /// By group and name: one version of a kind is served.
+    by_type: RwLock<BTreeMap<(String, String), KindInfo>>,
+}
+
+impl Kinds {
+    /// Returns a registry that knows what is built in: `Controller`, `CustomResourceDefinition` and `Namespace`.
+    pub fn with_built_in() -> Self {
+        let mut kinds = Self::default();
+        let built_in = [
+            (Kind::new("homeostat.dev", "v1alpha1", "Controller"), "controllers"),
+            (Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions"),
+            (Kind::new("", "v1", "Namespace"), "namespaces"),
+        ];
+        for (kind, plural) in built_in {
+            let declaration = KindDeclaration {
+                kind: kind.clone(),
+                plural: plural.into(),
+                namespaced: false,
+                keys_only: false,
+                schema: None,
+            };
+            kinds
+                .by_type
+                .get_mut()
+                .insert((kind.group.clone(), kind.name.clone()), KindInfo::declared(&declaration, "homeostat"));
+        }
+        kinds
+    }
+
+    /// Adds a kind. Declaring one again in the same way changes nothing, but a definition brings its schema and names.
+    ///
+    /// # Errors
+    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope.
+    pub fn declare(&self, info: KindInfo) -> Result<(), Error> {
+        let mut by_type = self.by_type.write();
+        let id = (info.kind.group.clone(), info.kind.name.clone());
+        if let Some(known) = by_type.get(&id) {
+            if let Some(difference) = known.difference(&info) {
+                return Err(Error::KindDiffers { kind: info.kind.to_string(), difference });
+            }
+            if info.schema.is_none() {
+                return Ok(());
+            }
+        }
+        by_type.insert(id, info);
+        drop(by_type);
+        Ok(())
+    }
+
+    /// Returns every kind, by group and name.
+    pub fn list(&self) -> Vec<KindInfo> {
+        self.by_type.read().values().cloned().collect()
+    }
+
+    /// Returns the kind of this group and name, in whatever version it is served.
+    pub fn of(&self, kind: &Kind) -> Option<KindInfo> {
+        let by_type = self.by_type.read();
+        by_type.get(&(kind.group.clone(), kind.name.clone())).cloned()
+    }
+
+    /// Returns the kind that a person means: plural, singular, short name or name, with or without `.group`.
+    pub fn find(&self, name: &str) -> Option<KindInfo> {
+        self.list().into_iter().find(|info| info.is_called(name))
+    }
+
+    /// Returns the kind under an address.
+    pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<KindInfo> {
+        let meant = |info: &KindInfo| info.kind.group == group && info.kind.version == version && info.plural == plural;
+        self.list().into_iter().find(meant)
+    }
+
+    /// Returns names of kinds that look like `name`, at most three.
+    pub fn similar(&self, name: &str) -> Vec<String> {
+        let wanted = name.to_lowercase();
+        let mut names: Vec<(usize, String)> = self
+            .list()
+            .into_iter()
+            .map(|info| {
+                let distance = [&info.singular, &info.plural].into_iter().map(|known| distance(&wanted, known)).min();
+                (distance.unwrap_or(usize::MAX), info.kind.to_string())
+            })
+            .filter(|(distance, _)| *distance <= 2.max(wanted.len() / 3))
+            .collect();
+        names.sort();
+        names.into_iter().take(3).map(|(_, name)| name).collect()
+    }
+}
+
+/// The number of letters to change, add or drop to get from one word to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for column in 0..to.len() {
+            let changed = diagonal + usize::from(letter != to[column]);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use serde_json::json;
+
+use super::*;
+
+fn deployments() -> KindInfo {
+    let kind = Kind::new("apps", "v1", "Deployment");
+    let declaration =
+        KindDeclaration { kind, plural: "deployments".into(), namespaced: true, keys_only: false, schema: None };
+    KindInfo::declared(&declaration, "controller web")
+}
+
+#[test]
+fn a_kind_is_found_by_every_name_that_people_use() {
+    let kinds = Kinds::with_built_in();
+    kinds.declare(deployments()).unwrap();
+    for name in ["deploy", "deployment", "deployments", "Deployment", "deployments.apps", "deploy.apps"] {
+        assert_eq!(kinds.find(name).map(|info| info.plural), Some("deployments".to_owned()), "{name}");
+    }
+    assert_eq!(kinds.find("deployments.batch"), None);
+}
+
+#[test]
+fn a_misspelt_kind_has_neighbours() {
+    let kinds = Kinds::with_built_in();
+    kinds.declare(deployments()).unwrap();
+    assert_eq!(kinds.similar("Deploymnet"), ["apps/v1/Deployment"]);
+    assert!(kinds.similar("Zebra").is_empty());
+}
+
+#[test]
+fn two_declarations_of_one_kind_must_agree() {
+    let kinds = Kinds::default();
+    kinds.declare(deployments()).unwrap();
+    kinds.declare(deployments()).unwrap();
+    let other = KindInfo { plural: "deploys".into(), source: "controller other".into(), ..deployments() };
+    let error = kinds.declare(other).unwrap_err().to_string();
+    assert!(error.contains("`deployments` by controller web, `deploys` by controller other"), "{error}");
+}
+
+#[test]
+fn a_definition_declares_a_kind_and_says_what_it_lacks() {
+    let mut document = json!({
+        "metadata": {"name": "crons.demo.dev"},
+        "spec": {"group": "demo.dev", "scope": "Namespaced", "names": {"kind": "Cron", "plural": "crons", "shortNames": ["ct"]},
+            "versions": [{"name": "v1beta1"}, {"name": "v1", "storage": true}]}
+    });
+    let info = KindInfo::from_definition(&document).unwrap();
+    assert_eq!((info.kind.version.as_str(), info.namespaced, info.short_names), ("v1", true, vec!["ct".to_owned()]));
+    document["spec"]["names"]["plural"] = json!(3);
+    let error = KindInfo::from_definition(&document).unwrap_err().to_string();
+    assert_eq!(error, "spec.names.plural: must be a text");
+}

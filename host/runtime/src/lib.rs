@@ -1,0 +1,45 @@
+//! Controllers that run: each with its own queue, workers and feeders, put together in a [`Host`].
+//!
+//! The journey of a key, top to bottom: a [feeder](feeders) adds it to the controller's queue, a worker claims it and
+//! calls the guest in a fresh sandbox, [`settle`](settle::settle) turns the report into what the queue does next, and the claim
+//! is finished with that.
+//!
+//! Two things are pure and take all they need as arguments: [`settle`] and [`mapping`]. Everything else is a thin shell.
+//!
+//! Absent on purpose: wasm (the room `component` has it), durability (the room `store` has it; a queue is filled again from the
+//! store after a restart), and any reading of files or of the environment (the binary does it). Whoever embeds the runtime
+//! writes a [`Feeder`] in Rust.
+
+mod change;
+mod context;
+mod controller;
+mod definition;
+mod error;
+pub mod events;
+pub mod feeders;
+mod feeding;
+mod follows;
+mod host;
+pub mod kinds;
+pub mod logs;
+pub mod manifest;
+pub mod mapping;
+mod settings;
+pub mod settle;
+mod sink;
+mod slot;
+mod stats;
+mod status;
+mod worker;
+
+pub use change::Swapped;
+pub use definition::{Definition, Overrides};
+pub use error::Error;
+pub use events::EventLog;
+pub use feeders::{Feeder, FeederError, Intake};
+pub use host::{Host, Options, Put, Removed, ShutdownReport};
+pub use kinds::{KindInfo, Kinds};
+pub use logs::LogBook;
+pub use homeostat_workqueue::Priority;
+pub use settings::Settings;
+pub use status::{ControllerState, ControllerStatus, Counts, QueueEntry, SwapRecord};

@@ -1,0 +1,101 @@
+//! What guests wrote to their log: kept in memory, bounded per controller, in the order it was written.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use homeostat_component::Level;
+use homeostat_store::Key;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::watch;
+
+/// Lines kept for each controller. The oldest go first.
+pub const LINES_MAX: usize = 2000;
+
+/// One line of a guest's log.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    /// Grows with every line of the host.
+    pub sequence: u64,
+    /// When it was written, RFC 3339.
+    pub time: String,
+    /// Who wrote it.
+    pub controller: Arc<str>,
+    /// On whose behalf; `None` outside of a reconcile.
+    pub key: Option<Key>,
+    /// How important it is.
+    pub level: Level,
+    /// The text.
+    pub message: String,
+    /// Names and values beside it.
+    pub fields: Vec<(String, String)>,
+}
+
+/// The logs of all controllers of a host.
+pub struct LogBook {
+    inner: Mutex<Inner>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Inner {
+    sequence: u64,
+    lines: BTreeMap<Arc<str>, VecDeque<LogLine>>,
+}
+
+impl Default for LogBook {
+    fn default() -> Self {
+        Self { inner: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+}
+
+impl LogBook {
+    /// Writes one line; its sequence is given here.
+    pub fn write(&self, mut line: LogLine) {
+        let mut inner = self.inner.lock();
+        inner.sequence += 1;
+        line.sequence = inner.sequence;
+        let sequence = inner.sequence;
+        let lines = inner.lines.entry(line.controller.clone()).or_default();
+        if lines.len() >= LINES_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+        drop(inner);
+        self.changed.send_replace(sequence);
+    }
+
+    /// Returns the last `lines_max` lines after `sequence`, of one controller or of all, oldest first.
+    pub fn tail(&self, controller: Option<&str>, sequence: u64, lines_max: usize) -> Vec<LogLine> {
+        let inner = self.inner.lock();
+        let mut lines: Vec<LogLine> = inner
+            .lines
+            .iter()
+            .filter(|(name, _)| controller.is_none_or(|wanted| wanted == &***name))
+            .flat_map(|(_, lines)| lines.iter().rev().take(lines_max).filter(|line| line.sequence > sequence).cloned())
+            .collect();
+        drop(inner);
+        lines.sort_by_key(|line| line.sequence);
+        let surplus = lines.len().saturating_sub(lines_max);
+        lines.drain(..surplus);
+        lines
+    }
+
+    /// Waits until a line was written after `sequence`.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub async fn changed(&self, sequence: u64) {
+        let mut receiver = self.changed.subscribe();
+        // The sender lives as long as `self`, so this ends only by success.
+        drop(receiver.wait_for(|latest| *latest > sequence).await);
+    }
+
+    /// Forgets the lines of a controller that is gone.
+    pub fn forget(&self, controller: &str) {
+        self.inner.lock().lines.remove(controller);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! `kind: Controller` as people write it, and as it is once checked.
+//!
+//! Two types: [`Manifest`] is what stands in the file, where unknown fields are refused; [`Checked`] is what the runtime can use.
+//! Reading files, and naming lines and columns, is the binary's work.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use homeostat_component::{BackoffSpec, DuringDelay, Grants, Limits, Outcome};
+use serde::{Deserialize, Serialize};
+
+use crate::Overrides;
+
+mod quantity;
+
+pub use quantity::{Bytes, Span};
+
+/// The `apiVersion` of a controller's manifest.
+pub const API_VERSION: &str = "homeostat.dev/v1alpha1";
+/// The `kind` of a controller's manifest.
+pub const KIND: &str = "Controller";
+
+/// One controller as it stands in a file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Manifest {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// [`KIND`].
+    pub kind: String,
+    /// Its name.
+    pub metadata: Metadata,
+    /// All else.
+    pub spec: Spec,
+}
+
+/// What a controller is called.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metadata {
+    /// A DNS label: at most 63 of `a` to `z`, `0` to `9` and `-`. It is the field manager and the label of metrics.
+    pub name: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// For people.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// What a controller runs, and what it may do.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Spec {
+    /// Where its code is.
+    pub component: ComponentSource,
+    /// What the guest reads through `wasi:config`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, String>,
+    /// What it may do. Nothing else is allowed.
+    #[serde(default)]
+    pub grants: Grants,
+    /// What one reconcile may use.
+    #[serde(default)]
+    pub limits: LimitsWritten,
+    /// Reconciles at once, 1 to 1024.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// The wait after failures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<BackoffWritten>,
+    /// How often every key is looked at again, at least 1 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync: Option<Span>,
+    /// How often the guest's poller is called, at least 100 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Span>,
+    /// What an event does while its key waits: `runNow` or `hold`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub during_delay: Option<DuringDelay>,
+    /// Keep the keys, run nothing.
+    #[serde(default)]
+    pub suspend: bool,
+}
+
+/// Where a controller's code is.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ComponentSource {
+    /// A `.wasm` file, relative to the manifest.
+    pub file: String,
+}
+
+/// Limits as people write them; what is left out keeps its default.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LimitsWritten {
+    /// Wall time of one reconcile, as `5s`. At most 1 h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Span>,
+    /// Processor time of one reconcile, as `500ms`. At most 10 min.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Span>,
+    /// Linear memory, as `64Mi`. At most 4 Gi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// Calls out of the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<u32>,
+    /// Bytes of those calls and their answers, as `16Mi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect_bytes: Option<Bytes>,
+    /// Bytes of log, as `64Ki`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Bytes>,
+}
+
+/// Backoff as people write it; what is left out keeps its default.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BackoffWritten {
+    /// After the first failure, as `5ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Span>,
+    /// Never above this, as `1000s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Span>,
+    /// Retries in a row before the key is parked; absent or `null` never gives up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+}
+
+/// A spec whose numbers are within their bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// What it may do.
+    pub grants: Grants,
+    /// What one reconcile may use.
+    pub limits: Limits,
+    /// What the guest reads.
+    pub config: BTreeMap<String, String>,
+    /// What replaces the component's own defaults.
+    pub overrides: Overrides,
+    /// Keep the keys, run nothing.
+    pub suspend: bool,
+}
+
+/// A value out of its bounds.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct OutOfBounds {
+    /// Where, as `spec.limits.cpu`.
+    pub field: &'static str,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl Spec {
+    /// Checks every bound, and fills in the defaults.
+    ///
+    /// # Errors
+    /// Every value that is out of its bounds, all at once.
+    pub fn check(&self) -> Result<Checked, Vec<OutOfBounds>> {
+        let Self { component: _, config, grants, limits, concurrency, backoff, resync, poll, during_delay, suspend } =
+            self;
+        let mut problems = Problems::default();
+        let limits = check_limits(limits, &mut problems);
+        problems.number("spec.concurrency", *concurrency, 1..=1024);
+        let year = Outcome::DELAY_MAX;
+        problems.span("spec.resync", *resync, Duration::from_secs(1)..=year);
+        problems.span("spec.poll", *poll, Duration::from_millis(100)..=year);
+        let backoff = backoff.as_ref().map(|written| check_backoff(written, &mut problems));
+        if !problems.0.is_empty() {
+            return Err(problems.0);
+        }
+        let overrides = Overrides {
+            concurrency: *concurrency,
+            backoff,
+            resync: resync.map(|span| span.0),
+            poll: poll.map(|span| span.0),
+            during_delay: *during_delay,
+        };
+        Ok(Checked { grants: grants.clone(), limits, config: config.clone(), overrides, suspend: *suspend })
+    }
+}
+
+fn check_limits(written: &LimitsWritten, problems: &mut Problems) -> Limits {
+    let LimitsWritten { deadline, cpu, memory, effects, effect_bytes, log } = written;
+    let millisecond = Duration::from_millis(1);
+    problems.span("spec.limits.deadline", *deadline, millisecond..=Duration::from_secs(3600));
+    problems.span("spec.limits.cpu", *cpu, millisecond..=Duration::from_secs(600));
+    problems.bytes("spec.limits.memory", *memory, 64 << 10..=4 << 30);
+    problems.number("spec.limits.effects", *effects, 0..=1_000_000);
+    problems.bytes("spec.limits.effectBytes", *effect_bytes, 0..=4 << 30);
+    problems.bytes("spec.limits.log", *log, 0..=16 << 20);
+    let default = Limits::default();
+    Limits {
+        deadline: deadline.map_or(default.deadline, |span| span.0),
+        cpu: cpu.map_or(default.cpu, |span| span.0),
+        memory_bytes_max: memory.map_or(default.memory_bytes_max, |bytes| bytes.0),
+        effects_max: effects.unwrap_or(default.effects_max),
+        effect_bytes_max: effect_bytes.map_or(default.effect_bytes_max, |bytes| bytes.0),
+        log_bytes_max: log.map_or(default.log_bytes_max, |bytes| bytes.0),
+        ..default
+    }
+}
+
+fn check_backoff(written: &BackoffWritten, problems: &mut Problems) -> BackoffSpec {
+    let BackoffWritten { base, max, max_retries } = written;
+    let year = Outcome::DELAY_MAX;
+    problems.span("spec.backoff.base", *base, Duration::from_millis(1)..=year);
+    problems.span("spec.backoff.max", *max, Duration::from_millis(1)..=year);
+    let base = base.map_or(crate::settings::BACKOFF_BASE, |span| span.0);
+    let max = max.map_or(crate::settings::BACKOFF_MAX.max(base), |span| span.0);
+    if max < base {
+        problems
+            .0
+            .push(OutOfBounds { field: "spec.backoff.max", reason: format!("must not be below base ({base:?})") });
+    }
+    BackoffSpec { base, max, retries_max: *max_retries }
+}
+
+#[derive(Default)]
+struct Problems(Vec<OutOfBounds>);
+
+impl Problems {
+    fn number(&mut self, field: &'static str, value: Option<u32>, bounds: std::ops::RangeInclusive<u32>) {
+        self.within(field, value, bounds, u32::to_string);
+    }
+
+    fn span(&mut self, field: &'static str, value: Option<Span>, bounds: std::ops::RangeInclusive<Duration>) {
+        self.within(field, value.map(|span| span.0), bounds, |duration| Span(*duration).to_string());
+    }
+
+    fn bytes(&mut self, field: &'static str, value: Option<Bytes>, bounds: std::ops::RangeInclusive<u64>) {
+        self.within(field, value.map(|bytes| bytes.0), bounds, |bytes| Bytes(*bytes).to_string());
+    }
+
+    fn within<T: PartialOrd>(
+        &mut self,
+        field: &'static str,
+        value: Option<T>,
+        bounds: std::ops::RangeInclusive<T>,
+        say: impl Fn(&T) -> String,
+    ) {
+        if let Some(value) = value.filter(|value| !bounds.contains(value)) {
+            let reason =
+                format!("{} is out of bounds: from {} to {}", say(&value), say(bounds.start()), say(bounds.end()));
+            self.0.push(OutOfBounds { field, reason });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use serde_json::json;
+
+use super::*;
+
+fn spec(value: serde_json::Value) -> Spec {
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn spans_and_sizes_read_back_as_they_were_written() {
+    for text in ["250ms", "5s", "10m", "1h30m", "2d", "1m500ms", "0s"] {
+        assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+    }
+    for text in ["", "5", "s", "5 s", "30m1h", "1h1h", "-5s", "99999999999999999999d", "5µs"] {
+        assert!(text.parse::<Span>().is_err(), "{text}");
+    }
+    for text in ["0", "1000", "64Ki", "64Mi", "4Gi"] {
+        assert_eq!(text.parse::<Bytes>().unwrap().to_string(), text);
+    }
+    for text in ["", "Mi", "64MB", "-1", "99999999999Gi"] {
+        assert!(text.parse::<Bytes>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_left_out_keeps_its_default() {
+    let checked = spec(json!({"component": {"file": "a.wasm"}, "limits": {"cpu": "20ms"}})).check().unwrap();
+    assert_eq!(checked.limits, Limits { cpu: Duration::from_millis(20), ..Limits::default() });
+    assert_eq!(checked.overrides, Overrides::default());
+    assert_eq!(checked.grants, Grants::default());
+}
+
+#[test]
+fn every_value_out_of_bounds_is_named_at_once() {
+    let written = json!({
+        "component": {"file": "a.wasm"}, "concurrency": 0, "resync": "1ms", "poll": "1ms",
+        "limits": {"deadline": "2h", "cpu": "1h", "memory": 1}, "backoff": {"base": "10s", "max": "5s"}
+    });
+    let fields: Vec<_> = spec(written).check().unwrap_err().into_iter().map(|problem| problem.field).collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.limits.deadline",
+            "spec.limits.cpu",
+            "spec.limits.memory",
+            "spec.concurrency",
+            "spec.resync",
+            "spec.poll",
+            "spec.backoff.max"
+        ]
+    );
+}
+
+#[test]
+fn a_field_that_does_not_exist_is_refused() {
+    let wrong = json!({"component": {"file": "a.wasm"}, "limit": {}});
+    let error = serde_json::from_value::<Spec>(wrong).unwrap_err().to_string();
+    assert!(error.contains("unknown field `limit`"), "{error}");
+}

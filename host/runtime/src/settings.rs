@@ -1,0 +1,63 @@
+//! How a controller is driven: what its component asks for, overridden by its manifest, filled up with defaults.
+
+use std::time::Duration;
+
+use homeostat_component::{BackoffSpec, ControllerSpec, DuringDelay};
+
+use crate::Overrides;
+
+/// The wait after a first failure. Source: client-go's per-item exponential limiter.
+pub(crate) const BACKOFF_BASE: Duration = Duration::from_millis(5);
+/// The longest wait between two tries. Source: client-go's per-item exponential limiter.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(1000);
+/// How often every key is looked at again. Source: controller-runtime's cache.
+pub(crate) const RESYNC: Duration = Duration::from_secs(10 * 3600);
+/// Reconciles of one controller at once.
+pub(crate) const CONCURRENCY: u32 = 4;
+
+/// The settings of one controller.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// Reconciles at once, each for another key.
+    pub concurrency: u32,
+    /// The wait after failures.
+    pub backoff: BackoffSpec,
+    /// How often every key is looked at again.
+    pub resync: Duration,
+    /// How often the guest's poller is called; `None` when there is nothing to poll.
+    pub poll: Option<Duration>,
+    /// What an event does while its key waits.
+    pub during_delay: DuringDelay,
+}
+
+impl Settings {
+    /// Merges what the component asks for with what its manifest says. The manifest wins.
+    pub fn merge(spec: &ControllerSpec, overrides: &Overrides) -> Self {
+        let Overrides { concurrency, backoff, resync, poll, during_delay } = overrides;
+        let default = BackoffSpec { base: BACKOFF_BASE, max: BACKOFF_MAX, retries_max: None };
+        Self {
+            concurrency: concurrency.or(spec.concurrency).unwrap_or(CONCURRENCY),
+            backoff: backoff.or(spec.backoff).unwrap_or(default),
+            resync: resync.or(spec.resync_every).unwrap_or(RESYNC),
+            poll: spec.poll_every.map(|asked| poll.unwrap_or(asked)),
+            during_delay: during_delay.unwrap_or(spec.during_delay),
+        }
+    }
+
+    /// Returns the same as the queue wants it.
+    pub(crate) fn queue_options(&self) -> homeostat_workqueue::Options {
+        homeostat_workqueue::Options {
+            during_delay: match self.during_delay {
+                DuringDelay::RunNow => homeostat_workqueue::DuringDelay::RunNow,
+                DuringDelay::Hold => homeostat_workqueue::DuringDelay::Hold,
+            },
+            backoff: homeostat_workqueue::Backoff {
+                base: self.backoff.base,
+                max: self.backoff.max,
+                retries_max: self.backoff.retries_max,
+                ..homeostat_workqueue::Backoff::default()
+            },
+            ..homeostat_workqueue::Options::default()
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The way out of a controller's sandboxes, and what guests tell the host on it.
+
+use std::sync::Arc;
+
+use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Sink, World};
+use homeostat_component::{Blob, Call, Effects, StoreError};
+
+use crate::Definition;
+use crate::context::{Context, now};
+use crate::follows::{Follows, Target};
+use crate::logs::LogLine;
+
+/// Puts the layers of one definition together: its grants, its secrets, the world.
+pub(crate) fn effects(context: &Arc<Context>, follows: &Arc<Follows>, definition: &Definition) -> Arc<dyn Effects> {
+    let sink = Arc::new(ToHost { context: context.clone(), follows: follows.clone() });
+    let config = Arc::new(definition.config.clone());
+    let world = World::new(context.store.clone(), sink, config, context.http.clone());
+    let grants = Arc::new(definition.grants.clone());
+    Arc::new(Granted::new(grants.clone(), Headers::new(grants, context.secrets.clone(), world)))
+}
+
+/// A host without secrets.
+pub(crate) struct NoSecrets;
+
+impl homeostat_component::layers::Secrets for NoSecrets {
+    fn get(&self, _: &str) -> Option<Blob> {
+        None
+    }
+}
+
+/// Keeps events, log lines and follows where the host shows and uses them.
+struct ToHost {
+    context: Arc<Context>,
+    follows: Arc<Follows>,
+}
+
+impl Sink for ToHost {
+    fn event(&self, call: &Call, event: Emitted) {
+        let key = event.regarding.or_else(|| call.key.clone());
+        self.context.event(&call.controller, key, event.severity, &event.reason, &event.message);
+    }
+
+    fn line(&self, call: &Call, line: Line) {
+        let Line { level, message, fields } = line;
+        let (controller, key) = (call.controller.clone(), call.key.clone());
+        self.context.logs.write(LogLine { sequence: 0, time: now(), controller, key, level, message, fields });
+    }
+
+    fn follow(&self, call: &Call, followed: Followed) -> Result<(), StoreError> {
+        let target = match followed {
+            Followed::Key(key) => Target::One(key),
+            Followed::All(kind, selector) => Target::All(kind, selector),
+        };
+        if self.context.kinds.of(target.kind()).is_none() {
+            return Err(StoreError::NotFound(format!("kind {}", target.kind())));
+        }
+        // Outside of a reconcile there is no key to bring back.
+        if let Some(follower) = &call.key {
+            self.follows.gather(follower, target);
+        }
+        Ok(())
+    }
+}

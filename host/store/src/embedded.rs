@@ -1,0 +1,222 @@
+//! A store in one file on disk (redb). What was answered survives a crash of the process and of the machine.
+//!
+//! One writer thread takes everything that is waiting into one transaction and answers when the file has been synced, so that many
+//! writers share one sync. Reads go straight to a snapshot of the file. After a failed commit nobody knows what the disk holds, so the
+//! store takes no more writes; reads and watches go on.
+//!
+//! Deliberately absent: a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
+
+mod codec;
+mod feed;
+mod open;
+mod probe;
+mod read;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use redb::Database;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot, watch};
+
+use crate::history::{History, check_start};
+use crate::watch::{Reader, Tip};
+use crate::{Error, Key, Kind, Options, Page, Query, Resource, Result, Revision, Scope, Store, Watch, Write, Written};
+use feed::Feed;
+pub use open::OpenError;
+use read::Snapshot;
+use writer::Job;
+
+/// The newest format of the file that this program reads and writes.
+pub const FORMAT: u64 = 1;
+
+/// Writes that wait for the writer thread. At the bound, the next writer waits before it can hand in its write.
+const JOBS_MAX: usize = 1024;
+/// Events kept in memory for watches that keep up; the others read the file.
+const RECENT_EVENTS_MAX: u64 = 4096;
+/// What those events may come to, in bytes of JSON.
+const RECENT_BYTES_MAX: u64 = 64 << 20;
+
+/// Resources in a file.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    /// Where writes go; `None` once closing has begun.
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// What the store, its writer thread and its watches have in common.
+struct Shared {
+    id: String,
+    path: std::path::PathBuf,
+    /// `None` once the store is closed. The writer thread and every read hold it for as long as they use it.
+    database: Arc<RwLock<Option<Database>>>,
+    recent: Mutex<History>,
+    /// Told after the events are in `recent`.
+    tip: watch::Sender<Tip>,
+    /// Why writes are refused, once a commit has failed.
+    poison: OnceLock<String>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a file, or makes one where there is no file. Blocks for as long as the disk takes: a file that was not closed
+    /// is read through once.
+    ///
+    /// One process at a time can have a file open. A file that is refused is left as it was, to the byte.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(path: impl AsRef<Path>, options: Options) -> std::result::Result<Self, OpenError> {
+        let path = path.as_ref();
+        let database = open::database(path, &*options.source)?;
+        Self::start(path, database, options).map_err(|source| open::io(path, source))
+    }
+
+    /// Starts the writer thread over a database that is known to be a store.
+    fn start(path: &Path, database: Database, options: Options) -> std::io::Result<Self> {
+        let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta()).map_err(std::io::Error::other)?;
+        let shared = Arc::new(Shared {
+            id: meta.id,
+            path: path.to_owned(),
+            database: Arc::new(RwLock::new(Some(database))),
+            recent: Mutex::new(History::new(
+                meta.revision,
+                options.history_max.min(RECENT_EVENTS_MAX),
+                RECENT_BYTES_MAX,
+            )),
+            tip: watch::Sender::new(Tip { revision: meta.revision, closed: false }),
+            poison: OnceLock::new(),
+        });
+        let (jobs, queue) = mpsc::channel(JOBS_MAX);
+        let writer = writer::spawn(Arc::clone(&shared), queue, options)?;
+        Ok(Self { shared, jobs: Mutex::new(Some(jobs)), writer: Some(writer) })
+    }
+
+    fn jobs(&self) -> Option<mpsc::Sender<Job>> {
+        self.jobs.lock().expect("nobody panics while holding the sender").clone()
+    }
+
+    fn stop_taking_writes(&self) {
+        self.jobs.lock().expect("nobody panics while holding the sender").take();
+    }
+}
+
+impl Shared {
+    /// Returns the database for one read, which close() waits for.
+    async fn database(&self) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
+        let database = Arc::clone(&self.database).read_owned().await;
+        OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())
+    }
+
+    /// Runs a read that may take long on a thread that may block.
+    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Snapshot) -> Result<T> + Send + 'static) -> Result<T> {
+        let database = self.database().await?;
+        let read = tokio::task::spawn_blocking(move || read(&Snapshot::of(&database)?));
+        read.await.map_err(Error::unavailable)?
+    }
+
+    fn why_gone(&self) -> Error {
+        match self.poison.get() {
+            Some(reason) if !self.tip.borrow().closed => Error::unavailable(reason),
+            _ => Error::Closed,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
+        let database = self.shared.database().await?;
+        Snapshot::of(&database)?.get(key)?.ok_or_else(|| Error::not_found(key))
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page> {
+        let (query, id) = (query.clone(), self.shared.id.clone());
+        self.shared.read(move |snapshot| snapshot.list(&query, &id)).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Written> {
+        self.health()?;
+        let (reply, answer) = oneshot::channel();
+        let jobs = self.jobs().ok_or(Error::Closed)?;
+        jobs.send(Job { write, reply }).await.map_err(|_| self.shared.why_gone())?;
+        drop(jobs);
+        answer.await.map_err(|_| Error::unavailable("the writer ended before it answered"))?
+    }
+
+    async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
+        // The file is the judge, not the tip: a list can have seen a commit that has not been told yet.
+        let database = self.shared.database().await?;
+        let meta = Snapshot::of(&database)?.meta()?;
+        check_start(from, meta.compacted, meta.revision)?;
+        Ok(Watch::new(Reader::new(Arc::new(Feed(Arc::clone(&self.shared))), scope, from)))
+    }
+
+    fn revision(&self) -> Revision {
+        self.shared.tip.borrow().revision
+    }
+
+    fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    fn health(&self) -> Result<()> {
+        match self.shared.poison.get() {
+            _ if self.shared.tip.borrow().closed => Err(Error::Closed),
+            Some(reason) => Err(Error::unavailable(reason)),
+            None => Ok(()),
+        }
+    }
+
+    async fn close(&self) {
+        self.stop_taking_writes();
+        // The writer finishes what it was given, then says that it is done; it cannot go away without saying so.
+        let mut tip = self.shared.tip.subscribe();
+        let told = tip.wait_for(|tip| tip.closed).await.is_ok();
+        debug_assert!(told, "the sender lives as long as the store");
+        let database = self.shared.database.write().await.take();
+        // Closing the file syncs it. Should the runtime be shutting down, it is closed here.
+        let closed = tokio::task::spawn_blocking(move || drop(database)).await;
+        if let Err(error) = closed {
+            tracing::warn!(path = %self.shared.path.display(), %error, "closing the store did not finish cleanly");
+        }
+    }
+
+    async fn kinds(&self) -> Result<Vec<Kind>> {
+        self.shared.read(Snapshot::kinds).await
+    }
+
+    async fn dependents(&self, owner: &str) -> Result<Vec<Arc<Resource>>> {
+        let owner = owner.to_owned();
+        self.shared.read(move |snapshot| snapshot.dependents(&owner)).await
+    }
+}
+
+impl Drop for EmbeddedStore {
+    /// Waits for the writes that were handed in, and closes the file unless a read is still at it.
+    fn drop(&mut self) {
+        self.stop_taking_writes();
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!(path = %self.shared.path.display(), "the writer of the store panicked");
+        }
+        if let Ok(mut database) = self.shared.database.try_write() {
+            database.take();
+        }
+    }
+}
+
+impl fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedStore")
+            .field("path", &self.shared.path)
+            .field("id", &self.shared.id)
+            .finish_non_exhaustive()
+    }
+}

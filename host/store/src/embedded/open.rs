@@ -1,0 +1,171 @@
+//! Opening a file: what it is, who has it, and making a new one that is whole or not there.
+
+use std::fs::{self, File};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableError};
+
+use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
+use super::{FORMAT, probe};
+use crate::Source;
+
+/// Pages of the file that are kept in memory: 128 MiB.
+pub(super) const CACHE_BYTES: usize = 128 << 20;
+
+/// Why a store could not be opened. The file is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process, or another part of this one, has the store open.
+    #[error("{} is in use: only one process at a time can have a store open; stop the other one, or choose another file", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is damaged, or is no store at all.
+    #[error("{} is damaged, or is no store: {reason}; restore it from a backup, or choose another file", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// The file was written by a newer version of this program.
+    #[error("{} has format {found}, and this program knows formats up to {FORMAT}; use a newer version of it", path.display())]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// The format of the file.
+        found: u64,
+    },
+    /// The file cannot be made, read or written.
+    #[error("cannot open {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+type Opened<T> = Result<T, OpenError>;
+
+pub(super) fn io(path: &Path, source: io::Error) -> OpenError {
+    OpenError::Io { path: path.to_owned(), source }
+}
+
+fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError {
+    OpenError::Damaged { path: path.to_owned(), reason: reason.to_string() }
+}
+
+/// Opens the database of a store, or makes a new one where there is no file.
+pub(super) fn database(path: &Path, source: &dyn Source) -> Opened<Database> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, source)?,
+        Err(error) => return Err(io(path, error)),
+        Ok(file) if !file.is_file() => return Err(io(path, io::Error::other("it is not a regular file"))),
+        Ok(file) if file.len() == 0 => return Err(damaged(path, "it is empty")),
+        Ok(_) => {}
+    }
+    guarded(path, || check(path, &probe::read_only(path).map_err(|error| refusal(path, error))?))?;
+    guarded(path, || Builder::new().set_cache_size(CACHE_BYTES).open(path).map_err(|error| refusal(path, error)))
+}
+
+/// Runs what reads a file of unknown content. The engine panics on some of the damage that it does not expect.
+fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opened<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged(path, "its structure is inconsistent")))
+}
+
+/// Checks that a database is a store of a format that is known.
+fn check(path: &Path, database: &Database) -> Opened<()> {
+    let transaction = database.begin_read().map_err(|error| damaged(path, error))?;
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(TableError::TableDoesNotExist(_)) => return Err(damaged(path, "it is a database, but not one of a store")),
+        Err(error) => return Err(damaged(path, error)),
+    };
+    let format = meta.get(META_FORMAT).map_err(|error| damaged(path, error))?;
+    let format = format.and_then(|format| format.value().parse::<u64>().ok());
+    match format {
+        None => Err(damaged(path, "it does not say its format")),
+        Some(found) if found > FORMAT => Err(OpenError::NewerFormat { path: path.to_owned(), found }),
+        Some(_) => {
+            let tables = || {
+                transaction.open_table(RESOURCES)?;
+                transaction.open_table(LOG)?;
+                transaction.open_table(OWNERS)
+            };
+            tables().map(drop).map_err(|error: TableError| damaged(path, error))
+        }
+    }
+}
+
+/// Makes an empty store in a file of another name, and gives it its own name when it is whole.
+fn create(path: &Path, source: &dyn Source) -> Opened<()> {
+    let id = source.uid();
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{id}.new"));
+    let draft = PathBuf::from(draft);
+    let made = fill(&draft, &id).and_then(|()| publish(&draft, path));
+    // The draft is a second name of the store, or in the way.
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound && made.is_ok() => Err(io(path, error)),
+        _ => made.map_err(|error| io(path, error)),
+    }
+}
+
+fn fill(draft: &Path, id: &str) -> io::Result<()> {
+    let other = |error: redb::Error| match error {
+        redb::Error::Io(error) => error,
+        error => io::Error::other(error),
+    };
+    let fill = || -> Result<(), redb::Error> {
+        let database = Builder::new().set_cache_size(CACHE_BYTES).create(draft)?;
+        let transaction = database.begin_write()?;
+        {
+            transaction.open_table(RESOURCES)?;
+            transaction.open_table(LOG)?;
+            transaction.open_table(OWNERS)?;
+            let mut meta = transaction.open_table(META)?;
+            meta.insert(META_FORMAT, FORMAT.to_string().as_str())?;
+            meta.insert(META_ID, id)?;
+            meta.insert(META_REVISION, "0")?;
+            meta.insert(META_COMPACTED, "0")?;
+        }
+        Ok(transaction.commit()?)
+    };
+    fill().map_err(other)
+}
+
+/// Gives the draft its name, unless somebody else has made that file meanwhile: then theirs stays.
+fn publish(draft: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(draft, path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        // A file system without hard links.
+        Err(_) if !path.exists() => fs::rename(draft, path)?,
+        Err(error) => return Err(error),
+    }
+    match path.parent() {
+        Some(folder) if cfg!(unix) => {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            File::open(folder)?.sync_all()
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refusal(path: &Path, error: DatabaseError) -> OpenError {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path: path.to_owned() },
+        DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
+            io::ErrorKind::InvalidData => damaged(path, "it does not begin as one"),
+            io::ErrorKind::UnexpectedEof => damaged(path, "it is cut short"),
+            _ => io(path, error),
+        },
+        other => damaged(path, other),
+    }
+}

@@ -1,0 +1,157 @@
+//! Looking into a file without touching it: what the engine writes while it opens or repairs stays in memory.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+use redb::backends::FileBackend;
+use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
+
+use super::open::CACHE_BYTES;
+
+/// Opens the database in a file so that the file is never written. Takes the same lock as a real open.
+pub(super) fn read_only(path: &Path) -> Result<Database, DatabaseError> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let backend = Overlay::over(FileBackend::new(file)?)?;
+    Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)
+}
+
+/// A file as it would be after writes that it never sees.
+#[derive(Debug)]
+struct Overlay {
+    file: FileBackend,
+    written: Mutex<Written>,
+}
+
+#[derive(Debug)]
+struct Written {
+    len: u64,
+    /// How much of the file still counts: the smallest length that was set.
+    file_len: u64,
+    /// Whole pages that were written, by their number.
+    pages: BTreeMap<u64, Box<[u8]>>,
+}
+
+const PAGE: u64 = 4096;
+
+impl Overlay {
+    fn over(file: FileBackend) -> io::Result<Self> {
+        let len = file.len()?;
+        Ok(Self { file, written: Mutex::new(Written { len, file_len: len, pages: BTreeMap::new() }) })
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().expect("nobody panics while holding the pages")
+    }
+
+    /// Reads from the file; what lies behind its end is zero.
+    fn read_below(&self, file_len: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        out.fill(0);
+        let there = usize::try_from(file_len.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        if there == 0 { Ok(()) } else { self.file.read(offset, &mut out[..there]) }
+    }
+}
+
+/// Calls `piece` for every page that a stretch of bytes touches: page number, first byte in it, range in the stretch.
+fn pages(
+    offset: u64,
+    len: usize,
+    mut piece: impl FnMut(u64, usize, std::ops::Range<usize>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        let at = offset + done as u64;
+        let inside = usize::try_from(at % PAGE).expect("less than a page");
+        let count = (usize::try_from(PAGE).expect("a page is small") - inside).min(len - done);
+        piece(at / PAGE, inside, done..done + count)?;
+        done += count;
+    }
+    Ok(())
+}
+
+impl StorageBackend for Overlay {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.written().len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let written = self.written();
+        let end = offset.checked_add(out.len() as u64);
+        if end.is_none_or(|end| end > written.len) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.read_below(written.file_len, offset, out)?;
+        pages(offset, out.len(), |page, inside, range| {
+            if let Some(bytes) = written.pages.get(&page) {
+                let count = range.len();
+                out[range].copy_from_slice(&bytes[inside..inside + count]);
+            }
+            Ok(())
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut written = self.written();
+        written.file_len = written.file_len.min(len);
+        written.pages.retain(|page, _| page * PAGE < len);
+        if let Some(bytes) = written.pages.get_mut(&(len / PAGE)) {
+            bytes[usize::try_from(len % PAGE).expect("less than a page")..].fill(0);
+        }
+        written.len = len;
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut written = self.written();
+        let Written { len, file_len, pages: kept } = &mut *written;
+        *len = (*len).max(offset + data.len() as u64);
+        pages(offset, data.len(), |page, inside, range| {
+            let bytes = match kept.entry(page) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    let mut bytes = vec![0; usize::try_from(PAGE).expect("a page is small")].into_boxed_slice();
+                    self.read_below(*file_len, page * PAGE, &mut bytes)?;
+                    entry.insert(bytes)
+                }
+            };
+            let count = range.len();
+            bytes[inside..inside + count].copy_from_slice(&data[range]);
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.query_lock_range(start, end)
+    }
+}

@@ -1,0 +1,164 @@
+//! Reading one moment of the file.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase};
+
+use super::codec::{self, LOG, LogRow, META, META_COMPACTED, META_ID, META_REVISION, Meta, OWNERS, RESOURCES};
+use crate::history::check_start;
+use crate::listing::{self, Past, Start};
+use crate::model::{Path, owner_prefix};
+use crate::watch::Batch;
+use crate::{Error, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
+
+/// Rows of the log that one read of a watch looks at, at most.
+const LOG_ROWS_MAX: usize = 1024;
+/// Bytes of log rows after which one read of a watch ends.
+const LOG_BYTES_MAX: usize = 8 << 20;
+
+/// The file at one moment. Short-lived: the space of what is deleted meanwhile cannot be used again.
+pub(super) struct Snapshot(ReadTransaction);
+
+type Documents = ReadOnlyTable<&'static [u8], &'static [u8]>;
+type Row = (Path, Arc<Resource>);
+
+impl Snapshot {
+    pub(super) fn of(database: &Database) -> Result<Self> {
+        database.begin_read().map(Self).map_err(unreadable)
+    }
+
+    pub(super) fn meta(&self) -> Result<Meta> {
+        let table = self.0.open_table(META).map_err(unreadable)?;
+        let fact = |name: &str| match table.get(name).map_err(unreadable)? {
+            Some(value) => Ok(value.value().to_owned()),
+            None => Err(codec::damaged("its metadata", format!("`{name}` is missing"))),
+        };
+        let revision = |name: &str| -> Result<Revision> {
+            fact(name)?.parse().map_err(|_| codec::damaged("its metadata", format!("`{name}` is no number")))
+        };
+        Ok(Meta { id: fact(META_ID)?, revision: revision(META_REVISION)?, compacted: revision(META_COMPACTED)? })
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Result<Option<Arc<Resource>>> {
+        let found = self.documents()?.get(Path::of(key).0.as_slice()).map_err(unreadable)?;
+        found.map(|document| codec::resource(document.value())).transpose()
+    }
+
+    pub(super) fn list(&self, query: &Query, id: &str) -> Result<Page> {
+        let meta = self.meta()?;
+        let start = Start::of(query, id, meta.compacted)?;
+        let revision = start.revision.unwrap_or(meta.revision);
+        check_start(revision, meta.compacted, meta.revision)?;
+        let past = self.past(&start, revision)?;
+        match &query.selector.owner {
+            Some(owner) => {
+                let rows = self.owned(owner)?.filter(|row| row.as_ref().map_or(true, |(path, _)| start.covers(path)));
+                listing::page(query, id, revision, rows, past)
+            }
+            None => listing::page(query, id, revision, self.rows(&start)?, past),
+        }
+    }
+
+    pub(super) fn kinds(&self) -> Result<Vec<Kind>> {
+        let documents = self.documents()?;
+        let mut kinds = Vec::new();
+        let mut from = Path(Vec::new());
+        while let Some(row) = documents.range(from.0.as_slice()..).map_err(unreadable)?.next() {
+            let (_, document) = row.map_err(unreadable)?;
+            let kind = codec::resource(document.value())?.key().kind().clone();
+            from = Path::prefix(&kind, None).end();
+            kinds.push(kind);
+        }
+        Ok(kinds)
+    }
+
+    pub(super) fn dependents(&self, owner: &str) -> Result<Vec<Arc<Resource>>> {
+        self.owned(owner)?.map(|row| row.map(|(_, resource)| resource)).collect()
+    }
+
+    /// Reads the log after a revision, as far as one read of a watch goes.
+    pub(super) fn log(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+        let meta = self.meta()?;
+        if after < meta.compacted {
+            return Err(Error::Expired { oldest: meta.compacted });
+        }
+        let log = self.0.open_table(LOG).map_err(unreadable)?;
+        let prefix = match scope {
+            Scope::Kind(kind) => Path::prefix(kind, None),
+            Scope::Everything => Path(Vec::new()),
+        };
+        let (mut events, mut through, mut bytes) = (Vec::new(), after, 0);
+        for row in log.range(after.0.saturating_add(1)..).map_err(unreadable)?.take(LOG_ROWS_MAX) {
+            let (revision, row) = row.map_err(unreadable)?;
+            through = Revision(revision.value());
+            let row = LogRow::decode(row.value())?;
+            if row.is_under(&prefix) {
+                bytes += row.document.len() + row.previous.len();
+                events.push(row.event(through)?);
+            }
+            if bytes > LOG_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(Batch { events, through })
+    }
+
+    /// Returns what a list of a revision that has passed has to show differently.
+    fn past(&self, start: &Start, revision: Revision) -> Result<Past> {
+        let mut past = Past::new();
+        let log = self.0.open_table(LOG).map_err(unreadable)?;
+        for row in log.range(revision.0.saturating_add(1)..).map_err(unreadable)? {
+            let (_, row) = row.map_err(unreadable)?;
+            let row = LogRow::decode(row.value())?;
+            let path = Path(row.path.to_vec());
+            if start.covers(&path) && !past.contains_key(&path) {
+                past.insert(path, row.before()?);
+            }
+        }
+        Ok(past)
+    }
+
+    /// Returns the rows that a list has to go through, in order.
+    fn rows(&self, start: &Start) -> Result<impl Iterator<Item = Result<Row>>> {
+        let first = start.after.as_ref().unwrap_or(&start.prefix).0.as_slice();
+        let end = start.prefix.end();
+        let range = (Bound::Excluded(first), Bound::Excluded(end.0.as_slice()));
+        let rows = self.documents()?.range::<&[u8]>(range).map_err(unreadable)?;
+        Ok(rows.map(|row| {
+            let (path, document) = row.map_err(unreadable)?;
+            Ok((Path(path.value().to_vec()), codec::resource(document.value())?))
+        }))
+    }
+
+    /// Returns the rows that name an owner, in order.
+    fn owned(&self, owner: &str) -> Result<impl Iterator<Item = Result<Row>> + use<>> {
+        let prefix = owner_prefix(owner);
+        let documents = self.documents()?;
+        let owners = self.0.open_table(OWNERS).map_err(unreadable)?;
+        let mut end = prefix.clone();
+        // The last byte is the 01 that ends the uid.
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let entries = owners.range(prefix.as_slice()..end.as_slice()).map_err(unreadable)?;
+        let cut = prefix.len();
+        Ok(entries.map(move |entry| {
+            let (entry, _) = entry.map_err(unreadable)?;
+            let path = Path(entry.value()[cut..].to_vec());
+            let document = documents.get(path.0.as_slice()).map_err(unreadable)?;
+            let document = document
+                .ok_or_else(|| codec::damaged("its index of owners", "it names a resource that is not there"))?;
+            let resource = codec::resource(document.value())?;
+            Ok((path, resource))
+        }))
+    }
+
+    fn documents(&self) -> Result<Documents> {
+        self.0.open_table(RESOURCES).map_err(unreadable)
+    }
+}
+
+fn unreadable(error: impl Into<redb::Error>) -> Error {
+    Error::unavailable(format!("reading the file failed: {}", error.into()))
+}

@@ -1,0 +1,206 @@
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+use redb::backends::FileBackend;
+use redb::{Builder, ReadableDatabase, StorageBackend, TableDefinition};
+use serde_json::{Value, json};
+
+use super::codec::{self, LogRow};
+use super::{EmbeddedStore, open, probe};
+use crate::patch::tests::json_value;
+use crate::{
+    Change, Error, EventType, Key, Kind, Options, Precondition, Query, Resource, Revision, Scope, Store, SystemSource,
+    Write,
+};
+
+/// A file whose disk can be made to fail.
+#[derive(Debug)]
+struct Disk {
+    file: FileBackend,
+    broken: Arc<AtomicBool>,
+}
+
+impl Disk {
+    fn check(&self) -> io::Result<()> {
+        if self.broken.load(Ordering::SeqCst) { Err(io::Error::other("the disk is on fire")) } else { Ok(()) }
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check()?;
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.check()?;
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check()?;
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}
+
+fn on(path: &Path, broken: &Arc<AtomicBool>) -> EmbeddedStore {
+    drop(open::database(path, &SystemSource).expect("a new store"));
+    let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
+    let file = FileBackend::new(file).expect("it is a file");
+    let database =
+        Builder::new().create_with_backend(Disk { file, broken: Arc::clone(broken) }).expect("it is a database");
+    EmbeddedStore::start(path, database, Options::default()).expect("it is a store")
+}
+
+fn pod(name: &str) -> Write {
+    Write::Create { document: json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}) }
+}
+
+fn key(name: &str) -> Key {
+    Key::new(Kind::new("", "v1", "Pod"), "", name)
+}
+
+#[tokio::test]
+async fn after_a_failed_commit_writes_are_refused_and_reads_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let broken = Arc::new(AtomicBool::new(false));
+    let store = on(&path, &broken);
+    let first = store.write(pod("a")).await.expect("the disk works").resource;
+    let mut watch = store.watch(Scope::Everything, Revision::ZERO).await.expect("from the beginning");
+    assert_eq!(store.health(), Ok(()));
+
+    broken.store(true, Ordering::SeqCst);
+    let refused = store.write(pod("b")).await;
+    assert!(matches!(&refused, Err(Error::Unavailable { reason }) if reason.contains("on fire")), "{refused:?}");
+    assert!(matches!(store.health(), Err(Error::Unavailable { .. })));
+    // The disk is back; the store does not trust it.
+    broken.store(false, Ordering::SeqCst);
+    assert!(matches!(store.write(pod("c")).await, Err(Error::Unavailable { .. })));
+
+    assert_eq!(store.get(&key("a")).await.as_ref(), Ok(&first));
+    assert!(matches!(store.get(&key("c")).await, Err(Error::NotFound { .. })));
+    assert!(store.list(&Query::all(key("a").kind().clone())).await.is_ok());
+    assert_eq!(watch.next().await.expect("it was committed").resource, first);
+    store.close().await;
+    assert_eq!(store.get(&key("a")).await, Err(Error::Closed));
+
+    let store = EmbeddedStore::open(&path, Options::default()).expect("it can be opened again");
+    assert_eq!(store.get(&key("a")).await, Ok(first));
+    store.write(pod("c")).await.expect("the disk works");
+}
+
+#[tokio::test]
+async fn looking_into_a_file_writes_nothing_even_when_written_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
+    store.write(pod("a")).await.expect("the disk works");
+    // As after a crash: not closed.
+    let crashed = fs::read(&path).expect("it is there");
+    drop(store);
+    fs::write(&path, &crashed).expect("it can be written");
+
+    let table: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("scratch");
+    let database = probe::read_only(&path).expect("it can be repaired");
+    for round in 0..4 {
+        let transaction = database.begin_write().expect("in memory");
+        {
+            let mut table = transaction.open_table(table).expect("in memory");
+            for row in 0..200 {
+                table.insert(row, vec![round; 5_000].as_slice()).expect("in memory");
+            }
+        }
+        transaction.commit().expect("in memory");
+    }
+    let read = database.begin_read().expect("in memory").open_table(table).expect("it was written");
+    for row in 0..200 {
+        let value = read.get(row).expect("in memory").expect("it was written");
+        assert_eq!(value.value(), vec![3; 5_000]);
+    }
+    drop((read, database));
+    assert_eq!(fs::read(&path).expect("it is there"), crashed);
+}
+
+#[tokio::test]
+async fn a_document_that_became_unreadable_fails_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
+    for name in ["a", "b"] {
+        store.write(pod(name)).await.expect("the disk works");
+    }
+    drop(store);
+    let database = open::database(&path, &SystemSource).expect("a store");
+    let transaction = database.begin_write().expect("it works");
+    let bad = crate::model::Path::of(&key("a"));
+    transaction.open_table(codec::RESOURCES).expect("a store").insert(bad.0.as_slice(), &b"{"[..]).expect("it works");
+    transaction.commit().expect("it works");
+    drop(database);
+
+    let store = EmbeddedStore::open(&path, Options::default()).expect("a store");
+    assert!(matches!(store.get(&key("a")).await, Err(Error::Unavailable { .. })));
+    let change = Change::Merge(json!({"spec": 1}));
+    let patch = |name| Write::Patch { key: key(name), change: change.clone(), precondition: Precondition::default() };
+    assert!(matches!(store.write(patch("a")).await, Err(Error::Unavailable { .. })));
+    assert!(store.write(patch("b")).await.is_ok());
+    assert_eq!(store.health(), Ok(()));
+}
+
+#[tokio::test]
+async fn writes_that_wait_share_a_transaction() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(EmbeddedStore::open(folder.path().join("store"), Options::default()).expect("a new store"));
+    // More than one batch, with failures in between that fail alone.
+    let writes = (0..300).map(|number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.write(pod(&format!("n{}", number / 2))).await })
+    });
+    let mut kept = 0;
+    for write in writes.collect::<Vec<_>>() {
+        match write.await.expect("no panic") {
+            Ok(_) => kept += 1,
+            Err(Error::AlreadyExists { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!((kept, store.revision()), (150, Revision(150)));
+}
+
+proptest! {
+    #[test]
+    fn a_row_of_the_log_is_read_as_it_was_written(path: Vec<u8>, document: Vec<u8>, previous: Vec<u8>, kind in 0..3_usize) {
+        let kind = [EventType::Added, EventType::Modified, EventType::Deleted][kind];
+        let row = LogRow { kind, path: &path, document: &document, previous: &previous };
+        let bytes = row.encode();
+        prop_assert_eq!(LogRow::decode(&bytes), Ok(row));
+    }
+
+    #[test]
+    fn any_bytes_are_a_row_of_the_log_or_refused(bytes: Vec<u8>) {
+        drop(LogRow::decode(&bytes));
+    }
+
+    #[test]
+    fn a_document_is_read_as_it_was_written(spec in json_value()) {
+        let document: Value = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec});
+        let resource = Resource::from_document(document).expect("well formed");
+        prop_assert_eq!(&*codec::resource(&codec::bytes(&resource)).expect("it was written"), &resource);
+    }
+}

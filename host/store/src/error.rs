@@ -1,0 +1,98 @@
+//! What can go wrong with a call to a store. One enum for all stores.
+
+use crate::{Key, Revision};
+
+/// A result whose error is this room's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call to a store did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such resource.
+    #[error("{what} not found")]
+    NotFound {
+        /// The key of the resource, for a person.
+        what: String,
+    },
+    /// A precondition does not hold, and nothing was changed.
+    #[error("{key} is not as expected: {}", now_at(*current))]
+    Conflict {
+        /// The resource that was to be written.
+        key: Key,
+        /// The revision that the resource has now; `None` when it is gone.
+        current: Option<Revision>,
+    },
+    /// A resource of that name is there already.
+    #[error("{key} already exists, at revision {current}")]
+    AlreadyExists {
+        /// The resource that was to be created.
+        key: Key,
+        /// The revision of the one that is there.
+        current: Revision,
+    },
+    /// The document, selector or query is not acceptable.
+    #[error("{path}: {reason}")]
+    Invalid {
+        /// The path of the field, as `metadata.name`.
+        path: String,
+        /// What is wrong with it, as `must not be empty`.
+        reason: String,
+    },
+    /// Something is larger than its limit.
+    #[error("{what} has {bytes} bytes, the limit is {bytes_max}")]
+    TooLarge {
+        /// What is too large, as `document`.
+        what: String,
+        /// How large it is, in bytes.
+        bytes: u64,
+        /// How large it may be, in bytes.
+        bytes_max: u64,
+    },
+    /// The revision or continue token is older than the history that is kept. List again.
+    #[error("history before revision {oldest} is gone; list again")]
+    Expired {
+        /// The oldest revision from which a watch can still be opened.
+        oldest: Revision,
+    },
+    /// The revision is one that the store has not reached: it belongs to another store, or to a file that was put back since.
+    #[error("revision {asked} is in the future, the store is at {current}; list again")]
+    FutureRevision {
+        /// The revision that was asked for.
+        asked: Revision,
+        /// The revision of the store.
+        current: Revision,
+    },
+    /// The store cannot answer now. A write may or may not have happened.
+    #[error("the store is unavailable: {reason}")]
+    Unavailable {
+        /// What happened, for a person.
+        reason: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Builds [`Error::Invalid`] from the path of a field and what is wrong with it.
+    pub fn invalid(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Invalid { path: path.into(), reason: reason.into() }
+    }
+
+    /// Builds [`Error::Unavailable`] from anything that can be shown.
+    pub fn unavailable(reason: impl std::fmt::Display) -> Self {
+        Self::Unavailable { reason: reason.to_string() }
+    }
+
+    pub(crate) fn not_found(key: &Key) -> Self {
+        Self::NotFound { what: key.to_string() }
+    }
+}
+
+fn now_at(current: Option<Revision>) -> String {
+    match current {
+        Some(revision) => format!("it is at revision {revision} now"),
+        None => "it is gone".to_owned(),
+    }
+}

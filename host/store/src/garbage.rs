@@ -1,0 +1,168 @@
+//! Garbage collection: what happens to the resources that name a deleted one as their owner.
+//!
+//! * Background: a resource whose owners are all gone is deleted. An owner is gone when no resource of that kind and name has that uid.
+//! * Foreground: an owner that is being deleted with the finalizer `foregroundDeletion` waits until its dependents are gone. Those that
+//!   another living owner holds are let go of instead.
+//! * Orphan: an owner with the finalizer `orphan` waits until no resource names it any more.
+//!
+//! Each event is worked through before the next one is taken, against the store as it is now: there is no graph in memory that could be
+//! wrong, and nothing to restore after a restart. At the start everything is checked once, so that a deletion that nobody saw is found.
+//! Every step can be repeated.
+//!
+//! Deliberately absent: owners in other stores, and `blockOwnerDeletion` (every dependent holds up a foreground deletion).
+
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time;
+
+use crate::{Error, Event, EventType, FINALIZER_FOREGROUND, Query, Resource, Result, Scope, Store, Watch};
+use steps::Steps;
+
+/// Wait after a first failure; doubles with each failure in a row.
+const BACKOFF_BASE: Duration = Duration::from_millis(50);
+/// Longest wait between two tries.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Resources read at a time by the full check.
+const PAGE_ITEMS: usize = 500;
+
+/// Collects garbage until `stop` is ready, or the store is closed.
+///
+/// Tries again for as long as it takes when the store is unavailable, and checks everything again when it has missed history. Cancel
+/// safe: no step is left half done.
+pub async fn collect(store: Arc<dyn Store>, stop: impl Future) {
+    let mut stop = pin!(stop);
+    tokio::select! {
+        _ = &mut stop => {}
+        () = run(&store) => {}
+    }
+}
+
+/// Ends when the store is closed.
+async fn run(store: &Arc<dyn Store>) {
+    let mut backoff = Backoff::default();
+    loop {
+        match session(store, &mut backoff).await {
+            Err(Error::Closed) => return,
+            Err(Error::Expired { .. } | Error::FutureRevision { .. }) => {
+                tracing::info!("garbage collection has missed history and checks everything again");
+            }
+            Err(error) => tracing::warn!(%error, "garbage collection begins again"),
+            Ok(never) => match never {},
+        }
+        backoff.wait().await;
+    }
+}
+
+/// Checks everything once, then follows the changes.
+async fn session(store: &Arc<dyn Store>, backoff: &mut Backoff) -> Result<std::convert::Infallible> {
+    // Taken before the lists: what changes meanwhile is looked at twice, which does no harm.
+    let mut watch = store.watch(Scope::Everything, store.revision()).await?;
+    let steps = Steps::new(store);
+    for kind in store.kinds().await? {
+        let mut query = Query { limit: Some(PAGE_ITEMS), ..Query::all(kind) };
+        loop {
+            let page = store.list(&query).await?;
+            for resource in &page.items {
+                repeat(backoff, || steps.check(resource)).await?;
+            }
+            match page.next {
+                Some(next) => query.from = Some(next),
+                None => break,
+            }
+        }
+    }
+    backoff.reset();
+    loop {
+        let event = next(&mut watch, backoff).await?;
+        repeat(backoff, || handle(&steps, &event)).await?;
+    }
+}
+
+/// Does what an event calls for.
+async fn handle(steps: &Steps, event: &Event) -> Result<()> {
+    let Event { kind, resource, previous, revision: _ } = event;
+    match kind {
+        EventType::Added => steps.check(resource).await,
+        EventType::Modified => {
+            steps.check_if(resource, calls_for_check(resource, previous.as_deref())).await?;
+            steps.owners_waiting_for(&let_go(previous.as_deref(), Some(resource)), resource).await
+        }
+        EventType::Deleted => {
+            steps.owner_gone(resource).await?;
+            steps.owners_waiting_for(&resource.owners(), resource).await
+        }
+    }
+}
+
+/// Returns whether a change of a resource is one that garbage collection cares about.
+fn calls_for_check(resource: &Resource, previous: Option<&Resource>) -> bool {
+    let Some(previous) = previous else { return true };
+    resource.owners() != previous.owners()
+        || resource.is_deleting() != previous.is_deleting()
+        || (resource.is_deleting() && !resource.finalizers().eq(previous.finalizers()))
+}
+
+/// Returns the owners that a resource named before and does not name now.
+fn let_go(previous: Option<&Resource>, now: Option<&Resource>) -> Vec<crate::OwnerReference> {
+    let now = now.map(Resource::owners).unwrap_or_default();
+    let before = previous.map(Resource::owners).unwrap_or_default();
+    before.into_iter().filter(|owner| now.iter().all(|other| other.uid != owner.uid)).collect()
+}
+
+/// Takes the next event. `Unavailable` is waited out, for the watch goes on where it was.
+async fn next(watch: &mut Watch, backoff: &mut Backoff) -> Result<Event> {
+    loop {
+        match watch.next().await {
+            Err(Error::Unavailable { .. }) => backoff.wait().await,
+            answer => return answer,
+        }
+    }
+}
+
+/// Does a piece of work until it succeeds. Work that the store refuses for another reason than its own state is logged and left.
+async fn repeat<F: Future<Output = Result<()>>>(backoff: &mut Backoff, mut work: impl FnMut() -> F) -> Result<()> {
+    loop {
+        match work().await {
+            Ok(()) => {
+                backoff.reset();
+                return Ok(());
+            }
+            // Somebody else wrote in between: what is there now decides.
+            Err(Error::Unavailable { .. } | Error::Conflict { .. }) => backoff.wait().await,
+            Err(error @ (Error::Closed | Error::Expired { .. } | Error::FutureRevision { .. })) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, "garbage collection leaves a resource as it is");
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Grows with failures in a row.
+#[derive(Debug, Default)]
+struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    async fn wait(&mut self) {
+        let delay = BACKOFF_BASE.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
+        self.failures = self.failures.saturating_add(1);
+        time::sleep(delay).await;
+    }
+}
+
+/// Returns whether a resource is waiting for its dependents to go.
+fn is_foreground(resource: &Resource) -> bool {
+    resource.is_deleting() && resource.finalizers().any(|name| name == FINALIZER_FOREGROUND)
+}

@@ -1,0 +1,250 @@
+//! The single steps of garbage collection, each against the store as it is now.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::is_foreground;
+use crate::{
+    Change, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, OwnerReference, Precondition, Propagation, Resource,
+    Result, Store, Write,
+};
+
+/// Writes under way at a time: they share the store's syncs.
+const WRITES_MAX: usize = 64;
+/// Owners of owners that are looked at to find a ring of owners.
+const ANCESTORS_MAX: usize = 1000;
+
+pub(super) struct Steps {
+    store: Arc<dyn Store>,
+}
+
+/// What has become of an owner.
+enum Owner {
+    Gone,
+    /// It waits for its dependents to go.
+    Leaving,
+    Living,
+}
+
+impl Steps {
+    pub(super) fn new(store: &Arc<dyn Store>) -> Self {
+        Self { store: Arc::clone(store) }
+    }
+
+    /// Checks a resource both as a dependent and as an owner.
+    pub(super) async fn check(&self, seen: &Resource) -> Result<()> {
+        let concerns = !seen.owners().is_empty() || seen.is_deleting();
+        self.check_if(seen, concerns).await
+    }
+
+    pub(super) async fn check_if(&self, seen: &Resource, concerns: bool) -> Result<()> {
+        if !concerns {
+            return Ok(());
+        }
+        match self.now(seen).await? {
+            None => Ok(()),
+            Some(now) if now.is_deleting() => self.finish(&now).await,
+            Some(now) => self.dependent(&now).await,
+        }
+    }
+
+    /// Looks after what a resource that is gone has left behind.
+    pub(super) async fn owner_gone(&self, owner: &Resource) -> Result<()> {
+        let dependents = self.store.dependents(owner.uid()).await?;
+        self.each(dependents, |steps, dependent| async move { steps.dependent(&dependent).await }).await
+    }
+
+    /// Looks after owners that may have been waiting for this resource to go, or to let go of them.
+    pub(super) async fn owners_waiting_for(&self, owners: &[OwnerReference], dependent: &Resource) -> Result<()> {
+        for owner in owners {
+            if let Some(owner) = self.owner(owner, dependent).await?
+                && owner.is_deleting()
+            {
+                self.finish(&owner).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a resource all of whose owners are gone or waiting for it to go.
+    async fn dependent(&self, dependent: &Resource) -> Result<()> {
+        let owners = dependent.owners();
+        if owners.is_empty() || dependent.is_deleting() {
+            return Ok(());
+        }
+        let mut leaving = Vec::new();
+        let mut living = false;
+        for owner in owners {
+            match self.fate(&owner, dependent).await? {
+                Owner::Gone => {}
+                Owner::Leaving => leaving.push(owner.uid),
+                Owner::Living => living = true,
+            }
+        }
+        match (living, leaving.is_empty()) {
+            (true, true) => Ok(()),
+            (true, false) => self.let_go(dependent, &leaving).await,
+            (false, true) => self.delete(dependent, Propagation::Background).await,
+            (false, false) if self.store.dependents(dependent.uid()).await?.is_empty() => {
+                self.delete(dependent, Propagation::Background).await
+            }
+            (false, false) => self.delete(dependent, Propagation::Foreground).await,
+        }
+    }
+
+    /// Does what a resource that is being deleted waits for, as far as it can be done now.
+    async fn finish(&self, owner: &Resource) -> Result<()> {
+        if owner.finalizers().any(|name| name == FINALIZER_ORPHAN) {
+            let dependents = self.store.dependents(owner.uid()).await?;
+            let uid: Arc<str> = owner.uid().into();
+            self.each(dependents, move |steps, dependent| {
+                let uid = Arc::clone(&uid);
+                async move { steps.let_go(&dependent, &[uid.to_string()]).await }
+            })
+            .await?;
+            return self.remove_finalizer(owner, FINALIZER_ORPHAN).await;
+        }
+        if is_foreground(owner) {
+            return self.finish_foreground(owner).await;
+        }
+        Ok(())
+    }
+
+    async fn finish_foreground(&self, owner: &Resource) -> Result<()> {
+        let mut dependents = self.store.dependents(owner.uid()).await?;
+        if !dependents.is_empty() {
+            // A ring of owners that all wait for one another is opened here.
+            let ancestors = self.ancestors(owner).await?;
+            dependents.retain(|dependent| !(dependent.is_deleting() && ancestors.contains(dependent.uid())));
+        }
+        if dependents.is_empty() {
+            return self.remove_finalizer(owner, FINALIZER_FOREGROUND).await;
+        }
+        // The end of the last of them brings this owner back here.
+        self.each(dependents, |steps, dependent| async move { steps.dependent(&dependent).await }).await
+    }
+
+    /// Returns the uids of the owners of a resource, their owners, and so on; of a bounded number.
+    async fn ancestors(&self, resource: &Resource) -> Result<HashSet<String>> {
+        let mut found = HashSet::new();
+        let mut open: Vec<(OwnerReference, Key)> = Vec::new();
+        open.extend(resource.owners().into_iter().map(|owner| (owner, resource.key().clone())));
+        while let Some((reference, dependent)) = open.pop() {
+            if found.len() >= ANCESTORS_MAX || !found.insert(reference.uid.clone()) {
+                continue;
+            }
+            if let Some(owner) = self.find(&reference, dependent.namespace()).await? {
+                open.extend(owner.owners().into_iter().map(|next| (next, owner.key().clone())));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn fate(&self, reference: &OwnerReference, dependent: &Resource) -> Result<Owner> {
+        Ok(match self.owner(reference, dependent).await? {
+            None => Owner::Gone,
+            Some(owner) if is_foreground(&owner) => Owner::Leaving,
+            Some(_) => Owner::Living,
+        })
+    }
+
+    async fn owner(&self, reference: &OwnerReference, dependent: &Resource) -> Result<Option<Arc<Resource>>> {
+        self.find(reference, dependent.key().namespace()).await
+    }
+
+    /// Returns the owner that a reference means: in the namespace of the dependent, or in none.
+    async fn find(&self, reference: &OwnerReference, namespace: &str) -> Result<Option<Arc<Resource>>> {
+        let OwnerReference { kind, name, uid, controller: _ } = reference;
+        for namespace in [Some(namespace), Some("").filter(|_| !namespace.is_empty())].into_iter().flatten() {
+            if let Some(found) = self.get(&Key::new(kind.clone(), namespace, name)).await?
+                && found.uid() == uid
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns what has become of a resource; `None` when it is gone, or another has its name.
+    async fn now(&self, seen: &Resource) -> Result<Option<Arc<Resource>>> {
+        Ok(self.get(seen.key()).await?.filter(|now| now.uid() == seen.uid()))
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Arc<Resource>>> {
+        match self.store.get(key).await {
+            Ok(resource) => Ok(Some(resource)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn delete(&self, resource: &Resource, propagation: Propagation) -> Result<()> {
+        tracing::debug!(key = %resource.key(), ?propagation, "deleting a resource whose owners are gone or going");
+        let key = resource.key().clone();
+        self.write(Write::Delete { key, precondition: as_seen(resource), propagation }).await
+    }
+
+    /// Takes references to these owners out of a dependent.
+    async fn let_go(&self, dependent: &Resource, owners: &[String]) -> Result<()> {
+        let references = dependent.document().pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let named = |reference: &&Value| {
+            let uid = reference.get("uid").and_then(Value::as_str);
+            owners.iter().all(|owner| Some(owner.as_str()) != uid)
+        };
+        let rest: Vec<&Value> = references.into_iter().flatten().filter(named).collect();
+        self.merge(dependent, json!({"metadata": {"ownerReferences": rest}})).await
+    }
+
+    async fn remove_finalizer(&self, owner: &Resource, finalizer: &str) -> Result<()> {
+        let rest: Vec<&str> = owner.finalizers().filter(|name| *name != finalizer).collect();
+        self.merge(owner, json!({"metadata": {"finalizers": rest}})).await
+    }
+
+    async fn merge(&self, resource: &Resource, patch: Value) -> Result<()> {
+        let change = Change::Merge(patch);
+        self.write(Write::Patch { key: resource.key().clone(), change, precondition: as_seen(resource) }).await
+    }
+
+    /// Writes; that the resource is gone is as good as done.
+    async fn write(&self, write: Write) -> Result<()> {
+        match self.store.write(write).await {
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does the same for many resources, some at a time. One that fails does not keep the others from being done.
+    async fn each<F>(&self, resources: Vec<Arc<Resource>>, step: impl Fn(Self, Arc<Resource>) -> F) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let mut under_way = JoinSet::new();
+        let mut outcome = Ok(());
+        let mut note = |done: std::result::Result<Result<()>, tokio::task::JoinError>| {
+            let done = done.map_err(Error::unavailable).and_then(|done| done);
+            if done.is_err() && outcome.is_ok() {
+                outcome = done;
+            }
+        };
+        for resource in resources {
+            if under_way.len() >= WRITES_MAX
+                && let Some(done) = under_way.join_next().await
+            {
+                note(done);
+            }
+            under_way.spawn(step(Self::new(&self.store), resource));
+        }
+        while let Some(done) = under_way.join_next().await {
+            note(done);
+        }
+        outcome
+    }
+}
+
+/// The write is for the resource as it was seen, and no other.
+fn as_seen(resource: &Resource) -> Precondition {
+    Precondition { uid: Some(resource.uid().to_owned()), revision: Some(resource.revision()) }
+}

@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{History, SCAN_MAX, check_start};
+use crate::{Error, Event, EventType, Kind, Resource, Revision, Scope};
+
+fn event(revision: u64) -> Event {
+    let kind = if revision.is_multiple_of(2) { "Even" } else { "Odd" };
+    let metadata = json!({"name": "a", "resourceVersion": revision.to_string()});
+    let resource = Resource::from_document(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata}));
+    let resource = Arc::new(resource.expect("well formed"));
+    Event { kind: EventType::Added, resource, previous: None, revision: Revision(revision) }
+}
+
+fn filled(count: u64, events_max: u64) -> History {
+    let mut history = History::new(Revision::ZERO, events_max, u64::MAX);
+    (1..=count).for_each(|revision| history.push(event(revision), 10));
+    history
+}
+
+#[test]
+fn the_oldest_are_forgotten_first() {
+    let history = filled(10, 4);
+    assert_eq!((history.oldest(), history.newest()), (Revision(6), Revision(10)));
+    let after = |revision| {
+        history.after(Revision(revision)).map(|events| events.map(|event| event.revision.0).collect::<Vec<_>>())
+    };
+    assert_eq!(after(6), Ok(vec![7, 8, 9, 10]));
+    assert_eq!(after(9), Ok(vec![10]));
+    assert_eq!(after(10), Ok(vec![]));
+    assert_eq!(after(u64::MAX), Ok(vec![]));
+    assert_eq!(after(5), Err(Error::Expired { oldest: Revision(6) }));
+}
+
+#[test]
+fn bytes_are_bounded_but_the_last_event_stays() {
+    let mut history = History::new(Revision(5), 100, 25);
+    for revision in 6..=8 {
+        history.push(event(revision), 10);
+    }
+    assert_eq!(history.oldest(), Revision(6));
+    history.push(event(9), 1000);
+    assert_eq!((history.oldest(), history.newest()), (Revision(8), Revision(9)));
+    history.push(event(10), 10);
+    assert_eq!(history.oldest(), Revision(9));
+}
+
+#[test]
+fn a_read_goes_as_far_as_its_bound_and_says_how_far() {
+    let history = filled(SCAN_MAX + 10, u64::MAX);
+    let scope = Scope::Kind(Kind::new("", "v9", "Even"));
+    let first = history.read(&scope, Revision::ZERO).expect("all is there");
+    assert_eq!(first.through, Revision(SCAN_MAX));
+    assert_eq!(first.events.len() as u64, SCAN_MAX / 2);
+    let second = history.read(&scope, first.through).expect("all is there");
+    assert_eq!((second.through, second.events.len()), (Revision(SCAN_MAX + 10), 5));
+    let none = history.read(&Scope::Everything, second.through).expect("all is there");
+    assert_eq!((none.through, none.events.len()), (second.through, 0));
+}
+
+#[test]
+fn a_watch_begins_between_the_oldest_and_the_newest() {
+    assert_eq!(check_start(Revision(3), Revision(3), Revision(5)), Ok(()));
+    assert_eq!(check_start(Revision(5), Revision(3), Revision(5)), Ok(()));
+    assert_eq!(check_start(Revision(2), Revision(3), Revision(5)), Err(Error::Expired { oldest: Revision(3) }));
+    let future = Error::FutureRevision { asked: Revision(6), current: Revision(5) };
+    assert_eq!(check_start(Revision(6), Revision(3), Revision(5)), Err(future));
+}

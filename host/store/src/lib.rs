@@ -1,0 +1,46 @@
+//! The resource store: where resources of Kubernetes shape live, and how they are read, written and followed.
+//!
+//! Every store has the same behaviour because one pure module, [`semantics`], decides what a write does; stores differ in where they
+//! keep the result. [`memory::MemoryStore`] forgets, [`embedded::EmbeddedStore`] keeps one file on disk.
+//!
+//! Read in this order: [`Resource`], [`Store`], [`Write`], [`semantics`], then one store.
+//!
+//! Deliberately absent: this room knows nothing of guests, grants, queues and HTTP, reads no environment variable, and has no cache in
+//! front of a store.
+
+pub mod embedded;
+mod error;
+pub mod garbage;
+mod history;
+mod listing;
+pub mod memory;
+mod model;
+mod patch;
+mod selector;
+pub mod semantics;
+mod source;
+mod store;
+mod validate;
+mod watch;
+mod write;
+
+pub use error::{Error, Result};
+pub use model::{Key, Kind, OwnerReference, Resource, Revision, View};
+pub use selector::{LabelRequirement, Selector};
+pub use source::{Source, SystemSource};
+pub use store::{Options, Page, Query, Store};
+pub use watch::{Changes, Event, EventType, Scope, Watch};
+pub use write::{Change, Precondition, Propagation, Target, Write, Written};
+
+/// Largest document that a store takes, in bytes of its JSON text: 1 MiB.
+pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
+
+/// Deepest nesting of objects and arrays that a store takes. Below the recursion limit of the JSON parser, so that what was stored can
+/// be read again inside an envelope.
+pub const DOCUMENT_DEPTH_MAX: usize = 100;
+
+/// The finalizer that keeps a resource until its dependents are gone ([`Propagation::Foreground`]).
+pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+
+/// The finalizer that keeps a resource until its dependents have forgotten it ([`Propagation::Orphan`]).
+pub const FINALIZER_ORPHAN: &str = "orphan";

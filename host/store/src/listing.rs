@@ -1,0 +1,141 @@
+//! Lists and their pages: every page of a list shows the moment of the first one.
+//!
+//! Stores keep only the present. The past of a later page is made from it: for every key that changed since, the `previous` of the first
+//! change after that moment is what was there. So a list stays consistent for as long as history reaches back to its beginning.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::Path;
+use crate::{Error, Event, Page, Query, Resource, Result, Revision};
+
+/// Where a list goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Start {
+    /// The moment that the list shows; `None` for now.
+    pub(crate) revision: Option<Revision>,
+    /// Where the kind, or the namespace of it, begins.
+    pub(crate) prefix: Path,
+    /// The last path of the page before.
+    pub(crate) after: Option<Path>,
+}
+
+impl Start {
+    /// Checks a query and reads its continue token.
+    pub(crate) fn of(query: &Query, store: &str, oldest: Revision) -> Result<Self> {
+        query.selector.validate()?;
+        if query.limit == Some(0) {
+            return Err(Error::invalid("limit", "must be 1 or more"));
+        }
+        let prefix = Path::prefix(&query.kind, query.selector.namespace.as_deref());
+        let Some(token) = &query.from else {
+            return Ok(Self { revision: None, prefix, after: None });
+        };
+        let (revision, origin, after) =
+            read_token(token).ok_or_else(|| Error::invalid("continue", "is no token of this store"))?;
+        if origin != store {
+            return Err(Error::Expired { oldest });
+        }
+        if !after.0.starts_with(&prefix.0) {
+            return Err(Error::invalid("continue", "belongs to another list"));
+        }
+        Ok(Self { revision: Some(revision), prefix, after: Some(after) })
+    }
+
+    /// Returns whether a path belongs to this list and is still to come.
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        path.0.starts_with(&self.prefix.0) && self.after.as_ref().is_none_or(|after| path > after)
+    }
+}
+
+/// What stood elsewhere than now at the moment of a list: per path what was there, `None` when nothing was.
+pub(crate) type Past = BTreeMap<Path, Option<Arc<Resource>>>;
+
+/// Notes what an event changed. Events come in order; the first one of a path tells its past.
+pub(crate) fn note(past: &mut Past, start: &Start, event: &Event) {
+    let path = Path::of(event.resource.key());
+    if start.covers(&path) {
+        past.entry(path).or_insert_with(|| event.previous.clone());
+    }
+}
+
+/// Puts a page together of what is there now, in order, and the past.
+///
+/// `now` has the rows that [`Start::covers`]; it may leave out rows that the selector does not mean.
+pub(crate) fn page(
+    query: &Query,
+    store: &str,
+    revision: Revision,
+    now: impl Iterator<Item = Result<(Path, Arc<Resource>)>>,
+    past: Past,
+) -> Result<Page> {
+    let mut items = Vec::new();
+    let mut last = None;
+    let rows = Overlaid { now: now.peekable(), past: past.into_iter().peekable() };
+    for row in rows {
+        let (path, resource) = row?;
+        if !query.selector.matches(&resource) {
+            continue;
+        }
+        if query.limit == Some(items.len()) {
+            let next = last.map(|last: Path| write_token(revision, store, &last));
+            return Ok(Page { items, revision, next });
+        }
+        items.push(resource);
+        last = Some(path);
+    }
+    Ok(Page { items, revision, next: None })
+}
+
+/// The present with the past laid over it, in the order of paths.
+struct Overlaid<N: Iterator, P: Iterator> {
+    now: std::iter::Peekable<N>,
+    past: std::iter::Peekable<P>,
+}
+
+impl<N, P> Iterator for Overlaid<N, P>
+where
+    N: Iterator<Item = Result<(Path, Arc<Resource>)>>,
+    P: Iterator<Item = (Path, Option<Arc<Resource>>)>,
+{
+    type Item = Result<(Path, Arc<Resource>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let past_first = match (self.now.peek(), self.past.peek()) {
+                (Some(Ok((now, _))), Some((past, _))) => past <= now,
+                (None, Some(_)) => true,
+                (_, None) | (Some(Err(_)), _) => false,
+            };
+            if !past_first {
+                return self.now.next();
+            }
+            let (path, resource) = self.past.next()?;
+            // What is there now under this path came later.
+            self.now.next_if(|row| matches!(row, Ok((now, _)) if *now == path));
+            if let Some(resource) = resource {
+                return Some(Ok((path, resource)));
+            }
+        }
+    }
+}
+
+fn write_token(revision: Revision, store: &str, last: &Path) -> String {
+    let hex: String = last.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{revision}.{store}.{hex}")
+}
+
+fn read_token(token: &str) -> Option<(Revision, &str, Path)> {
+    let (revision, rest) = token.split_once('.')?;
+    let (store, hex) = rest.rsplit_once('.')?;
+    let digits = hex.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes = digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
+    Some((revision.parse().ok()?, store, Path(bytes)))
+}

@@ -1,0 +1,199 @@
+//! A store that forgets: everything is in memory and gone with the process. For tests, simulations and trying things out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::history::{History, check_start};
+use crate::listing::{self, Past, Start};
+use crate::model::{Path, owner_prefix};
+use crate::semantics::{self, Decision, Performed};
+use crate::watch::{Batch, Log, Reader, Tip};
+use crate::{
+    Error, Event, EventType, Key, Kind, Options, Page, Query, Resource, Result, Revision, Scope, Source, Store, Watch,
+    Write, Written,
+};
+
+/// Resources in memory.
+pub struct MemoryStore {
+    id: String,
+    source: Arc<dyn Source>,
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryStore").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// What the store and its watches have in common.
+struct Shared {
+    state: Mutex<State>,
+    /// Told after every change, outside of the lock.
+    tip: watch::Sender<Tip>,
+}
+
+/// Invariant: `owners` has one entry for every owner reference of every resource in `resources`.
+struct State {
+    resources: BTreeMap<Path, Arc<Resource>>,
+    owners: BTreeSet<(Vec<u8>, Path)>,
+    history: History,
+    closed: bool,
+}
+
+impl MemoryStore {
+    /// Makes an empty store.
+    pub fn new(options: Options) -> Self {
+        let Options { history_max, source } = options;
+        let state = State {
+            resources: BTreeMap::new(),
+            owners: BTreeSet::new(),
+            history: History::new(Revision::ZERO, history_max, u64::MAX),
+            closed: false,
+        };
+        let tip = watch::Sender::new(Tip { revision: Revision::ZERO, closed: false });
+        Self { id: source.uid(), source, shared: Arc::new(Shared { state: Mutex::new(state), tip }) }
+    }
+}
+
+impl State {
+    fn commit(&mut self, performed: Performed, kind: EventType) {
+        let Performed { key, previous, decision } = performed;
+        let path = Path::of(&key);
+        let resource = Arc::clone(decision.resource());
+        if let Some(previous) = &previous {
+            for owner in previous.owners() {
+                self.owners.remove(&(owner_prefix(&owner.uid), path.clone()));
+            }
+        }
+        if let Decision::Put(resource) = decision {
+            self.owners.extend(resource.owners().iter().map(|owner| (owner_prefix(&owner.uid), path.clone())));
+            self.resources.insert(path, resource);
+        } else {
+            self.resources.remove(&path);
+        }
+        let revision = resource.revision();
+        self.history.push(Event { kind, resource, previous, revision }, 0);
+    }
+
+    /// Returns the rows of a list that are there now.
+    fn rows(&self, start: &Start, owner: Option<&str>) -> Vec<(Path, Arc<Resource>)> {
+        let (first, end) = (start.after.as_ref().unwrap_or(&start.prefix).clone(), start.prefix.end());
+        match owner {
+            Some(uid) => self.owned(uid).filter(|(path, _)| start.covers(path)).collect(),
+            None => {
+                let range = self.resources.range((Bound::Excluded(first), Bound::Excluded(end)));
+                range.map(|(path, resource)| (path.clone(), Arc::clone(resource))).collect()
+            }
+        }
+    }
+
+    fn owned(&self, uid: &str) -> impl Iterator<Item = (Path, Arc<Resource>)> {
+        let prefix = owner_prefix(uid);
+        let entries = self.owners.range((prefix.clone(), Path(Vec::new()))..);
+        entries
+            .take_while(move |(owner, _)| *owner == prefix)
+            .filter_map(|(_, path)| Some((path.clone(), Arc::clone(self.resources.get(path)?))))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics while holding the state")
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.lock();
+        if state.closed { Err(Error::Closed) } else { Ok(state) }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
+        self.shared.open()?.resources.get(&Path::of(key)).cloned().ok_or_else(|| Error::not_found(key))
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page> {
+        let (rows, past, revision) = {
+            let state = self.shared.open()?;
+            let start = Start::of(query, &self.id, state.history.oldest())?;
+            let revision = start.revision.unwrap_or(state.history.newest());
+            check_start(revision, state.history.oldest(), state.history.newest())?;
+            let mut past = Past::new();
+            for event in state.history.after(revision)? {
+                listing::note(&mut past, &start, event);
+            }
+            (state.rows(&start, query.selector.owner.as_deref()), past, revision)
+        };
+        listing::page(query, &self.id, revision, rows.into_iter().map(Ok), past)
+    }
+
+    async fn write(&self, write: Write) -> Result<Written> {
+        let mut state = self.shared.open()?;
+        let revision = state.history.newest().next();
+        let performed =
+            semantics::perform(&*self.source, write, revision, |key| Ok(state.resources.get(&Path::of(key)).cloned()))?;
+        let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
+        if let Some(kind) = change {
+            state.commit(performed, kind);
+            // Under the lock, so that tips are told in order.
+            self.shared.tip.send_replace(Tip { revision, closed: false });
+        }
+        Ok(Written { resource, change })
+    }
+
+    async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
+        let state = self.shared.open()?;
+        check_start(from, state.history.oldest(), state.history.newest())?;
+        Ok(Watch::new(Reader::new(Arc::clone(&self.shared) as Arc<dyn Log>, scope, from)))
+    }
+
+    fn revision(&self) -> Revision {
+        self.shared.lock().history.newest()
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn health(&self) -> Result<()> {
+        self.shared.open().map(drop)
+    }
+
+    async fn close(&self) {
+        self.shared.lock().closed = true;
+        self.shared.tip.send_modify(|tip| tip.closed = true);
+    }
+
+    async fn kinds(&self) -> Result<Vec<Kind>> {
+        let state = self.shared.open()?;
+        let mut kinds = Vec::new();
+        let mut from = Path(Vec::new());
+        while let Some((_, resource)) = state.resources.range(from..).next() {
+            let kind = resource.key().kind().clone();
+            from = Path::prefix(&kind, None).end();
+            kinds.push(kind);
+        }
+        Ok(kinds)
+    }
+
+    async fn dependents(&self, owner: &str) -> Result<Vec<Arc<Resource>>> {
+        Ok(self.shared.open()?.owned(owner).map(|(_, resource)| resource).collect())
+    }
+}
+
+#[async_trait]
+impl Log for Shared {
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+        self.lock().history.read(scope, after)
+    }
+
+    async fn grown(&self, after: Revision) -> Result<()> {
+        Tip::pass(&self.tip, after).await
+    }
+}

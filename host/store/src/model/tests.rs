@@ -1,0 +1,109 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Path, owner_prefix};
+use crate::{Key, Kind, Resource, Revision, View};
+
+#[test]
+fn kinds_and_keys_read_as_people_write_them() {
+    let deployment = Kind::parse("apps/v1", "Deployment").expect("well formed");
+    assert_eq!(deployment, Kind::new("apps", "v1", "Deployment"));
+    assert_eq!(deployment.to_string(), "apps/v1/Deployment");
+    assert_eq!(deployment.api_version(), "apps/v1");
+    let pod = Kind::parse("v1", "Pod").expect("well formed");
+    assert_eq!(pod.to_string(), "v1/Pod");
+    assert_eq!(pod.api_version(), "v1");
+    assert_eq!(Key::new(deployment.clone(), "default", "web").to_string(), "apps/v1/Deployment default/web");
+    assert_eq!(Key::new(Kind::new("", "v1", "Node"), "", "a").to_string(), "v1/Node a");
+    assert!(deployment.same_type(&Kind::new("apps", "v2", "Deployment")));
+    assert!(!deployment.same_type(&Kind::new("", "v1", "Deployment")));
+}
+
+#[test]
+fn a_key_is_one_object_in_json() {
+    let key = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
+    let text = serde_json::to_value(&key).expect("a key is JSON");
+    let wanted = json!({"kind": {"group": "apps", "version": "v1", "name": "Deployment"}, "namespace": "default", "name": "web"});
+    assert_eq!(text, wanted);
+    assert_eq!(serde_json::from_value::<Key>(text).expect("it was written"), key);
+}
+
+#[test]
+fn a_revision_has_one_spelling() {
+    assert_eq!("0".parse(), Ok(Revision::ZERO));
+    assert_eq!(u64::MAX.to_string().parse(), Ok(Revision(u64::MAX)));
+    for wrong in ["", "+1", "-1", "01", "00", " 1", "1 ", "0x1", "18446744073709551616", "١"] {
+        assert!(wrong.parse::<Revision>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_view_has_as_much_as_was_asked_for() {
+    let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "resourceVersion": "7"}, "spec": 1, "status": 2});
+    let resource = Resource::from_document(document.clone()).expect("well formed");
+    let read = |view| serde_json::from_str::<serde_json::Value>(&resource.view(view)).expect("JSON");
+    assert_eq!(read(View::Whole), document);
+    assert_eq!(read(View::Metadata), json!({"apiVersion": "v1", "kind": "Pod", "metadata": document["metadata"]}));
+    assert_eq!(resource.view(View::Keys), "");
+    assert_eq!((resource.uid(), resource.revision(), resource.generation()), ("", Revision(7), 0));
+    assert!(!resource.is_deleting());
+}
+
+#[test]
+fn what_is_odd_in_metadata_is_left_out_rather_than_wrong() {
+    let metadata = json!({
+        "name": "a", "labels": {"a": 1, "b": "c"}, "finalizers": [1, "x"], "deletionTimestamp": null,
+        "ownerReferences": [{}, 5, {"apiVersion": "v1", "kind": "Pod", "name": "n", "uid": "u", "controller": "yes"}],
+    });
+    let resource =
+        Resource::from_document(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})).expect("well formed");
+    assert_eq!(resource.labels().collect::<Vec<_>>(), [("b", "c")]);
+    assert_eq!(resource.finalizers().collect::<Vec<_>>(), ["x"]);
+    let owners = resource.owners();
+    assert_eq!(owners.len(), 1);
+    assert!(!owners[0].controller);
+    assert!(!resource.is_deleting());
+}
+
+/// Text with what could confuse an encoding: its own escape bytes, and the separators of people.
+fn hostile() -> impl Strategy<Value = String> {
+    proptest::collection::vec(
+        prop_oneof![Just('\0'), Just('\u{1}'), Just('\u{ff}'), Just('/'), Just('a'), any::<char>()],
+        0..5,
+    )
+    .prop_map(|symbols| symbols.into_iter().collect())
+}
+
+fn parts() -> impl Strategy<Value = (String, String, String, String)> {
+    (hostile(), hostile(), hostile(), hostile())
+}
+
+fn path((group, kind, namespace, name): &(String, String, String, String)) -> Path {
+    Path::of(&Key::new(Kind::new(group.as_str(), "v1", kind.as_str()), namespace, name))
+}
+
+proptest! {
+    #[test]
+    fn paths_have_the_order_of_their_parts(one in parts(), two in parts()) {
+        // Equal paths only for equal parts follows.
+        prop_assert_eq!(path(&one).cmp(&path(&two)), one.cmp(&two));
+    }
+
+    #[test]
+    fn a_prefix_covers_its_kind_and_namespace_and_nothing_else(one in parts(), two in parts()) {
+        let kind = Kind::new(one.0.as_str(), "v9", one.1.as_str());
+        let found = path(&two);
+        for (prefix, wanted) in [
+            (Path::prefix(&kind, None), (&one.0, &one.1) == (&two.0, &two.1)),
+            (Path::prefix(&kind, Some(&one.2)), (&one.0, &one.1, &one.2) == (&two.0, &two.1, &two.2)),
+        ] {
+            prop_assert_eq!(found.0.starts_with(&prefix.0), wanted);
+            prop_assert_eq!(prefix < found && found < prefix.end(), wanted);
+        }
+    }
+
+    #[test]
+    fn no_owner_prefix_begins_another(one in hostile(), two in hostile()) {
+        prop_assert_eq!(owner_prefix(&one).starts_with(&owner_prefix(&two)), one == two);
+    }
+}

@@ -1,0 +1,91 @@
+//! Changing a document in place: JSON merge patch and JSON patch, with bounds on what a small patch can blow up to.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use json_patch::{PatchOperation, jsonptr::PointerBuf};
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use crate::{Change, DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Result, validate};
+
+const OPERATIONS_MAX: usize = 1000;
+/// Bytes that the `copy` and `move` operations of one patch may carry together: without a bound, thirty copies make a gigabyte.
+const CARRIED_BYTES_MAX: u64 = 4 * DOCUMENT_BYTES_MAX;
+
+/// Returns the document after the change, which is applied as a whole or not at all.
+pub(crate) fn change(document: &Value, change: &Change) -> Result<Value> {
+    let mut changed = document.clone();
+    match change {
+        Change::Merge(patch) => {
+            validate::size("patch", patch)?;
+            merge(&mut changed, patch);
+        }
+        Change::Json(patch) => {
+            validate::size("patch", patch)?;
+            operations(&mut changed, patch)?;
+        }
+    }
+    Ok(changed)
+}
+
+/// Applies a JSON merge patch (RFC 7396). The patch is no deeper than documents may be.
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let fields = target.as_object_mut().expect("it was made an object above");
+    for (name, value) in patch {
+        if value.is_null() {
+            fields.remove(name);
+        } else {
+            merge(fields.entry(name.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+fn operations(document: &mut Value, patch: &Value) -> Result<()> {
+    let operations = Vec::<PatchOperation>::deserialize(patch)
+        .map_err(|error| Error::invalid("patch", format!("is no JSON patch: {error}")))?;
+    if operations.len() > OPERATIONS_MAX {
+        let reason = format!("has {} operations, the limit is {OPERATIONS_MAX}", operations.len());
+        return Err(Error::invalid("patch", reason));
+    }
+    let mut carried_bytes = 0;
+    for (at, operation) in operations.iter().enumerate() {
+        let path = format!("patch[{at}]");
+        bound(document, operation, &path, &mut carried_bytes)?;
+        json_patch::patch_unsafe(document, std::slice::from_ref(operation))
+            .map_err(|error| Error::invalid(path, format!("does not fit: {}", error.kind)))?;
+    }
+    Ok(())
+}
+
+/// Refuses an operation that would make the document too deep, or carry too much.
+fn bound(document: &Value, operation: &PatchOperation, path: &str, carried_bytes: &mut u64) -> Result<()> {
+    let deep = || Error::invalid(path, format!("nests too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels"));
+    let room = |at: &PointerBuf| DOCUMENT_DEPTH_MAX.checked_sub(at.count()).ok_or_else(deep);
+    let (from, to) = match operation {
+        PatchOperation::Add(add) => return validate::depth(&add.value, room(&add.path)?).map(drop).ok_or_else(deep),
+        PatchOperation::Replace(replace) => {
+            return validate::depth(&replace.value, room(&replace.path)?).map(drop).ok_or_else(deep);
+        }
+        PatchOperation::Move(carry) => (&carry.from, &carry.path),
+        PatchOperation::Copy(carry) => (&carry.from, &carry.path),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+    };
+    let Some(source) = document.pointer(from.as_str()) else {
+        return Ok(()); // The operation itself fails, and says so.
+    };
+    validate::depth(source, room(to)?).ok_or_else(deep)?;
+    *carried_bytes += validate::bytes(source);
+    if *carried_bytes > CARRIED_BYTES_MAX {
+        let (bytes, bytes_max) = (*carried_bytes, CARRIED_BYTES_MAX);
+        return Err(Error::TooLarge { what: "what the patch copies and moves".to_owned(), bytes, bytes_max });
+    }
+    Ok(())
+}

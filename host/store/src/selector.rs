@@ -1,0 +1,150 @@
+//! Which resources of a kind are meant.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Error, Resource, Result, validate};
+
+/// One condition on a label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LabelRequirement {
+    /// The label has this value.
+    Equals(String, String),
+    /// The label is absent, or has another value.
+    NotEquals(String, String),
+    /// The label has one of these values. At most 64.
+    OneOf(String, Vec<String>),
+    /// The label is absent, or has none of these values. At most 64.
+    NoneOf(String, Vec<String>),
+    /// The label is there, with any value.
+    Exists(String),
+    /// The label is absent.
+    Absent(String),
+}
+
+/// Conditions on a resource, all of which must hold. The default means every resource.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Selector {
+    /// Only this namespace; `None` means every namespace.
+    pub namespace: Option<String>,
+    /// Conditions on labels. At most 64.
+    pub labels: Vec<LabelRequirement>,
+    /// JSON pointer (RFC 6901) and the string that must stand there, as `("/spec/nodeName", "a")`. At most 16.
+    pub fields: Vec<(String, String)>,
+    /// Only resources that have an owner reference to this uid. Stores keep an index for it.
+    pub owner: Option<String>,
+}
+
+const REQUIREMENTS_MAX: usize = 64;
+const VALUES_MAX: usize = 64;
+const FIELDS_MAX: usize = 16;
+
+impl Selector {
+    /// Returns whether every condition holds for the resource.
+    pub fn matches(&self, resource: &Resource) -> bool {
+        let Self { namespace, labels, fields, owner } = self;
+        namespace.as_ref().is_none_or(|namespace| namespace == resource.key().namespace())
+            && labels.iter().all(|requirement| requirement.matches(resource.label(requirement.name())))
+            && fields.iter().all(|(pointer, wanted)| {
+                resource.document().pointer(pointer).and_then(Value::as_str) == Some(wanted.as_str())
+            })
+            && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
+    }
+
+    /// Reads label requirements as people write them: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Empty text has none.
+    ///
+    /// # Errors
+    /// `Invalid` with the path `labelSelector`.
+    pub fn parse_labels(text: &str) -> Result<Vec<LabelRequirement>> {
+        parse::labels(text)
+    }
+
+    /// Checks the bounds and the spelling of every condition.
+    ///
+    /// # Errors
+    /// `Invalid` with the path of the condition, as `labels[2]`.
+    pub fn validate(&self) -> Result<()> {
+        bounded("labels", self.labels.len(), REQUIREMENTS_MAX)?;
+        bounded("fields", self.fields.len(), FIELDS_MAX)?;
+        for (at, requirement) in self.labels.iter().enumerate() {
+            requirement.validate(&format!("labels[{at}]"))?;
+        }
+        for (at, (pointer, _)) in self.fields.iter().enumerate() {
+            if !pointer.starts_with('/') {
+                return Err(Error::invalid(format!("fields[{at}]"), "must be a JSON pointer that begins with /"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LabelRequirement {
+    /// Returns the name of the label.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Equals(name, _)
+            | Self::NotEquals(name, _)
+            | Self::OneOf(name, _)
+            | Self::NoneOf(name, _)
+            | Self::Exists(name)
+            | Self::Absent(name) => name,
+        }
+    }
+
+    /// Returns whether the condition holds for the value that the label has; `None` when it is absent.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let among = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
+        match self {
+            Self::Equals(_, wanted) => value == Some(wanted),
+            Self::NotEquals(_, unwanted) => value != Some(unwanted),
+            Self::OneOf(_, wanted) => among(wanted),
+            Self::NoneOf(_, unwanted) => !among(unwanted),
+            Self::Exists(_) => value.is_some(),
+            Self::Absent(_) => value.is_none(),
+        }
+    }
+
+    fn validate(&self, path: &str) -> Result<()> {
+        validate::label_name(path, self.name())?;
+        match self {
+            Self::Equals(_, value) | Self::NotEquals(_, value) => validate::label_value(path, value),
+            Self::OneOf(_, values) | Self::NoneOf(_, values) => {
+                bounded(path, values.len(), VALUES_MAX)?;
+                if values.is_empty() {
+                    return Err(Error::invalid(path, "must name at least one value"));
+                }
+                values.iter().try_for_each(|value| validate::label_value(path, value))
+            }
+            Self::Exists(_) | Self::Absent(_) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    /// Writes the form that [`Selector::parse_labels`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equals(name, value) => write!(f, "{name}={value}"),
+            Self::NotEquals(name, value) => write!(f, "{name}!={value}"),
+            Self::OneOf(name, values) => write!(f, "{name} in ({})", values.join(",")),
+            Self::NoneOf(name, values) => write!(f, "{name} notin ({})", values.join(",")),
+            Self::Exists(name) => f.write_str(name),
+            Self::Absent(name) => write!(f, "!{name}"),
+        }
+    }
+}
+
+fn bounded(path: &str, count: usize, count_max: usize) -> Result<()> {
+    if count > count_max {
+        return Err(Error::invalid(path, format!("has {count} entries, the limit is {count_max}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{LabelRequirement, Selector};
+use crate::{Error, Resource};
+
+fn one(text: &str) -> LabelRequirement {
+    let mut parsed = Selector::parse_labels(text).expect("well formed");
+    assert_eq!(parsed.len(), 1);
+    parsed.remove(0)
+}
+
+#[test]
+fn every_form_of_requirement_is_read() {
+    use LabelRequirement::{Absent, Equals, Exists, NoneOf, NotEquals, OneOf};
+    let text = |text: &str| text.to_owned();
+    assert_eq!(one("a=b"), Equals(text("a"), text("b")));
+    assert_eq!(one(" a == b "), Equals(text("a"), text("b")));
+    assert_eq!(one("a="), Equals(text("a"), text("")));
+    assert_eq!(one("a!=b"), NotEquals(text("a"), text("b")));
+    assert_eq!(one("x.dev/a in (b, c)"), OneOf(text("x.dev/a"), vec![text("b"), text("c")]));
+    assert_eq!(one("a in(b)"), OneOf(text("a"), vec![text("b")]));
+    assert_eq!(one("a notin (b,)"), NoneOf(text("a"), vec![text("b"), text("")]));
+    assert_eq!(one("in"), Exists(text("in")));
+    assert_eq!(one("!a"), Absent(text("a")));
+    assert_eq!(Selector::parse_labels(" "), Ok(vec![]));
+    assert_eq!(Selector::parse_labels("a in (b,c),!d,e=f").map(|parsed| parsed.len()), Ok(3));
+}
+
+#[test]
+fn what_is_misspelt_is_refused() {
+    for wrong in [
+        ",",
+        "a,",
+        ",a",
+        "a b",
+        "a in",
+        "a in b",
+        "a in (b",
+        "a in b)",
+        "a in ((b))",
+        "a on (b)",
+        "a in (b) c",
+        "a in x (b)",
+        "=b",
+        "!=b",
+        "!",
+        "a=b=c",
+        "a=-",
+        "a/b/c",
+        "/a",
+        "a>1",
+        "(a)",
+        "ä=b",
+        "a=\0",
+        "!a=b",
+    ] {
+        let refused = Selector::parse_labels(wrong);
+        assert!(
+            matches!(&refused, Err(Error::Invalid { path, .. }) if path == "labelSelector"),
+            "{wrong}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn an_absent_label_is_unequal_and_none_of() {
+    for (text, absent, with_b, with_c) in [
+        ("a=b", false, true, false),
+        ("a!=b", true, false, true),
+        ("a in (b,d)", false, true, false),
+        ("a notin (b,d)", true, false, true),
+        ("a", false, true, true),
+        ("!a", true, false, false),
+    ] {
+        let found = [None, Some("b"), Some("c")].map(|value| one(text).matches(value));
+        assert_eq!(found, [absent, with_b, with_c], "{text}");
+    }
+}
+
+#[test]
+fn a_field_has_to_be_that_string() {
+    let document =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"a/b": "x", "n": 1, "l": ["y"]}});
+    let resource = Resource::from_document(document).expect("well formed");
+    let matches = |pointer: &str, value: &str| {
+        let fields = vec![(pointer.to_owned(), value.to_owned())];
+        Selector { fields, ..Selector::default() }.matches(&resource)
+    };
+    assert!(matches("/spec/a~1b", "x"));
+    assert!(matches("/spec/l/0", "y"));
+    assert!(!matches("/spec/a~1b", "y"));
+    assert!(!matches("/spec/n", "1"));
+    assert!(!matches("/spec/missing", ""));
+}
+
+#[test]
+fn too_many_conditions_are_refused() {
+    let labels =
+        |count| Selector { labels: vec![LabelRequirement::Exists("a".to_owned()); count], ..Selector::default() };
+    assert_eq!(labels(64).validate(), Ok(()));
+    assert!(labels(65).validate().is_err());
+    let fields = |count| Selector { fields: vec![("/a".to_owned(), String::new()); count], ..Selector::default() };
+    assert_eq!(fields(16).validate(), Ok(()));
+    assert!(fields(17).validate().is_err());
+    let values = |count| Selector {
+        labels: vec![LabelRequirement::OneOf("a".to_owned(), vec!["b".to_owned(); count])],
+        ..Selector::default()
+    };
+    assert_eq!(values(64).validate(), Ok(()));
+    assert!(values(65).validate().is_err());
+    assert!(values(0).validate().is_err());
+}
+
+fn requirement() -> impl Strategy<Value = LabelRequirement> {
+    let name = "([a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?(\\.[a-z])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,5}[A-Za-z0-9])?";
+    let value = "([A-Za-z0-9]([A-Za-z0-9._-]{0,5}[A-Za-z0-9])?)?";
+    let values = || proptest::collection::vec(value, 1..4);
+    prop_oneof![
+        (name, value).prop_map(|(name, value)| LabelRequirement::Equals(name, value)),
+        (name, value).prop_map(|(name, value)| LabelRequirement::NotEquals(name, value)),
+        (name, values()).prop_map(|(name, values)| LabelRequirement::OneOf(name, values)),
+        (name, values()).prop_map(|(name, values)| LabelRequirement::NoneOf(name, values)),
+        name.prop_map(LabelRequirement::Exists),
+        name.prop_map(LabelRequirement::Absent),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(requirements in proptest::collection::vec(requirement(), 0..5)) {
+        let text = requirements.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        prop_assert_eq!(Selector::parse_labels(&text), Ok(requirements));
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[-a-c=!(), in\\PC]{0,20}") {
+        if let Ok(parsed) = Selector::parse_labels(&text) {
+            let again = parsed.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            prop_assert_eq!(Selector::parse_labels(&again), Ok(parsed));
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! What a write does: a pure function of the resource as it is, the write and the moment. Stores call it and keep what it answers.
+//!
+//! The rules are those of Kubernetes, and this page is their only home:
+//!
+//! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and `managedFields` of the metadata.
+//!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored.
+//! * `status` is written by [`Write::UpdateStatus`] alone, which writes nothing else.
+//! * A write that changes nothing makes no revision. The generation grows when something outside of `metadata` and `status` changes.
+//! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it. Nobody can add finalizers
+//!   to a marked resource, and deleting it again changes nothing.
+//!
+//! Deliberately absent: clock, randomness, I/O and locks.
+
+mod delete;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use crate::{Error, EventType, Key, Precondition, Resource, Result, Revision, Source, Target, Write, patch, validate};
+
+/// What a write needs from outside of the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// The time of day.
+    pub now: SystemTime,
+    /// The uid of the resource, should this write create one.
+    pub uid: String,
+    /// The revision that the change will have, should there be one.
+    pub revision: Revision,
+}
+
+/// What a write came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Nothing changes, and no revision is made. Has the resource as it is.
+    Unchanged(Arc<Resource>),
+    /// The resource is stored as this.
+    Put(Arc<Resource>),
+    /// The resource is gone. Has its last state, at the revision of its end.
+    Remove(Arc<Resource>),
+}
+
+impl Decision {
+    /// Returns the resource of any decision.
+    pub fn resource(&self) -> &Arc<Resource> {
+        match self {
+            Self::Unchanged(resource) | Self::Put(resource) | Self::Remove(resource) => resource,
+        }
+    }
+}
+
+/// Tries to find a free name for `generateName`.
+const GENERATE_TRIES: usize = 8;
+
+/// What [`perform`] found and decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Performed {
+    /// The resource that the write is about.
+    pub key: Key,
+    /// The resource as it was; `None` when there was none.
+    pub previous: Option<Arc<Resource>>,
+    /// What to do.
+    pub decision: Decision,
+}
+
+impl Performed {
+    /// Returns what kind of event this makes; `None` when nothing changes.
+    pub fn event(&self) -> Option<EventType> {
+        match (&self.decision, &self.previous) {
+            (Decision::Unchanged(_), _) => None,
+            (Decision::Put(_), None) => Some(EventType::Added),
+            (Decision::Put(_), Some(_)) => Some(EventType::Modified),
+            (Decision::Remove(_), _) => Some(EventType::Deleted),
+        }
+    }
+}
+
+/// Decides a write: finds its key, looks up what is there and asks [`decide`]. A generated name that is taken is generated again.
+///
+/// `revision` is the one that the change will have. `lookup` reads the resource as it is now, and nothing changes it until the decision
+/// is kept.
+///
+/// # Errors
+/// As [`address`] and [`decide`], and what `lookup` answers.
+pub fn perform(
+    source: &dyn Source,
+    mut write: Write,
+    revision: Revision,
+    mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
+) -> Result<Performed> {
+    let generates = write.target()?.name.is_none();
+    let mut tries = if generates { GENERATE_TRIES } else { 1 };
+    let (key, previous) = loop {
+        let key = address(&mut write, &source.suffix())?;
+        let previous = lookup(&key)?;
+        tries -= 1;
+        if previous.is_none() || tries == 0 {
+            break (key, previous);
+        }
+        if let Write::Create { document } = &mut write {
+            set(metadata(document), "name", None);
+        }
+    };
+    let moment = Moment { now: source.now(), uid: source.uid(), revision };
+    let decision = decide(&key, previous.as_ref(), &write, &moment)?;
+    Ok(Performed { key, previous, decision })
+}
+
+/// Returns the key of the resource that a write is about, and fills in a generated name.
+///
+/// A create with `generateName` and no name gets one that ends with `suffix`.
+///
+/// # Errors
+/// `Invalid` when the document does not say which resource it is.
+pub fn address(write: &mut Write, suffix: &str) -> Result<Key> {
+    let Target { kind, namespace, name } = write.target()?;
+    if let Some(name) = name {
+        return Ok(Key::new(kind, &namespace, &name));
+    }
+    let Write::Create { document } = write else {
+        return Err(Error::invalid("metadata.name", "must not be empty"));
+    };
+    let metadata = &mut document["metadata"];
+    let name = validate::generated(metadata["generateName"].as_str().unwrap_or(""), suffix);
+    metadata["name"] = json!(name);
+    Ok(Key::new(kind, &namespace, &name))
+}
+
+/// Decides what a write does to the resource as it is now; `current` is `None` when there is none.
+///
+/// `key` is what [`address`] answered for this write.
+///
+/// # Errors
+/// `NotFound`, `Conflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing changes.
+pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment: &Moment) -> Result<Decision> {
+    let existing = || current.ok_or_else(|| Error::not_found(key));
+    match write {
+        Write::Create { document } => match current {
+            Some(current) => Err(Error::AlreadyExists { key: key.clone(), current: current.revision() }),
+            None => create(document, moment),
+        },
+        Write::Update { document, precondition } => {
+            let current = existing()?;
+            check(current, precondition)?;
+            replace(current, document.clone(), moment)
+        }
+        Write::UpdateStatus { key: _, status, precondition } => {
+            let current = existing()?;
+            check(current, precondition)?;
+            validate::size("status", status)?;
+            let mut document = current.document().clone();
+            set(fields(&mut document), "status", Some(status.clone()).filter(|status| !status.is_null()));
+            store(current, document, moment)
+        }
+        Write::Patch { key: _, change, precondition } => {
+            let current = existing()?;
+            check(current, precondition)?;
+            replace(current, patch::change(current.document(), change)?, moment)
+        }
+        Write::Apply { document, manager, force: _ } => apply(key, current, document, manager, moment),
+        Write::Delete { key: _, precondition, propagation } => {
+            let current = existing()?;
+            check(current, precondition)?;
+            delete::decide(current, *propagation, moment)
+        }
+    }
+}
+
+/// Fields of the metadata that the host owns and nobody can write.
+const HOST_OWNED: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+fn create(document: &Value, moment: &Moment) -> Result<Decision> {
+    validate::document(document)?;
+    let mut document = document.clone();
+    if !asked(&document, "resourceVersion").is_empty() {
+        return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
+    }
+    set(fields(&mut document), "status", None);
+    let metadata = metadata(&mut document);
+    for field in HOST_OWNED {
+        set(metadata, field, None);
+    }
+    tidy(metadata);
+    set(metadata, "uid", Some(json!(moment.uid)));
+    set(metadata, "creationTimestamp", Some(json!(timestamp(moment.now))));
+    set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
+    set(metadata, "generation", Some(json!(1)));
+    validate::document(&document)?;
+    Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
+}
+
+fn apply(
+    key: &Key,
+    current: Option<&Arc<Resource>>,
+    document: &Value,
+    manager: &str,
+    moment: &Moment,
+) -> Result<Decision> {
+    if manager.is_empty() || manager.len() > 128 {
+        return Err(Error::invalid("fieldManager", "must be 1 to 128 bytes long"));
+    }
+    validate::size("document", document)?;
+    let Some(current) = current else {
+        if !asked(document, "uid").is_empty() || !asked(document, "resourceVersion").is_empty() {
+            return Err(Error::Conflict { key: key.clone(), current: None });
+        }
+        let mut whole = json!({});
+        patch::merge(&mut whole, document);
+        return create(&whole, moment);
+    };
+    let mut merged = current.document().clone();
+    patch::merge(&mut merged, document);
+    replace(current, merged, moment)
+}
+
+/// Stores a document in place of the current one, all but `status` and what the host owns of the metadata.
+fn replace(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
+    validate::document(&document)?;
+    check(current, &asked_precondition(current, &document)?)?;
+    let old = current.document();
+    identity(current, &document)?;
+    set(fields(&mut document), "status", old.get("status").cloned());
+    let metadata = metadata(&mut document);
+    for field in HOST_OWNED {
+        set(metadata, field, old["metadata"].get(field).cloned());
+    }
+    tidy(metadata);
+    store(current, document, moment)
+}
+
+/// Stores a document whose host-owned metadata is still that of the current one.
+fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
+    let old = current.document();
+    if document == *old {
+        return Ok(Decision::Unchanged(Arc::clone(current)));
+    }
+    let respecified = specification(&document).ne(specification(old));
+    let generation = current.generation() + u64::from(respecified);
+    let metadata = metadata(&mut document);
+    set(metadata, "generation", Some(json!(generation)));
+    set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
+    validate::document(&document)?;
+    let resource = Arc::new(Resource::from_document(document)?);
+    if !current.is_deleting() {
+        return Ok(Decision::Put(resource));
+    }
+    if let Some(new) = resource.finalizers().find(|new| current.finalizers().all(|old| old != *new)) {
+        let reason = format!("cannot add `{new}` to a resource that is being deleted");
+        return Err(Error::invalid("metadata.finalizers", reason));
+    }
+    let held = resource.finalizers().next().is_some();
+    Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
+}
+
+/// Everything that the generation counts changes of.
+fn specification(document: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = document.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"))
+}
+
+/// Checks that a document is about the same resource.
+fn identity(current: &Resource, document: &Value) -> Result<()> {
+    let Target { kind, namespace, name } = validate::target(document, false)?;
+    let fixed = |path: &str, same: bool| {
+        if same { Ok(()) } else { Err(Error::invalid(path, "cannot be changed")) }
+    };
+    let key = current.key();
+    fixed("apiVersion", kind.group == key.kind().group)?;
+    fixed("kind", kind.name == key.kind().name)?;
+    fixed("metadata.namespace", namespace == key.namespace())?;
+    fixed("metadata.name", name.as_deref() == Some(key.name()))?;
+    let created = asked(document, "creationTimestamp");
+    fixed("metadata.creationTimestamp", created.is_empty() || created == asked(current.document(), "creationTimestamp"))
+}
+
+fn check(current: &Resource, precondition: &Precondition) -> Result<()> {
+    let Precondition { uid, revision } = precondition;
+    let same = uid.as_ref().is_none_or(|uid| uid == current.uid())
+        && revision.is_none_or(|revision| revision == current.revision());
+    if same { Ok(()) } else { Err(Error::Conflict { key: current.key().clone(), current: Some(current.revision()) }) }
+}
+
+/// Reads the preconditions that a document carries in its metadata. A revision that this store cannot have given is a conflict.
+fn asked_precondition(current: &Resource, document: &Value) -> Result<Precondition> {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let revision = match some(asked(document, "resourceVersion")) {
+        None => None,
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| Error::Conflict { key: current.key().clone(), current: Some(current.revision()) })?,
+        ),
+    };
+    Ok(Precondition { uid: some(asked(document, "uid")), revision })
+}
+
+/// Returns what a document says in a text field of its metadata; empty when it says nothing.
+fn asked<'a>(document: &'a Value, field: &str) -> &'a str {
+    document.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Writes equal metadata in one way, so that equal documents are equal: nothing is left out rather than empty.
+fn tidy(metadata: &mut Map<String, Value>) {
+    for field in ["annotations", "finalizers", "generateName", "labels", "namespace", "ownerReferences"] {
+        let empty = match metadata.get(field) {
+            Some(Value::Null) => true,
+            Some(Value::String(text)) => text.is_empty(),
+            Some(Value::Array(items)) => items.is_empty(),
+            Some(Value::Object(entries)) => entries.is_empty(),
+            _ => false,
+        };
+        if empty {
+            metadata.remove(field);
+        }
+    }
+}
+
+fn set(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
+    match value {
+        Some(value) => fields.insert(name.to_owned(), value),
+        None => fields.remove(name),
+    };
+}
+
+fn fields(document: &mut Value) -> &mut Map<String, Value> {
+    document.as_object_mut().expect("the document was validated")
+}
+
+fn metadata(document: &mut Value) -> &mut Map<String, Value> {
+    fields(document).get_mut("metadata").and_then(Value::as_object_mut).expect("the document was validated")
+}
+
+/// Writes a time of day as RFC 3339 with whole seconds, as `2026-01-02T03:04:05Z`.
+fn timestamp(now: SystemTime) -> String {
+    // Out of the calendar's range is as good as the beginning of time: it is told to people only.
+    let at = jiff::Timestamp::try_from(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    format!("{at:.0}")
+}

@@ -1,0 +1,34 @@
+//! Deleting: at once, or marked while finalizers are left.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Decision, Moment, metadata, set, timestamp};
+use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result};
+
+/// Decides a deletion whose preconditions hold.
+///
+/// How dependents are treated is said by a finalizer, as Kubernetes does: it replaces what the resource had of that kind.
+pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: &Moment) -> Result<Decision> {
+    if current.is_deleting() {
+        return Ok(Decision::Unchanged(Arc::clone(current)));
+    }
+    let wanted = match propagation {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FINALIZER_FOREGROUND),
+        Propagation::Orphan => Some(FINALIZER_ORPHAN),
+    };
+    let others = current.finalizers().filter(|name| ![FINALIZER_FOREGROUND, FINALIZER_ORPHAN].contains(name));
+    let finalizers: Vec<&str> = others.chain(wanted).collect();
+
+    let mut document = current.document().clone();
+    let metadata = metadata(&mut document);
+    set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
+    if finalizers.is_empty() {
+        return Ok(Decision::Remove(Arc::new(Resource::from_document(document)?)));
+    }
+    set(metadata, "finalizers", Some(json!(finalizers)));
+    set(metadata, "deletionTimestamp", Some(json!(timestamp(moment.now))));
+    Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
+}

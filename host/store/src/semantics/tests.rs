@@ -1,0 +1,156 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Decision, Moment, address, decide, timestamp};
+use crate::patch::tests::json_value;
+use crate::{Change, Key, Kind, Precondition, Propagation, Resource, Revision, Write};
+
+fn moment(revision: u64) -> Moment {
+    Moment {
+        now: SystemTime::UNIX_EPOCH + Duration::from_millis(1_500),
+        uid: format!("uid-{revision}"),
+        revision: Revision(revision),
+    }
+}
+
+fn key() -> Key {
+    Key::new(Kind::new("", "v1", "Pod"), "default", "a")
+}
+
+fn pod(spec: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": spec})
+}
+
+fn created() -> Arc<Resource> {
+    let decision = decide(&key(), None, &Write::Create { document: pod(json!({})) }, &moment(1)).expect("well formed");
+    Arc::clone(decision.resource())
+}
+
+#[test]
+fn a_created_document_is_exactly_this() {
+    let wanted = json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": {},
+        "metadata": {
+            "name": "a", "namespace": "default", "uid": "uid-1", "creationTimestamp": "1970-01-01T00:00:01Z", "resourceVersion": "1",
+            "generation": 1,
+        },
+    });
+    assert_eq!(created().document(), &wanted);
+}
+
+#[test]
+fn times_have_whole_seconds_and_never_fail() {
+    let at = |seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    assert_eq!(at(1_767_323_045).map(timestamp).as_deref(), Some("2026-01-02T03:04:05Z"));
+    if let Some(far) = at(1 << 50) {
+        assert_eq!(timestamp(far), "1970-01-01T00:00:00Z");
+    }
+    let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+    assert_eq!(timestamp(before), "1969-12-31T23:59:59Z");
+}
+
+#[test]
+fn a_name_is_generated_only_where_there_is_none() {
+    let generating = |name: Value| Write::Create {
+        document: json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-", "name": name}}),
+    };
+    for (name, wanted) in [(Value::Null, "a-bcdfg"), (json!(""), "a-bcdfg"), (json!("own"), "own")] {
+        let mut write = generating(name);
+        assert_eq!(address(&mut write, "bcdfg").expect("well formed").name(), wanted);
+        let Write::Create { document } = write else { panic!("still a create") };
+        assert_eq!(document["metadata"]["name"], json!(wanted));
+    }
+    let mut update = Write::Update {
+        document: json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}}),
+        precondition: Precondition::default(),
+    };
+    assert!(address(&mut update, "bcdfg").is_err());
+}
+
+#[test]
+fn a_new_version_of_the_same_kind_is_the_same_resource() {
+    let mut document = pod(json!({}));
+    document["apiVersion"] = json!("v2");
+    let write = Write::Update { document, precondition: Precondition::default() };
+    let Ok(Decision::Put(updated)) = decide(&key(), Some(&created()), &write, &moment(2)) else { panic!("it changes") };
+    assert_eq!(updated.key().kind().version, "v2");
+    assert_eq!(updated.uid(), "uid-1");
+}
+
+fn any_write() -> impl Strategy<Value = Write> {
+    let document = || {
+        (json_value(), json_value(), json_value()).prop_map(|(metadata, spec, status)| {
+            let mut document = pod(spec);
+            if let (Value::Object(fields), Some(own)) = (metadata, document["metadata"].as_object_mut()) {
+                let names = ["labels", "finalizers", "ownerReferences", "uid", "generation"];
+                own.extend(names.map(str::to_owned).into_iter().zip(fields.into_values()));
+            }
+            document["status"] = status;
+            document
+        })
+    };
+    let none = Precondition::default;
+    prop_oneof![
+        document().prop_map(|document| Write::Create { document }),
+        document().prop_map(move |document| Write::Update { document, precondition: none() }),
+        json_value().prop_map(move |status| Write::UpdateStatus { key: key(), status, precondition: none() }),
+        json_value().prop_map(move |patch| Write::Patch {
+            key: key(),
+            change: Change::Merge(patch),
+            precondition: none()
+        }),
+        json_value().prop_map(move |patch| Write::Patch {
+            key: key(),
+            change: Change::Merge(json!({"metadata": {"finalizers": ["x"]}, "spec": patch})),
+            precondition: none(),
+        }),
+        document().prop_map(|document| Write::Apply { document, manager: "me".to_owned(), force: false }),
+        Just(Write::Delete { key: key(), precondition: none(), propagation: Propagation::Foreground }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_decision_keeps_the_promises_to_readers(writes in proptest::collection::vec(any_write(), 1..12)) {
+        let mut current: Option<Arc<Resource>> = None;
+        for (write, revision) in writes.into_iter().zip(1..) {
+            let before = current.clone();
+            let Ok(decision) = decide(&key(), before.as_ref(), &write, &moment(revision)) else { continue };
+            let after = Arc::clone(decision.resource());
+            // What a store keeps can be read again.
+            prop_assert_eq!(&Resource::from_document(after.document().clone()).expect("kept"), &*after);
+            prop_assert_eq!(after.key(), &key());
+            match (&before, &decision) {
+                (Some(before), Decision::Unchanged(_)) => prop_assert_eq!(before, &after),
+                (None, Decision::Unchanged(_) | Decision::Remove(_)) => prop_assert!(false, "there was nothing"),
+                _ => prop_assert_eq!(after.revision(), Revision(revision)),
+            }
+            if let Some(before) = &before {
+                let spec = |resource: &Resource| {
+                    let mut document = resource.document().clone();
+                    document.as_object_mut().map(|fields| (fields.remove("metadata"), fields.remove("status")));
+                    document
+                };
+                prop_assert_eq!(before.uid(), after.uid());
+                prop_assert_eq!(after.generation() - before.generation(), u64::from(spec(before) != spec(&after)));
+                let own = matches!(write, Write::UpdateStatus { .. });
+                prop_assert!(own || before.status() == after.status());
+            }
+            // The same again changes nothing, but for what creates and deletes.
+            current = match decision {
+                Decision::Remove(_) => None,
+                Decision::Put(_) | Decision::Unchanged(_) => {
+                    if !matches!(write, Write::Create { .. }) {
+                        let again = decide(&key(), Some(&after), &write, &moment(revision + 1));
+                        let settled = matches!(again, Ok(Decision::Unchanged(_)) | Err(_));
+                        prop_assert!(settled, "{:?}", again);
+                    }
+                    Some(after)
+                }
+            };
+        }
+    }
+}

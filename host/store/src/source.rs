@@ -1,0 +1,40 @@
+//! Where a store takes time and randomness from, so that a simulation can give its own.
+
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+/// What a store needs from outside to decide a write.
+pub trait Source: Send + Sync + 'static {
+    /// Returns the time of day, for `creationTimestamp` and `deletionTimestamp`. Need not grow.
+    fn now(&self) -> SystemTime;
+
+    /// Returns a uid that was never returned before, for a new resource or a new store.
+    fn uid(&self) -> String;
+
+    /// Returns the five characters that end a generated name: lower-case letters and digits.
+    fn suffix(&self) -> String;
+}
+
+/// The clock and the randomness of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemSource;
+
+/// Letters and digits of generated names: no vowels, so that no words appear.
+const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+impl Source for SystemSource {
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn uid(&self) -> String {
+        Uuid::new_v4().to_string()
+    }
+
+    fn suffix(&self) -> String {
+        // The last ten bytes but for the variant bits are random; modulo 27 is uneven by less than a tenth.
+        let bytes = Uuid::new_v4().into_bytes();
+        bytes[11..].iter().map(|byte| char::from(SUFFIX_ALPHABET[usize::from(*byte) % SUFFIX_ALPHABET.len()])).collect()
+    }
+}

@@ -1,0 +1,132 @@
+//! The trait that every store implements, and what goes in and out of it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{Key, Kind, Resource, Result, Revision, Scope, Selector, Source, SystemSource, Watch, Write, Written};
+
+/// A question for the resources of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Query {
+    /// Which kind; its version is ignored.
+    pub kind: Kind,
+    /// Which resources of the kind.
+    #[serde(default)]
+    pub selector: Selector,
+    /// How many items at most, from 1; `None` for all of them in one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// The [`Page::next`] of the page before. Goes with the same kind and selector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+impl Query {
+    /// Asks for every resource of a kind.
+    pub fn all(kind: Kind) -> Self {
+        Self { kind, selector: Selector::default(), limit: None, from: None }
+    }
+}
+
+/// One answer to a [`Query`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// Ordered by namespace, then name.
+    pub items: Vec<Arc<Resource>>,
+    /// The revision of the store at which the list was taken: the same for all pages of one list. A watch from here misses nothing.
+    pub revision: Revision,
+    /// Goes into [`Query::from`] to read on; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// What a store can be told when it is made.
+#[derive(Clone)]
+pub struct Options {
+    /// How many changes are kept for watches and for the later pages of a list: 1 or more, default 100 000. The store may keep a few
+    /// hundred more for a while.
+    pub history_max: u64,
+    /// Time and randomness.
+    pub source: Arc<dyn Source>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { history_max: 100_000, source: Arc::new(SystemSource) }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("history_max", &self.history_max).finish_non_exhaustive()
+    }
+}
+
+/// Resources, kept. Strictly serialisable: a write is seen by every read that starts after it was answered.
+///
+/// Every method may answer `Unavailable` (try again later) and `Closed`.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Reads one resource. The version of the key is ignored: the answer has the version that it was written with.
+    ///
+    /// # Errors
+    /// `NotFound`. Cancel safe.
+    async fn get(&self, key: &Key) -> Result<Arc<Resource>>;
+
+    /// Reads resources of one kind. All pages of one list show the same moment.
+    ///
+    /// # Errors
+    /// `Invalid` for a selector, limit or continue token; `Expired` when the history since the first page is gone. Cancel safe.
+    async fn list(&self, query: &Query) -> Result<Page>;
+
+    /// Makes one change, and answers when it will survive whatever the store is made to survive.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing was changed. After `Unavailable` it is not known.
+    /// A call that is dropped may still be carried out.
+    async fn write(&self, write: Write) -> Result<Written>;
+
+    /// Follows all changes with a revision above `from`, each once, in the order of their revisions.
+    ///
+    /// # Errors
+    /// `Expired` when the history back to `from` is gone, `FutureRevision` when the store has not reached `from`. Cancel safe.
+    async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch>;
+
+    /// Returns the revision of the last change that reads can see.
+    fn revision(&self) -> Revision;
+
+    /// Returns what tells this store from any other. Revisions of two stores cannot be compared.
+    fn id(&self) -> &str;
+
+    /// Returns whether writes can be taken.
+    ///
+    /// # Errors
+    /// `Unavailable` with what a person has to know, `Closed`.
+    fn health(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Finishes the writes that were taken, then refuses every further call. Does nothing the second time.
+    async fn close(&self);
+
+    /// Returns the kinds of which resources exist, each once, with the version of its first resource.
+    ///
+    /// # Errors
+    /// None of its own. Cancel safe.
+    async fn kinds(&self) -> Result<Vec<Kind>>;
+
+    /// Returns every resource, of any kind, that has an owner reference to this uid.
+    ///
+    /// # Errors
+    /// None of its own. Cancel safe.
+    async fn dependents(&self, owner: &str) -> Result<Vec<Arc<Resource>>> {
+        let mut found = Vec::new();
+        for kind in self.kinds().await? {
+            let selector = Selector { owner: Some(owner.to_owned()), ..Selector::default() };
+            found.extend(self.list(&Query { selector, ..Query::all(kind) }).await?.items);
+        }
+        Ok(found)
+    }
+}

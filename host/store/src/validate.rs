@@ -1,0 +1,298 @@
+//! What a document must look like to be stored: names, labels, sizes. Every error names the path of the field.
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use serde_json::{Map, Value};
+
+use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Kind, Result, Target};
+
+const SUBDOMAIN_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
+/// Names and values of all annotations together. Source: Kubernetes.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+const FINALIZERS_MAX: usize = 64;
+const OWNERS_MAX: usize = 64;
+
+/// Checks size and nesting of a value, without recursion deeper than the limit.
+pub(crate) fn size(what: &str, value: &Value) -> Result<()> {
+    depth(value, DOCUMENT_DEPTH_MAX).ok_or_else(|| {
+        Error::invalid(what, format!("is nested too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels"))
+    })?;
+    let bytes = bytes(value);
+    if bytes > DOCUMENT_BYTES_MAX {
+        return Err(Error::TooLarge { what: what.to_owned(), bytes, bytes_max: DOCUMENT_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// Returns the nesting of a value: 0 for a scalar. `None` when it is deeper than `depth_max`.
+pub(crate) fn depth(value: &Value, depth_max: usize) -> Option<usize> {
+    match value {
+        Value::Array(items) => depth_of_all(items.iter(), depth_max),
+        Value::Object(fields) => depth_of_all(fields.values(), depth_max),
+        _ => Some(0),
+    }
+}
+
+fn depth_of_all<'a>(mut values: impl Iterator<Item = &'a Value>, depth_max: usize) -> Option<usize> {
+    let below_max = depth_max.checked_sub(1)?;
+    let deepest = values.try_fold(0, |deepest, value| Some(depth(value, below_max)?.max(deepest)))?;
+    Some(deepest + 1)
+}
+
+/// Returns the length of the JSON text of a value. The value is no deeper than the limit.
+pub(crate) fn bytes(value: &Value) -> u64 {
+    struct Count(u64);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).expect("counting does not fail, and a JSON value has string keys");
+    count.0
+}
+
+/// Reads kind, namespace and name of a document. With `generate`, `metadata.generateName` can stand in for the name.
+pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
+    let Value::Object(fields) = document else {
+        return Err(Error::invalid("document", "must be a JSON object"));
+    };
+    let kind = Kind::parse(required(fields, "", "apiVersion")?, required(fields, "", "kind")?)?;
+    let Some(Value::Object(metadata)) = fields.get("metadata") else {
+        return Err(Error::invalid("metadata", "must be an object"));
+    };
+    let namespace = optional(metadata, "metadata.", "namespace")?.unwrap_or("");
+    if !namespace.is_empty() {
+        dns_label("metadata.namespace", namespace)?;
+    }
+    let name = match optional(metadata, "metadata.", "name")?.filter(|name| !name.is_empty()) {
+        Some(name) => {
+            subdomain("metadata.name", name)?;
+            Some(name.to_owned())
+        }
+        None if generate => {
+            let stem = optional(metadata, "metadata.", "generateName")?.unwrap_or("");
+            if stem.is_empty() {
+                return Err(Error::invalid("metadata.name", "must not be empty, unless metadata.generateName is set"));
+            }
+            subdomain("metadata.generateName", &generated(stem, "xxxxx"))?;
+            None
+        }
+        None => return Err(Error::invalid("metadata.name", "must not be empty")),
+    };
+    Ok(Target { kind, namespace: namespace.to_owned(), name })
+}
+
+/// Returns the name that a stem and a random suffix make. A long stem is cut at 58 bytes, so that the name fits where a DNS label has to.
+pub(crate) fn generated(stem: &str, suffix: &str) -> String {
+    let mut end = stem.len().min(LABEL_BYTES_MAX - suffix.len());
+    while !stem.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{suffix}", &stem[..end])
+}
+
+/// Checks a whole document as it would be stored.
+pub(crate) fn document(document: &Value) -> Result<()> {
+    size("document", document)?;
+    target(document, false)?;
+    let metadata = document.get("metadata").and_then(Value::as_object).expect("target() has found an object");
+    optional(metadata, "metadata.", "generateName")?;
+    labels(metadata)?;
+    annotations(metadata)?;
+    finalizers(metadata)?;
+    owners(metadata)
+}
+
+/// Checks an `apiVersion` and its two parts.
+pub(crate) fn api_version(whole: &str, group: &str, version: &str) -> Result<()> {
+    let path = "apiVersion";
+    if whole.is_empty() {
+        return Err(Error::invalid(path, "must not be empty"));
+    }
+    if whole.contains('/') {
+        subdomain(path, group)?;
+    }
+    dns_label(path, version)
+}
+
+/// Checks the `kind` of a document.
+pub(crate) fn kind_name(name: &str) -> Result<()> {
+    let well_formed = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && name.len() <= LABEL_BYTES_MAX;
+    if !well_formed {
+        return Err(Error::invalid("kind", "must be 1 to 63 ASCII letters and digits, a letter first"));
+    }
+    Ok(())
+}
+
+/// Checks the name of a label, annotation or finalizer: `name` or `prefix/name`.
+pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    if let Some(prefix) = prefix {
+        subdomain(path, prefix)?;
+    }
+    if name.is_empty() || !is_label_text(name) {
+        return Err(Error::invalid(
+            path,
+            "a name must be 1 to 63 letters, digits, `-`, `_` or `.`, a letter or digit first and last; a DNS name and `/` may stand before it",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the value of a label; empty is a value.
+pub(crate) fn label_value(path: &str, text: &str) -> Result<()> {
+    if !text.is_empty() && !is_label_text(text) {
+        return Err(Error::invalid(
+            path,
+            "a value must be at most 63 letters, digits, `-`, `_` or `.`, a letter or digit first and last",
+        ));
+    }
+    Ok(())
+}
+
+fn is_label_text(text: &str) -> bool {
+    let alphanumeric = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    text.len() <= LABEL_BYTES_MAX
+        && alphanumeric(text.bytes().next())
+        && alphanumeric(text.bytes().last())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.bytes().all(inner)
+}
+
+fn dns_label(path: &str, text: &str) -> Result<()> {
+    if !is_dns_label(text) || text.len() > LABEL_BYTES_MAX {
+        return Err(Error::invalid(
+            path,
+            "must be a DNS label: 1 to 63 lower-case letters, digits or `-`, a letter or digit first and last",
+        ));
+    }
+    Ok(())
+}
+
+fn subdomain(path: &str, text: &str) -> Result<()> {
+    if !text.split('.').all(is_dns_label) || text.len() > SUBDOMAIN_BYTES_MAX {
+        return Err(Error::invalid(
+            path,
+            "must be a DNS name: 1 to 253 lower-case letters, digits, `-` or `.`, a letter or digit first and last in every part",
+        ));
+    }
+    Ok(())
+}
+
+fn labels(metadata: &Map<String, Value>) -> Result<()> {
+    for (name, value) in strings(metadata, "labels")? {
+        label_name("metadata.labels", name)?;
+        label_value(&format!("metadata.labels[{name}]"), value)?;
+    }
+    Ok(())
+}
+
+fn annotations(metadata: &Map<String, Value>) -> Result<()> {
+    let mut bytes = 0;
+    for (name, value) in strings(metadata, "annotations")? {
+        label_name("metadata.annotations", name)?;
+        bytes += name.len() + value.len();
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        let (bytes, bytes_max) = (bytes as u64, ANNOTATIONS_BYTES_MAX as u64);
+        return Err(Error::TooLarge { what: "metadata.annotations".to_owned(), bytes, bytes_max });
+    }
+    Ok(())
+}
+
+fn finalizers(metadata: &Map<String, Value>) -> Result<()> {
+    for (at, finalizer) in list(metadata, "finalizers", FINALIZERS_MAX)?.iter().enumerate() {
+        let path = format!("metadata.finalizers[{at}]");
+        let name = finalizer.as_str().ok_or_else(|| Error::invalid(&path, "must be a string"))?;
+        label_name(&path, name)?;
+    }
+    Ok(())
+}
+
+fn owners(metadata: &Map<String, Value>) -> Result<()> {
+    let mut controllers = 0;
+    for (at, owner) in list(metadata, "ownerReferences", OWNERS_MAX)?.iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{at}].");
+        let owner = owner.as_object().ok_or_else(|| Error::invalid(path.trim_end_matches('.'), "must be an object"))?;
+        for field in ["name", "uid"] {
+            required(owner, &path, field)?;
+        }
+        Kind::parse(required(owner, &path, "apiVersion")?, required(owner, &path, "kind")?).map_err(
+            |error| match error {
+                Error::Invalid { path: field, reason } => Error::invalid(format!("{path}{field}"), reason),
+                other => other,
+            },
+        )?;
+        for flag in ["controller", "blockOwnerDeletion"] {
+            match owner.get(flag) {
+                None | Some(Value::Null | Value::Bool(_)) => {}
+                Some(_) => return Err(Error::invalid(format!("{path}{flag}"), "must be true or false")),
+            }
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        return Err(Error::invalid("metadata.ownerReferences", "only one owner can be the controller"));
+    }
+    Ok(())
+}
+
+/// Reads a field that is an object of strings, or absent.
+fn strings<'a>(metadata: &'a Map<String, Value>, field: &str) -> Result<Vec<(&'a str, &'a str)>> {
+    let entries = match metadata.get(field) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(entries)) => entries,
+        Some(_) => return Err(Error::invalid(format!("metadata.{field}"), "must be an object of strings")),
+    };
+    let string = |(name, value): (&'a String, &'a Value)| match value.as_str() {
+        Some(value) => Ok((name.as_str(), value)),
+        None => Err(Error::invalid(format!("metadata.{field}[{name}]"), "must be a string")),
+    };
+    entries.iter().map(string).collect()
+}
+
+/// Reads a field that is a list, or absent.
+fn list<'a>(metadata: &'a Map<String, Value>, field: &str, count_max: usize) -> Result<&'a [Value]> {
+    match metadata.get(field) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(items)) if items.len() > count_max => Err(Error::invalid(
+            format!("metadata.{field}"),
+            format!("has {} entries, the limit is {count_max}", items.len()),
+        )),
+        Some(Value::Array(items)) => Ok(items),
+        Some(_) => Err(Error::invalid(format!("metadata.{field}"), "must be a list")),
+    }
+}
+
+fn optional<'a>(fields: &'a Map<String, Value>, path: &str, field: &str) -> Result<Option<&'a str>> {
+    match fields.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Error::invalid(format!("{path}{field}"), "must be a string")),
+    }
+}
+
+fn required<'a>(fields: &'a Map<String, Value>, path: &str, field: &str) -> Result<&'a str> {
+    match optional(fields, path, field)? {
+        Some(text) if !text.is_empty() => Ok(text),
+        _ => Err(Error::invalid(format!("{path}{field}"), "must not be empty")),
+    }
+}

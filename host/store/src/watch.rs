@@ -1,0 +1,161 @@
+//! Following changes: a watch holds a position and pulls; nobody pushes into it, so that a slow one holds up no one.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::{Error, Kind, Resource, Result, Revision};
+
+/// What happened to a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EventType {
+    /// It was created.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// One change of one resource.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventType,
+    /// The resource after the change; its last state when it is gone. Has the revision of this event.
+    pub resource: Arc<Resource>,
+    /// The resource before the change; `None` when it was created.
+    pub previous: Option<Arc<Resource>>,
+    /// The revision of the store that this change made.
+    pub revision: Revision,
+}
+
+/// Which changes a watch follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Scope {
+    /// Those of one kind; its version is ignored.
+    Kind(Kind),
+    /// All of them.
+    Everything,
+}
+
+impl Scope {
+    /// Returns whether changes of resources of `kind` belong to this scope.
+    pub fn includes(&self, kind: &Kind) -> bool {
+        match self {
+            Self::Kind(wanted) => wanted.same_type(kind),
+            Self::Everything => true,
+        }
+    }
+}
+
+/// Where a [`Watch`] gets its events from. Stores have their own; a wrapper around a store can bring another.
+#[async_trait]
+pub trait Changes: Send + 'static {
+    /// Waits for the next event. See [`Watch::next`], whose promises this keeps.
+    ///
+    /// # Errors
+    /// As [`Watch::next`].
+    async fn next(&mut self) -> Result<Event>;
+}
+
+/// Follows the changes of a store, from one revision on.
+///
+/// Every event of the scope comes, once, in the order of revisions, however slow the caller is, until the store cuts its history.
+pub struct Watch(Box<dyn Changes>);
+
+impl Watch {
+    /// Makes a watch of anything that has events.
+    pub fn new(changes: impl Changes) -> Self {
+        Self(Box::new(changes))
+    }
+
+    /// Waits for the next event. Cancel safe: an event is lost only to a caller that received it.
+    ///
+    /// # Errors
+    /// `Expired`: the watch was so slow that history was cut past it; list again. `Unavailable`: the same call can be made again, and
+    /// goes on where it was. `Closed`: everything that happened before the store was closed has been delivered.
+    pub async fn next(&mut self) -> Result<Event> {
+        self.0.next().await
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+/// A piece of a store's history.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The events of the scope.
+    pub(crate) events: Vec<Event>,
+    /// How far was looked: every event up to and including this revision is in `events` or outside of the scope.
+    pub(crate) through: Revision,
+}
+
+/// A store's history, as a watch reads it.
+#[async_trait]
+pub(crate) trait Log: Send + Sync + 'static {
+    /// Reads on after a revision, a bounded piece. `through` is above `after` unless there is nothing more.
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch>;
+
+    /// Waits until there is something after a revision. `Closed` when there never will be. Cancel safe.
+    async fn grown(&self, after: Revision) -> Result<()>;
+}
+
+/// How far a store has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tip {
+    pub(crate) revision: Revision,
+    /// There will be no more.
+    pub(crate) closed: bool,
+}
+
+impl Tip {
+    /// Waits until a store has come further than `after`. `Closed` when it never will. Cancel safe.
+    pub(crate) async fn pass(tip: &watch::Sender<Self>, after: Revision) -> Result<()> {
+        let mut tip = tip.subscribe();
+        let tip = *tip.wait_for(|tip| tip.revision > after || tip.closed).await.map_err(|_| Error::Closed)?;
+        if tip.revision > after { Ok(()) } else { Err(Error::Closed) }
+    }
+}
+
+/// A position in a store's history.
+pub(crate) struct Reader {
+    log: Arc<dyn Log>,
+    scope: Scope,
+    position: Revision,
+    pending: VecDeque<Event>,
+}
+
+impl Reader {
+    pub(crate) fn new(log: Arc<dyn Log>, scope: Scope, from: Revision) -> Self {
+        Self { log, scope, position: from, pending: VecDeque::new() }
+    }
+}
+
+#[async_trait]
+impl Changes for Reader {
+    async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Ok(event);
+            }
+            // Position and pending change together, after the await: a cancelled read is read again.
+            let Batch { events, through } = self.log.read(&self.scope, self.position).await?;
+            self.position = through;
+            self.pending.extend(events);
+            if self.pending.is_empty() {
+                self.log.grown(through).await?;
+            }
+        }
+    }
+}

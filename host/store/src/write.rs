@@ -1,0 +1,153 @@
+//! A change that somebody wants, as one value, so that it can be recorded, checked and played again.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{EventType, Key, Kind, Resource, Result, Revision, validate};
+
+/// One write to a store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Write {
+    /// Creates the resource that the document describes, without its `status`.
+    Create {
+        /// The resource. With `metadata.generateName` and no name, five characters are added.
+        document: Value,
+    },
+    /// Replaces a resource, all but its `status`.
+    Update {
+        /// The resource. Its `metadata.uid` and `metadata.resourceVersion` are preconditions too.
+        document: Value,
+        /// What must be true of the resource.
+        #[serde(default)]
+        precondition: Precondition,
+    },
+    /// Replaces the `status` of a resource, and nothing else.
+    UpdateStatus {
+        /// The resource.
+        key: Key,
+        /// The new status alone; `null` removes it.
+        status: Value,
+        /// What must be true of the resource.
+        #[serde(default)]
+        precondition: Precondition,
+    },
+    /// Changes a resource in place, all but its `status`.
+    Patch {
+        /// The resource.
+        key: Key,
+        /// What to change.
+        change: Change,
+        /// What must be true of the resource.
+        #[serde(default)]
+        precondition: Precondition,
+    },
+    /// Creates a resource, or sets the fields that the document names and leaves the others.
+    Apply {
+        /// The resource, as far as the manager cares.
+        document: Value,
+        /// Who applies: the owner of the fields that the document names.
+        manager: String,
+        /// Takes over fields that another manager owns. Without effect as long as stores keep no field ownership.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Deletes a resource, or marks it as being deleted while it has finalizers.
+    Delete {
+        /// The resource.
+        key: Key,
+        /// What must be true of the resource.
+        #[serde(default)]
+        precondition: Precondition,
+        /// What happens to the resources that name it as their owner.
+        #[serde(default)]
+        propagation: Propagation,
+    },
+}
+
+/// What must be true of a resource for a write to go through. Otherwise the write answers `Conflict` and changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Precondition {
+    /// The resource has this uid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// The resource has not changed since this revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+}
+
+/// A change to make to a document, whatever it is now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// A JSON merge patch (RFC 7396).
+    Merge(Value),
+    /// A JSON patch (RFC 6902): a list of operations, all or none. At most 1000.
+    Json(Value),
+}
+
+/// What happens to the resources that name a deleted one as their owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Propagation {
+    /// They are deleted after it.
+    #[default]
+    Background,
+    /// They are deleted before it.
+    Foreground,
+    /// They stay, without the owner.
+    Orphan,
+}
+
+/// What a write came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Written {
+    /// The resource as stored; after a deletion its last state, at the revision of the deletion.
+    pub resource: Arc<Resource>,
+    /// What happened; `None` when nothing changed and no revision was made.
+    pub change: Option<EventType>,
+}
+
+/// Which resource a write is about, as far as it can be known before the write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The kind.
+    pub kind: Kind,
+    /// The namespace; empty for kinds that live outside of namespaces.
+    pub namespace: String,
+    /// The name; `None` when the store will generate it.
+    pub name: Option<String>,
+}
+
+impl Write {
+    /// Returns the verb by its name: `create`, `update`, `update-status`, `patch`, `apply` or `delete`.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "create",
+            Self::Update { .. } => "update",
+            Self::UpdateStatus { .. } => "update-status",
+            Self::Patch { .. } => "patch",
+            Self::Apply { .. } => "apply",
+            Self::Delete { .. } => "delete",
+        }
+    }
+
+    /// Returns which resource this write is about.
+    ///
+    /// # Errors
+    /// `Invalid` when the document does not say it, or says it wrongly.
+    pub fn target(&self) -> Result<Target> {
+        match self {
+            Self::Create { document } => validate::target(document, true),
+            Self::Update { document, .. } | Self::Apply { document, .. } => validate::target(document, false),
+            Self::UpdateStatus { key, .. } | Self::Patch { key, .. } | Self::Delete { key, .. } => Ok(Target {
+                kind: key.kind().clone(),
+                namespace: key.namespace().to_owned(),
+                name: Some(key.name().to_owned()),
+            }),
+        }
+    }
+}

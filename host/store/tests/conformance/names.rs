@@ -1,0 +1,211 @@
+//! Hostile names and bodies: a clear error or a faithful round trip.
+
+use homeostat_store::{Change, DOCUMENT_BYTES_MAX, Error, Key, Kind, Precondition, Query, Revision, Write};
+use serde_json::{Value, json};
+
+use crate::{Make, create, key, on_every_store, thing, update_status, with_metadata};
+
+on_every_store!(
+    a_document_that_is_not_acceptable_is_refused_with_the_path,
+    a_body_comes_back_as_it_was_written,
+    what_is_too_large_or_too_deep_is_refused,
+    a_small_patch_cannot_become_a_large_document,
+    a_hostile_key_is_not_found,
+    nothing_refused_leaves_a_trace,
+);
+
+fn hostile() -> Vec<(Value, &'static str)> {
+    let named = |name: &str| thing(name, json!({}));
+    let meta = |metadata| with_metadata(thing("a", json!({})), metadata);
+    let field = |field: &str, value: Value| {
+        let mut document = thing("a", json!({}));
+        document[field] = value;
+        document
+    };
+    vec![
+        (json!(null), "document"),
+        (json!([]), "document"),
+        (json!("text"), "document"),
+        (json!({}), "apiVersion"),
+        (field("apiVersion", json!(1)), "apiVersion"),
+        (field("apiVersion", json!("")), "apiVersion"),
+        (field("apiVersion", json!("/v1")), "apiVersion"),
+        (field("apiVersion", json!("a/b/c")), "apiVersion"),
+        (field("apiVersion", json!("Example.dev/v1")), "apiVersion"),
+        (field("apiVersion", json!("v1\0")), "apiVersion"),
+        (field("kind", json!(null)), "kind"),
+        (field("kind", json!("a thing")), "kind"),
+        (field("kind", json!("Thing/x")), "kind"),
+        (field("kind", json!("T".repeat(64))), "kind"),
+        (field("metadata", json!(null)), "metadata"),
+        (field("metadata", json!([])), "metadata"),
+        (named(""), "metadata.name"),
+        (named("."), "metadata.name"),
+        (named(".."), "metadata.name"),
+        (named("a..b"), "metadata.name"),
+        (named("-a"), "metadata.name"),
+        (named("a-"), "metadata.name"),
+        (named("A"), "metadata.name"),
+        (named("a/b"), "metadata.name"),
+        (named("a\0b"), "metadata.name"),
+        (named("a b"), "metadata.name"),
+        (named("ä"), "metadata.name"),
+        (named("a\u{202e}b"), "metadata.name"),
+        (named(&"a".repeat(254)), "metadata.name"),
+        (meta(json!({"name": 5})), "metadata.name"),
+        (meta(json!({"namespace": "a.b"})), "metadata.namespace"),
+        (meta(json!({"namespace": "a".repeat(64)})), "metadata.namespace"),
+        (meta(json!({"namespace": {}})), "metadata.namespace"),
+        (meta(json!({"labels": []})), "metadata.labels"),
+        (meta(json!({"labels": {"a b": "c"}})), "metadata.labels"),
+        (meta(json!({"labels": {"": "c"}})), "metadata.labels"),
+        (meta(json!({"labels": {"/a": "c"}})), "metadata.labels"),
+        (meta(json!({"labels": {"a": 1}})), "metadata.labels[a]"),
+        (meta(json!({"labels": {"a": "-"}})), "metadata.labels[a]"),
+        (meta(json!({"labels": {"a": "x".repeat(64)}})), "metadata.labels[a]"),
+        (meta(json!({"annotations": {"a": null}})), "metadata.annotations[a]"),
+        (meta(json!({"finalizers": "a"})), "metadata.finalizers"),
+        (meta(json!({"finalizers": [1]})), "metadata.finalizers[0]"),
+        (meta(json!({"finalizers": ["a", ""]})), "metadata.finalizers[1]"),
+        (meta(json!({"ownerReferences": [{}]})), "metadata.ownerReferences[0].name"),
+        (meta(json!({"ownerReferences": [1]})), "metadata.ownerReferences[0]"),
+        (
+            meta(json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K k", "name": "a", "uid": "b"}]})),
+            "metadata.ownerReferences[0].kind",
+        ),
+        (
+            meta(
+                json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "a", "uid": "b", "controller": 1}]}),
+            ),
+            "metadata.ownerReferences[0].controller",
+        ),
+        (meta(json!({"resourceVersion": "1"})), "metadata.resourceVersion"),
+    ]
+}
+
+async fn a_document_that_is_not_acceptable_is_refused_with_the_path(make: Make) {
+    let store = make(Default::default());
+    for (document, wanted) in hostile() {
+        let refused = store.write(Write::Create { document: document.clone() }).await;
+        assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == wanted), "{document}: {refused:?}");
+    }
+    let two = json!({"apiVersion": "v1", "kind": "K", "name": "a", "uid": "b", "controller": true});
+    let document = with_metadata(thing("a", json!({})), json!({"ownerReferences": [two, two]}));
+    let refused = store.write(Write::Create { document }).await;
+    assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "metadata.ownerReferences"), "{refused:?}");
+}
+
+async fn a_body_comes_back_as_it_was_written(make: Make) {
+    let store = make(Default::default());
+    let spec = json!({
+        "": "empty name", "a/b~c": "pointer symbols", "\u{0}": "\u{0}\u{1}\u{7f}", "ключ": "значение \u{1f9ee}\u{202e}", "a\"\\b": "\r\n\t",
+        "numbers": [0, -1, u64::MAX, i64::MIN, 0.1, 1e300, -2.5e-300, 123_456_789.123_456_78, 5e-324], "empty": [{}, [], "", null, false],
+    });
+    let long = format!("{}a", "a.".repeat(126));
+    for name in ["a", "0", "a.b-c.0", long.as_str()] {
+        create(&**store, thing(name, spec.clone())).await;
+        assert_eq!(store.get(&key(name)).await.unwrap().document()["spec"], spec, "{name}");
+    }
+    let annotated = with_metadata(thing("noted", json!({})), json!({"annotations": {"example.dev/A_b.c": "\u{0}ä\n"}}));
+    create(&**store, annotated).await;
+    let noted = store.get(&key("noted")).await.unwrap();
+    assert_eq!(noted.annotations().collect::<Vec<_>>(), [("example.dev/A_b.c", "\u{0}ä\n")]);
+    // Equal to the last bit: writing what was read changes nothing.
+    let read = store.get(&key("a")).await.unwrap();
+    let document = read.document().clone();
+    let written = store.write(Write::Update { document, precondition: Precondition::default() }).await.unwrap();
+    assert_eq!(written.change, None);
+}
+
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(json!(1), |value, _| json!([value]))
+}
+
+async fn what_is_too_large_or_too_deep_is_refused(make: Make) {
+    let store = make(Default::default());
+    let large = "x".repeat(usize::try_from(DOCUMENT_BYTES_MAX).unwrap());
+    let fits = "x".repeat(usize::try_from(DOCUMENT_BYTES_MAX).unwrap() - 1000);
+    let refused = store.write(Write::Create { document: thing("a", json!(large)) }).await;
+    assert!(matches!(refused, Err(Error::TooLarge { bytes_max: DOCUMENT_BYTES_MAX, .. })), "{refused:?}");
+    create(&**store, thing("a", json!(fits))).await;
+    let refused = update_status(&**store, key("a"), json!(fits)).await;
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    let annotations = json!({"annotations": {"a": "x".repeat(300_000)}});
+    let refused = store.write(Write::Create { document: with_metadata(thing("b", json!({})), annotations) }).await;
+    assert!(matches!(&refused, Err(Error::TooLarge { what, .. }) if what == "metadata.annotations"), "{refused:?}");
+
+    create(&**store, thing("deep", nested(99))).await;
+    assert_eq!(store.get(&key("deep")).await.unwrap().document()["spec"], nested(99));
+    for (depth, name) in [(100, "b"), (500, "c")] {
+        let refused = store.write(Write::Create { document: thing(name, nested(depth)) }).await;
+        assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "document"), "{refused:?}");
+        let refused = update_status(&**store, key("a"), nested(depth + 1)).await;
+        assert!(matches!(&refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
+}
+
+async fn a_small_patch_cannot_become_a_large_document(make: Make) {
+    let store = make(Default::default());
+    create(&**store, thing("a", json!({"x": {"y": "0123456789"}}))).await;
+    let patch = |operations: Vec<Value>| Write::Patch {
+        key: key("a"),
+        change: Change::Json(json!(operations)),
+        precondition: Precondition::default(),
+    };
+    // Doubles sixty times.
+    let double = |step: usize| json!({"op": "copy", "from": "/spec/x", "path": format!("/spec/x/n{step}")});
+    let refused = store.write(patch((0..60).map(double).collect())).await;
+    assert!(matches!(refused, Err(Error::TooLarge { .. } | Error::Invalid { .. })), "{refused:?}");
+    // The same, without nesting.
+    let flat = |step: usize| json!({"op": "copy", "from": "/spec", "path": format!("/spec{step}")});
+    let refused = store.write(patch((0..1000).map(flat).chain((0..1000).map(flat)).collect())).await;
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    // Deeper with every step.
+    let wrap =
+        [json!({"op": "move", "from": "/spec", "path": "/tmp"}), json!({"op": "add", "path": "/spec", "value": {}})];
+    let deepen = wrap.into_iter().chain([json!({"op": "move", "from": "/tmp", "path": "/spec/x"})]);
+    let refused = store.write(patch(deepen.cycle().take(900).collect())).await;
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    let refused = store.write(patch(vec![json!({"op": "what"})])).await;
+    assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "patch"), "{refused:?}");
+    assert_eq!(store.revision(), Revision(1));
+}
+
+async fn a_hostile_key_is_not_found(make: Make) {
+    let store = make(Default::default());
+    create(&**store, thing("a", json!({}))).await;
+    let kind = key("a").kind().clone();
+    for (namespace, name) in
+        [("", ""), ("default", ""), ("default\0", "a"), ("default\0\u{1}a", ""), ("", "default/a"), ("default", "a\0")]
+    {
+        let answer = store.get(&Key::new(kind.clone(), namespace, name)).await;
+        assert!(matches!(answer, Err(Error::NotFound { .. })), "{namespace:?} {name:?}");
+    }
+    for kind in
+        [Kind::new("", "", ""), Kind::new("example.dev\0\u{1}Thing", "v1", ""), Kind::new("example.dev", "v1", "Thin")]
+    {
+        assert_eq!(store.list(&Query::all(kind)).await.unwrap().items, []);
+    }
+}
+
+async fn nothing_refused_leaves_a_trace(make: Make) {
+    let store = make(Default::default());
+    for (document, _) in hostile() {
+        let precondition = Precondition::default();
+        let change = Change::Merge(document.clone());
+        for write in [
+            Write::Update { document: document.clone(), precondition: precondition.clone() },
+            Write::Apply { document: document.clone(), manager: "me".into(), force: true },
+            Write::Patch { key: key("a"), change, precondition },
+            Write::Create { document },
+        ] {
+            // To apply null means to leave out, which is acceptable.
+            if matches!(&write, Write::Apply { document, .. } if document.to_string().contains("null")) {
+                continue;
+            }
+            assert!(store.write(write.clone()).await.is_err(), "{write:?}");
+        }
+    }
+    assert_eq!(store.revision(), Revision::ZERO);
+    assert_eq!(store.kinds().await.unwrap(), []);
+}

@@ -1,0 +1,54 @@
+//! A layer that answers from a trace, and from nothing else.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use homeostat_component::{Answer, Call, Component, Effect, Effects, Limits};
+use parking_lot::Mutex;
+
+use crate::{Exchange, Trace, record};
+
+/// Answers each effect as the trace says, as long as the guest asks for the same in the same order.
+///
+/// At the first effect that the trace does not have next it gives an answer of the wrong kind, which ends the guest as a trap: from
+/// there on nothing that it does would mean anything.
+pub struct Replay {
+    left: Mutex<VecDeque<Exchange>>,
+}
+
+impl Replay {
+    /// Returns a layer that answers from these exchanges.
+    pub fn new(exchanges: impl IntoIterator<Item = Exchange>) -> Self {
+        Self { left: Mutex::new(exchanges.into_iter().collect()) }
+    }
+}
+
+#[async_trait]
+impl Effects for Replay {
+    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
+        let mut left = self.left.lock();
+        match left.pop_front_if(|next| next.effect == effect) {
+            Some(exchange) => exchange.answer,
+            None => {
+                left.clear();
+                wrong_kind_for(&effect)
+            }
+        }
+    }
+}
+
+fn wrong_kind_for(effect: &Effect) -> Answer {
+    match effect {
+        Effect::WallClock | Effect::MonotonicClock => Answer::Unit,
+        _ => Answer::Nanoseconds(0),
+    }
+}
+
+/// Reconciles the trace's key again, against the trace alone, and returns what happened this time.
+///
+/// [`difference`](crate::difference) says whether it is the same.
+pub async fn replay(component: &Component, trace: &Trace, limits: &Limits) -> Trace {
+    let controller = trace.controller.as_str().into();
+    record(component, &controller, &trace.key, limits, Arc::new(Replay::new(trace.exchanges.clone()))).await
+}

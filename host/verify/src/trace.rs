@@ -1,0 +1,31 @@
+//! One reconcile, as data.
+
+use homeostat_component::{Answer, Effect, Fault, Outcome};
+use homeostat_store::Key;
+use serde::{Deserialize, Serialize};
+
+/// Everything that went in and out of one sandbox. Enough to run the reconcile again.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Trace {
+    /// Digest of the component.
+    pub digest: String,
+    /// On whose behalf it ran.
+    pub controller: String,
+    /// What was reconciled.
+    pub key: Key,
+    /// Every effect with its answer, in order.
+    pub exchanges: Vec<Exchange>,
+    /// What it came to.
+    pub result: Result<Outcome, Fault>,
+}
+
+/// One effect and its answer.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Exchange {
+    /// What the guest asked for.
+    pub effect: Effect,
+    /// What it was told.
+    pub answer: Answer,
+}

@@ -1,0 +1,141 @@
+//! Lines of keys, and the rule by which one of five lines is served.
+
+use crate::{Priority, slab::Slab};
+
+/// No entry.
+const NIL: u32 = u32::MAX;
+
+/// The neighbours of an entry in the line it stands in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links {
+    before: u32,
+    behind: u32,
+}
+
+impl Default for Links {
+    fn default() -> Links {
+        Links { before: NIL, behind: NIL }
+    }
+}
+
+/// An entry that can stand in one line at a time.
+pub(crate) trait Linked {
+    fn links(&self) -> &Links;
+    fn links_mut(&mut self) -> &mut Links;
+}
+
+/// First come, first served; leaving from the middle takes no search. The order is in the entries.
+#[derive(Debug)]
+pub(crate) struct Line {
+    first: u32,
+    last: u32,
+    len: usize,
+}
+
+impl Line {
+    pub(crate) fn new() -> Line {
+        Line { first: NIL, last: NIL, len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn first(&self) -> Option<u32> {
+        (self.first != NIL).then_some(self.first)
+    }
+
+    /// Puts an entry that stands in no line at the end of this one.
+    pub(crate) fn push<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32) {
+        *slab[slot].links_mut() = Links { before: self.last, behind: NIL };
+        match self.last {
+            NIL => self.first = slot,
+            last => slab[last].links_mut().behind = slot,
+        }
+        self.last = slot;
+        self.len += 1;
+    }
+
+    /// Takes out an entry that stands in this line.
+    pub(crate) fn leave<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32) {
+        let Links { before, behind } = *slab[slot].links();
+        match before {
+            NIL => self.first = behind,
+            before => slab[before].links_mut().behind = behind,
+        }
+        match behind {
+            NIL => self.last = before,
+            behind => slab[behind].links_mut().before = before,
+        }
+        self.len -= 1;
+    }
+
+    /// The entries from first to last.
+    pub(crate) fn iter<'a, T: Linked>(&self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + use<'a, T> {
+        let mut next = self.first;
+        std::iter::from_fn(move || {
+            let slot = (next != NIL).then_some(next)?;
+            next = slab[slot].links().behind;
+            Some(slot)
+        })
+    }
+}
+
+/// The ready keys: a line for each priority, and how often each was passed over.
+#[derive(Debug)]
+pub(crate) struct Bands {
+    lines: [Line; 5],
+    /// Claims in a row that went to another band while this one had a key.
+    passes: [u32; 5],
+    len: usize,
+}
+
+impl Bands {
+    pub(crate) fn new() -> Bands {
+        Bands { lines: std::array::from_fn(|_| Line::new()), passes: [0; 5], len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn lens(&self) -> [usize; 5] {
+        std::array::from_fn(|band| self.lines[band].len())
+    }
+
+    pub(crate) fn push<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
+        self.lines[priority.index()].push(slab, slot);
+        self.len += 1;
+    }
+
+    pub(crate) fn leave<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
+        self.lines[priority.index()].leave(slab, slot);
+        self.len -= 1;
+    }
+
+    /// Takes the key whose turn it is: the first of the highest band, unless a band was passed over `ageing_claims`
+    /// times; then the first of the band that was passed over most, the lowest of those if there are several.
+    pub(crate) fn pop<T: Linked>(&mut self, slab: &mut Slab<T>, ageing_claims: u32) -> Option<u32> {
+        let waiting = |band: &usize| self.lines[*band].len() > 0;
+        let highest = (0..5).rev().find(waiting)?;
+        let passed_over = (0..5).filter(waiting).filter(|band| self.passes[*band] >= ageing_claims);
+        let band = passed_over.rev().max_by_key(|band| self.passes[*band]).unwrap_or(highest);
+        let slot = self.lines[band].first()?;
+        for (other, passes) in self.passes.iter_mut().enumerate() {
+            let passed_over = other != band && self.lines[other].len() > 0;
+            *passes = if passed_over { passes.saturating_add(1) } else { 0 };
+        }
+        self.leave(slab, slot, Priority::ALL[band]);
+        Some(slot)
+    }
+
+    /// The first key of each band that has one, highest first.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = u32> {
+        self.lines.iter().rev().filter_map(Line::first)
+    }
+
+    /// All keys, by band from the highest, in the order of each line.
+    pub(crate) fn iter<'a, T: Linked>(&'a self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + 'a {
+        self.lines.iter().rev().flat_map(|line| line.iter(slab))
+    }
+}

@@ -1,0 +1,66 @@
+//! The keyed work queue: it decides *which key runs next and when*, and nothing else.
+//!
+//! One key has at most one entry, whatever is added how often:
+//!
+//! ```text
+//!             add                    claim                 finish
+//!  (absent) ───────▶ ready ────────────────────▶ running ─────────▶ (absent) | waiting | ready | parked
+//!      │               ▲  due, add, expedite        │ add: dirty, runs once more after finish
+//!      └─ add_after ─▶ waiting                      └ a dropped claim: ready again
+//! ```
+//!
+//! The rules live in [`state`], which is pure: every method takes the time, and randomness where it needs any, as
+//! arguments. [`Queue`] is the thin asynchronous shell around it: one mutex, a list of sleeping claimers, one timer.
+//!
+//! Deliberately absent: what a key means, what a reconcile does, channels, background tasks (the one timer belongs to
+//! one of the sleeping claimers), a rate limit over all keys, and any memory of keys that are finished.
+//!
+//! ```
+//! use std::time::Duration;
+//! use homeostat_workqueue::{Added, Next, Priority, Queue};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), homeostat_workqueue::Closed> {
+//! let queue = Queue::<&str>::default();
+//! queue.add("web", Priority::NORMAL)?;
+//! assert_eq!(queue.add("web", Priority::HIGH)?, Added::Merged);
+//!
+//! let claim = queue.claim().await.expect("the queue is open");
+//! assert_eq!(*claim.key(), "web");
+//! claim.finish(Next::After(Duration::from_secs(60)));
+//! assert_eq!(queue.stop().dropped, ["web"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Invariants.** A key is claimed by at most one worker at a time. A queued key is handed out exactly once per claim.
+//! No delay fires early. No ready key waits while a claimer sleeps, unless the queue is suspended.
+//!
+//! **Bounds.** The queue holds one entry per distinct key and at most 2³²−1 of them (it panics beyond); what bounds it
+//! in practice is the number of things that can be reconciled. An entry takes about 130 bytes besides the key itself,
+//! and returns its memory when the key is finished.
+
+mod backoff;
+mod bands;
+mod claim;
+mod index;
+mod item;
+mod moment;
+mod options;
+mod priority;
+mod queue;
+mod report;
+mod slab;
+pub mod state;
+mod timers;
+mod verbs;
+mod waiters;
+
+pub use backoff::Backoff;
+pub use claim::Claim;
+pub use moment::Moment;
+pub use options::{AGEING_CLAIMS, DuringDelay, Options};
+pub use priority::Priority;
+pub use queue::Queue;
+pub use report::{Ages, Counters, Counts, Entry, Finishes, Report};
+pub use verbs::{Added, Closed, Finished, Key, KeyState, Next, Phase, Verdict};

@@ -1,0 +1,55 @@
+//! What a queue can be told about itself.
+
+use std::num::NonZeroU32;
+
+use crate::{Backoff, Priority};
+
+/// The default of [`Options::ageing_claims`]. Under full load the highest band keeps four claims of five.
+pub const AGEING_CLAIMS: NonZeroU32 = NonZeroU32::new(16).expect("16 is not zero");
+
+/// The settings of one queue. All can be changed while it runs: [`Queue::configure`](crate::Queue::configure).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// What an event does to a key whose last run asked for a delay.
+    pub during_delay: DuringDelay,
+    /// How long a key waits after failures.
+    pub backoff: Backoff,
+    /// After how many claims in a row from other bands a band with ready keys is served out of turn.
+    ///
+    /// The first key of a band is passed over by at most [`Options::passes_max`] claims, so no band starves.
+    pub ageing_claims: NonZeroU32,
+    /// The seed of the jitter; `None` takes one from the operating system. Read once, when the queue is made.
+    pub seed: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            during_delay: DuringDelay::default(),
+            backoff: Backoff::default(),
+            ageing_claims: AGEING_CLAIMS,
+            seed: None,
+        }
+    }
+}
+
+impl Options {
+    /// Returns how many claims can go to other bands while a band has a ready key: the bound on starvation.
+    ///
+    /// A band waits for `ageing_claims` claims, and then at most for the four others that have waited longer.
+    pub fn passes_max(&self) -> u32 {
+        let others = Priority::ALL.len() as u32 - 1;
+        self.ageing_claims.get().saturating_add(others)
+    }
+}
+
+/// What an event does to a key whose last run asked for a delay (or was given one after a failure).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DuringDelay {
+    /// The key runs now and the delay is forgotten.
+    #[default]
+    RunNow,
+    /// The delay is a floor: the key runs when it is over. Delays of [`add_after`](crate::Queue::add_after) and of
+    /// [`Next::Resync`](crate::Next::Resync) are no floors: nobody asked not to be disturbed.
+    Hold,
+}

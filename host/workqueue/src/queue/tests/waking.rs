@@ -1,0 +1,153 @@
+use super::*;
+
+/// Q11, T11
+#[tokio::test(start_paused = true)]
+async fn a_plain_add_wakes_a_sleeping_claimer_without_any_clock() {
+    let queue = queue();
+    let before = Instant::now();
+    let mut claimer = Polled::new(queue.claim()).sleeps();
+    add(&queue, 1);
+    assert_eq!(claimer.woken(), 1);
+    assert!(matches!(claimer.poll(), Poll::Ready(Some(claim)) if *claim.key() == 1));
+    assert_eq!(Instant::now(), before);
+}
+
+/// Q11
+#[tokio::test(start_paused = true)]
+async fn of_two_claimers_and_one_key_one_gets_it_and_the_other_sleeps_on() {
+    let queue = queue();
+    let mut claimers = sleepers(&queue, 2);
+    add(&queue, 1);
+    assert_eq!(woken(&claimers), [1, 0]);
+    let Poll::Ready(Some(claim)) = claimers[1].poll() else { panic!("who looks first gets it, woken or not") };
+    assert!(claimers[0].poll().is_pending());
+    add(&queue, 2);
+    assert_eq!(claimers[0].woken(), 2, "the other is woken for the next");
+    assert!(claimers[0].poll().is_ready());
+    claim.finish(Next::Done);
+}
+
+/// Q11
+#[tokio::test(start_paused = true)]
+async fn as_many_claimers_wake_as_there_are_keys_and_no_more() {
+    let queue = queue();
+    let claimers = sleepers(&queue, 4);
+    queue.add_all([1, 2], Priority::NORMAL).unwrap();
+    assert_eq!(woken(&claimers), [1, 1, 0, 0]);
+    queue.add_all([2, 3], Priority::NORMAL).unwrap();
+    assert_eq!(woken(&claimers), [1, 1, 1, 0]);
+    assert_eq!(run(&queue, Next::Done), 1);
+    assert_eq!(woken(&claimers), [1, 1, 1, 0], "a busy worker that is faster wakes nobody");
+}
+
+/// Q11
+#[tokio::test(start_paused = true)]
+async fn a_claimer_cancelled_after_it_was_woken_passes_that_on() {
+    let queue = queue();
+    let mut claimers = sleepers(&queue, 3);
+    add(&queue, 1);
+    assert_eq!(woken(&claimers), [1, 0, 0]);
+    drop(claimers.remove(0));
+    assert_eq!(woken(&claimers), [1, 0]);
+    drop(claimers.remove(0));
+    assert_eq!(woken(&claimers), [1]);
+    assert!(claimers[0].poll().is_ready());
+}
+
+/// Q11
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_claimer_leaves_the_list() {
+    let queue = queue();
+    drop(sleepers(&queue, 5));
+    assert_eq!(queue.shared.lock().waiters.asleep(), 0);
+    let claimers = sleepers(&queue, 1);
+    add(&queue, 1);
+    assert_eq!(woken(&claimers), [1]);
+}
+
+/// Q11
+#[tokio::test(start_paused = true)]
+async fn a_claimer_that_is_polled_again_is_listed_once() {
+    let queue = queue();
+    let mut claimers = sleepers(&queue, 2);
+    for _ in 0..10 {
+        assert!(claimers[0].poll().is_pending());
+    }
+    assert_eq!(queue.shared.lock().waiters.asleep(), 2);
+    queue.add_all([1, 2], Priority::NORMAL).unwrap();
+    assert_eq!(woken(&claimers), [1, 1]);
+}
+
+/// Q13
+#[tokio::test(start_paused = true)]
+async fn a_dropped_claim_wakes_another_claimer() {
+    let queue = queue();
+    add(&queue, 1);
+    let claim = queue.try_claim().unwrap();
+    let mut claimers = sleepers(&queue, 1);
+    drop(claim);
+    assert_eq!(woken(&claimers), [1]);
+    assert!(claimers[0].poll().is_ready());
+}
+
+/// Q3
+#[tokio::test(start_paused = true)]
+async fn an_add_to_a_running_key_wakes_nobody_until_it_is_finished() {
+    let queue = queue();
+    add(&queue, 1);
+    let claim = queue.try_claim().unwrap();
+    let claimers = sleepers(&queue, 1);
+    assert_eq!(add(&queue, 1), Added::Dirty);
+    assert_eq!(woken(&claimers), [0]);
+    claim.finish(Next::Done);
+    assert_eq!(woken(&claimers), [1]);
+}
+
+/// C4
+#[tokio::test(start_paused = true)]
+async fn resuming_wakes_the_claimers_that_suspension_left_asleep() {
+    let queue = queue();
+    queue.suspend();
+    let mut claimers = sleepers(&queue, 2);
+    add(&queue, 1);
+    assert!(woken(&claimers) == [0, 0] && queue.is_suspended() && queue.try_claim().is_none());
+    queue.resume();
+    assert_eq!(woken(&claimers), [1, 0]);
+    assert!(claimers[0].poll().is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_ready_key_takes_none_away_from_a_claimer() {
+    let queue = queue();
+    let mut watcher = Polled::new(queue.ready()).sleeps();
+    let mut claimers = sleepers(&queue, 1);
+    add(&queue, 1);
+    assert_eq!((watcher.woken(), woken(&claimers)), (1, vec![0]));
+    assert!(matches!(watcher.poll(), Poll::Ready(true)));
+    assert_eq!(woken(&claimers), [1], "the wake-up goes on to who wants the key");
+    assert!(claimers[0].poll().is_ready());
+    queue.stop();
+    assert!(!queue.ready().await);
+}
+
+/// A worker that never has to wait still lets the other tasks of its thread run.
+#[tokio::test]
+async fn a_claimer_that_always_finds_a_key_yields_now_and_then() {
+    const RUNS: u32 = 100_000;
+    let queue = queue();
+    add(&queue, 1);
+    let worker = queue.clone();
+    let task = tokio::spawn(async move {
+        let mut runs = 0;
+        while runs < RUNS
+            && let Some(claim) = worker.claim().await
+        {
+            runs += 1;
+            claim.finish(Next::Again);
+        }
+        runs
+    });
+    tokio::task::yield_now().await;
+    queue.stop();
+    assert!(task.await.unwrap() < RUNS, "it did not let go of its thread");
+}

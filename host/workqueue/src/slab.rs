@@ -1,0 +1,158 @@
+//! Entries by number: dense, in chunks, so that growing never moves an entry and emptied chunks give their memory back.
+
+use std::{
+    collections::BTreeSet,
+    ops::{Index, IndexMut},
+};
+
+/// Cells per chunk. At about 90 bytes per entry a chunk has some 20 KiB.
+const CHUNK: usize = 256;
+/// An emptied chunk keeps its memory up to this many cells, so that a queue of a few keys never allocates.
+const CELLS_KEPT: usize = 32;
+/// Ends a list of free cells.
+const NONE: u16 = u16::MAX;
+
+/// A map from numbers that it chooses itself to entries. Numbers are reused, lowest chunk first.
+pub(crate) struct Slab<T> {
+    chunks: Vec<Chunk<T>>,
+    /// The chunks that have room; new entries go to the first, so that the others can empty.
+    roomy: BTreeSet<u32>,
+}
+
+struct Chunk<T> {
+    cells: Vec<Cell<T>>,
+    /// The first free cell of a chain through `Cell::Free`.
+    free: u16,
+    used: u16,
+}
+
+enum Cell<T> {
+    Full(T),
+    Free { next: u16 },
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Slab<T> {
+        Slab { chunks: Vec::new(), roomy: BTreeSet::new() }
+    }
+
+    /// Stores `entry` and returns its number, which is never `u32::MAX`.
+    pub(crate) fn insert(&mut self, entry: T) -> u32 {
+        let number = self.roomy.first().copied().unwrap_or_else(|| self.open_chunk());
+        let chunk = &mut self.chunks[number as usize];
+        let cell = chunk.insert(entry);
+        if chunk.used as usize == CHUNK {
+            self.roomy.remove(&number);
+        }
+        number * CHUNK as u32 + u32::from(cell)
+    }
+
+    fn open_chunk(&mut self) -> u32 {
+        let number = self.chunks.len() as u32;
+        assert!(number < u32::MAX / CHUNK as u32, "a queue holds fewer than 2^32 keys");
+        self.chunks.push(Chunk { cells: Vec::new(), free: NONE, used: 0 });
+        self.roomy.insert(number);
+        number
+    }
+
+    /// Drops an entry where it is: moving it out would cost more than all the rest of a claim.
+    ///
+    /// # Panics
+    /// When there is none of that number.
+    pub(crate) fn remove(&mut self, number: u32) {
+        let (at, cell) = split(number);
+        let chunk = &mut self.chunks[at];
+        chunk.remove(cell);
+        if chunk.used as usize == CHUNK - 1 {
+            self.roomy.insert(at as u32);
+        }
+        if chunk.used == 0 && chunk.cells.len() > CELLS_KEPT {
+            (chunk.cells, chunk.free) = (Vec::new(), NONE);
+            self.trim();
+        }
+    }
+
+    /// Drops the chunks at the end that have no memory.
+    fn trim(&mut self) {
+        while self.chunks.last().is_some_and(|chunk| chunk.cells.is_empty()) {
+            self.chunks.pop();
+            self.roomy.remove(&(self.chunks.len() as u32));
+        }
+        if self.chunks.len() * 4 < self.chunks.capacity() {
+            self.chunks.shrink_to_fit();
+        }
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        let (at, cell) = split(number);
+        match self.chunks.get(at)?.cells.get(cell)? {
+            Cell::Full(entry) => Some(entry),
+            Cell::Free { .. } => None,
+        }
+    }
+
+    /// All entries with their numbers, in the order of the numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
+            chunk.cells.iter().enumerate().filter_map(move |(cell, content)| match content {
+                Cell::Full(entry) => Some(((at * CHUNK + cell) as u32, entry)),
+                Cell::Free { .. } => None,
+            })
+        })
+    }
+
+    /// How many cells have memory, used or not.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.cells.capacity()).sum()
+    }
+}
+
+impl<T> Chunk<T> {
+    fn insert(&mut self, entry: T) -> u16 {
+        self.used += 1;
+        if self.free == NONE {
+            self.cells.push(Cell::Full(entry));
+            return (self.cells.len() - 1) as u16;
+        }
+        let taken = self.free;
+        let cell = &mut self.cells[taken as usize];
+        let Cell::Free { next } = *cell else { unreachable!("the free chain has free cells only") };
+        *cell = Cell::Full(entry);
+        self.free = next;
+        taken
+    }
+
+    fn remove(&mut self, cell: usize) {
+        let freed = &mut self.cells[cell];
+        assert!(matches!(freed, Cell::Full(_)), "there is no entry of that number");
+        *freed = Cell::Free { next: self.free };
+        self.free = cell as u16;
+        self.used -= 1;
+    }
+}
+
+fn split(number: u32) -> (usize, usize) {
+    (number as usize / CHUNK, number as usize % CHUNK)
+}
+
+impl<T> Index<u32> for Slab<T> {
+    type Output = T;
+
+    fn index(&self, number: u32) -> &T {
+        self.get(number).expect("numbers in use name an entry")
+    }
+}
+
+impl<T> IndexMut<u32> for Slab<T> {
+    fn index_mut(&mut self, number: u32) -> &mut T {
+        let (at, cell) = split(number);
+        match &mut self.chunks[at].cells[cell] {
+            Cell::Full(entry) => entry,
+            Cell::Free { .. } => panic!("numbers in use name an entry"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

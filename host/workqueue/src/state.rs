@@ -1,0 +1,410 @@
+//! The rules of the queue, as a pure state machine: no clock, no randomness of its own, no waiting.
+//!
+//! Every method takes the present as its first argument; a present that lies before an earlier one is taken for that.
+//! Keys whose due time has come become ready first, in the order of their due times, whatever the method. What a
+//! method did to the sleeping claimers' business is read afterwards from [`State::claimable`], [`State::next_due`] and
+//! [`State::phase`].
+//!
+//! The sibling modules hold the rest of it: [`finish`](State::finish), closing, and what can be asked.
+//!
+//! **Invariants.** An entry is in exactly one place: the timers, the line of its band, the line of the running or of
+//! the parked ones. Its key is in the index as long as the entry exists. No entry exists for a key that has nothing to
+//! do and has not failed.
+
+mod closing;
+mod finish;
+mod inspect;
+
+use std::time::Duration;
+
+use crate::{
+    Added, Closed, Counters, DuringDelay, Key, Moment, Options, Phase, Priority, Verdict,
+    bands::{Bands, Line},
+    index::Index,
+    item::{Dirty, Item, Place},
+    slab::Slab,
+    timers::{Timer, Timers},
+};
+
+use closing::Closing;
+
+/// All keys of one queue and where they are.
+pub struct State<K> {
+    options: Options,
+    /// The latest present that was told.
+    now: Moment,
+    slab: Slab<Item<K>>,
+    index: Index,
+    timers: Timers,
+    bands: Bands,
+    /// In the order of claiming, so the first has run longest.
+    running: Line,
+    parked: Line,
+    /// How many of the running ones are dirty.
+    dirty: usize,
+    /// The sum of the nanoseconds at which the running ones were claimed.
+    running_since: u128,
+    suspended: bool,
+    phase: Phase,
+    closing: Closing<K>,
+    counters: Counters,
+}
+
+/// Proof that one worker alone holds a key; [`State::finish`] or [`State::give_back`] takes it.
+///
+/// It belongs to the state that handed it out; another one panics on it or confuses keys.
+#[derive(Debug)]
+#[must_use = "a key that is neither finished nor given back stays running for ever"]
+pub struct Claimed<K> {
+    slot: u32,
+    /// Which key.
+    pub key: K,
+    /// Its failures in a row so far.
+    pub failures: u32,
+    /// The band it was in.
+    pub priority: Priority,
+    /// How long it was ready.
+    pub queued_for: Duration,
+}
+
+impl<K: Key> State<K> {
+    /// Returns a queue without keys.
+    pub fn new(options: Options) -> State<K> {
+        State {
+            options,
+            now: Moment::ZERO,
+            slab: Slab::new(),
+            index: Index::new(),
+            timers: Timers::new(),
+            bands: Bands::new(),
+            running: Line::new(),
+            parked: Line::new(),
+            dirty: 0,
+            running_since: 0,
+            suspended: false,
+            phase: Phase::Open,
+            closing: Closing::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Changes the settings. Due times and bands of queued keys stay as they are.
+    pub fn configure(&mut self, options: Options) {
+        self.options = options;
+    }
+
+    /// Adds a key that is to run now.
+    ///
+    /// # Errors
+    /// [`Closed`] when the queue takes no new keys; while it drains, keys that are ready or running still merge.
+    pub fn add(&mut self, now: Moment, key: K, priority: Priority) -> Result<Added, Closed> {
+        self.add_after(now, key, Duration::ZERO, priority)
+    }
+
+    /// Adds a key that is to run after `delay`, counted from `now`.
+    ///
+    /// # Errors
+    /// As [`State::add`]; while the queue drains, every delay is refused.
+    pub fn add_after(&mut self, now: Moment, key: K, delay: Duration, priority: Priority) -> Result<Added, Closed> {
+        let now = self.tick(now);
+        let due = now.after(delay);
+        let hash = self.index.hash(&key);
+        let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
+        self.admit(slot, due <= now)?;
+        let added = match slot {
+            Some(slot) => self.add_known(slot, due, priority),
+            None => {
+                let slot = self.slab.insert(Item::new(key, hash, priority));
+                self.index.insert(hash, slot);
+                self.place(slot, due, false);
+                self.ready_or(slot, Added::Waiting)
+            }
+        };
+        match added {
+            Added::Merged | Added::Held => self.counters.merges += 1,
+            Added::Ready if slot.is_some() => self.counters.merges += 1,
+            _ => self.counters.adds += 1,
+        }
+        Ok(added)
+    }
+
+    /// Adds a key that is to run now, unless it has a due time: then it keeps that, and only its priority may rise.
+    ///
+    /// # Errors
+    /// As [`State::add`].
+    pub fn add_unless_waiting(&mut self, now: Moment, key: K, priority: Priority) -> Result<Added, Closed> {
+        let now = self.tick(now);
+        let hash = self.index.hash(&key);
+        if let Some(slot) = self.index.find(hash, |slot| self.slab[slot].key == key)
+            && let Place::Waiting { .. } = self.slab[slot].place
+        {
+            self.admit(Some(slot), false)?;
+            let item = &mut self.slab[slot];
+            item.priority = item.priority.max(priority);
+            self.counters.merges += 1;
+            return Ok(Added::Merged);
+        }
+        self.add(now, key, priority)
+    }
+
+    /// Refuses what a closing queue does not take.
+    fn admit(&self, slot: Option<u32>, at_once: bool) -> Result<(), Closed> {
+        let known = slot.is_some_and(|slot| !matches!(self.slab[slot].place, Place::Waiting { .. } | Place::Parked));
+        match self.phase {
+            Phase::Open => Ok(()),
+            Phase::Draining if known && at_once => Ok(()),
+            Phase::Draining | Phase::Stopped | Phase::Aborted => Err(Closed),
+        }
+    }
+
+    fn add_known(&mut self, slot: u32, due: Moment, priority: Priority) -> Added {
+        let hold = self.options.during_delay == DuringDelay::Hold;
+        let item = &mut self.slab[slot];
+        match &mut item.place {
+            Place::Waiting { due: old, floor, .. } => {
+                let (old, held) = (*old, *floor && hold);
+                item.priority = item.priority.max(priority);
+                if held {
+                    return Added::Held;
+                }
+                if due < old {
+                    self.move_to(slot, due, false);
+                }
+                self.ready_or(slot, Added::Merged)
+            }
+            Place::Ready { .. } => {
+                if priority > item.priority {
+                    self.raise(slot, priority);
+                }
+                Added::Merged
+            }
+            Place::Running { dirty: Some(dirty), .. } => {
+                dirty.due = dirty.due.min(due);
+                dirty.priority = dirty.priority.max(priority);
+                Added::Merged
+            }
+            Place::Running { dirty, .. } => {
+                *dirty = Some(Dirty { due, priority });
+                self.dirty += 1;
+                Added::Dirty
+            }
+            Place::Parked => {
+                item.priority = priority;
+                self.move_to(slot, due, false);
+                Added::Unparked
+            }
+        }
+    }
+
+    fn ready_or(&self, slot: u32, otherwise: Added) -> Added {
+        if matches!(self.slab[slot].place, Place::Ready { .. }) { Added::Ready } else { otherwise }
+    }
+
+    /// Moves a queued key's due time to `delay` from `now`, sooner or later. Of a running key it moves the run that
+    /// follows. A parked key stays parked.
+    pub fn postpone(&mut self, now: Moment, key: &K, delay: Duration) -> Verdict {
+        let now = self.tick(now);
+        let due = now.after(delay);
+        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        match &mut self.slab[slot].place {
+            Place::Waiting { .. } | Place::Ready { .. } => self.move_to(slot, due, true),
+            Place::Running { dirty: Some(dirty), .. } => dirty.due = due,
+            Place::Running { dirty: None, .. } | Place::Parked => return Verdict::Unchanged,
+        }
+        self.wind_up();
+        Verdict::Done
+    }
+
+    /// Takes a key off the queue, parked or not, and forgets its failures. Of a running key it takes off the run that
+    /// follows.
+    pub fn cancel(&mut self, now: Moment, key: &K) -> Verdict {
+        self.tick(now);
+        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        match &mut self.slab[slot].place {
+            Place::Waiting { .. } | Place::Ready { .. } | Place::Parked => {
+                self.detach(slot);
+                self.remove(slot);
+            }
+            Place::Running { dirty: dirty @ Some(_), .. } => {
+                *dirty = None;
+                self.dirty -= 1;
+            }
+            Place::Running { dirty: None, .. } => return Verdict::Unchanged,
+        }
+        self.counters.cancelled += 1;
+        self.wind_up();
+        Verdict::Done
+    }
+
+    /// Makes a waiting, ready or parked key ready in the highest band, whatever delay it has; failures are kept. Of a
+    /// running key it expedites the run that follows.
+    pub fn expedite(&mut self, now: Moment, key: &K) -> Verdict {
+        let now = self.tick(now);
+        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        let item = &mut self.slab[slot];
+        match &mut item.place {
+            Place::Waiting { .. } | Place::Parked => {
+                item.priority = Priority::HIGHEST;
+                self.move_to(slot, now, false);
+            }
+            Place::Ready { .. } if item.priority == Priority::HIGHEST => return Verdict::Unchanged,
+            Place::Ready { .. } => self.raise(slot, Priority::HIGHEST),
+            Place::Running { dirty: Some(dirty), .. } => *dirty = Dirty { due: now, priority: Priority::HIGHEST },
+            Place::Running { dirty: None, .. } => return Verdict::Unchanged,
+        }
+        Verdict::Done
+    }
+
+    /// Gives a key a fresh start: its failures are forgotten, and a parked or waiting key is ready now, in its band. A
+    /// running key runs once more.
+    pub fn retry(&mut self, now: Moment, key: &K) -> Verdict {
+        let now = self.tick(now);
+        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        let item = &mut self.slab[slot];
+        let priority = item.priority;
+        match &mut item.place {
+            Place::Running { .. } if self.phase.is_closed() => return Verdict::Unchanged,
+            Place::Running { .. } => {
+                self.add_known(slot, now, priority);
+            }
+            Place::Ready { .. } => item.succeed(),
+            Place::Waiting { .. } | Place::Parked => {
+                item.succeed();
+                self.move_to(slot, now, false);
+            }
+        }
+        Verdict::Done
+    }
+
+    /// Hands out the key whose turn it is; `None` when none is ready, or none may be handed out.
+    pub fn claim(&mut self, now: Moment) -> Option<Claimed<K>> {
+        let now = self.tick(now);
+        if self.claimable() == 0 {
+            return None;
+        }
+        let slot = self.bands.pop(&mut self.slab, self.options.ageing_claims.get())?;
+        self.running.push(&mut self.slab, slot);
+        self.running_since += u128::from(now.nanos());
+        self.counters.claims += 1;
+        let item = &mut self.slab[slot];
+        let Place::Ready { since } = item.place else { unreachable!("the bands hold ready keys only") };
+        item.place = Place::Running { since: now, counts: now >= item.backoff_until, dirty: None };
+        Some(Claimed {
+            slot,
+            key: item.key.clone(),
+            failures: item.failures,
+            priority: item.priority,
+            queued_for: now.since(since),
+        })
+    }
+
+    /// Returns how many keys could be claimed now, by as many workers.
+    pub fn claimable(&self) -> usize {
+        if self.suspended || self.phase.is_closed() { 0 } else { self.bands.len() }
+    }
+
+    /// Returns when the next waiting key is due; `None` when none waits or none would be handed out.
+    pub fn next_due(&mut self) -> Option<Moment> {
+        if self.suspended || self.phase.is_closed() {
+            return None;
+        }
+        let slab = &self.slab;
+        self.timers.first(|timer| is_live(slab, timer))
+    }
+
+    /// Hands nothing out until [`State::resume`]. Adds are kept and due times pass.
+    pub fn suspend(&mut self, now: Moment) {
+        self.tick(now);
+        self.suspended = true;
+        self.wind_up();
+    }
+
+    /// Ends a suspension.
+    pub fn resume(&mut self, now: Moment) {
+        self.tick(now);
+        self.suspended = false;
+    }
+
+    /// Says whether the queue is suspended.
+    pub fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// Makes the keys ready whose due time has come, and returns the present.
+    fn tick(&mut self, now: Moment) -> Moment {
+        self.now = self.now.max(now);
+        loop {
+            let slab = &self.slab;
+            let Some(timer) = self.timers.pop_due(self.now, |timer| is_live(slab, timer)) else { return self.now };
+            let item = &mut self.slab[timer.slot];
+            item.place = Place::Ready { since: timer.due };
+            let priority = item.priority;
+            self.bands.push(&mut self.slab, timer.slot, priority);
+        }
+    }
+
+    fn find(&self, key: &K) -> Option<u32> {
+        self.index.find(self.index.hash(key), |slot| self.slab[slot].key == *key)
+    }
+
+    /// Puts an entry that is nowhere in its band or, if it is not due yet, in the timers.
+    fn place(&mut self, slot: u32, due: Moment, floor: bool) {
+        if due <= self.now {
+            let item = &mut self.slab[slot];
+            item.place = Place::Ready { since: due };
+            let priority = item.priority;
+            self.bands.push(&mut self.slab, slot, priority);
+        } else {
+            let order = self.timers.push(due, slot);
+            self.slab[slot].place = Place::Waiting { due, order, floor };
+        }
+    }
+
+    /// Takes a waiting, ready or parked entry from where it is; the caller puts it elsewhere at once.
+    fn detach(&mut self, slot: u32) {
+        let item = &mut self.slab[slot];
+        let priority = item.priority;
+        match item.place {
+            Place::Waiting { .. } => {
+                item.place = Place::Parked;
+                let slab = &self.slab;
+                self.timers.forget(|timer| is_live(slab, timer));
+            }
+            Place::Ready { .. } => self.bands.leave(&mut self.slab, slot, priority),
+            Place::Parked => self.parked.leave(&mut self.slab, slot),
+            Place::Running { .. } => unreachable!("a running key stays where it is until its claim ends"),
+        }
+    }
+
+    /// Gives a waiting, ready or parked entry another due time. Its band is the one that its priority names; of a ready
+    /// one that must not have changed.
+    fn move_to(&mut self, slot: u32, due: Moment, floor: bool) {
+        self.detach(slot);
+        self.place(slot, due, floor);
+    }
+
+    /// Moves a ready entry to the tail of a higher band. It has been ready since it was.
+    fn raise(&mut self, slot: u32, priority: Priority) {
+        let old = self.slab[slot].priority;
+        self.bands.leave(&mut self.slab, slot, old);
+        self.slab[slot].priority = priority;
+        self.bands.push(&mut self.slab, slot, priority);
+    }
+
+    /// Forgets an entry that is nowhere.
+    fn remove(&mut self, slot: u32) {
+        self.index.remove(self.slab[slot].hash, slot);
+        self.slab.remove(slot);
+    }
+}
+
+/// Says whether a timer is the present one of its entry.
+fn is_live<K>(slab: &Slab<Item<K>>, timer: &Timer) -> bool {
+    match slab.get(timer.slot).map(|item| item.place) {
+        Some(Place::Waiting { due, order, .. }) => due == timer.due && order == timer.order,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

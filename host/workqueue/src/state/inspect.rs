@@ -1,0 +1,69 @@
+//! What can be asked of the queue. Nothing here changes anything but the ready keys, which may have become more.
+
+use std::time::Duration;
+
+use super::{State, is_live};
+use crate::{Ages, Counters, Counts, Entry, Key, KeyState, Moment, item::Place};
+
+impl<K: Key> State<K> {
+    /// Returns how many keys are in each state.
+    pub fn counts(&mut self, now: Moment) -> Counts {
+        self.tick(now);
+        Counts {
+            waiting: self.timers.len(),
+            ready: self.bands.len(),
+            ready_by_band: self.bands.lens(),
+            running: self.running.len(),
+            dirty: self.dirty,
+            parked: self.parked.len(),
+        }
+    }
+
+    /// Returns what happened since the queue was made.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Returns how long things have taken so far.
+    pub fn ages(&mut self, now: Moment) -> Ages {
+        let now = self.tick(now);
+        let since = |slot| match self.slab[slot].place {
+            Place::Ready { since } | Place::Running { since, .. } => now.since(since),
+            Place::Waiting { .. } | Place::Parked => Duration::ZERO,
+        };
+        let unfinished = u128::from(now.nanos()) * self.running.len() as u128 - self.running_since;
+        Ages {
+            oldest_ready: self.bands.firsts().map(since).max(),
+            longest_running: self.running.first().map(since),
+            unfinished_work: Duration::from_nanos(u64::try_from(unfinished).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Returns where a key is; `None` when the queue does not know it.
+    pub fn state(&mut self, now: Moment, key: &K) -> Option<KeyState> {
+        self.tick(now);
+        self.find(key).map(|slot| self.slab[slot].state())
+    }
+
+    /// Returns all there is to know of one key.
+    pub fn entry(&mut self, now: Moment, key: &K) -> Option<Entry<K>> {
+        let now = self.tick(now);
+        self.find(key).map(|slot| self.slab[slot].entry(now))
+    }
+
+    /// Returns up to `limit` keys: the running ones, longest first; the ready ones by band from the highest, in order;
+    /// the waiting ones by due time; the parked ones, first parked first.
+    ///
+    /// Takes time in proportion to `limit` and, if that reaches the waiting keys, to their number.
+    pub fn entries(&mut self, now: Moment, limit: usize) -> Vec<Entry<K>> {
+        let now = self.tick(now);
+        let (slab, timers) = (&self.slab, &self.timers);
+        let mut slots: Vec<u32> = self.running.iter(slab).chain(self.bands.iter(slab)).take(limit).collect();
+        if slots.len() < limit {
+            let waiting = timers.earliest(limit - slots.len(), |timer| is_live(slab, timer));
+            slots.extend(waiting.iter().map(|timer| timer.slot));
+        }
+        slots.extend(self.parked.iter(slab).take(limit - slots.len()));
+        slots.into_iter().map(|slot| slab[slot].entry(now)).collect()
+    }
+}

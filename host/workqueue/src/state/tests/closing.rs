@@ -1,0 +1,169 @@
+use super::*;
+use crate::{Phase, Report};
+
+impl Desk {
+    fn stop(&mut self) -> Report<&'static str> {
+        sorted(self.state.stop(self.now))
+    }
+}
+
+fn sorted(mut report: Report<&'static str>) -> Report<&'static str> {
+    report.dropped.sort_unstable();
+    report
+}
+
+/// Has a waiting, a ready, a running, a dirty and a parked key.
+fn full() -> Desk {
+    let mut desk = Desk::new();
+    desk.add("parked");
+    desk.run("parked", parked());
+    desk.add("running");
+    desk.add("dirty");
+    desk.claim();
+    desk.claim();
+    desk.add("dirty");
+    desk.add("ready");
+    desk.add_after("waiting", 50);
+    desk
+}
+
+/// Q8
+#[test]
+fn an_add_after_close_is_refused_and_not_counted() {
+    let mut desk = full();
+    desk.stop();
+    let adds = desk.state.counters().adds;
+    for key in ["new", "ready", "running"] {
+        assert_eq!(desk.state.add(desk.now, key, Priority::NORMAL), Err(Closed));
+    }
+    assert_eq!(desk.state.add_after(desk.now, "new", ms(5), Priority::NORMAL), Err(Closed));
+    assert_eq!((desk.state.counters().adds, desk.at("new")), (adds, None));
+}
+
+/// Q9
+#[test]
+fn stop_drops_what_is_queued_lets_finish_what_runs_and_says_so() {
+    let mut desk = full();
+    let report = desk.stop();
+    assert_eq!(report.dropped, ["ready", "waiting"]);
+    assert_eq!((report.finished, report.running), (0, vec!["running", "dirty"]));
+    assert_eq!((desk.claim(), desk.state.phase()), (None, Phase::Stopped));
+
+    assert_eq!(desk.finish("running", Next::Done).state, None);
+    assert_eq!(desk.finish("dirty", Next::Done).state, None);
+    let report = desk.stop();
+    assert_eq!(report, Report { finished: 2, dropped: vec!["dirty", "ready", "waiting"], running: vec![] });
+    assert_eq!(desk.stop(), report, "twice is harmless");
+    assert_eq!(desk.state.counters().dropped, 3);
+}
+
+/// Q9
+#[test]
+fn after_a_stop_every_wish_for_another_run_is_dropped_and_told() {
+    for next in [after(5), Next::Again, failed(), Next::Resync(ms(5))] {
+        let mut desk = Desk::new();
+        desk.add("a");
+        desk.claim();
+        desk.stop();
+        assert_eq!(desk.finish("a", next).state, None);
+        assert_eq!(desk.stop().dropped, ["a"]);
+    }
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.claim();
+    desk.stop();
+    desk.give_back("a");
+    assert_eq!(desk.stop(), Report { finished: 0, dropped: vec!["a"], running: vec![] });
+}
+
+/// Q10
+#[test]
+fn a_drain_runs_what_is_ready_or_becomes_dirty_and_drops_what_waits() {
+    let mut desk = full();
+    desk.state.drain(desk.now);
+    assert_eq!(desk.state.phase(), Phase::Draining);
+    assert_eq!(desk.add("running"), Added::Dirty, "a change of a running key is still taken");
+    assert_eq!(desk.add("ready"), Added::Merged);
+    assert_eq!(desk.state.add(desk.now, "new", Priority::NORMAL), Err(Closed));
+    assert_eq!(desk.state.add_after(desk.now, "ready", ms(5), Priority::NORMAL), Err(Closed));
+
+    desk.finish("running", Next::Done);
+    desk.finish("dirty", Next::Done);
+    assert_eq!(desk.run_all(), ["ready", "running", "dirty"]);
+    assert_eq!(desk.state.phase(), Phase::Stopped, "it stops by itself");
+    assert_eq!(desk.stop(), Report { finished: 5, dropped: vec!["waiting"], running: vec![] });
+}
+
+/// Q10
+#[test]
+fn a_drain_waits_for_no_delay() {
+    let mut desk = Desk::new();
+    for key in ["after", "failed", "again"] {
+        desk.add(key);
+    }
+    desk.state.drain(desk.now);
+    desk.run("after", after(5));
+    desk.run("failed", failed());
+    desk.run("again", Next::Again);
+    assert_eq!(desk.state.phase(), Phase::Draining);
+    desk.run("again", Next::Done);
+    assert_eq!(desk.state.phase(), Phase::Stopped);
+    assert_eq!(desk.stop().dropped, ["after", "failed"]);
+}
+
+/// Q10
+#[test]
+fn a_drain_of_an_idle_queue_ends_at_once() {
+    let mut desk = Desk::new();
+    desk.add_after("a", 5);
+    desk.state.drain(desk.now);
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["a"]));
+}
+
+/// Q10
+#[test]
+fn the_last_key_that_is_cancelled_ends_a_drain() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.add("b");
+    desk.state.drain(desk.now);
+    desk.state.cancel(desk.now, &"a");
+    assert_eq!(desk.state.phase(), Phase::Draining);
+    desk.state.postpone(desk.now, &"b", ms(5));
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["b"]));
+}
+
+/// Q10, C4
+#[test]
+fn a_suspended_queue_drains_what_runs_and_drops_the_rest() {
+    let mut desk = full();
+    desk.state.suspend(desk.now);
+    desk.state.drain(desk.now);
+    desk.finish("running", Next::Done);
+    assert_eq!(desk.state.phase(), Phase::Draining);
+    desk.finish("dirty", Next::Done);
+    assert_eq!(desk.state.phase(), Phase::Stopped);
+    assert_eq!(desk.stop().dropped, ["dirty", "ready", "waiting"]);
+}
+
+/// Q10
+#[test]
+fn stop_and_abort_end_a_drain_and_an_abort_stays_one() {
+    let mut desk = full();
+    desk.state.drain(desk.now);
+    assert_eq!(desk.stop().dropped, ["ready", "waiting"]);
+    let report = sorted(desk.state.abort(desk.now));
+    assert_eq!((report.running, desk.state.phase()), (vec!["running", "dirty"], Phase::Aborted));
+    desk.stop();
+    desk.state.drain(desk.now);
+    assert_eq!(desk.state.phase(), Phase::Aborted);
+}
+
+#[test]
+fn a_retry_does_not_queue_runs_in_a_closed_queue() {
+    let mut desk = full();
+    desk.stop();
+    assert_eq!(desk.state.retry(desk.now, &"running"), Verdict::Unchanged);
+    desk.finish("running", Next::Done);
+    assert_eq!(desk.stop().dropped, ["ready", "waiting"]);
+}

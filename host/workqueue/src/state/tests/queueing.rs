@@ -1,0 +1,153 @@
+use super::*;
+
+/// Q1
+#[test]
+fn keys_come_in_the_order_of_adding() {
+    let mut desk = Desk::new();
+    for key in ["c", "a", "b"] {
+        assert_eq!(desk.add(key), Added::Ready);
+    }
+    assert_eq!(desk.run_all(), ["c", "a", "b"]);
+}
+
+/// Q2
+#[test]
+fn a_second_add_of_a_queued_key_merges() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    assert_eq!(desk.add("a"), Added::Merged);
+    assert_eq!(desk.len(), 1);
+    assert_eq!(desk.run_all(), ["a"]);
+    let counters = desk.state.counters();
+    assert_eq!((counters.adds, counters.merges), (1, 1));
+}
+
+/// Q3
+#[test]
+fn adds_while_running_give_one_more_run_after_finish() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.claim();
+    assert_eq!(desk.add("a"), Added::Dirty);
+    assert_eq!(desk.add("a"), Added::Merged);
+    assert_eq!(desk.claim(), None, "not while it runs");
+    assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready));
+    assert_eq!(desk.run_all(), ["a"]);
+    assert_eq!(desk.at("a"), None);
+}
+
+/// Q3, T2, P2
+#[test]
+fn adds_while_running_merge_to_the_earliest_due_time_and_the_highest_priority() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.claim();
+    for (delay_ms, priority) in [(70, Priority::LOW), (50, Priority::HIGH), (90, Priority::NORMAL)] {
+        desk.state.add_after(desk.now, "a", ms(delay_ms), priority).unwrap();
+    }
+    assert_eq!(desk.finish("a", Next::Done).due_in, Some(ms(50)));
+    assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::HIGH);
+}
+
+/// Q4
+#[test]
+fn a_key_that_was_added_while_running_goes_to_the_tail() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.claim();
+    desk.add("a");
+    desk.add("b");
+    desk.finish("a", Next::Done);
+    assert_eq!(desk.run_all(), ["b", "a"]);
+}
+
+/// Q7
+#[test]
+fn state_and_counts_are_right_in_every_state_of_a_key() {
+    let mut desk = Desk::new();
+    let counts = |desk: &mut Desk| {
+        let counts = desk.state.counts(desk.now);
+        [counts.waiting, counts.ready, counts.running, counts.dirty, counts.parked]
+    };
+    assert_eq!((desk.at("a"), counts(&mut desk)), (None, [0, 0, 0, 0, 0]));
+    assert_eq!(desk.add_after("a", 10), Added::Waiting);
+    assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Waiting), [1, 0, 0, 0, 0]));
+    desk.pass(10);
+    assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Ready), [0, 1, 0, 0, 0]));
+    desk.claim();
+    assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Running), [0, 0, 1, 0, 0]));
+    desk.add("a");
+    assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Dirty), [0, 0, 1, 1, 0]));
+    desk.finish("a", Next::Done);
+    desk.run("a", parked());
+    assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Parked), [0, 0, 0, 0, 1]));
+    assert_eq!(desk.state.cancel(desk.now, &"a"), Verdict::Done);
+    assert_eq!((desk.at("a"), counts(&mut desk)), (None, [0, 0, 0, 0, 0]));
+}
+
+/// Q13
+#[test]
+fn a_claim_given_back_is_ready_again_with_its_failures() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.run("a", failed());
+    desk.pass(10);
+    desk.add("b");
+    desk.claim();
+    desk.give_back("a");
+    assert_eq!(desk.at("a"), Some(KeyState::Ready));
+    assert_eq!(desk.failures("a"), 1);
+    assert_eq!(desk.run_all(), ["b", "a"], "at the tail, so that a key whose worker panics holds up nobody");
+    assert_eq!(desk.state.counters().finished.returned, 1);
+}
+
+/// Q13
+#[test]
+fn a_claim_given_back_keeps_what_was_added_meanwhile() {
+    let mut desk = Desk::new();
+    desk.add_at("a", Priority::LOW);
+    desk.claim();
+    desk.add_at("a", Priority::HIGH);
+    desk.give_back("a");
+    assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::HIGH);
+    assert_eq!(desk.run_all(), ["a"]);
+}
+
+/// Q14
+#[test]
+fn a_running_key_does_not_hold_up_the_others() {
+    let mut desk = Desk::new();
+    for key in ["a", "b", "c"] {
+        desk.add(key);
+    }
+    assert_eq!(desk.claim(), Some("a"));
+    desk.add("a");
+    assert_eq!(desk.claim(), Some("b"));
+    assert_eq!(desk.claim(), Some("c"));
+    assert_eq!(desk.claim(), None);
+}
+
+/// C4
+#[test]
+fn a_suspended_queue_keeps_keys_and_hands_out_nothing() {
+    let mut desk = Desk::new();
+    desk.add_after("b", 10);
+    desk.state.suspend(desk.now);
+    desk.add("a");
+    desk.pass(20);
+    assert_eq!(desk.claim(), None);
+    assert_eq!((desk.len(), desk.state.claimable(), desk.state.next_due()), (2, 0, None));
+    desk.state.resume(desk.now);
+    assert_eq!(desk.run_all(), ["a", "b"]);
+}
+
+#[test]
+fn a_dropped_key_is_forgotten_with_the_run_that_was_to_follow() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.claim();
+    desk.add("a");
+    assert_eq!(desk.finish("a", Next::Drop).state, None);
+    assert_eq!((desk.at("a"), desk.state.counters().dropped), (None, 1));
+    assert_eq!(desk.state.counts(desk.now).dirty, 0);
+}

@@ -1,0 +1,217 @@
+use super::*;
+
+/// T1
+#[test]
+fn a_key_does_not_run_before_its_due_time() {
+    let mut desk = Desk::new();
+    desk.add_after("a", 50);
+    assert_eq!(desk.state.next_due(), Some(desk.now.after(ms(50))));
+    desk.pass(49);
+    assert_eq!((desk.claim(), desk.due_in("a")), (None, Some(ms(1))));
+    desk.pass(1);
+    assert_eq!(desk.run_all(), ["a"]);
+    assert_eq!(desk.state.next_due(), None);
+}
+
+/// T2
+#[test]
+fn of_two_due_times_the_earlier_wins_and_the_key_runs_once() {
+    let mut desk = Desk::new();
+    desk.add_after("a", 50);
+    assert_eq!(desk.add_after("a", 70), Added::Merged);
+    desk.add_after("b", 50);
+    assert_eq!(desk.add_after("b", 30), Added::Merged);
+    desk.pass(30);
+    assert_eq!(desk.run_all(), ["b"]);
+    desk.pass(20);
+    assert_eq!(desk.run_all(), ["a"]);
+    desk.pass(10_000);
+    assert_eq!(desk.run_all(), [""; 0], "neither runs a second time");
+}
+
+/// T3
+#[test]
+fn keys_come_in_the_order_of_their_due_times_also_after_one_long_jump() {
+    let mut desk = Desk::new();
+    for (key, delay_ms) in [("third", 1000), ("second", 500), ("first", 250), ("also second", 500)] {
+        desk.add_after(key, delay_ms);
+    }
+    desk.pass(100_000);
+    assert_eq!(desk.run_all(), ["first", "second", "also second", "third"]);
+}
+
+/// T3
+#[test]
+fn a_key_that_came_due_stands_before_one_that_was_added_later() {
+    let mut desk = Desk::new();
+    desk.add_after("due", 50);
+    desk.pass(60);
+    desk.add("added");
+    assert_eq!(desk.run_all(), ["due", "added"]);
+}
+
+/// T4
+#[test]
+fn an_add_while_waiting_runs_now_and_not_again_later() {
+    let mut desk = Desk::new();
+    desk.add_after("a", 50);
+    assert_eq!(desk.add("a"), Added::Ready);
+    assert_eq!(desk.run_all(), ["a"]);
+    desk.pass(100);
+    assert_eq!((desk.claim(), desk.at("a")), (None, None));
+}
+
+#[test]
+fn a_delayed_add_of_a_ready_key_changes_nothing() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    assert_eq!(desk.add_after("a", 50), Added::Merged);
+    assert_eq!(desk.run_all(), ["a"]);
+    assert_eq!(desk.at("a"), None);
+}
+
+/// T5
+#[test]
+fn hold_keeps_a_requested_delay_whatever_is_added() {
+    let mut desk = Desk::holding();
+    desk.add("a");
+    desk.run("a", after(100));
+    assert_eq!(desk.add("a"), Added::Held);
+    assert_eq!(desk.add_after("a", 10), Added::Held);
+    desk.pass(99);
+    assert_eq!((desk.claim(), desk.due_in("a")), (None, Some(ms(1))));
+    desk.pass(1);
+    assert_eq!(desk.run_all(), ["a"], "once, and with the event seen");
+}
+
+/// T5
+#[test]
+fn hold_keeps_the_delay_of_a_backoff_and_of_an_add_during_the_run() {
+    let mut desk = Desk::holding();
+    desk.add("a");
+    desk.claim();
+    desk.add_at("a", Priority::HIGH);
+    desk.finish("a", failed());
+    assert_eq!((desk.at("a"), desk.due_in("a")), (Some(KeyState::Waiting), Some(ms(10))));
+    assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::HIGH);
+}
+
+/// T5
+#[test]
+fn hold_does_not_keep_delays_that_nobody_asked_for() {
+    let mut desk = Desk::holding();
+    desk.add_after("fed", 100);
+    assert_eq!(desk.add("fed"), Added::Ready);
+    desk.run("fed", Next::Resync(ms(1000)));
+    assert_eq!(desk.add("fed"), Added::Ready, "a resync timer is no request");
+}
+
+/// T5
+#[test]
+fn run_now_forgets_a_requested_delay() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.run("a", after(100));
+    assert_eq!(desk.add("a"), Added::Ready);
+    assert_eq!(desk.run_all(), ["a"]);
+    assert_eq!(desk.at("a"), None);
+}
+
+/// T5
+#[test]
+fn a_changed_setting_holds_for_delays_that_run_already() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.run("a", after(100));
+    desk.state.configure(Options { during_delay: DuringDelay::Hold, ..Options::default() });
+    assert_eq!(desk.add("a"), Added::Held);
+}
+
+/// T6
+#[test]
+fn a_delay_of_nothing_is_now() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.add_after("a", 0), Added::Ready);
+    assert_eq!(desk.run_all(), ["a"]);
+}
+
+/// T7
+#[test]
+fn a_delay_counts_from_the_call_also_when_the_key_is_running() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.claim();
+    desk.add_after("a", 50);
+    desk.pass(40);
+    assert_eq!(desk.finish("a", Next::Done).due_in, Some(ms(10)));
+    desk.pass(10);
+    assert_eq!(desk.claim(), Some("a"));
+    desk.add_after("a", 50);
+    desk.pass(60);
+    assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready), "it came due meanwhile");
+}
+
+/// T8
+#[test]
+fn an_add_during_a_run_and_the_requested_delay_merge_to_the_earlier() {
+    let mut desk = Desk::new();
+    for (added_ms, requested_ms, due_ms) in [(50, 100, 50), (100, 50, 50)] {
+        desk.add("a");
+        desk.claim();
+        desk.add_after("a", added_ms);
+        assert_eq!(desk.finish("a", after(requested_ms)).due_in, Some(ms(due_ms)));
+        desk.pass(due_ms);
+        assert_eq!(desk.run_all(), ["a"]);
+        assert_eq!(desk.at("a"), None);
+    }
+}
+
+/// T9
+#[test]
+fn a_very_long_delay_neither_overflows_nor_fires_early() {
+    let mut desk = Desk::new();
+    let years = Duration::from_secs(300 * 365 * 24 * 3600);
+    for (key, delay) in [("long", years), ("for ever", Duration::MAX)] {
+        desk.state.add_after(desk.now, key, delay, Priority::NORMAL).unwrap();
+    }
+    desk.now = desk.now.after(years - ms(1));
+    assert_eq!(desk.claim(), None);
+    desk.pass(1);
+    assert_eq!(desk.run_all(), ["long"]);
+    desk.now = desk.now.after(Duration::from_secs(200 * 365 * 24 * 3600));
+    assert_eq!(desk.claim(), None);
+}
+
+/// T10
+#[test]
+fn a_higher_priority_that_comes_due_beats_a_lower_one_that_was_ready_before() {
+    let mut desk = Desk::new();
+    desk.add("normal");
+    desk.state.add_after(desk.now, "high", ms(50), Priority::HIGH).unwrap();
+    desk.pass(50);
+    assert_eq!(desk.run_all(), ["high", "normal"]);
+}
+
+#[test]
+fn a_clock_that_goes_back_stands_still() {
+    let mut desk = Desk::new();
+    desk.add_after("a", 50);
+    desk.pass(50);
+    assert_eq!(desk.at("a"), Some(KeyState::Ready));
+    desk.now = Moment::ZERO;
+    desk.add_after("b", 5);
+    assert_eq!(desk.claim(), Some("a"));
+    assert_eq!(desk.finish("a", after(7)).due_in, Some(ms(7)), "counted from the latest time that was told");
+}
+
+#[test]
+fn a_resync_waits_at_low_priority_and_counts_as_done() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.run("a", failed());
+    desk.pass(10);
+    let finished = desk.run("a", Next::Resync(ms(500)));
+    assert_eq!((finished.state, finished.failures, finished.due_in), (Some(KeyState::Waiting), 0, Some(ms(500))));
+    assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::LOW);
+    assert_eq!(desk.state.counters().finished.done, 1);
+}

@@ -1,0 +1,164 @@
+use super::*;
+
+impl Desk {
+    fn postpone(&mut self, key: &'static str, delay_ms: u64) -> Verdict {
+        self.state.postpone(self.now, &key, ms(delay_ms))
+    }
+
+    fn cancel(&mut self, key: &'static str) -> Verdict {
+        self.state.cancel(self.now, &key)
+    }
+
+    fn expedite(&mut self, key: &'static str) -> Verdict {
+        self.state.expedite(self.now, &key)
+    }
+
+    fn retry(&mut self, key: &'static str) -> Verdict {
+        self.state.retry(self.now, &key)
+    }
+}
+
+/// Q15
+#[test]
+fn every_verb_on_an_absent_key_says_so() {
+    let mut desk = Desk::new();
+    let said = [desk.postpone("a", 5), desk.cancel("a"), desk.expedite("a"), desk.retry("a")];
+    assert_eq!(said, [Verdict::Absent; 4]);
+    desk.add("a");
+    desk.run("a", Next::Done);
+    assert_eq!(desk.cancel("a"), Verdict::Absent, "a finished key is absent too");
+}
+
+/// Q15
+#[test]
+fn a_waiting_key_can_be_postponed_sooner_or_later() {
+    let mut desk = Desk::new();
+    desk.add_after("a", 50);
+    assert_eq!(desk.postpone("a", 80), Verdict::Done);
+    desk.pass(50);
+    assert_eq!((desk.claim(), desk.due_in("a")), (None, Some(ms(30))));
+    desk.postpone("a", 10);
+    desk.pass(10);
+    assert_eq!(desk.run_all(), ["a"]);
+    assert_eq!(desk.state.next_due(), None);
+}
+
+/// Q15
+#[test]
+fn a_ready_key_can_be_postponed_and_keeps_its_band() {
+    let mut desk = Desk::new();
+    desk.add_at("a", Priority::HIGH);
+    desk.add("b");
+    assert_eq!(desk.postpone("a", 50), Verdict::Done);
+    assert_eq!(desk.at("a"), Some(KeyState::Waiting));
+    desk.pass(50);
+    assert_eq!(desk.run_all(), ["a", "b"]);
+}
+
+/// Q15
+#[test]
+fn a_postponed_key_is_held_where_delays_are_floors() {
+    let mut desk = Desk::holding();
+    desk.add("a");
+    desk.postpone("a", 50);
+    assert_eq!(desk.add("a"), Added::Held);
+    assert_eq!(desk.expedite("a"), Verdict::Done, "a person may cut it short");
+    assert_eq!(desk.run_all(), ["a"]);
+}
+
+/// Q15
+#[test]
+fn waiting_ready_and_parked_keys_can_be_cancelled() {
+    let mut desk = Desk::new();
+    desk.add_after("waiting", 50);
+    desk.add("parked");
+    desk.run("parked", parked());
+    for key in ["first", "middle", "last"] {
+        desk.add(key);
+    }
+    assert_eq!([desk.cancel("waiting"), desk.cancel("middle"), desk.cancel("parked")], [Verdict::Done; 3]);
+    desk.pass(100);
+    assert_eq!(desk.run_all(), ["first", "last"]);
+    assert_eq!(desk.state.counters().cancelled, 3);
+    desk.add("parked");
+    assert_eq!(desk.failures("parked"), 0, "its failures are forgotten");
+}
+
+/// Q15
+#[test]
+fn of_a_running_key_the_verbs_act_on_the_run_that_follows() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.claim();
+    let said = [desk.postpone("a", 5), desk.cancel("a"), desk.expedite("a")];
+    assert_eq!(said, [Verdict::Unchanged; 3], "no run follows");
+
+    desk.add("a");
+    assert_eq!(desk.cancel("a"), Verdict::Done);
+    assert_eq!(desk.at("a"), Some(KeyState::Running));
+
+    desk.add("a");
+    assert_eq!(desk.postpone("a", 50), Verdict::Done);
+    assert_eq!(desk.due_in("a"), Some(ms(50)));
+    assert_eq!(desk.expedite("a"), Verdict::Done);
+    desk.postpone("a", 50);
+    assert_eq!(desk.finish("a", Next::Done).due_in, Some(ms(50)));
+}
+
+/// Q15
+#[test]
+fn an_expedited_key_runs_before_all_others() {
+    let mut desk = Desk::new();
+    desk.add_at("high", Priority::HIGH);
+    desk.add_after("waiting", 50);
+    desk.add_at("ready", Priority::LOW);
+    desk.add_at("dirty", Priority::HIGHEST);
+    desk.claim();
+    desk.add_after("dirty", 500);
+    assert_eq!([desk.expedite("waiting"), desk.expedite("ready"), desk.expedite("dirty")], [Verdict::Done; 3]);
+    assert_eq!(desk.expedite("ready"), Verdict::Unchanged);
+    desk.finish("dirty", Next::Done);
+    assert_eq!(desk.run_all(), ["waiting", "ready", "dirty", "high"]);
+}
+
+/// Q15
+#[test]
+fn an_expedited_parked_key_keeps_its_failures_and_a_postponed_one_stays_parked() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.run("a", parked());
+    assert_eq!(desk.postpone("a", 5), Verdict::Unchanged);
+    assert_eq!(desk.expedite("a"), Verdict::Done);
+    assert_eq!((desk.at("a"), desk.failures("a")), (Some(KeyState::Ready), 1));
+}
+
+/// Q15, B8
+#[test]
+fn a_retried_key_starts_afresh() {
+    let mut desk = Desk::new();
+    desk.add("waiting");
+    desk.run("waiting", failed());
+    desk.add("parked");
+    desk.run("parked", parked());
+    assert_eq!([desk.retry("waiting"), desk.retry("parked")], [Verdict::Done; 2]);
+    for key in ["waiting", "parked"] {
+        let finished = desk.run(key, failed());
+        assert_eq!((finished.failures, finished.due_in), (1, Some(ms(10))));
+    }
+}
+
+/// Q15
+#[test]
+fn a_retried_running_key_runs_once_more_and_a_ready_one_loses_its_failures() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    desk.run("a", failed());
+    desk.add("a");
+    desk.retry("a");
+    assert_eq!(desk.failures("a"), 0);
+    desk.claim();
+    assert_eq!(desk.retry("a"), Verdict::Done);
+    assert_eq!(desk.at("a"), Some(KeyState::Dirty));
+    desk.finish("a", Next::Done);
+    assert_eq!(desk.run_all(), ["a"]);
+}

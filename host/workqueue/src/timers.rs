@@ -1,0 +1,113 @@
+//! The due times of the waiting keys.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use crate::Moment;
+
+/// A due time of one entry. Ordered by due time, then by the order of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Timer {
+    pub(crate) due: Moment,
+    /// Tells timers of one entry apart. Wraps after 2³² timers; all it costs is the order of two keys that are due in
+    /// the same nanosecond.
+    pub(crate) order: u32,
+    pub(crate) slot: u32,
+}
+
+/// A heap of due times. Removing is lazy: a timer whose entry has moved on is passed over when its turn comes, and the
+/// heap is swept when more than half of it is such timers. The caller knows which those are, hence the `live` arguments.
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<Timer>>,
+    dead: usize,
+    order: u32,
+}
+
+/// The heap keeps its memory, and is not swept, up to this many timers.
+const TIMERS_KEPT: usize = 64;
+
+impl Timers {
+    pub(crate) fn new() -> Timers {
+        Timers { heap: BinaryHeap::new(), dead: 0, order: 0 }
+    }
+
+    /// The number of keys that have a timer.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len() - self.dead
+    }
+
+    pub(crate) fn push(&mut self, due: Moment, slot: u32) -> u32 {
+        self.order = self.order.wrapping_add(1);
+        self.heap.push(Reverse(Timer { due, order: self.order, slot }));
+        self.order
+    }
+
+    /// Notes that the entry of one timer has moved on.
+    pub(crate) fn forget(&mut self, live: impl Fn(&Timer) -> bool) {
+        self.dead += 1;
+        if self.heap.len() > TIMERS_KEPT && self.dead * 2 > self.heap.len() {
+            self.heap.retain(|Reverse(timer)| live(timer));
+            self.dead = 0;
+            self.shrink();
+        }
+    }
+
+    /// Takes the first timer that is due.
+    pub(crate) fn pop_due(&mut self, now: Moment, live: impl Fn(&Timer) -> bool) -> Option<Timer> {
+        while let Some(Reverse(timer)) = self.heap.peek().copied() {
+            if timer.due > now {
+                return None;
+            }
+            self.heap.pop();
+            self.shrink();
+            if live(&timer) {
+                return Some(timer);
+            }
+            self.dead -= 1;
+        }
+        None
+    }
+
+    /// Returns the earliest due time.
+    pub(crate) fn first(&mut self, live: impl Fn(&Timer) -> bool) -> Option<Moment> {
+        while let Some(Reverse(timer)) = self.heap.peek() {
+            if live(timer) {
+                return Some(timer.due);
+            }
+            self.heap.pop();
+            self.dead -= 1;
+        }
+        None
+    }
+
+    /// Returns the earliest `limit` timers, in order. Looks at each timer once.
+    pub(crate) fn earliest(&self, limit: usize, live: impl Fn(&Timer) -> bool) -> Vec<Timer> {
+        let mut earliest = BinaryHeap::new();
+        for Reverse(timer) in &self.heap {
+            if earliest.len() < limit {
+                if live(timer) {
+                    earliest.push(*timer);
+                }
+            } else if earliest.peek().is_some_and(|last| timer < last) && live(timer) {
+                earliest.pop();
+                earliest.push(*timer);
+            }
+        }
+        earliest.into_sorted_vec()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        (self.heap, self.dead) = (BinaryHeap::new(), 0);
+    }
+
+    fn shrink(&mut self) {
+        let len = self.heap.len();
+        if self.heap.capacity() > TIMERS_KEPT && len * 4 < self.heap.capacity() {
+            self.heap.shrink_to(len * 2);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.heap.capacity()
+    }
+}

@@ -1,0 +1,56 @@
+//! Notices when one key runs twice at once: it holds a `Lock` of its own name for as long as it runs.
+//!
+//! Its status says which `spec.value` it saw last.
+
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Exclusive {
+    value: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Ran {
+    value: u64,
+}
+
+impl Kind for Exclusive {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Exclusive";
+    const PLURAL: &str = "exclusives";
+    type Status = Ran;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Lock {}
+
+impl Kind for Lock {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Lock";
+    const PLURAL: &str = "locks";
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        // The watch declares the kind; nothing has the label, so that a lock brings no key.
+        Spec::manages::<Exclusive>().watch(Watch::of::<Lock>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut exclusive) = Exclusive::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let lock = Resource::new(&key.namespace, &key.name, Lock {});
+        lock.create().map_err(|_| Failure::never("two at once"))?;
+        let value = exclusive.spec.value;
+        let written = exclusive.set_status(Ran { value });
+        lock.delete()?;
+        written?;
+        Ok(Outcome::settled())
+    }
+}
+
+homeostat_sdk::export!(Guest);

@@ -1,0 +1,155 @@
+//! Misbehaves in the way that the resource's name says. Any other name is well-behaved: it writes a status and settles.
+//!
+//! | name | does |
+//! |---|---|
+//! | `trap` | executes an unreachable instruction |
+//! | `panic` | panics with the message `on purpose` |
+//! | `loop` | never returns, and calls nothing |
+//! | `memory` | allocates without end |
+//! | `recurse` | exhausts the stack |
+//! | `calls` | reads without end |
+//! | `log-flood` | logs without end |
+//! | `event-flood` | emits a different event without end |
+//! | `fail`, `fail-after`, `fail-never` | fails with backoff, not before an hour, for good |
+//! | `huge-error` | fails with a message of 10 MB |
+//! | `huge-status` | writes a status of 2 MB, and fails with what the store says |
+//! | `bad-json` | creates a document that is no JSON, and fails with what the store says |
+//! | `foreign` | reads a `Secret`, and fails with what the store says |
+//! | `centuries` | asks to be called again after 2^64 - 1 ms |
+//! | `again` | asks to be called again at once |
+//! | `slow` | waits on the clock until its deadline |
+
+use std::hint::black_box;
+use std::thread;
+
+use homeostat_sdk::prelude::*;
+use homeostat_sdk::raw;
+
+#[derive(Serialize, Deserialize)]
+struct Hostile {}
+
+#[derive(Serialize, Deserialize)]
+struct Seen {
+    message: String,
+}
+
+impl Kind for Hostile {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Hostile";
+    const PLURAL: &str = "hostiles";
+    type Status = Seen;
+}
+
+const HUGE_BYTES: usize = 10_000_000;
+/// Twice what a document may have.
+const LARGE_BYTES: usize = 2 << 20;
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Hostile>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        match key.name.as_str() {
+            "trap" => trap(),
+            "panic" => panic!("on purpose"),
+            "loop" => busy(),
+            "memory" => allocate(),
+            "recurse" => Ok(Outcome::again_after(Duration::from_millis(recurse(1)))),
+            "calls" => call(&key),
+            "log-flood" => flood(|number| info!("line {number}")),
+            "event-flood" => flood(|number| events::normal("Flood", number)),
+            "fail" => Err(Failure::new("failed on purpose")),
+            "fail-after" => Err(Failure::new("failed on purpose").after(Duration::from_secs(3600))),
+            "fail-never" => Err(Failure::never("failed on purpose")),
+            "huge-error" => Err(Failure::new("x".repeat(HUGE_BYTES))),
+            "huge-status" => settle(&key, &"x".repeat(LARGE_BYTES)),
+            "bad-json" => match raw::store::create("{\"apiVersion\": \"v1\", \"kind\"") {
+                Ok(_) => Ok(Outcome::settled()),
+                Err(error) => Err(Failure::new(Error::from(error))),
+            },
+            "foreign" => foreign(&key),
+            "centuries" => Ok(Outcome::again_after(Duration::from_millis(u64::MAX))),
+            "again" => Ok(Outcome::again_after(Duration::ZERO)),
+            "slow" => {
+                wait();
+                Ok(Outcome::settled())
+            }
+            _ => settle(&key, "well"),
+        }
+    }
+}
+
+fn settle(key: &Key, message: &str) -> Result<Outcome, Failure> {
+    let Some(mut resource) = Hostile::get_opt(key)? else {
+        return Ok(Outcome::settled());
+    };
+    resource.set_status(Seen { message: message.to_owned() })?;
+    Ok(Outcome::settled())
+}
+
+#[cfg(target_arch = "wasm32")]
+fn trap() -> ! {
+    core::arch::wasm32::unreachable()
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn trap() -> ! {
+    std::process::abort()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a guest has its thread to itself, and this one is here to be interrupted"
+)]
+fn wait() {
+    thread::sleep(Duration::from_secs(86_400));
+}
+
+fn busy() -> ! {
+    let mut number = 0_u64;
+    loop {
+        number = black_box(number.wrapping_add(1));
+    }
+}
+
+fn allocate() -> ! {
+    let mut kept = Vec::new();
+    loop {
+        kept.push(black_box(vec![1_u8; 1 << 20]));
+    }
+}
+
+/// Deeper than any stack. The hint keeps the compiler from making a loop of it.
+#[expect(unconditional_recursion, reason = "that is what it is for")]
+fn recurse(depth: u64) -> u64 {
+    let frame = black_box([depth; 64]);
+    recurse(depth + 1) + frame[63]
+}
+
+fn call(key: &Key) -> ! {
+    loop {
+        drop(black_box(Hostile::get_opt(key)));
+    }
+}
+
+fn flood(write: impl Fn(u64)) -> ! {
+    let mut number = 0_u64;
+    loop {
+        write(number);
+        number += 1;
+    }
+}
+
+fn foreign(key: &Key) -> Result<Outcome, Failure> {
+    let kind = raw::types::Kind { group: String::new(), version: "v1".to_owned(), name: "Secret".to_owned() };
+    let secret = Key { kind, ..key.clone() };
+    match raw::store::get(&secret, raw::types::View::Whole) {
+        Ok(_) => Ok(Outcome::settled()),
+        Err(error) => Err(Failure::new(Error::from(error))),
+    }
+}
+
+homeostat_sdk::export!(Guest);

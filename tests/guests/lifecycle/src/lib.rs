@@ -1,0 +1,84 @@
+//! Fails to start as often as the `Phase` named `default/start` says in `spec.failures`, and then starts.
+//!
+//! How often it has tried and has been stopped is in the annotations of that document. Each `Phase` says in its status how many starts
+//! there had been when it was reconciled.
+
+use homeostat_sdk::prelude::*;
+use serde_json::json;
+
+#[derive(Serialize, Deserialize)]
+struct Phase {
+    /// How many starts are to fail.
+    #[serde(default)]
+    failures: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Started {
+    starts: u32,
+}
+
+impl Kind for Phase {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Phase";
+    const PLURAL: &str = "phases";
+    type Status = Started;
+}
+
+const STARTS: &str = "demo.homeostat.dev/starts";
+const STOPS: &str = "demo.homeostat.dev/stops";
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Phase>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut phase) = Phase::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let starts = Phase::get_opt(&start_key())?.map_or(0, |start| count(&start, STARTS));
+        phase.set_status(Started { starts })?;
+        Ok(Outcome::settled())
+    }
+}
+
+impl Lifecycle for Guest {
+    fn start() -> Result<(), Failure> {
+        let Some(mut start) = Phase::get_opt(&start_key())? else {
+            return Ok(());
+        };
+        let starts = count(&start, STARTS) + 1;
+        let failures = start.spec.failures;
+        annotate(&mut start, STARTS, starts)?;
+        if starts <= failures {
+            return Err(Failure::new(format!("start {starts} of {failures} that fail")));
+        }
+        Ok(())
+    }
+
+    fn stop() {
+        if let Ok(Some(mut start)) = Phase::get_opt(&start_key()) {
+            let stops = count(&start, STOPS) + 1;
+            if let Err(error) = annotate(&mut start, STOPS, stops) {
+                warn!("the stop is not noted: {error}");
+            }
+        }
+    }
+}
+
+fn start_key() -> Key {
+    Phase::key("default", "start")
+}
+
+fn count(phase: &Resource<Phase>, annotation: &str) -> u32 {
+    phase.metadata.annotations.get(annotation).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn annotate(phase: &mut Resource<Phase>, annotation: &str, number: u32) -> Result<(), Error> {
+    phase.patch(Patch::Merge(json!({ "metadata": { "annotations": { annotation: number.to_string() } } })))
+}
+
+homeostat_sdk::export!(Guest: lifecycle);

@@ -1,0 +1,98 @@
+//! Counts what every kind of mapping brings: a `Mapped` says in its status which `Source` documents point at it.
+//!
+//! A `Source` reaches a `Mapped` by its name, by the label `mapped`, by the string or list at `/spec/mapped`, and by the guest's own
+//! mapper, which reads `/spec/through` as names with spaces between them.
+
+use homeostat_sdk::Changed;
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Mapped {}
+
+#[derive(Serialize, Deserialize)]
+struct Sources {
+    /// Names of the sources, sorted.
+    sources: Vec<String>,
+}
+
+impl Kind for Mapped {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Mapped";
+    const PLURAL: &str = "mappeds";
+    type Status = Sources;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Source {
+    #[serde(default)]
+    mapped: OneOrMany,
+    #[serde(default)]
+    through: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for OneOrMany {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl Kind for Source {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Source";
+    const PLURAL: &str = "sources";
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Mapped>()
+            .watch(Watch::of::<Source>(Mapping::same_name()).named("same-name"))
+            .watch(Watch::of::<Source>(Mapping::label("mapped")).named("label"))
+            .watch(Watch::of::<Source>(Mapping::field("/spec/mapped")).named("field"))
+            .watch(Watch::of::<Source>(Mapping::guest()).named("guest"))
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut mapped) = Mapped::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let all = Source::list(Selector::everything().in_namespace(&key.namespace)).all()?;
+        let sources =
+            all.iter().filter(|source| points_at(source, &key.name)).map(|source| source.metadata.name.clone());
+        let sources = sources.collect();
+        mapped.set_status(Sources { sources })?;
+        Ok(Outcome::settled())
+    }
+}
+
+impl Mapper for Guest {
+    fn map(watch: &str, changed: Changed) -> Result<Vec<Key>, Failure> {
+        if watch != "guest" {
+            return Err(Failure::never(format!("nobody should ask for {watch:?}")));
+        }
+        let source: Resource<Source> = changed.resource()?;
+        Ok(source.spec.through.split_whitespace().map(|name| changed.key().beside::<Mapped>(name)).collect())
+    }
+}
+
+fn points_at(source: &Resource<Source>, name: &str) -> bool {
+    let by_field = match &source.spec.mapped {
+        OneOrMany::One(one) => one == name,
+        OneOrMany::Many(many) => many.iter().any(|one| one == name),
+    };
+    by_field
+        || source.metadata.name == name
+        || source.metadata.labels.get("mapped").is_some_and(|label| label == name)
+        || source.spec.through.split_whitespace().any(|one| one == name)
+}
+
+homeostat_sdk::export!(Guest: mapper);

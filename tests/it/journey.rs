@@ -1,0 +1,245 @@
+//! One key's way from a change in the store to what the guest made of it, and what befalls guests that do not behave.
+
+use std::time::Duration;
+
+use homeostat_component::Limits;
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::{ControllerState, Definition, Overrides};
+use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_greeting_gets_its_message_and_a_new_one_when_it_changes() {
+    let test = TestHost::start().await;
+    test.add("greeter", &guest("greeter")).await;
+    let key = demo_key("Greeting", "world");
+    for name in ["World", "Moon"] {
+        test.apply(demo("Greeting", "world", json!({"name": name}))).await;
+        let wanted = format!("Hello, {name}!");
+        test.until(&key, "is greeted", |document| document["status"]["message"] == wanted.as_str()).await;
+    }
+    let status = test.idle("greeter").await;
+    assert_eq!(status.failures, 0);
+    assert_eq!(status.answered_by.as_deref(), Some(status.digest.as_str()));
+}
+
+/// W1, and what was there before the controller came.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_there_before_the_controller_is_reconciled_too() {
+    let test = TestHost::start().await;
+    test.add("first", &guest("greeter")).await;
+    for number in 0..20 {
+        test.apply(demo("Greeting", &format!("g{number}"), json!({"name": "World"}))).await;
+    }
+    test.idle("first").await;
+    test.add("second", &guest("greeter")).await;
+    eventually("all keys to have run once", async || (test.status("second").reconciles == 20).then_some(())).await;
+}
+
+/// B11: each way to misbehave costs one try of one key, under its own name, and a hundred others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
+    let test = TestHost::start().await;
+    let definition = test.definition("hostile", &guest("guest-hostile")).await;
+    let second = Duration::from_secs(1);
+    let limits = Limits { cpu: second / 4, deadline: 2 * second, ..Limits::default() };
+    let overrides = Overrides { concurrency: Some(16), ..Overrides::default() };
+    test.host.put(Definition { limits, overrides, ..definition }).await.unwrap();
+    eventually("the controller", async || (test.status("hostile").state == ControllerState::Ready).then_some(())).await;
+
+    let expected = [
+        ("trap", "Trapped", "unreachable"),
+        ("panic", "Trapped", "on purpose"),
+        ("loop", "LimitExceeded", "limit cpu"),
+        ("memory", "LimitExceeded", "limit memory"),
+        ("recurse", "Trapped", "recursion"),
+        ("calls", "LimitExceeded", "limit effects"),
+        ("log-flood", "LimitExceeded", "limit log-bytes"),
+        ("event-flood", "LimitExceeded", "limit effects"),
+        ("slow", "LimitExceeded", "limit deadline"),
+        ("huge-error", "ReconcileFailed", "xxxx"),
+        ("bad-json", "ReconcileFailed", "EOF"),
+        ("fail-never", "ReconcileFailed", "failed on purpose"),
+    ];
+    for (name, ..) in expected {
+        test.apply(demo("Hostile", name, json!({}))).await;
+    }
+    for number in 0..100 {
+        test.apply(demo("Hostile", &format!("good{number}"), json!({}))).await;
+    }
+    for number in 0..100 {
+        let key = demo_key("Hostile", &format!("good{number}"));
+        test.until(&key, "is well", |document| document["status"]["message"] == "well").await;
+    }
+    for (name, reason, text) in expected {
+        let filter = EventFilter { key: Some(demo_key("Hostile", name)), ..EventFilter::default() };
+        let event = eventually(&format!("an event of {name}"), async || {
+            test.host.events().list(&filter).into_iter().find(|event| event.reason == reason)
+        })
+        .await;
+        assert!(event.message.contains(text), "{name}: {}", event.message);
+        assert!(event.message.len() <= 8192, "{name}: the message has {} bytes", event.message.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delay_of_centuries_is_cut_and_the_key_waits() {
+    let test = TestHost::start().await;
+    test.add("hostile", &guest("guest-hostile")).await;
+    test.apply(demo("Hostile", "centuries", json!({}))).await;
+    let entry = eventually("the key to wait", async || {
+        let entries = test.host.queue("hostile", 10).unwrap();
+        entries.into_iter().find(|entry| entry.state == "waiting")
+    })
+    .await;
+    let year_ms = 365 * 24 * 3600 * 1000;
+    assert!(entry.due_in_ms.is_some_and(|due| due > year_ms - 600_000 && due <= year_ms), "{entry:?}");
+    assert_eq!(entry.failures, 0);
+}
+
+/// B8
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_failed_for_good_is_parked_until_it_changes_or_somebody_asks() {
+    let test = TestHost::start().await;
+    test.add("hostile", &guest("guest-hostile")).await;
+    let key = demo_key("Hostile", "fail-never");
+    let runs = async |wanted: u64| {
+        eventually("the key to be parked", async || {
+            let status = test.status("hostile");
+            (status.failures == wanted && status.counts.parked == 1).then_some(())
+        })
+        .await;
+    };
+    test.apply(demo("Hostile", "fail-never", json!({}))).await;
+    runs(1).await;
+    test.apply(demo("Hostile", "fail-never", json!({"changed": true}))).await;
+    runs(2).await;
+    test.host.retry("hostile", &key).unwrap();
+    runs(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_granted_is_refused_and_the_answer_names_the_grant() {
+    let test = TestHost::start().await;
+    let grants = serde_json::from_value(json!({"resources": [
+        {"kinds": ["demo.homeostat.dev/*"], "verbs": ["get", "update-status"]}
+    ]}))
+    .unwrap();
+    let component = test.load(&guest("guest-hostile"), &grants).await;
+    test.host.put(Definition { grants, ..Definition::new("hostile", component) }).await.unwrap();
+    test.apply(demo("Hostile", "foreign", json!({}))).await;
+    let event = eventually("the event", async || test.host.events().list(&EventFilter::default()).pop()).await;
+    assert!(event.message.contains("kinds: [Secret], verbs: [get]"), "{}", event.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mapping_leads_back_to_the_managed_resource() {
+    let test = TestHost::start().await;
+    test.add("mapped", &guest("guest-mapped")).await;
+    for name in ["one", "two", "three", "four", "five"] {
+        test.apply(demo("Mapped", name, json!({}))).await;
+    }
+    let mut labelled = demo("Source", "by-label", json!({}));
+    labelled["metadata"]["labels"] = json!({"mapped": "two"});
+    test.apply(labelled).await;
+    test.apply(demo("Source", "one", json!({}))).await;
+    test.apply(demo("Source", "by-field", json!({"mapped": ["three", "four"]}))).await;
+    test.apply(demo("Source", "by-guest", json!({"through": "four five"}))).await;
+    let sees = async |name: &str, sources: serde_json::Value| {
+        let key = demo_key("Mapped", name);
+        test.until(&key, &format!("sees {sources}"), |document| document["status"]["sources"] == sources).await;
+    };
+    sees("one", json!(["one"])).await;
+    sees("two", json!(["by-label"])).await;
+    sees("three", json!(["by-field"])).await;
+    sees("four", json!(["by-field", "by-guest"])).await;
+    sees("five", json!(["by-guest"])).await;
+
+    // W3: what was left behind is told as well.
+    test.apply(demo("Source", "by-guest", json!({"through": "five"}))).await;
+    sees("four", json!(["by-field"])).await;
+    test.apply(demo("Source", "by-field", json!({"mapped": "two"}))).await;
+    sees("three", json!([])).await;
+    sees("two", json!(["by-field", "by-label"])).await;
+}
+
+/// W9
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poller_feeds_its_keys_at_once_and_again() {
+    let test = TestHost::start().await;
+    let definition = test.definition("poller", &guest("guest-poller")).await;
+    let config = [("items".to_owned(), "a b".to_owned())].into();
+    test.host.put(Definition { config, ..definition }).await.unwrap();
+    for name in ["a", "b"] {
+        test.until(&demo_key("Tally", name), "is counted twice", |document| {
+            document["spec"]["count"].as_u64().is_some_and(|count| count >= 2)
+        })
+        .await;
+    }
+}
+
+/// C6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_hook_that_fails_is_tried_again_and_nothing_runs_before_it_succeeded() {
+    let test = TestHost::start().await;
+    test.add("declares", &guest("guest-lifecycle")).await;
+    test.idle("declares").await;
+    test.host.remove("declares").await.unwrap();
+    test.apply(demo("Phase", "start", json!({"failures": 2}))).await;
+    test.apply(demo("Phase", "other", json!({}))).await;
+    test.add("lifecycle", &guest("guest-lifecycle")).await;
+    let other =
+        test.until(&demo_key("Phase", "other"), "is reconciled", |document| !document["status"].is_null()).await;
+    assert_eq!(other.document()["status"]["starts"], 3, "two starts failed, the third did not");
+    test.host.remove("lifecycle").await.unwrap();
+    let start = test.get(&demo_key("Phase", "start")).await.unwrap();
+    assert_eq!(start.document()["metadata"]["annotations"]["demo.homeostat.dev/stops"], "1");
+}
+
+/// C4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_controller_keeps_its_keys_and_runs_nothing() {
+    let test = TestHost::start().await;
+    test.add("greeter", &guest("greeter")).await;
+    test.host.suspend("greeter", true).await.unwrap();
+    test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
+    eventually("the key to be kept", async || (test.status("greeter").counts.ready == 1).then_some(())).await;
+    assert_eq!(test.status("greeter").reconciles, 0);
+    test.host.suspend("greeter", false).await.unwrap();
+    test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
+}
+
+/// C1, C2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_can_be_removed_and_its_name_used_again_at_once() {
+    let test = TestHost::start().await;
+    for round in 0..3 {
+        test.add("greeter", &guest("greeter")).await;
+        let name = format!("round{round}");
+        test.apply(demo("Greeting", &name, json!({"name": "World"}))).await;
+        test.until(&demo_key("Greeting", &name), "is greeted", |document| !document["status"].is_null()).await;
+        test.host.remove("greeter").await.unwrap();
+    }
+    assert!(test.host.controllers().is_empty());
+}
+
+/// C8
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_finishes_what_is_ready_and_reports_what_is_left() {
+    let test = TestHost::start().await;
+    test.add("greeter", &guest("greeter")).await;
+    test.add("hostile", &guest("guest-hostile")).await;
+    for number in 0..50 {
+        test.apply(demo("Greeting", &format!("g{number}"), json!({"name": "World"}))).await;
+    }
+    test.apply(demo("Hostile", "slow", json!({}))).await;
+    eventually("the slow one to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
+    eventually("all to be queued", async || {
+        let status = test.status("greeter");
+        (status.reconciles + (status.counts.ready + status.counts.running) as u64 >= 50).then_some(())
+    })
+    .await;
+    let report = test.host.shutdown(Duration::from_millis(500)).await;
+    assert!(report["greeter"].dropped.is_empty() && report["greeter"].interrupted.is_empty());
+    assert_eq!(report["hostile"].interrupted, [demo_key("Hostile", "slow")]);
+}

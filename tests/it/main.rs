@@ -1,0 +1,22 @@
+//! Everything that needs more than one room: real guests, real files, real processes.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod contract;
+mod journey;
+mod swap;
+mod walls;
+
+/// Every file beside this one is a module of it: a test that nobody runs is worse than none.
+#[test]
+fn no_module_is_forgotten() {
+    let source = include_str!("main.rs");
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/it")).unwrap();
+    for entry in folder {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("main.rs") {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            assert!(source.contains(&format!("mod {name};")), "{name}.rs is no module of the tests");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Putting a new component in while keys run.
+
+use std::path::Path;
+use std::time::Duration;
+
+use homeostat_component::Component;
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::{Definition, Error, Overrides, Put};
+use homeostat_tests::{TestHost, demo, demo_key, eventually, guest, renamed};
+use serde_json::json;
+
+async fn other(test: &TestHost, path: &Path, tag: &str) -> Component {
+    let bytes = renamed(&std::fs::read(path).unwrap(), tag);
+    test.host.load(bytes, &test.host.definition("it").unwrap().grants).await.unwrap()
+}
+
+/// C3: under load, swap after swap.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_loses_no_key_and_runs_none_on_two_generations_at_once() {
+    let test = TestHost::start().await;
+    test.add("it", &guest("guest-exclusive")).await;
+    let keys = 40;
+    for value in 0..20 {
+        for number in 0..keys {
+            test.apply(demo("Exclusive", &format!("k{number}"), json!({"value": value}))).await;
+        }
+        let component = other(&test, &guest("guest-exclusive"), &format!("v{value}")).await;
+        let swapped = test.host.swap("it", component).await.unwrap();
+        assert_eq!(swapped.generation, value + 2);
+    }
+    for number in 0..keys {
+        let key = demo_key("Exclusive", &format!("k{number}"));
+        test.until(&key, "has seen the last value", |document| document["status"]["value"] == 19).await;
+    }
+    let status = test.idle("it").await;
+    let twice = test.host.events().list(&EventFilter::default()).into_iter().find(|event| event.message.contains("two at once"));
+    assert!(twice.is_none(), "{twice:?}");
+    assert_eq!(status.generation, 21);
+    assert_eq!(status.answered_by, status.last_swap.map(|swap| swap.to), "the last swap made all keys run again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_finishes_on_the_old_one_and_its_key_runs_again_on_the_new_one() {
+    let test = TestHost::start().await;
+    test.add("it", &guest("guest-hostile")).await;
+    let definition = test.host.definition("it").unwrap();
+    let limits = homeostat_component::Limits { deadline: Duration::from_millis(700), ..definition.limits.clone() };
+    test.host.put(Definition { limits, ..definition }).await.unwrap();
+    let (old, new) = (test.status("it").digest, other(&test, &guest("guest-hostile"), "new").await);
+    test.apply(demo("Hostile", "slow", json!({}))).await;
+    eventually("it to run", async || (test.status("it").counts.running == 1).then_some(())).await;
+    test.host.swap("it", new).await.unwrap();
+    assert_eq!(test.status("it").counts.running, 1, "the swap waits for nobody and stops nobody");
+    eventually("the old one to end", async || (test.status("it").reconciles == 1).then_some(())).await;
+    assert_eq!(test.status("it").answered_by, Some(old));
+    eventually("the new one to answer", async || {
+        let status = test.status("it");
+        (status.answered_by == Some(status.digest)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_and_due_times_stay() {
+    let test = TestHost::start().await;
+    test.add("it", &guest("guest-hostile")).await;
+    for name in ["fail-after", "centuries"] {
+        test.apply(demo("Hostile", name, json!({}))).await;
+    }
+    eventually("both to wait", async || (test.status("it").counts.waiting == 2).then_some(())).await;
+    test.host.swap("it", other(&test, &guest("guest-hostile"), "new").await).await.unwrap();
+    test.idle("it").await;
+    let entries = test.host.queue("it", 10).unwrap();
+    let entry = |name: &str| entries.iter().find(|entry| entry.key == demo_key("Hostile", name)).unwrap();
+    assert_eq!((entry("fail-after").state.as_str(), entry("fail-after").failures), ("waiting", 1));
+    assert!(entry("fail-after").due_in_ms.unwrap() > 3_000_000);
+    assert_eq!((entry("centuries").state.as_str(), entry("centuries").failures), ("waiting", 0));
+    assert_eq!(test.status("it").reconciles, 2, "nothing ran before its time");
+}
+
+/// C5
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_manages_another_kind_is_refused_and_the_old_one_goes_on() {
+    let test = TestHost::start().await;
+    test.add("it", &guest("greeter")).await;
+    let component = other(&test, &guest("guest-hostile"), "other").await;
+    let error = test.host.swap("it", component).await.unwrap_err();
+    assert!(matches!(error, Error::ManagesAnother { .. }), "{error}");
+    test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
+    test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
+    assert_eq!(test.status("it").generation, 1);
+}
+
+/// C5
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_whose_start_hook_fails_is_refused_and_the_old_one_goes_on() {
+    let test = TestHost::start().await;
+    test.add("it", &guest("guest-lifecycle")).await;
+    test.apply(demo("Phase", "start", json!({"failures": 1000}))).await;
+    let error = test.host.swap("it", other(&test, &guest("guest-lifecycle"), "new").await).await.unwrap_err();
+    assert!(matches!(error, Error::StartHook(_)), "{error}");
+    assert_eq!(test.status("it").generation, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_definition_again_changes_nothing_and_other_settings_keep_the_generation() {
+    let test = TestHost::start().await;
+    test.add("it", &guest("greeter")).await;
+    let definition = test.host.definition("it").unwrap();
+    assert_eq!(test.host.put(definition.clone()).await.unwrap(), Put::Unchanged);
+    let overrides = Overrides { concurrency: Some(1), ..Overrides::default() };
+    let changed = test.host.put(Definition { overrides, ..definition }).await.unwrap();
+    assert!(matches!(changed, Put::Changed(swapped) if swapped.generation == 1));
+    assert_eq!(test.status("it").concurrency, 1);
+    test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
+    test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
+}

@@ -1,0 +1,137 @@
+//! The walls between the rooms, read off `cargo metadata` and the sources.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use homeostat_tests::repository;
+use serde_json::Value;
+
+/// Which room may know which. Nothing points back.
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("homeostat", &["homeostat-api", "homeostat-component", "homeostat-runtime", "homeostat-store"]),
+    ("homeostat-api", &["homeostat-runtime", "homeostat-component", "homeostat-store"]),
+    ("homeostat-runtime", &["homeostat-component", "homeostat-store", "homeostat-workqueue"]),
+    ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
+    ("homeostat-component", &["homeostat-store"]),
+    ("homeostat-store", &[]),
+    ("homeostat-workqueue", &[]),
+    ("homeostat-sdk", &[]),
+];
+
+/// Files that are pure: time and randomness come in as arguments.
+const PURE: [&str; 9] = [
+    "host/workqueue/src/state.rs",
+    "host/workqueue/src/state",
+    "host/workqueue/src/backoff.rs",
+    "host/workqueue/src/bands.rs",
+    "host/workqueue/src/timers.rs",
+    "host/workqueue/src/slab.rs",
+    "host/runtime/src/settle.rs",
+    "host/runtime/src/mapping.rs",
+    "host/store/src/semantics.rs",
+];
+
+/// What a pure file does not name.
+const IMPURE: [&str; 9] = [
+    "Instant::",
+    "SystemTime::now",
+    "Timestamp::now",
+    "std::thread",
+    "tokio",
+    "std::fs",
+    "std::net",
+    "std::env",
+    "async fn",
+];
+
+fn metadata() -> Value {
+    let mut command = Command::new(env!("CARGO"));
+    let output =
+        command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(repository()).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The names of the packages that `package` depends on outside of its tests.
+fn dependencies(package: &Value) -> BTreeSet<String> {
+    let all = package["dependencies"].as_array().unwrap().iter();
+    all.filter(|dependency| dependency["kind"].is_null()).map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sources(of: &Path) -> Vec<PathBuf> {
+    if of.is_file() {
+        return vec![of.to_owned()];
+    }
+    let Ok(entries) = std::fs::read_dir(of) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries.flat_map(|entry| sources(&entry.unwrap().path())).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    found
+}
+
+/// The code of a file, without its comments.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn no_room_knows_one_that_it_must_not() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap();
+    for (name, allowed) in ARROWS {
+        let package =
+            packages.iter().find(|package| package["name"] == name).unwrap_or_else(|| panic!("no room {name}"));
+        let ours = dependencies(package).into_iter().filter(|other| other.starts_with("homeostat"));
+        let forbidden: Vec<String> = ours.filter(|other| !allowed.contains(&other.as_str())).collect();
+        assert!(forbidden.is_empty(), "{name} must not know {forbidden:?}");
+    }
+}
+
+#[test]
+fn wasmtime_is_named_in_one_room_alone() {
+    let metadata = metadata();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let named = dependencies(package).into_iter().any(|dependency| dependency.starts_with("wasmtime"));
+        assert!(!named || name == "homeostat-component", "{name} depends on wasmtime");
+    }
+    for path in sources(&repository().join("host")) {
+        let inside = path.starts_with(repository().join("host/component"));
+        assert!(inside || !code(&path).contains("wasmtime"), "{} names wasmtime", path.display());
+    }
+}
+
+#[test]
+fn anyhow_is_named_in_the_binary_alone() {
+    let metadata = metadata();
+    for package in metadata["packages"].as_array().unwrap() {
+        assert!(
+            !dependencies(package).contains("anyhow") || package["name"] == "homeostat",
+            "{} depends on anyhow",
+            package["name"]
+        );
+    }
+}
+
+#[test]
+fn pure_machines_have_no_clock_no_thread_and_no_io() {
+    for place in PURE {
+        let files: Vec<PathBuf> =
+            sources(&repository().join(place)).into_iter().filter(|path| !path.ends_with("tests.rs")).collect();
+        assert!(place.ends_with("state") || !files.is_empty(), "there is no {place}: the list is out of date");
+        for path in files {
+            let code = code(&path);
+            let named: Vec<&str> = IMPURE.into_iter().filter(|word| code.contains(word)).collect();
+            assert!(named.is_empty(), "{} names {named:?}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_environment_is_read_in_the_binary_alone() {
+    for room in ["workqueue", "store", "component", "runtime", "verify", "api"] {
+        for path in sources(&repository().join("host").join(room).join("src")) {
+            assert!(!code(&path).contains("env::var"), "{} reads the environment", path.display());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What has to be built before a test can run: the guests, and the binary.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Returns the root of the repository.
+///
+/// # Panics
+/// Never: the tests are a folder in it.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the repository")
+}
+
+/// Returns the component that the package `name` builds, building all guests of the workspace the first time.
+///
+/// # Panics
+/// When the guests cannot be built, or there is no such package.
+pub fn guest(name: &str) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let folder = BUILT.get_or_init(build_guests);
+    let path = folder.join(format!("{}.wasm", name.replace('-', "_")));
+    assert!(path.exists(), "no guest builds {}", path.display());
+    path
+}
+
+/// Returns the binary `homeostat`, building it the first time.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn homeostat() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // The whole workspace is selected, so that its dependencies are those that the tests were built with.
+        cargo(&["build", "--workspace", "--bin", "homeostat"]);
+        profile_folder().join("homeostat")
+    })
+}
+
+fn build_guests() -> PathBuf {
+    let names = guest_packages();
+    let mut arguments = vec!["build", "--release", "--target", "wasm32-wasip2"];
+    for name in &names {
+        arguments.extend(["--package", name]);
+    }
+    add_target();
+    cargo(&arguments);
+    target_folder().join("wasm32-wasip2/release")
+}
+
+/// Returns the packages of the workspace that build a component.
+pub(crate) fn guest_packages() -> Vec<String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(repository());
+    let output = command.output().expect("cargo starts");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata answers JSON");
+    let packages = metadata["packages"].as_array().expect("there are packages").iter();
+    let builds_component = |package: &&serde_json::Value| {
+        let targets = package["targets"].as_array().expect("there are targets");
+        targets.iter().any(|target| target["kind"] == serde_json::json!(["cdylib"]))
+    };
+    packages
+        .filter(builds_component)
+        .map(|package| package["name"].as_str().expect("it has a name").to_owned())
+        .collect()
+}
+
+/// Adds the wasm target to the toolchain where it is missing.
+fn add_target() {
+    let installed = Command::new("rustup").args(["target", "list", "--installed"]).current_dir(repository()).output();
+    let has = installed
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|line| line == "wasm32-wasip2"));
+    if !has {
+        let added = Command::new("rustup").args(["target", "add", "wasm32-wasip2"]).current_dir(repository()).status();
+        assert!(
+            added.is_ok_and(|status| status.success()),
+            "the target wasm32-wasip2 is missing: rustup target add wasm32-wasip2"
+        );
+    }
+}
+
+fn cargo(arguments: &[&str]) {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", target_folder())
+        .current_dir(repository())
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "cargo {arguments:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The folder of this test's own profile: its binary lies in `deps` there.
+fn profile_folder() -> PathBuf {
+    let binary = std::env::current_exe().expect("a test knows its binary");
+    binary.ancestors().nth(2).expect("the binary lies in target/PROFILE/deps").to_owned()
+}
+
+fn target_folder() -> PathBuf {
+    profile_folder().parent().expect("the profile lies in target").to_owned()
+}
+
+/// Returns the same component under another digest: a custom section named `tag` stands at its end.
+///
+/// # Panics
+/// When `tag` is longer than 100 bytes.
+pub fn renamed(component: &[u8], tag: &str) -> Vec<u8> {
+    let length = u8::try_from(tag.len()).ok().filter(|length| *length <= 100).expect("one byte holds the length");
+    let section = [&[0, length + 1, length], tag.as_bytes()].concat();
+    [component, &section].concat()
+}

@@ -1,0 +1,130 @@
+//! A host in this process, over a store in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use homeostat_component::{Component, Engine, EngineOptions, Grants};
+use homeostat_runtime::{ControllerState, ControllerStatus, Definition, Host, Options};
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Kind, Resource, Store};
+use serde_json::{Value, json};
+
+use crate::eventually;
+
+/// A host and what tests do with it.
+pub struct TestHost {
+    /// The host itself.
+    pub host: Host,
+}
+
+impl TestHost {
+    /// Starts one over an empty store.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start() -> Self {
+        Self::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await
+    }
+
+    /// Starts one over a store.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn over(store: Arc<dyn Store>) -> Self {
+        let engine = Engine::new(EngineOptions::default()).expect("the engine starts");
+        Self { host: Host::start(Options::new(engine, store)).await.expect("the host starts") }
+    }
+
+    /// Loads a component with these grants.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn load(&self, path: &Path, grants: &Grants) -> Component {
+        let bytes = std::fs::read(path).expect("the component can be read");
+        self.host.load(bytes, grants).await.unwrap_or_else(|refused| panic!("{}: {refused}", path.display()))
+    }
+
+    /// Returns a definition of a controller that may do everything to every kind.
+    ///
+    /// # Panics
+    /// When the component is refused.
+    pub async fn definition(&self, name: &str, path: &Path) -> Definition {
+        let grants = all_resources();
+        let component = self.load(path, &grants).await;
+        Definition { grants, ..Definition::new(name, component) }
+    }
+
+    /// Adds a controller that may do everything to every kind, and waits until it reconciles.
+    ///
+    /// # Panics
+    /// When it is refused, or does not become ready.
+    pub async fn add(&self, name: &str, path: &Path) {
+        let definition = self.definition(name, path).await;
+        self.host.put(definition).await.expect("the controller is accepted");
+        eventually(&format!("{name} to be ready"), async || {
+            (self.status(name).state == ControllerState::Ready).then_some(())
+        })
+        .await;
+    }
+
+    /// Returns how a controller is.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    pub fn status(&self, name: &str) -> ControllerStatus {
+        let found = self.host.controllers().into_iter().find(|status| status.name == name);
+        found.unwrap_or_else(|| panic!("no controller {name}"))
+    }
+
+    /// Applies a document.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn apply(&self, document: Value) -> Arc<Resource> {
+        self.host.apply_resource(document, "test").await.expect("the document is accepted").resource
+    }
+
+    /// Reads a resource, if it is there.
+    pub async fn get(&self, key: &Key) -> Option<Arc<Resource>> {
+        self.host.store().get(key).await.ok()
+    }
+
+    /// Waits until the resource is as `wanted` says, and returns it.
+    ///
+    /// # Panics
+    /// When that does not come about.
+    pub async fn until(&self, key: &Key, what: &str, wanted: impl Fn(&Value) -> bool) -> Arc<Resource> {
+        eventually(&format!("{key}: {what}"), async || {
+            self.get(key).await.filter(|resource| wanted(resource.document()))
+        })
+        .await
+    }
+
+    /// Waits until a controller has nothing ready and nothing running.
+    ///
+    /// # Panics
+    /// When it goes on and on.
+    pub async fn idle(&self, name: &str) -> ControllerStatus {
+        eventually(&format!("{name} to have nothing to do"), async || {
+            let status = self.status(name);
+            (status.state == ControllerState::Ready && status.counts.ready + status.counts.running == 0)
+                .then_some(status)
+        })
+        .await
+    }
+}
+
+fn all_resources() -> Grants {
+    serde_json::from_value(json!({"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]}))
+        .expect("it is a grant")
+}
+
+/// Returns the key of a resource of `demo.homeostat.dev/v1` in the namespace `default`.
+pub fn demo_key(kind: &str, name: &str) -> Key {
+    Key::new(Kind::new("demo.homeostat.dev", "v1", kind), "default", name)
+}
+
+/// Returns a document of `demo.homeostat.dev/v1` in the namespace `default`.
+pub fn demo(kind: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "demo.homeostat.dev/v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec})
+}

@@ -1,0 +1,11 @@
+//! What the tests share: guests that are built once, a host in this process, a host as a process of its own, and waiting with a bound.
+
+mod artifacts;
+mod host;
+mod process;
+mod wait;
+
+pub use artifacts::{guest, homeostat, renamed, repository};
+pub use host::{TestHost, demo, demo_key};
+pub use process::{Output, Running, run};
+pub use wait::{eventually, eventually_blocking};
