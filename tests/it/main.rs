@@ -2,9 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod apps;
+mod cli;
 mod contract;
+mod crash;
+mod effects;
 mod journey;
 mod swap;
+mod uptime;
 mod walls;
 
 /// Every file beside this one is a module of it: a test that nobody runs is worse than none.

@@ -33,7 +33,12 @@ async fn a_swap_loses_no_key_and_runs_none_on_two_generations_at_once() {
         test.until(&key, "has seen the last value", |document| document["status"]["value"] == 19).await;
     }
     let status = test.idle("it").await;
-    let twice = test.host.events().list(&EventFilter::default()).into_iter().find(|event| event.message.contains("two at once"));
+    let twice = test
+        .host
+        .events()
+        .list(&EventFilter::default())
+        .into_iter()
+        .find(|event| event.message.contains("two at once"));
     assert!(twice.is_none(), "{twice:?}");
     assert_eq!(status.generation, 21);
     assert_eq!(status.answered_by, status.last_swap.map(|swap| swap.to), "the last swap made all keys run again");

@@ -4,6 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// How `homeostat dev` builds guests; with the same, both share what they build.
+const PROFILE: [&str; 4] = [
+    "profile.release.strip=true",
+    "profile.release.debug=false",
+    "profile.release.opt-level=3",
+    "profile.release.incremental=true",
+];
+
 /// Returns the root of the repository.
 ///
 /// # Panics
@@ -40,6 +48,9 @@ pub fn homeostat() -> &'static Path {
 fn build_guests() -> PathBuf {
     let names = guest_packages();
     let mut arguments = vec!["build", "--release", "--target", "wasm32-wasip2"];
+    for setting in PROFILE {
+        arguments.extend(["--config", setting]);
+    }
     for name in &names {
         arguments.extend(["--package", name]);
     }

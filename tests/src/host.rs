@@ -114,7 +114,11 @@ impl TestHost {
     }
 }
 
-fn all_resources() -> Grants {
+/// Returns grants for everything that can be done to resources.
+///
+/// # Panics
+/// Never.
+pub fn all_resources() -> Grants {
     serde_json::from_value(json!({"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]}))
         .expect("it is a grant")
 }

@@ -6,6 +6,6 @@ mod process;
 mod wait;
 
 pub use artifacts::{guest, homeostat, renamed, repository};
-pub use host::{TestHost, demo, demo_key};
+pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run};
 pub use wait::{eventually, eventually_blocking};

@@ -1,6 +1,6 @@
 //! What a running host serves: resources in the Kubernetes dialect, and its own controllers, queues, events and logs.
 //!
-//! A request goes through four places: [`serve`] accepts a connection and bounds it, `router` checks who may ask at all and
+//! A request goes through four places: [`serve()`] accepts a connection and bounds it, `router` checks who may ask at all and
 //! finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
 //! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
 //!

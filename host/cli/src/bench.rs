@@ -1,28 +1,28 @@
 //! `homeostat bench PATH`: how fast one guest is on this machine, from the queue to the store in memory.
 //!
-//! Uses the parts that a host is made of: the queue, fresh instances, grants, the store. HTTP requests are refused: a network is not
-//! what is measured.
+//! The whole host runs: queue, workers, fresh instances, grants, the store. HTTP requests are refused: a network is not what is measured.
 
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use clap::Args;
-use homeostat_component::layers::{Emitted, Followed, Granted, HttpClient, Line, Sink, World};
 use homeostat_component::{
-    Answer, Call, Component, Effect, Effects, Engine, EngineOptions, HttpError, Limits, StoreError,
+    Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, HttpError, Limits, StoreError,
 };
-use homeostat_runtime::{Definition, Host, Options};
+use homeostat_runtime::{
+    ControllerState, Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled,
+};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Store, Write};
-use homeostat_workqueue::{Next, Priority, Queue};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
 
 use crate::build;
 use crate::exit;
@@ -33,6 +33,8 @@ use crate::terminal::Screen;
 
 /// Controllers that are added to find out what an idle one takes.
 const IDLE: u64 = 100;
+/// How long controllers may take to become ready, and to end.
+const READY: Duration = Duration::from_secs(5);
 /// The share of the time that is spent on the bare calls.
 const BARE: Duration = Duration::from_millis(500);
 /// The name under which the guest runs.
@@ -85,9 +87,10 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let component = loaded.map_err(|refused| exit::refused(format!("{}: {refused}", file.display())))?;
     // First, while nothing else has touched the heap.
     let idle_bytes = measure_idle(&engine, &component).await?;
-    let bench = Bench::new(component, args.keys.get()).await?;
-    bench.round(workers).await;
-    let figures = Figures { idle_bytes, ..bench.measure(workers, Duration::from_secs(args.seconds.into())).await };
+    let bench = Bench::start(engine, component.clone(), args.keys.get(), workers).await?;
+    let measured = bench.measure(Duration::from_secs(args.seconds.into())).await?;
+    let figures = Figures { idle_bytes, instances_per_second: bare(&component, &bench.keys).await, ..measured };
+    bench.host.shutdown(Duration::ZERO).await;
     match format {
         Format::Json => output::print(&output::json(&figures.to_json(args, workers)))?,
         _ => output::print(&format!("{}\n", figures.line()))?,
@@ -118,17 +121,64 @@ async fn component_file(path: &Path, screen: &Screen) -> Result<PathBuf> {
     }
 }
 
-/// A guest, keys for it, and the world that it acts on.
+/// A host with one controller, and keys for it.
 struct Bench {
-    component: Component,
-    name: Arc<str>,
+    host: Host,
     keys: Vec<Key>,
-    effects: Arc<dyn Effects>,
-    limits: Limits,
+    tally: Arc<Tally>,
+}
+
+/// What the reconciles of one round came to.
+#[derive(Default)]
+struct Tally {
+    round: Mutex<Round>,
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct Round {
+    /// From the adding of a key to the start of its reconcile.
+    waits: Vec<Duration>,
+    failures: u64,
+}
+
+impl Tally {
+    /// Returns the round once it has this many reconciles.
+    fn take(&self, reconciles: usize) -> Option<Round> {
+        let mut round = self.round.lock();
+        (round.waits.len() >= reconciles).then(|| std::mem::take(&mut *round))
+    }
+}
+
+impl Observer for Tally {
+    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+        let mut round = self.round.lock();
+        round.waits.push(reconciled.queued_for);
+        round.failures += u64::from(reconciled.label.is_failure());
+        drop(round);
+        self.ended.notify_one();
+    }
+}
+
+/// Adds every key once.
+struct AllAtOnce(Vec<Key>);
+
+#[async_trait]
+impl Feeder for AllAtOnce {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        for key in &self.0 {
+            intake.add(key.clone(), Priority::NORMAL);
+        }
+        Ok(())
+    }
 }
 
 impl Bench {
-    async fn new(component: Component, count: u32) -> Result<Self> {
+    async fn start(engine: Engine, component: Component, count: u32, workers: u32) -> Result<Self> {
         let manages = component.describe().manages.clone();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
         let namespace = if manages.namespaced { "default" } else { "" };
@@ -139,75 +189,92 @@ impl Bench {
                 store.write(Write::Create { document: document(key) }).await.context("a resource cannot be made up")?;
             }
         }
-        let http = HttpClient::new(Limits::default().http_body_bytes_max).context("the HTTP client does not start")?;
-        let world = World::new(store, Arc::new(Deaf), Arc::default(), http);
-        let effects = Arc::new(Granted::new(Arc::new(everything()), Offline(world)));
-        Ok(Self { component, name: NAME.into(), keys, effects, limits: Limits::default() })
+        let tally = Arc::<Tally>::default();
+        let options = Options { observer: tally.clone(), ..Options::new(engine, store) };
+        let host = Host::start(options).await.context("the host does not start")?;
+        let overrides = Overrides { concurrency: Some(workers), ..Overrides::default() };
+        // No network: a request is refused.
+        let grants = Grants { http: Vec::new(), ..everything() };
+        let definition = Definition { grants, overrides, ..Definition::new(NAME, component) };
+        host.put(definition).await.context("the controller cannot be added")?;
+        let bench = Self { host, keys, tally };
+        if !manages.keys_only {
+            // The first list puts every key on the queue.
+            bench.all_ended().await;
+        }
+        Ok(bench)
     }
 
-    async fn measure(&self, workers: u32, long: Duration) -> Figures {
+    async fn measure(&self, long: Duration) -> Result<Figures> {
         let (start, mut waits, mut failures) = (Instant::now(), Vec::new(), 0);
         while waits.is_empty() || start.elapsed() < long {
-            let round = self.round(workers).await;
+            let round = self.round().await?;
             waits.extend(round.waits);
             failures += round.failures;
         }
         let took = start.elapsed();
         waits.sort_unstable();
-        Figures {
+        Ok(Figures {
             reconciles: waits.len() as u64,
             failures,
             per_second: waits.len() as f64 / took.as_secs_f64(),
             p50: percentile(&waits, 50),
             p99: percentile(&waits, 99),
-            instances_per_second: self.bare().await,
+            instances_per_second: 0.0,
             idle_bytes: None,
-        }
+        })
     }
 
     /// Adds every key at once and waits until all have run.
-    async fn round(&self, workers: u32) -> Round {
-        let queue: Queue<Key> = Queue::new(homeostat_workqueue::Options::default());
-        let failures = Arc::new(AtomicU64::new(0));
-        let mut tasks = JoinSet::new();
-        // Nobody else has the queue, so that it is not closed.
-        let _cannot_fail = queue.add_all(self.keys.iter().cloned(), Priority::NORMAL);
-        for _ in 0..workers {
-            let (queue, failures) = (queue.clone(), failures.clone());
-            let (component, name) = (self.component.clone(), self.name.clone());
-            let (effects, limits) = (self.effects.clone(), self.limits.clone());
-            tasks.spawn(async move {
-                let mut waits = Vec::new();
-                while let Some(claim) = queue.try_claim() {
-                    waits.push(claim.queued_for());
-                    let report = component.reconcile(&name, claim.key(), &limits, effects.clone()).await;
-                    failures.fetch_add(u64::from(report.result.is_err()), Ordering::Relaxed);
-                    claim.finish(Next::Done);
-                }
-                waits
-            });
-        }
-        let waits = tasks.join_all().await.concat();
-        Round { waits, failures: failures.load(Ordering::Relaxed) }
+    async fn round(&self) -> Result<Round> {
+        std::mem::take(&mut *self.tally.round.lock());
+        self.host.feed(NAME, Arc::new(AllAtOnce(self.keys.clone())))?;
+        Ok(self.all_ended().await)
     }
 
-    /// Returns how many fresh instances a second one task calls, one after the other.
-    async fn bare(&self) -> f64 {
-        let (start, mut count) = (Instant::now(), 0_u64);
-        while start.elapsed() < BARE {
-            let key = &self.keys[count as usize % self.keys.len()];
-            self.component.reconcile(&self.name, key, &self.limits, self.effects.clone()).await;
-            count += 1;
+    /// Waits until as many reconciles have ended as there are keys.
+    async fn all_ended(&self) -> Round {
+        loop {
+            let ended = self.tally.ended.notified();
+            if let Some(round) = self.tally.take(self.keys.len()) {
+                return round;
+            }
+            ended.await;
         }
-        count as f64 / start.elapsed().as_secs_f64()
     }
 }
 
-/// What one round of all keys came to.
-struct Round {
-    /// From the adding of a key to the start of its reconcile.
-    waits: Vec<Duration>,
-    failures: u64,
+/// Returns how many fresh instances a second one task calls, one after the other, with nothing around them.
+async fn bare(component: &Component, keys: &[Key]) -> f64 {
+    let (name, limits): (Arc<str>, Limits) = (NAME.into(), Limits::default());
+    let nothing: Arc<dyn Effects> = Arc::new(Nothing);
+    let (start, mut count) = (Instant::now(), 0_usize);
+    while start.elapsed() < BARE {
+        component.reconcile(&name, &keys[count % keys.len()], &limits, nothing.clone()).await;
+        count += 1;
+    }
+    count as f64 / start.elapsed().as_secs_f64()
+}
+
+/// A world in which there is nothing.
+struct Nothing;
+
+#[async_trait]
+impl Effects for Nothing {
+    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
+        let gone = || StoreError::NotFound("nothing is here".to_owned());
+        match effect {
+            Effect::Get { .. } => Answer::Resource(Err(gone())),
+            Effect::List { .. } => Answer::Page(Err(gone())),
+            Effect::Write(_) => Answer::Written(Err(gone())),
+            Effect::Follow { .. } | Effect::FollowAll { .. } => Answer::Done(Err(gone())),
+            Effect::Emit { .. } | Effect::Log { .. } => Answer::Unit,
+            Effect::Config { .. } => Answer::Config(Vec::new()),
+            Effect::Http(_) => Answer::Http(Err(HttpError::Unreachable("nothing is here".to_owned()))),
+            Effect::WallClock | Effect::MonotonicClock => Answer::Nanoseconds(0),
+            Effect::Random { bytes } => Answer::Bytes(vec![0; bytes as usize].into()),
+        }
+    }
 }
 
 fn document(key: &Key) -> Value {
@@ -225,24 +292,32 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 }
 
 /// Returns what one controller with nothing to do takes of memory, the component itself not counted: all have the same.
+///
+/// They are granted nothing, over an empty store.
 async fn measure_idle(engine: &Engine, component: &Component) -> Result<Option<u64>> {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let host = Host::start(Options::new(engine.clone(), store)).await.context("the host does not start")?;
-    let put = async |n: u64| {
-        let definition = Definition { suspend: true, ..Definition::new(&format!("idle-{n}"), component.clone()) };
-        host.put(definition).await.map(drop).context("a controller cannot be added")
-    };
     // The first ones pay for what is made once.
-    for n in 0..IDLE {
-        put(n).await?;
-    }
+    add_idle(&host, component, 0..IDLE).await?;
     let before = resident_bytes();
-    for n in IDLE..IDLE * 2 {
-        put(n).await?;
-    }
+    add_idle(&host, component, IDLE..IDLE * 2).await?;
     let after = resident_bytes();
-    host.shutdown(Duration::ZERO).await;
+    // What does not end by then ends with the process.
+    drop(tokio::time::timeout(READY, host.shutdown(Duration::ZERO)).await);
     Ok(before.zip(after).map(|(before, after)| after.saturating_sub(before) / IDLE))
+}
+
+/// Adds controllers and waits until they are ready. One whose start hook fails never is; it is not waited for long.
+async fn add_idle(host: &Host, component: &Component, numbers: Range<u64>) -> Result<()> {
+    for number in numbers {
+        let definition = Definition::new(&format!("idle-{number}"), component.clone());
+        host.put(definition).await.context("a controller cannot be added")?;
+    }
+    let end = Instant::now() + READY;
+    while Instant::now() < end && host.controllers().iter().any(|status| status.state != ControllerState::Ready) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
 }
 
 /// Returns the memory that this process has in use.
@@ -293,32 +368,6 @@ impl Figures {
             "instancesPerSecond": self.instances_per_second.round(),
             "bytesPerIdleController": self.idle_bytes,
         })
-    }
-}
-
-/// Hears nothing of what guests tell.
-struct Deaf;
-
-impl Sink for Deaf {
-    fn event(&self, _: &Call, _: Emitted) {}
-
-    fn line(&self, _: &Call, _: Line) {}
-
-    fn follow(&self, _: &Call, _: Followed) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-/// A world without a network.
-struct Offline(World);
-
-#[async_trait]
-impl Effects for Offline {
-    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
-        match effect {
-            Effect::Http(_) => Answer::Http(Err(HttpError::Unreachable("a benchmark has no network".into()))),
-            effect => self.0.perform(call, effect).await,
-        }
     }
 }
 

@@ -177,7 +177,11 @@ impl Running {
             drop(tokio::time::timeout(REQUESTS, following).await);
         }
         api.stop(REQUESTS).await;
-        let report = host.shutdown(DRAIN).await;
+        // Hooks and the store have a while of their own after the reconciles.
+        let Ok(report) = tokio::time::timeout(DRAIN + REQUESTS, host.shutdown(DRAIN)).await else {
+            screen.warn("not everything ended in time; what was written is safe in the store");
+            return;
+        };
         for (name, left) in report.into_iter().filter(|(_, left)| !left.interrupted.is_empty()) {
             let keys = left.interrupted.len();
             screen.warn(&format!(

@@ -214,3 +214,6 @@ fn outcome(outcome: types::Outcome) -> Outcome {
         types::Outcome::AgainAfter(delay_ms) => Outcome::AgainAfter(call::delay(delay_ms)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,8 @@ mod digest;
 mod effect;
 mod engine;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod grants;
 mod imports;
 pub mod layers;

@@ -41,3 +41,6 @@ impl Slot {
         previous.generation + 1
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,15 +34,15 @@ pub(crate) struct State {
 impl State {
     /// Makes the store of one instance, with every limit in place.
     pub(crate) fn store(engine: &wasmtime::Engine, port: Arc<Port>) -> Store<Self> {
-        let limits = port.limits.clone();
+        let handles_max = usize::try_from(port.limits.handles_max).unwrap_or(usize::MAX);
+        let transfer_bytes_max = usize::try_from(port.limits.transfer_bytes_max).unwrap_or(usize::MAX);
         let mut table = ResourceTable::new();
-        let handles_max = usize::try_from(limits.handles_max).unwrap_or(usize::MAX);
         table.set_max_capacity(handles_max);
         let hooks = HttpHooks::new(Arc::clone(&port));
         let state = Self { port, table, http: WasiHttpCtx::new(), hooks, memory_bytes: 0, table_elements: 0, ticks: 0 };
         let mut store = Store::new(engine, state);
         store.limiter(|state| state);
-        store.set_hostcall_fuel(usize::try_from(limits.transfer_bytes_max).unwrap_or(usize::MAX));
+        store.set_hostcall_fuel(transfer_bytes_max);
         store.set_max_component_handles(handles_max);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(Self::tick);

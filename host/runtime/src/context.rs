@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use homeostat_component::layers::{HttpClient, Secrets};
-use homeostat_component::{ControllerSpec, Engine, Severity};
+use homeostat_component::{ControllerSpec, Engine, Limits, Severity};
 use homeostat_store::{Key, Kind, Query, Resource, Revision, Selector, Store, Write, Written};
 use serde_json::Value;
 
-use crate::{Error, EventLog, KindInfo, Kinds, LogBook};
+use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
 
 /// Items asked for at once.
 const PAGE_ITEMS: usize = 500;
@@ -22,19 +22,26 @@ pub(crate) struct Context {
     pub(crate) logs: Arc<LogBook>,
     pub(crate) http: HttpClient,
     pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) observer: Arc<dyn Observer>,
 }
 
 impl Context {
-    pub(crate) fn new(engine: Engine, store: Arc<dyn Store>, http: HttpClient, secrets: Arc<dyn Secrets>) -> Self {
-        Self {
+    /// Puts together what the options of a host name.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub(crate) fn new(options: Options) -> Result<Self, Error> {
+        let Options { engine, store, secrets, observer, drain_deadline: _ } = options;
+        Ok(Self {
             engine,
             store,
-            http,
+            http: HttpClient::new(Limits::default().http_body_bytes_max)?,
             secrets,
+            observer,
             kinds: Arc::new(Kinds::with_built_in()),
             events: Arc::default(),
             logs: Arc::default(),
-        }
+        })
     }
 
     /// Notes an event that happens now.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use homeostat_component::layers::{HttpClient, Secrets};
-use homeostat_component::{Component, Engine, Grants, Limits, Refused, Severity};
+use homeostat_component::layers::Secrets;
+use homeostat_component::{Component, Engine, Grants, Refused, Severity};
 use homeostat_store::{Key, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -16,9 +16,10 @@ use crate::change::Swapped;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::feeders::Feeder;
+use crate::observer::Nobody;
 use crate::sink::NoSecrets;
 use crate::status::{ControllerStatus, QueueEntry};
-use crate::{Definition, Error, EventLog, Kinds, LogBook};
+use crate::{Definition, Error, EventLog, Kinds, LogBook, Observer};
 
 /// What a host is made of. [`Options::new`] has the defaults.
 pub struct Options {
@@ -28,6 +29,8 @@ pub struct Options {
     pub store: Arc<dyn Store>,
     /// Where the secrets of HTTP grants come from. Default: there are none.
     pub secrets: Arc<dyn Secrets>,
+    /// Told of every reconcile. Default: nobody.
+    pub observer: Arc<dyn Observer>,
     /// How long a controller that is removed may go on with what it has begun. Default: 10 s.
     pub drain_deadline: Duration,
 }
@@ -35,7 +38,13 @@ pub struct Options {
 impl Options {
     /// Returns the defaults around an engine and a store.
     pub fn new(engine: Engine, store: Arc<dyn Store>) -> Self {
-        Self { engine, store, secrets: Arc::new(NoSecrets), drain_deadline: Duration::from_secs(10) }
+        Self {
+            engine,
+            store,
+            secrets: Arc::new(NoSecrets),
+            observer: Arc::new(Nobody),
+            drain_deadline: Duration::from_secs(10),
+        }
     }
 }
 
@@ -91,9 +100,8 @@ impl Host {
     /// # Errors
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { engine, store, secrets, drain_deadline } = options;
-        let http = HttpClient::new(Limits::default().http_body_bytes_max)?;
-        let context = Arc::new(Context::new(engine, store, http, secrets));
+        let drain_deadline = options.drain_deadline;
+        let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
         let inner = Inner {
             context,

@@ -7,12 +7,16 @@ use homeostat_store::Key;
 use homeostat_workqueue::Claim;
 
 use crate::controller::Controller;
+use crate::observer::Reconciled;
 use crate::settle::{Label, settle};
 use crate::slot::Loaded;
 
 /// Claims and runs keys until the queue closes, or the controller has workers enough without this one.
 pub(crate) async fn work(controller: Arc<Controller>) {
-    controller.feeding.listed().await;
+    tokio::select! {
+        () = controller.feeding.listed() => {}
+        () = controller.feeding.stopped() => return,
+    }
     while let Some(claim) = controller.queue.claim().await {
         run_one(&controller, claim).await;
         if controller.workers.leave_if_surplus(controller.slot.current().settings.concurrency) {
@@ -34,7 +38,16 @@ async fn run_one(controller: &Controller, claim: Claim<Key>) {
         return;
     };
     let (next, label) = settle(&report.result);
-    if controller.observe(&loaded, claim.key(), &report, label) {
+    let Report { result, cost } = &report;
+    controller.context.observer.reconciled(&Reconciled {
+        controller: &controller.name,
+        key: claim.key(),
+        queued_for: claim.queued_for(),
+        result,
+        label,
+        cost: *cost,
+    });
+    if controller.keep(&loaded, claim.key(), result, label) {
         // It follows something else than before: whatever changed until now is looked at once more.
         let _ = controller.queue.add(claim.key().clone(), claim.priority());
     }
@@ -47,9 +60,9 @@ async fn reconcile(controller: &Controller, loaded: &Loaded, key: &Key) -> Repor
 
 impl Controller {
     /// Notes what a reconcile came to. Returns whether its key follows something else than before.
-    fn observe(&self, loaded: &Loaded, key: &Key, report: &Report<Outcome>, label: Label) -> bool {
+    fn keep(&self, loaded: &Loaded, key: &Key, result: &Result<Outcome, Fault>, label: Label) -> bool {
         self.stats.count(label, loaded.component().digest());
-        match &report.result {
+        match result {
             Ok(_) => {
                 let changed = self.follows.keep(key);
                 if changed {

@@ -1,6 +1,7 @@
 //! Puts the controllers of a folder into the host, and swaps them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use homeostat_component::{Component, Digest};
 use homeostat_runtime::manifest::Manifest;
@@ -11,6 +12,9 @@ use super::{Change, Document, Folder, PATIENCE};
 
 /// Bytes of a component that are read. A larger file is refused.
 const COMPONENT_BYTES_MAX: u64 = 256 << 20;
+
+/// How long the folder waits for a controller to end.
+const REMOVAL: Duration = Duration::from_secs(15);
 
 /// A controller of the folder, and how far it has come.
 pub(super) struct Installed {
@@ -169,7 +173,10 @@ impl Folder {
     /// Takes a controller out.
     pub(super) async fn uninstall(&mut self, name: &str) {
         self.controllers.remove(name);
-        match self.host.remove(name).await {
+        let Ok(removed) = tokio::time::timeout(REMOVAL, self.host.remove(name)).await else {
+            return self.screen.warn(&format!("controller/{name} takes long to end; it takes no keys any more"));
+        };
+        match removed {
             Ok(removed) => {
                 let dropped = removed.dropped.len() + removed.interrupted.len();
                 let keys = if dropped == 0 { String::new() } else { format!(", {dropped} keys were left") };
@@ -228,8 +235,6 @@ pub(crate) fn short(digest: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

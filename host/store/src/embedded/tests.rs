@@ -63,8 +63,9 @@ fn on(path: &Path, broken: &Arc<AtomicBool>) -> EmbeddedStore {
     drop(open::database(path, &SystemSource).expect("a new store"));
     let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
     let file = FileBackend::new(file).expect("it is a file");
-    let database =
-        Builder::new().create_with_backend(Disk { file, broken: Arc::clone(broken) }).expect("it is a database");
+    // Without a cache, so that every read has to ask the disk.
+    let database = Builder::new().set_cache_size(0).create_with_backend(Disk { file, broken: Arc::clone(broken) });
+    let database = database.expect("it is a database");
     EmbeddedStore::start(path, database, Options::default()).expect("it is a store")
 }
 

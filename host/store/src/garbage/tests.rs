@@ -107,10 +107,15 @@ async fn delete(store: &MemoryStore, name: &str) {
 }
 
 async fn until_gone(store: &MemoryStore, name: &str) {
-    let mut watch = store.watch(Scope::Everything, store.revision()).await.expect("from now");
-    while store.get(&key(name)).await.is_ok() {
-        watch.next().await.expect("the store is open");
-    }
+    let gone = async {
+        let mut watch = store.watch(Scope::Everything, store.revision()).await.expect("from now");
+        while store.get(&key(name)).await.is_ok() {
+            watch.next().await.expect("the store is open");
+        }
+    };
+    // A day of the paused clock.
+    let bound = std::time::Duration::from_secs(24 * 60 * 60);
+    tokio::time::timeout(bound, gone).await.expect("it should have been collected");
 }
 
 fn unavailable() -> Error {

@@ -1,0 +1,207 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use homeostat_store::{Key, Kind};
+
+use super::Component;
+use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::engine::{Engine, EngineOptions};
+use crate::fixture;
+use crate::grants::Grants;
+use crate::limits::Limits;
+use crate::load::Reason;
+use crate::outcome::{Fault, LimitName, Outcome, Report};
+
+const FOREVER: &str = "(loop $again (br $again)) unreachable";
+const READ_THE_CLOCK: &str = "(drop (call $now)) global.get $settled";
+const READ_THE_CLOCK_FOREVER: &str = "(loop $again (drop (call $now)) (br $again)) unreachable";
+const GROW_FOREVER: &str = "(loop $again (drop (memory.grow (i32.const 1))) (br $again)) unreachable";
+
+/// A clock that may take its time.
+#[derive(Default)]
+struct Clock {
+    delay: Duration,
+    wrong: bool,
+    reads: AtomicU32,
+}
+
+#[async_trait]
+impl Effects for Clock {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        assert_eq!((call.entry, effect), (Entry::Reconcile, Effect::MonotonicClock));
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(self.delay).await;
+        if self.wrong { Answer::Unit } else { Answer::Nanoseconds(1) }
+    }
+}
+
+fn engine(instances_max: u32) -> Engine {
+    Engine::new(EngineOptions { instances_max, ..EngineOptions::default() }).unwrap()
+}
+
+async fn load(reconcile: &str) -> Component {
+    engine(2).load(fixture::guest("global.get $spec", reconcile), &Grants::default()).await.unwrap()
+}
+
+async fn run(component: &Component, limits: Limits, clock: Clock) -> Report<Outcome> {
+    let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
+    component.reconcile(&Arc::from("test"), &key, &limits, Arc::new(clock)).await
+}
+
+fn limit(report: &Report<Outcome>) -> LimitName {
+    match &report.result {
+        Err(Fault::Limit { limit, .. }) => *limit,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn reason(describe: &str) -> String {
+    let refused = engine(1).load(fixture::guest(describe, "global.get $settled"), &Grants::default()).await;
+    let reasons = refused.unwrap_err().reasons;
+    assert!(matches!(reasons.as_slice(), [Reason::Describe { .. } | Reason::Description { .. }]), "{reasons:?}");
+    reasons[0].to_string()
+}
+
+#[tokio::test]
+async fn a_component_says_what_it_is_and_what_it_has() {
+    let component = load("global.get $settled").await;
+    let manages = &component.describe().manages;
+    assert_eq!((manages.kind.to_string().as_str(), manages.plural.as_str()), ("v1/Thing", "things"));
+    assert!(manages.namespaced && !manages.keys_only);
+    assert_eq!(component.imports(), ["wasi:clocks/monotonic-clock@0.2.0"]);
+    assert_eq!(component.exports(), super::Exports::default());
+    assert!(component.facts().pooled && component.digest().as_str().starts_with("sha256:"));
+}
+
+#[tokio::test]
+async fn a_description_that_never_comes_is_a_refusal() {
+    assert!(reason("unreachable").await.contains("unreachable"));
+    assert!(reason(FOREVER).await.contains("limit cpu"));
+}
+
+#[tokio::test]
+async fn a_description_may_use_no_import_and_the_refusal_names_it() {
+    let reason = reason("(drop (call $now)) global.get $spec").await;
+    assert!(reason.contains("wasi:clocks/monotonic-clock"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_description_out_of_range_is_a_refusal() {
+    let text = reason("(i32.store (i32.const 1052) (i32.const 0)) global.get $spec").await;
+    assert!(text.contains("manages.plural"), "{text}");
+}
+
+#[tokio::test]
+async fn a_call_reports_its_outcome_and_what_it_cost() {
+    let report = run(&load(READ_THE_CLOCK).await, Limits::default(), Clock::default()).await;
+    assert_eq!(report.result, Ok(Outcome::Settled));
+    assert_eq!((report.cost.effects, report.cost.memory_bytes_max), (1, 64 << 10));
+    assert!(report.cost.cpu > Duration::ZERO && report.cost.cpu <= report.cost.wall, "{:?}", report.cost);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_the_last_call() {
+    let once = "(if (i32.load (i32.const 3000)) (then unreachable)) (i32.store (i32.const 3000) (i32.const 1)) global.get $settled";
+    let component = load(once).await;
+    for _ in 0..10 {
+        assert_eq!(run(&component, Limits::default(), Clock::default()).await.result, Ok(Outcome::Settled));
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_never_ends_is_stopped_at_its_share_of_the_processor() {
+    let limits = Limits { cpu: Duration::from_millis(50), ..Limits::default() };
+    let report = run(&load(FOREVER).await, limits, Clock::default()).await;
+    assert_eq!(limit(&report), LimitName::Cpu);
+    assert!(report.cost.cpu >= Duration::from_millis(50), "{:?}", report.cost);
+}
+
+#[tokio::test]
+async fn waiting_is_stopped_at_the_deadline_and_costs_no_processor_time() {
+    let limits = Limits { deadline: Duration::from_millis(200), cpu: Duration::from_millis(190), ..Limits::default() };
+    let clock = Clock { delay: Duration::from_secs(3600), ..Clock::default() };
+    let report = run(&load(READ_THE_CLOCK).await, limits, clock).await;
+    assert_eq!(limit(&report), LimitName::Deadline);
+    assert!(report.cost.wall >= Duration::from_millis(200) && report.cost.cpu < report.cost.wall, "{:?}", report.cost);
+}
+
+#[tokio::test]
+async fn effects_without_end_are_stopped_after_the_last_one_allowed() {
+    let limits = Limits { effects_max: 10, ..Limits::default() };
+    let report = run(&load(READ_THE_CLOCK_FOREVER).await, limits, Clock::default()).await;
+    assert_eq!(limit(&report), LimitName::Effects);
+    assert_eq!(report.cost.effects, 10);
+}
+
+#[tokio::test]
+async fn memory_without_end_is_stopped_by_name() {
+    let limits = Limits { memory_bytes_max: 1 << 20, ..Limits::default() };
+    let report = run(&load(GROW_FOREVER).await, limits, Clock::default()).await;
+    assert_eq!(limit(&report), LimitName::Memory);
+    assert_eq!(report.cost.memory_bytes_max, 1 << 20);
+}
+
+#[tokio::test]
+async fn a_crash_is_a_trap() {
+    let report = run(&load("unreachable").await, Limits::default(), Clock::default()).await;
+    assert!(matches!(&report.result, Err(Fault::Trap { message }) if message.contains("unreachable")), "{report:?}");
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_kind_is_a_trap_and_not_a_crash_of_the_host() {
+    let clock = Clock { wrong: true, ..Clock::default() };
+    let report = run(&load(READ_THE_CLOCK).await, Limits::default(), clock).await;
+    assert!(matches!(&report.result, Err(Fault::Trap { message }) if message.contains("Unit")), "{report:?}");
+}
+
+#[tokio::test]
+async fn more_calls_than_instances_wait_for_one_another() {
+    let component = load(READ_THE_CLOCK).await;
+    let calls = (0..20).map(|_| {
+        let component = component.clone();
+        let clock = Clock { delay: Duration::from_millis(5), ..Clock::default() };
+        tokio::spawn(async move { run(&component, Limits::default(), clock).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap().result, Ok(Outcome::Settled));
+    }
+    assert_eq!(component.0.engine.instances_free(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hogs_do_not_keep_others_from_running() {
+    let engine = engine(8);
+    let hog = engine.load(fixture::guest("global.get $spec", FOREVER), &Grants::default()).await.unwrap();
+    let modest = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let hogs: Vec<_> = (0..4)
+        .map(|_| {
+            let hog = hog.clone();
+            tokio::spawn(async move {
+                let limits = Limits { cpu: Duration::from_secs(20), ..Limits::default() };
+                run(&hog, limits, Clock::default()).await
+            })
+        })
+        .collect();
+    let served = tokio::spawn(async move {
+        for _ in 0..50 {
+            let report = run(&modest, Limits::default(), Clock::default()).await;
+            assert_eq!(report.result, Ok(Outcome::Settled));
+        }
+    });
+    let within = tokio::time::timeout(Duration::from_secs(10), served).await;
+    for hog in &hogs {
+        assert!(!hog.is_finished());
+        hog.abort();
+    }
+    within.expect("fifty calls are served beside four hogs").unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_gives_its_instance_back() {
+    let component = load(FOREVER).await;
+    let run = run(&component, Limits::default(), Clock::default());
+    tokio::time::timeout(Duration::from_millis(20), run).await.unwrap_err();
+    assert_eq!(component.0.engine.instances_free(), 2);
+}

@@ -1,0 +1,69 @@
+//! The smallest guests there are, written by hand, for tests of what no ordinary guest does.
+
+/// A guest whose `describe` and `reconcile` have these bodies, in the text format; `$now` reads the monotonic clock, `$spec` and
+/// `$settled` are the addresses of a good answer of each.
+pub(crate) fn guest(describe: &str, reconcile: &str) -> Vec<u8> {
+    let text = TEMPLATE.replace("DESCRIBE", describe).replace("RECONCILE", reconcile);
+    wat::parse_str(text).expect("the fixture is well-formed")
+}
+
+/// A guest that describes itself well and settles.
+pub(crate) fn good() -> Vec<u8> {
+    guest("global.get $spec", "global.get $settled")
+}
+
+const TEMPLATE: &str = r#"(component
+    (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock (export "now" (func (result u64)))))
+    (core func $now (canon lower (func $clock "now")))
+
+    (core module $code
+        (import "clock" "now" (func $now (result i64)))
+        (memory (export "memory") 1 1024)
+        (global $spec i32 (i32.const 1024))
+        (global $settled i32 (i32.const 2048))
+        (global $free (mut i32) (i32.const 4096))
+        (data (i32.const 512) "v1Thingthings")
+        ;; group, version, name, plural; namespaced; everything else is absent.
+        (data (i32.const 1024) "\00\00\00\00\00\00\00\00" "\00\02\00\00\02\00\00\00" "\02\02\00\00\05\00\00\00")
+        (data (i32.const 1048) "\07\02\00\00\06\00\00\00" "\01")
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+            global.get $free
+            (global.set $free (i32.and (i32.add (i32.add (global.get $free) (local.get 3)) (i32.const 7)) (i32.const -8))))
+        (func (export "describe") (result i32) DESCRIBE)
+        (func (export "reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) RECONCILE))
+    (core instance $guest (instantiate $code (with "clock" (instance (export "now" (func $now))))))
+
+    (type $a (record (field "group" string) (field "version" string) (field "name" string)))
+    (export $kind "kind" (type $a))
+    (type $b (record (field "kind" $kind) (field "namespace" string) (field "name" string)))
+    (export $key "key" (type $b))
+    (type $c (record (field "kind" $kind) (field "plural" string) (field "namespaced" bool) (field "keys-only" bool)
+        (field "schema" (option string))))
+    (export $kind-declaration "kind-declaration" (type $c))
+    (type $d (variant (case "owner") (case "same-name") (case "label" string) (case "field" string) (case "guest")))
+    (export $mapping "mapping" (type $d))
+    (type $e (enum "secondary" "tertiary"))
+    (export $role "role" (type $e))
+    (type $f (record (field "name" string) (field "of" $kind-declaration) (field "mapping" $mapping) (field "role" $role)))
+    (export $watch "watch" (type $f))
+    (type $g (record (field "base" u64) (field "max" u64) (field "retries-max" (option u32))))
+    (export $backoff "backoff" (type $g))
+    (type $h (enum "run-now" "hold"))
+    (export $during-delay "during-delay" (type $h))
+    (type $i (record (field "manages" $kind-declaration) (field "watches" (list $watch)) (field "poll-every" (option u64))
+        (field "resync-every" (option u64)) (field "backoff" (option $backoff)) (field "concurrency" (option u32))
+        (field "during-delay" $during-delay)))
+    (export $controller-spec "controller-spec" (type $i))
+    (type $j (variant (case "settled") (case "again-after" u64)))
+    (export $outcome "outcome" (type $j))
+    (type $k (variant (case "backoff") (case "after" u64) (case "never")))
+    (export $retry "retry" (type $k))
+    (type $l (record (field "message" string) (field "retry" $retry)))
+    (export $failure "failure" (type $l))
+
+    (func $describe (result $controller-spec)
+        (canon lift (core func $guest "describe") (memory (core memory $guest "memory"))))
+    (func $reconcile (param "key" $key) (result (result $outcome (error $failure)))
+        (canon lift (core func $guest "reconcile") (memory (core memory $guest "memory")) (realloc (core func $guest "realloc"))))
+    (instance $reconciler (export "describe" (func $describe)) (export "reconcile" (func $reconcile)))
+    (export "homeostat:reconciler/reconciler@0.1.0" (instance $reconciler)))"#;

@@ -1,0 +1,200 @@
+//! The binary, as a person uses it: what it says, what it refuses, and how it ends.
+
+use std::path::Path;
+
+use homeostat_tests::{Running, guest, repository, run};
+use serde_json::json;
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+/// A folder with the greeter and one greeting.
+fn greeter() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
+    std::fs::copy(repository().join("examples/greeter/greeter.yaml"), folder.path().join("greeter.yaml")).unwrap();
+    folder
+}
+
+fn start(verb: &str, folder: &Path) -> (Running, tempfile::TempDir) {
+    let scratch = tempfile::tempdir().unwrap();
+    (Running::start(verb, folder, scratch.path(), &[]), scratch)
+}
+
+/// Waits until the resource has this at a path.
+fn until(host: &Running, kind: &str, name: &str, path: &str, wanted: &serde_json::Value) {
+    homeostat_tests::eventually_blocking(&format!("{kind}/{name}: {path} = {wanted}"), || {
+        let output = host.ask(&["get", kind, name, "-o", "json"]);
+        let document: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
+        (document.pointer(path) == Some(wanted)).then_some(())
+    });
+}
+
+#[test]
+fn every_command_says_what_it_does() {
+    let commands = [
+        "", "run", "dev", "get", "apply", "delete", "describe", "events", "logs", "queue", "retry", "suspend", "resume",
+        "inspect", "bench",
+    ];
+    let mut text = String::new();
+    for command in commands {
+        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let output = run(&arguments);
+        assert_eq!(output.code, Some(0), "{command}: {}", output.stderr);
+        text.push_str(&format!("$ homeostat {}\n{}\n", arguments.join(" "), output.stdout));
+    }
+    insta::assert_snapshot!("help", text);
+}
+
+#[test]
+fn a_folder_runs_and_every_question_has_an_answer() {
+    let folder = greeter();
+    let (host, _scratch) = start("run", folder.path());
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+
+    for form in ["greeting/world", "greetings", "Greeting", "greetings.demo.homeostat.dev"] {
+        assert_eq!(host.ask(&["get", form, "-o", "name"]).stdout, "greeting.demo.homeostat.dev/world\n", "{form}");
+    }
+    assert!(host.ask(&["get", "greetings"]).stdout.starts_with("NAME"));
+    assert!(host.ask(&["get", "greetings", "-o", "yaml"]).stdout.contains("message: Hello, World!"));
+    assert!(host.ask(&["describe", "greeting", "world"]).stdout.contains("Hello, World!"));
+    assert_eq!(host.json(&["get", "controllers", "greeter"])["status"]["generation"], 1);
+    assert_eq!(host.ask(&["queue", "greeter"]).code, Some(0));
+    assert_eq!(host.ask(&["events"]).code, Some(0));
+    assert_eq!(host.ask(&["logs", "greeter"]).code, Some(0));
+
+    let file = folder.path().join("more.yaml");
+    write(folder.path(), "more.yaml", "");
+    let more = "apiVersion: demo.homeostat.dev/v1\nkind: Greeting\nmetadata: {name: moon}\nspec: {name: Moon}\n";
+    let elsewhere = tempfile::tempdir().unwrap();
+    write(elsewhere.path(), "moon.yaml", more);
+    let moon = elsewhere.path().join("moon.yaml").display().to_string();
+    let applied = host.ask(&["apply", "-f", &moon]);
+    assert_eq!(applied.stdout, "greeting.demo.homeostat.dev/moon created\n", "{}", applied.stderr);
+    until(&host, "greeting", "moon", "/status/message", &json!("Hello, Moon!"));
+    assert_eq!(host.ask(&["apply", "-f", &moon]).stdout, "greeting.demo.homeostat.dev/moon unchanged\n");
+    assert_eq!(host.ask(&["delete", "greeting", "moon"]).code, Some(0));
+    assert_eq!(host.ask(&["get", "greeting", "moon"]).code, Some(1));
+    assert!(file.exists());
+
+    let misspelt = host.ask(&["get", "greetinsg"]);
+    assert!(misspelt.stderr.contains("did you mean"), "{}", misspelt.stderr);
+    let (code, said) = host.terminate();
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn nobody_answers_is_an_error_of_its_own() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = format!("unix:{}", scratch.path().join("none.sock").display());
+    let output = run(&["get", "pods", "--server", &server]);
+    assert_eq!(output.code, Some(69), "{}", output.stderr);
+    assert!(output.stderr.contains("homeostat run"), "it says how to start one: {}", output.stderr);
+}
+
+#[test]
+fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
+    let folder = greeter();
+    write(
+        folder.path(),
+        "wrong.yaml",
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: typo}\nspec:\n  component: {file: greeter.wasm}\n  limit: {}\n\
+         ---\napiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: type}\nspec:\n  component: {file: greeter.wasm}\n  concurrency: many\n\
+         ---\napiVersion: demo.homeostat.dev/v1\nkind: Greetin\nmetadata: {name: unknown}\n",
+    );
+    write(
+        folder.path(),
+        "twice.yaml",
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: greeter}\nspec:\n  component: {file: greeter.wasm}\n",
+    );
+    let (host, _scratch) = start("run", folder.path());
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+    for place in ["wrong.yaml:6:3", "wrong.yaml:13:16", "wrong.yaml:16:7"] {
+        host.until_said(place);
+    }
+    host.until_said("twice.yaml");
+    let said = host.said();
+    for expected in ["unknown field", "limit", "Greetin"] {
+        assert!(said.contains(expected), "{expected} is not in:\n{said}");
+    }
+}
+
+#[test]
+fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on() {
+    let folder = greeter();
+    let (host, _scratch) = start("run", folder.path());
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+    let good = std::fs::read(folder.path().join("greeter.wasm")).unwrap();
+    let core = b"\0asm\x01\0\0\0".to_vec();
+    let cases = [
+        ("half a file", good[..good.len() / 2].to_vec()),
+        ("no component", b"hello".to_vec()),
+        ("core module", core),
+        ("another world", std::fs::read(guest("guest-wrong")).unwrap()),
+        ("a grant that is missing", std::fs::read(guest("guest-needy")).unwrap()),
+    ];
+    let mut refusals = 0;
+    for (what, bytes) in cases {
+        std::fs::write(folder.path().join("greeter.wasm"), bytes).unwrap();
+        refusals += 1;
+        homeostat_tests::eventually_blocking(&format!("{what} to be refused"), || {
+            let events = host.json(&["events"]);
+            let refused = |event: &&serde_json::Value| event["reason"] == "Refused";
+            let count = events["items"].as_array()?.iter().filter(refused).count();
+            (count >= refusals).then_some(())
+        });
+        assert_eq!(host.json(&["get", "controllers", "greeter"])["status"]["generation"], 1, "{what}");
+    }
+    std::fs::write(folder.path().join("greeter.wasm"), homeostat_tests::renamed(&good, "new")).unwrap();
+    until(&host, "controllers", "greeter", "/status/generation", &json!(2));
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_left_as_it_is() {
+    let folder = greeter();
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let store = data.join("store.redb");
+    std::fs::write(&store, vec![7; 10_000]).unwrap();
+    let arguments = ["run", &folder.path().display().to_string(), "--data", &data.display().to_string()];
+    let socket = format!("unix:{}", scratch.path().join("a.sock").display());
+    let output = run(&[&arguments[..], &["--listen", &socket]].concat());
+    assert_eq!(output.code, Some(65), "{}", output.stderr);
+    assert_eq!(std::fs::read(&store).unwrap(), vec![7; 10_000]);
+
+    std::fs::remove_file(&store).unwrap();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let output = run(&[&arguments[..], &["--listen", &socket]].concat());
+    assert_eq!(output.code, Some(75), "{}", output.stderr);
+    assert!(output.stderr.contains("store.redb"), "{}", output.stderr);
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+}
+
+#[test]
+fn a_component_can_be_looked_into_before_it_runs() {
+    let uptime = guest("uptime").display().to_string();
+    let output = run(&["inspect", &uptime, "-o", "json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let text = found.to_string();
+    for expected in ["sha256:", "wasi:http/outgoing-handler", "homeostat:reconciler/reconciler@0.1.0", "Monitor"] {
+        assert!(text.contains(expected), "{expected} is not in {text}");
+    }
+    let refused = run(&["inspect", &guest("guest-wrong").display().to_string()]);
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    assert!(refused.stderr.contains("homeostat:reconciler/reconciler@0.1.0"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_bench_is_one_line() {
+    let noop = guest("guest-noop").display().to_string();
+    let output = run(&["bench", &noop, "--keys", "1000", "--seconds", "1"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_eq!(output.stdout.lines().count(), 1, "{}", output.stdout);
+    for figure in ["reconciles/s", "p50", "p99", "instances/s", "bytes per idle controller"] {
+        assert!(output.stdout.contains(figure), "{figure} is not in {}", output.stdout);
+    }
+    assert!(!output.stdout.contains("failed"), "{}", output.stdout);
+}

@@ -1,0 +1,146 @@
+//! Effects are data: a reconcile that was recorded runs again from the recording alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use homeostat_component::layers::{Emitted, Followed, Granted, HttpClient, Line, Sink, World};
+use homeostat_component::{
+    Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, Limits, Outcome, StoreError,
+};
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Kind, Options, Store, Write};
+use homeostat_tests::{all_resources, guest};
+use homeostat_verify::{Difference, Trace, difference, record, replay};
+use serde_json::{Value, json};
+
+/// Keeps nothing: what a guest tells the host is in the trace anyway.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn event(&self, _: &Call, _: Emitted) {}
+    fn line(&self, _: &Call, _: Line) {}
+    fn follow(&self, _: &Call, _: Followed) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+async fn load(engine: &Engine, name: &str) -> Component {
+    engine.load(std::fs::read(guest(name)).unwrap(), &all_resources()).await.unwrap()
+}
+
+fn web() -> Value {
+    let container = json!({"name": "web", "image": "web:1"});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+        }
+    })
+}
+
+fn web_key() -> Key {
+    Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web")
+}
+
+/// Records the first reconcile of a deployment, as it creates its replica set.
+async fn recorded(engine: &Engine) -> Trace {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
+    store.write(Write::Create { document: web() }).await.unwrap();
+    let http = HttpClient::new(Limits::default().http_body_bytes_max).unwrap();
+    let world = World::new(store, Arc::new(Nowhere), Arc::new(BTreeMap::new()), http);
+    let effects = Arc::new(Granted::new(Arc::new(all_resources()), world));
+    record(&load(engine, "deployments").await, &"deployments".into(), &web_key(), &Limits::default(), effects).await
+}
+
+fn engine() -> Engine {
+    Engine::new(EngineOptions { instances_max: 4, ..EngineOptions::default() }).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_reconcile_does_the_same_again_with_no_store_and_no_network() {
+    let engine = engine();
+    let trace = recorded(&engine).await;
+    assert!(trace.result.is_ok(), "{:?}", trace.result);
+    let creates = |effect: &Effect| matches!(effect, Effect::Write(Write::Create { .. } | Write::Apply { .. }));
+    assert!(trace.exchanges.iter().any(|exchange| creates(&exchange.effect)), "it creates a replica set");
+
+    // Through a file and back: everything that counts is in the text.
+    let text = serde_json::to_string(&trace).unwrap();
+    let read: Trace = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, trace);
+    let again = replay(&load(&engine, "deployments").await, &read, &Limits::default()).await;
+    assert_eq!(difference(&trace, &again), None);
+    assert_eq!(again, trace);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_changed_is_told_apart_from_a_guest_that_was_changed() {
+    let engine = engine();
+    let trace = recorded(&engine).await;
+
+    let mut other_world = trace.clone();
+    let first = other_world.exchanges.iter_mut().find_map(|exchange| match &mut exchange.answer {
+        Answer::Resource(Ok(resource)) => Some(resource),
+        _ => None,
+    });
+    let resource = first.expect("it reads the deployment");
+    resource.json = resource.json.replace("\"replicas\":3", "\"replicas\":7");
+    let again = replay(&load(&engine, "deployments").await, &other_world, &Limits::default()).await;
+    let found = difference(&trace, &again).expect("the world is another one");
+    assert!(matches!(found, Difference::Answer { .. }), "{found}");
+    assert!(!found.is_of_the_guest());
+
+    let again = replay(&load(&engine, "replicasets").await, &trace, &Limits::default()).await;
+    let found = difference(&trace, &again).expect("the guest is another one");
+    assert!(found.is_of_the_guest(), "{found}");
+}
+
+/// A layer of one's own: the store cannot be reached.
+struct Unreachable;
+
+#[async_trait]
+impl Effects for Unreachable {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        let unavailable = || StoreError::Unavailable("on purpose".into());
+        match effect {
+            Effect::Get { .. } => Answer::Resource(Err(unavailable())),
+            Effect::List { .. } => Answer::Page(Err(unavailable())),
+            Effect::Write(_) => Answer::Written(Err(unavailable())),
+            Effect::Random { bytes } => Answer::Bytes(vec![call.id as u8; bytes as usize].into()),
+            Effect::WallClock | Effect::MonotonicClock => Answer::Nanoseconds(1),
+            Effect::Config { .. } => Answer::Config(Vec::new()),
+            _ => Answer::Unit,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_is_a_different_answer() {
+    let component = load(&engine(), "deployments").await;
+    let trace = record(&component, &"deployments".into(), &web_key(), &Limits::default(), Arc::new(Unreachable)).await;
+    let fault = trace.result.expect_err("it cannot have worked");
+    assert!(fault.to_string().contains("on purpose"), "{fault}");
+}
+
+/// Grants that are missing are answers as well, and a guest sees them as such.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_an_answer_that_the_trace_shows() {
+    let engine = engine();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
+    let http = HttpClient::new(1 << 20).unwrap();
+    let world = World::new(store, Arc::new(Nowhere), Arc::new(BTreeMap::new()), http);
+    let effects = Arc::new(Granted::new(Arc::new(Grants::default()), world));
+    let component = load(&engine, "guest-noop").await;
+    let key = homeostat_tests::demo_key("Noop", "a");
+    let trace = record(&component, &"noop".into(), &key, &Limits::default(), effects.clone()).await;
+    assert_eq!(trace.result, Ok(Outcome::Settled), "it asks for nothing");
+    let component = load(&engine, "deployments").await;
+    let trace = record(&component, &"deployments".into(), &web_key(), &Limits::default(), effects).await;
+    let refused = trace
+        .exchanges
+        .iter()
+        .any(|exchange| matches!(&exchange.answer, Answer::Resource(Err(StoreError::Forbidden(_)))));
+    assert!(refused, "{:?}", trace.exchanges);
+}

@@ -1,0 +1,117 @@
+//! Real sites that go down and come back, watched by a guest through `wasi:http`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use homeostat_runtime::{ControllerState, Definition};
+use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A site that answers every request with the code it is told.
+struct Site {
+    address: SocketAddr,
+    code: Arc<AtomicU16>,
+    task: JoinHandle<()>,
+}
+
+impl Site {
+    async fn at(address: &str) -> Self {
+        let listener = eventually("the address to be free", async || TcpListener::bind(address).await.ok()).await;
+        let (address, code) = (listener.local_addr().unwrap(), Arc::new(AtomicU16::new(200)));
+        let task = tokio::spawn(serve(listener, code.clone()));
+        Self { address, code, task }
+    }
+
+    fn goes_down(self) -> SocketAddr {
+        self.task.abort();
+        self.address
+    }
+}
+
+async fn serve(listener: TcpListener, code: Arc<AtomicU16>) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        if stream.read(&mut request).await.is_ok_and(|count| count > 0) {
+            let answer =
+                format!("HTTP/1.1 {} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", code.load(Ordering::SeqCst));
+            // A client that left has no use for it.
+            drop(stream.write_all(answer.as_bytes()).await);
+        }
+    }
+}
+
+async fn uptime() -> TestHost {
+    let test = TestHost::start().await;
+    let grants = serde_json::from_value(json!({
+        "resources": [{"kinds": ["demo.homeostat.dev/Monitor"], "verbs": ["get", "list", "watch", "update-status"]}],
+        "http": [{"urls": ["http://127.0.0.1:*/*"], "methods": ["GET"]}]
+    }))
+    .unwrap();
+    let component = test.load(&guest("uptime"), &grants).await;
+    let overrides = homeostat_runtime::Overrides {
+        backoff: Some(homeostat_component::BackoffSpec {
+            base: std::time::Duration::from_millis(50),
+            max: std::time::Duration::from_millis(500),
+            retries_max: None,
+        }),
+        ..homeostat_runtime::Overrides::default()
+    };
+    test.host.put(Definition { grants, overrides, ..Definition::new("uptime", component) }).await.unwrap();
+    eventually("the controller", async || (test.status("uptime").state == ControllerState::Ready).then_some(())).await;
+    test
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_goes_down_and_comes_back_is_seen_both_times() {
+    let test = uptime().await;
+    let key = demo_key("Monitor", "site");
+    let site = Site::at("127.0.0.1:0").await;
+    let url = format!("http://{}/health", site.address);
+    test.apply(demo("Monitor", "site", json!({"url": url, "every": "100ms", "timeout": "2s"}))).await;
+    let up = test.until(&key, "is up", |document| document["status"]["state"] == "up").await;
+    assert_eq!(up.document()["status"]["lastCode"], 200);
+    assert!(up.document()["status"]["latencyMillis"].is_u64(), "{}", up.document()["status"]);
+
+    site.code.store(503, Ordering::SeqCst);
+    test.until(&key, "says 503", |document| {
+        document["status"]["lastCode"] == 503 && document["status"]["state"] == "down"
+    })
+    .await;
+    site.code.store(200, Ordering::SeqCst);
+    test.until(&key, "is up again", |document| document["status"]["state"] == "up").await;
+
+    let address = site.goes_down();
+    test.until(&key, "is down", |document| document["status"]["state"] == "down").await;
+    eventually("failures that back off", async || {
+        let entries = test.host.queue("uptime", 1).ok()?;
+        entries.first().is_some_and(|entry| entry.failures >= 3).then_some(())
+    })
+    .await;
+    let back = Site::at(&address.to_string()).await;
+    test.until(&key, "is up once more", |document| document["status"]["state"] == "up").await;
+    eventually("the failures to be forgotten", async || {
+        let entries = test.host.queue("uptime", 1).ok()?;
+        entries.first().is_some_and(|entry| entry.failures == 0).then_some(())
+    })
+    .await;
+    back.goes_down();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_not_granted_is_refused_and_nothing_is_sent() {
+    let test = uptime().await;
+    test.apply(demo("Monitor", "outside", json!({"url": "http://192.0.2.1/", "every": "1s", "timeout": "1s"}))).await;
+    let key = demo_key("Monitor", "outside");
+    let filter = homeostat_runtime::events::EventFilter { key: Some(key), ..Default::default() };
+    let event = eventually("the refusal", async || {
+        let events = test.host.events().list(&filter);
+        events.into_iter().find(|event| event.message.contains("no grant for GET http://192.0.2.1/"))
+    })
+    .await;
+    assert!(event.message.contains("urls:"), "{}", event.message);
+}
