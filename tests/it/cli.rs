@@ -34,8 +34,8 @@ fn until(host: &Running, kind: &str, name: &str, path: &str, wanted: &serde_json
 #[test]
 fn every_command_says_what_it_does() {
     let commands = [
-        "", "run", "dev", "get", "apply", "delete", "describe", "events", "logs", "queue", "retry", "suspend", "resume",
-        "inspect", "bench",
+        "", "run", "dev", "get", "apply", "delete", "describe", "events", "logs", "queue", "retry", "suspend",
+        "resume", "inspect", "bench",
     ];
     let mut text = String::new();
     for command in commands {
@@ -51,14 +51,14 @@ fn every_command_says_what_it_does() {
 fn a_folder_runs_and_every_question_has_an_answer() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
 
     for form in ["greeting/world", "greetings", "Greeting", "greetings.demo.homeostat.dev"] {
         assert_eq!(host.ask(&["get", form, "-o", "name"]).stdout, "greeting.demo.homeostat.dev/world\n", "{form}");
     }
     assert!(host.ask(&["get", "greetings"]).stdout.starts_with("NAME"));
-    assert!(host.ask(&["get", "greetings", "-o", "yaml"]).stdout.contains("message: Hello, World!"));
-    assert!(host.ask(&["describe", "greeting", "world"]).stdout.contains("Hello, World!"));
+    assert!(host.ask(&["get", "greetings", "-o", "yaml"]).stdout.contains("message: Hello, world!"));
+    assert!(host.ask(&["describe", "greeting", "world"]).stdout.contains("Hello, world!"));
     assert_eq!(host.json(&["get", "controllers", "greeter"])["status"]["generation"], 1);
     assert_eq!(host.ask(&["queue", "greeter"]).code, Some(0));
     assert_eq!(host.ask(&["events"]).code, Some(0));
@@ -109,7 +109,7 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
         "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: greeter}\nspec:\n  component: {file: greeter.wasm}\n",
     );
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
     for place in ["wrong.yaml:6:3", "wrong.yaml:13:16", "wrong.yaml:16:7"] {
         host.until_said(place);
     }
@@ -124,7 +124,7 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
 fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
     let good = std::fs::read(folder.path().join("greeter.wasm")).unwrap();
     let core = b"\0asm\x01\0\0\0".to_vec();
     let cases = [
@@ -134,10 +134,8 @@ fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on
         ("another world", std::fs::read(guest("guest-wrong")).unwrap()),
         ("a grant that is missing", std::fs::read(guest("guest-needy")).unwrap()),
     ];
-    let mut refusals = 0;
-    for (what, bytes) in cases {
+    for (refusals, (what, bytes)) in (1..).zip(cases) {
         std::fs::write(folder.path().join("greeter.wasm"), bytes).unwrap();
-        refusals += 1;
         homeostat_tests::eventually_blocking(&format!("{what} to be refused"), || {
             let events = host.json(&["events"]);
             let refused = |event: &&serde_json::Value| event["reason"] == "Refused";
@@ -169,7 +167,7 @@ fn a_store_that_cannot_be_used_is_left_as_it_is() {
     let output = run(&[&arguments[..], &["--listen", &socket]].concat());
     assert_eq!(output.code, Some(75), "{}", output.stderr);
     assert!(output.stderr.contains("store.redb"), "{}", output.stderr);
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, World!"));
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
 }
 
 #[test]
@@ -197,4 +195,22 @@ fn a_bench_is_one_line() {
         assert!(output.stdout.contains(figure), "{figure} is not in {}", output.stdout);
     }
     assert!(!output.stdout.contains("failed"), "{}", output.stdout);
+}
+
+/// A feeder written in Rust, in a program that embeds the host.
+#[test]
+fn a_program_can_embed_a_host_and_feed_it() {
+    let mut child = std::process::Command::new(homeostat_tests::embed())
+        .arg(guest("greeter"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"World\nMoon\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["2 greeted", "moon: Hello, Moon!", "world: Hello, World!"]);
 }

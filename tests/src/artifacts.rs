@@ -32,16 +32,28 @@ pub fn guest(name: &str) -> PathBuf {
     path
 }
 
-/// Returns the binary `homeostat`, building it the first time.
+/// Returns the binary `homeostat`, building all binaries the first time.
 ///
 /// # Panics
-/// When it cannot be built.
-pub fn homeostat() -> &'static Path {
+/// When they cannot be built.
+pub fn homeostat() -> PathBuf {
+    binaries().join("homeostat")
+}
+
+/// Returns the example that embeds a host, building all binaries the first time.
+///
+/// # Panics
+/// When they cannot be built.
+pub fn embed() -> PathBuf {
+    binaries().join("embed")
+}
+
+fn binaries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         // The whole workspace is selected, so that its dependencies are those that the tests were built with.
-        cargo(&["build", "--workspace", "--bin", "homeostat"]);
-        profile_folder().join("homeostat")
+        cargo(&["build", "--workspace", "--bins"]);
+        profile_folder()
     })
 }
 

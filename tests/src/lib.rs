@@ -5,7 +5,7 @@ mod host;
 mod process;
 mod wait;
 
-pub use artifacts::{guest, homeostat, renamed, repository};
+pub use artifacts::{embed, guest, homeostat, renamed, repository};
 pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run};
 pub use wait::{eventually, eventually_blocking};

@@ -7,7 +7,7 @@
 //!                                                                      (Granted ▶ … ▶ World)
 //! ```
 //!
-//! * [`Engine`] compiles and checks components; [`Component`] is one of them; a [`Slot`] holds the current one.
+//! * [`Engine`] compiles and checks components; [`Component`] is one of them. Which one runs is the business of the room `runtime`.
 //! * [`Effect`] and [`Answer`] are every word that goes in or out of a sandbox. [`Effects`] is the one way out: whoever
 //!   records, replays, simulates or injects faults wraps it, and needs nothing else from this room.
 //! * [`layers`] are implementations of [`Effects`]: [`layers::World`] does the work, [`layers::Granted`] checks grants.
@@ -35,7 +35,6 @@ mod outcome;
 mod output;
 mod port;
 mod reply;
-mod slot;
 mod spec;
 mod state;
 mod ticker;
@@ -52,5 +51,4 @@ pub use grants::{Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb};
 pub use limits::Limits;
 pub use load::{Reason, Refused};
 pub use outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
-pub use slot::{Loaded, Slot};
 pub use spec::{BackoffSpec, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
