@@ -10,6 +10,9 @@ use crate::metadata::{Metadata, OwnerReference};
 use crate::selector::Selector;
 use crate::store_error::Error;
 
+/// How often the write of a status is tried while somebody keeps changing the metadata.
+const STATUS_TRIES: usize = 4;
+
 /// A resource: what [`Kind::get`] answers, and what is written.
 ///
 /// What was read is remembered beside the typed fields. A write sends the difference between the two, laid over what was read: fields
@@ -146,28 +149,50 @@ impl<K: Kind> Resource<K> {
 
     /// Writes `status` when it differs from what was read. Whether it did.
     ///
+    /// What the status was made from is the spec and the status before: when somebody changed only the metadata meanwhile, it is
+    /// written all the same.
+    ///
     /// # Errors
     ///
-    /// As [`Resource::update`].
+    /// As [`Resource::update`]; [`Error::Conflict`] when the spec or the status has changed since it was read.
     pub fn set_status(&mut self, status: K::Status) -> Result<bool, Error> {
         self.status = Some(status);
         self.update_status()
     }
 
-    /// Writes `self.status` when it differs from what was read. Whether it did.
+    /// Writes `self.status` as [`Resource::set_status`] does.
     ///
     /// # Errors
     ///
-    /// As [`Resource::update`].
+    /// As [`Resource::set_status`].
     pub fn update_status(&mut self) -> Result<bool, Error> {
         let Some(status) = self.changed_status()? else {
             return Ok(false);
         };
-        let updated = store::update_status(&self.key(), &status.to_string(), &self.precondition())?;
-        let Self { metadata, stored, .. } = Self::from_wit(&updated)?;
-        self.metadata.resource_version = metadata.resource_version;
-        self.stored = stored;
-        Ok(true)
+        let mut precondition = self.precondition();
+        for _ in 0..STATUS_TRIES {
+            match store::update_status(&self.key(), &status.to_string(), &precondition).map_err(Error::from) {
+                Err(Error::Conflict { .. }) if self.differs_in_metadata_alone(&mut precondition)? => {}
+                Err(error) => return Err(error),
+                Ok(updated) => {
+                    let Self { metadata, stored, .. } = Self::from_wit(&updated)?;
+                    self.metadata.resource_version = metadata.resource_version;
+                    self.stored = stored;
+                    return Ok(true);
+                }
+            }
+        }
+        Err(Error::Conflict { current: precondition.revision.unwrap_or_default() })
+    }
+
+    /// Whether the store's resource has the spec and the status that were read here. If so, the precondition is brought up to date.
+    fn differs_in_metadata_alone(&self, precondition: &mut wit::Precondition) -> Result<bool, Error> {
+        let now = Self::from_wit(&store::get(&self.key(), wit::View::Whole)?)?;
+        let same = now.metadata.uid == self.metadata.uid
+            && now.metadata.generation == self.metadata.generation
+            && now.stored.get("status") == self.stored.get("status");
+        precondition.revision = Some(now.metadata.resource_version);
+        Ok(same)
     }
 
     /// The whole new status, or `None` when it is as it was read.

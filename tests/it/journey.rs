@@ -243,3 +243,28 @@ async fn a_shutdown_finishes_what_is_ready_and_reports_what_is_left() {
     assert!(report["greeter"].dropped.is_empty() && report["greeter"].interrupted.is_empty());
     assert_eq!(report["hostile"].interrupted, [demo_key("Hostile", "slow")]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_reconcile_follows_brings_its_key_back_until_it_follows_something_else() {
+    let test = TestHost::start().await;
+    test.add("follower", &guest("guest-follower")).await;
+    let reads = async |text: &str| {
+        let key = demo_key("Follower", "a");
+        test.until(&key, &format!("reads {text}"), |document| document["status"]["text"] == text).await;
+    };
+    test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
+    reads("nothing").await;
+    for text in ["first", "second"] {
+        test.apply(demo("Note", "one", json!({"text": text}))).await;
+        reads(text).await;
+    }
+    test.apply(demo("Note", "two", json!({"text": "other"}))).await;
+    test.apply(demo("Follower", "a", json!({"target": "two"}))).await;
+    reads("other").await;
+    let before = test.idle("follower").await.reconciles;
+    test.apply(demo("Note", "one", json!({"text": "third"}))).await;
+    test.apply(demo("Note", "two", json!({"text": "last"}))).await;
+    reads("last").await;
+    let ran = test.idle("follower").await.reconciles - before;
+    assert!(ran <= 2, "the note that is no longer followed brought the key back: {ran} runs");
+}

@@ -111,7 +111,7 @@ impl Controller {
         for_each_listed(&*self.context.store, &manages.kind, |resource| {
             let key =
                 homeostat_store::Key::new(manages.kind.clone(), resource.key().namespace(), resource.key().name());
-            keys += usize::from(self.queue.add_unless_waiting(key, Priority::LOW).is_ok());
+            keys += usize::from(self.queue.look_again(key, Priority::LOW, true).is_ok());
         })
         .await?;
         Ok(keys)

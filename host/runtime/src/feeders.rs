@@ -97,6 +97,11 @@ impl Intake {
         key.kind().same_type(&self.manages) && self.queue.add_after(key, delay, priority).is_ok()
     }
 
+    /// Adds one key for a second look, which is no event: a key that waits or is parked stays as it is. Otherwise as [`Intake::add`].
+    pub fn look_again(&self, key: Key, priority: Priority) -> bool {
+        key.kind().same_type(&self.manages) && self.queue.look_again(key, priority, false).is_ok()
+    }
+
     /// Says that the first full list is on the queue. Saying it again does nothing.
     pub fn listed(&self) {
         self.gate.open(&self.name);

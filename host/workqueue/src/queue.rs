@@ -91,13 +91,13 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.add_after(now, key, delay, priority))
     }
 
-    /// Adds a key that is to run now, unless it waits for a due time: then it keeps that. For a second look at every key, which is
-    /// no event.
+    /// Adds a key that is to run now, for a second look, which is no event: a key that waits keeps its due time. A parked key stays
+    /// parked unless `unpark` says otherwise.
     ///
     /// # Errors
     /// As [`Queue::add`].
-    pub fn add_unless_waiting(&self, key: K, priority: Priority) -> Result<Added, Closed> {
-        self.with(|state, now| state.add_unless_waiting(now, key, priority))
+    pub fn look_again(&self, key: K, priority: Priority, unpark: bool) -> Result<Added, Closed> {
+        self.with(|state, now| state.look_again(now, key, priority, unpark))
     }
 
     /// Adds many keys that are to run now, under one lock for every 256, and returns how many had no run queued yet.

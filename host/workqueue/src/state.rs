@@ -128,21 +128,27 @@ impl<K: Key> State<K> {
         Ok(added)
     }
 
-    /// Adds a key that is to run now, unless it has a due time: then it keeps that, and only its priority may rise.
+    /// Adds a key that is to run now, for a second look, which is no event: a key with a due time keeps that, and only its priority may
+    /// rise. A parked key stays parked unless `unpark` says otherwise.
     ///
     /// # Errors
     /// As [`State::add`].
-    pub fn add_unless_waiting(&mut self, now: Moment, key: K, priority: Priority) -> Result<Added, Closed> {
+    pub fn look_again(&mut self, now: Moment, key: K, priority: Priority, unpark: bool) -> Result<Added, Closed> {
         let now = self.tick(now);
         let hash = self.index.hash(&key);
-        if let Some(slot) = self.index.find(hash, |slot| self.slab[slot].key == key)
-            && let Place::Waiting { .. } = self.slab[slot].place
-        {
-            self.admit(Some(slot), false)?;
-            let item = &mut self.slab[slot];
-            item.priority = item.priority.max(priority);
-            self.counters.merges += 1;
-            return Ok(Added::Merged);
+        if let Some(slot) = self.index.find(hash, |slot| self.slab[slot].key == key) {
+            let stays = match self.slab[slot].place {
+                Place::Waiting { .. } => true,
+                Place::Parked => !unpark,
+                _ => false,
+            };
+            if stays {
+                self.admit(Some(slot), false)?;
+                let item = &mut self.slab[slot];
+                item.priority = item.priority.max(priority);
+                self.counters.merges += 1;
+                return Ok(Added::Merged);
+            }
         }
         self.add(now, key, priority)
     }

@@ -38,8 +38,9 @@ impl Feeder for ResyncFeeder {
         for slice in (0..SLICES).cycle() {
             ticks.tick().await;
             for_each_listed(&*self.store, &self.kind, |resource| {
-                if slice_of(resource.key()) == slice {
-                    intake.add(resource.key().clone(), Priority::LOW);
+                let key = Key::new(self.kind.clone(), resource.key().namespace(), resource.key().name());
+                if slice_of(&key) == slice {
+                    intake.look_again(key, Priority::LOW);
                 }
             })
             .await?;
@@ -53,3 +54,6 @@ fn slice_of(key: &Key) -> u32 {
     key.hash(&mut hasher);
     u32::try_from(hasher.finish() % u64::from(SLICES)).expect("a remainder is below its divisor")
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,3 +127,6 @@ impl WatchFeeder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,3 +162,17 @@ fn a_retried_running_key_runs_once_more_and_a_ready_one_loses_its_failures() {
     desk.finish("a", Next::Done);
     assert_eq!(desk.run_all(), ["a"]);
 }
+
+/// W10, C3: a second look is no event.
+#[test]
+fn a_second_look_leaves_a_due_time_alone_and_wakes_a_parked_key_only_when_told() {
+    let mut desk = Desk::new();
+    let look = |desk: &mut Desk, unpark| desk.state.look_again(desk.now, "a", Priority::LOW, unpark).unwrap();
+    assert_eq!(look(&mut desk, false), Added::Ready, "an absent key is added");
+    desk.run("a", Next::After(ms(50)));
+    assert_eq!((look(&mut desk, true), desk.due_in("a")), (Added::Merged, Some(ms(50))));
+    desk.pass(50);
+    desk.run("a", Next::Park { error: "no".into() });
+    assert_eq!((look(&mut desk, false), desk.claim()), (Added::Merged, None));
+    assert_eq!(look(&mut desk, true), Added::Unparked);
+}

@@ -1,0 +1,55 @@
+use std::collections::HashMap;
+
+use homeostat_workqueue::Next;
+use serde_json::json;
+
+use super::super::tests::{apply, intake, key, managed, next, store};
+use super::*;
+use crate::feeders::Gate;
+
+const PERIOD: Duration = Duration::from_secs(3600);
+
+/// W10
+#[tokio::test(start_paused = true)]
+async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
+    let store = store();
+    for number in 0..100 {
+        apply(&*store, "App", &format!("a{number}"), json!({})).await;
+    }
+    let (queue, intake) = intake(&Gate::new([]));
+    let feeder = ResyncFeeder { store, kind: managed(), every: PERIOD };
+    let running = tokio::spawn(async move { feeder.run(&intake).await });
+    let began = tokio::time::Instant::now();
+    let mut seen: HashMap<Key, u32> = HashMap::new();
+    let mut moments = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        *seen.entry(next(&queue).await).or_default() += 1;
+        moments.insert(began.elapsed());
+    }
+    assert_eq!(seen.len(), 100);
+    assert!(seen.values().all(|times| *times == 2), "each key comes once in each of two periods");
+    assert!(moments.len() > 16, "they are spread over the period");
+    let end = *moments.last().unwrap();
+    assert!(end > PERIOD && end <= 2 * PERIOD + PERIOD / SLICES, "{end:?}");
+    running.abort();
+}
+
+/// W10: a resync is no change. It neither cuts a delay short nor wakes a key that was given up.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_or_is_parked_is_left_alone() {
+    let store = store();
+    for name in ["waits", "parked", "idle"] {
+        apply(&*store, "App", name, json!({})).await;
+    }
+    let (queue, intake) = intake(&Gate::new([]));
+    for (name, then) in [("waits", Next::After(10 * PERIOD)), ("parked", Next::Park { error: "no".into() })] {
+        intake.add(key(name), Priority::NORMAL);
+        queue.claim().await.unwrap().finish(then);
+    }
+    let feeder = ResyncFeeder { store, kind: managed(), every: PERIOD };
+    let running = tokio::spawn(async move { feeder.run(&intake).await });
+    for _ in 0..3 {
+        assert_eq!(next(&queue).await, key("idle"));
+    }
+    running.abort();
+}

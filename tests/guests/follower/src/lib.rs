@@ -1,0 +1,55 @@
+//! Follows whatever its `spec.target` names: a `Note` that no mapping leads back from. Its status repeats the note.
+
+use homeostat_sdk::prelude::*;
+use homeostat_sdk::watches;
+
+#[derive(Serialize, Deserialize)]
+struct Follower {
+    target: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Read {
+    text: String,
+}
+
+impl Kind for Follower {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Follower";
+    const PLURAL: &str = "followers";
+    type Status = Read;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    text: String,
+}
+
+impl Kind for Note {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Note";
+    const PLURAL: &str = "notes";
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        // The watch declares the kind; nothing has the label, so that it brings no key.
+        Spec::manages::<Follower>().watch(Watch::of::<Note>(Mapping::label("demo.homeostat.dev/nobody")))
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut follower) = Follower::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let note = key.beside::<Note>(&follower.spec.target);
+        watches::follow(&note)?;
+        let text = Note::get_opt(&note)?.map_or_else(|| "nothing".to_owned(), |note| note.spec.text);
+        follower.set_status(Read { text })?;
+        Ok(Outcome::settled())
+    }
+}
+
+homeostat_sdk::export!(Guest);
