@@ -60,7 +60,11 @@ impl Reconciler for Deployments {
             sets.forget(deployment.spec.revision_history_limit)?;
         }
         let deadline = observed.deadline_in(&status, now);
-        deployment.set_status(status)?;
+        match deployment.set_status(status) {
+            // Somebody was faster. What is there now gives another status.
+            Err(Error::Conflict { .. }) => return Ok(Outcome::again_after(Duration::ZERO)),
+            written => written?,
+        };
         Ok(deadline.map_or_else(Outcome::settled, Outcome::again_after))
     }
 }

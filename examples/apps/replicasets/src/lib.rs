@@ -44,7 +44,11 @@ impl Reconciler for ReplicaSets {
             delete(&mut pods, (there - wanted).min(BURST))?;
         }
         let (status, again) = pods.status(&set, Time::now());
-        set.set_status(status)?;
+        match set.set_status(status) {
+            // Somebody was faster. What is there now gives another status.
+            Err(Error::Conflict { .. }) => return Ok(Outcome::again_after(Duration::ZERO)),
+            written => written?,
+        };
         if there.abs_diff(wanted) > BURST {
             return Ok(Outcome::again_after(Duration::ZERO));
         }
