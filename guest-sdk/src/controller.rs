@@ -28,7 +28,8 @@ pub trait Reconciler {
 pub trait Mapper {
     /// Returns the keys that `changed` matters to. At most 10 000; keys of another kind than the managed one are dropped.
     ///
-    /// `watch` is the watch's name. A change brings the old document and the new one, each in a call of its own.
+    /// `watch` is the watch's name. Called once for each change: with the new document, or with the last one of a resource that is
+    /// gone. The host also looks at the keys that were returned for the version before, so that what was left behind is noticed.
     ///
     /// # Errors
     ///

@@ -31,7 +31,8 @@ use crate::resource::{Patch, Resource};
 ///
 /// # Errors
 ///
-/// Those of `apply` and `cleanup`, and of the patch: a conflict when the resource changed in the meantime, and comes back at once.
+/// Those of `apply` and `cleanup`, and of the patch: a conflict when the resource changed in the meantime, which is tried again
+/// with backoff like any failure.
 pub fn finalizer<K: Kind>(
     resource: &mut Resource<K>,
     name: &str,

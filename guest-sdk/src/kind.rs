@@ -57,7 +57,8 @@ pub trait Kind: Serialize + DeserializeOwned {
     /// The type of `status`; `()` for a kind that has none.
     type Status: Serialize + DeserializeOwned;
 
-    /// A JSON schema of the document, as text. The host refuses what does not fit. `None` accepts everything.
+    /// A JSON schema of the document, as text. The host keeps it and shows it; it does not enforce it yet: a document that does not fit
+    /// the type is [`Error::Malformed`] when it is read.
     #[must_use]
     fn schema() -> Option<String> {
         None
@@ -73,8 +74,8 @@ pub trait Kind: Serialize + DeserializeOwned {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::TooLarge`], [`Error::Unavailable`], and [`Error::Malformed`] when the
-    /// document does not fit the type.
+    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`] for a malformed key, [`Error::TooLarge`],
+    /// [`Error::Unavailable`], and [`Error::Malformed`] when the document does not fit the type.
     fn get(key: &Key) -> Result<Resource<Self>, Error> {
         let found = store::get(key, wit::View::Whole)?;
         Resource::from_wit(&found)

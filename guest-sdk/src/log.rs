@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The text takes variables in braces, as `format!` does; fields follow it as `name = value`, where the value has `Display`. At most 16
-//! fields; the text is cut at 4096 bytes.
+//! fields; the text is cut at 4096 bytes, names of fields at 128 and values at 1024.
 
 use std::fmt;
 

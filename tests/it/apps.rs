@@ -52,12 +52,13 @@ async fn all(test: &TestHost, group: &str, kind: &str) -> Vec<Arc<Resource>> {
     test.host.store().list(&Query::all(Kind::new(group, "v1", kind))).await.unwrap().items
 }
 
-/// The images of the pods that are ready, counted.
+/// The images of the pods that are ready and stay, counted.
 async fn ready(test: &TestHost) -> BTreeMap<String, usize> {
     let mut images = BTreeMap::new();
     for pod in all(test, "", "Pod").await {
         let conditions = pod.document()["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        if conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True") {
+        let is_ready = conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+        if is_ready && !pod.is_deleting() {
             let image = pod.document()["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
             *images.entry(image).or_default() += 1;
         }
@@ -74,7 +75,8 @@ async fn rolled_out(test: &TestHost, replicas: u64, image: &str) {
                 .all(|count| status[count] == replicas)
     })
     .await;
-    assert_eq!(ready(test).await, BTreeMap::from([(image.to_owned(), replicas as usize)]));
+    let wanted = BTreeMap::from([(image.to_owned(), replicas as usize)]);
+    eventually(&format!("{wanted:?} to be ready"), async || (ready(test).await == wanted).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use homeostat_tests::{Running, guest, repository, run};
+use homeostat_tests::{Running, copy_of_sources, guest, repository, run};
 use serde_json::json;
 
 fn write(folder: &Path, name: &str, text: &str) {
@@ -80,8 +80,8 @@ fn a_folder_runs_and_every_question_has_an_answer() {
 
     let misspelt = host.ask(&["get", "greetinsg"]);
     assert!(misspelt.stderr.contains("did you mean"), "{}", misspelt.stderr);
-    let (code, said) = host.terminate();
-    assert_eq!(code, Some(0), "{said}");
+    let ended = host.terminate();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 #[test]
@@ -113,8 +113,12 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
     for place in ["wrong.yaml:6:3", "wrong.yaml:13:16", "wrong.yaml:16:7"] {
         host.until_said(place);
     }
-    host.until_said("twice.yaml");
+    host.until_said("is defined twice");
     let said = host.said();
+    let twice = said.lines().find(|line| line.contains("is defined twice")).unwrap();
+    for place in ["twice.yaml:3:18: ", "greeter.yaml:5:9 and counts"] {
+        assert!(twice.contains(place), "{place} is not in: {twice}");
+    }
     for expected in ["unknown field", "limit", "Greetin"] {
         assert!(said.contains(expected), "{expected} is not in:\n{said}");
     }
@@ -146,6 +150,96 @@ fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on
     }
     std::fs::write(folder.path().join("greeter.wasm"), homeostat_tests::renamed(&good, "new")).unwrap();
     until(&host, "controllers", "greeter", "/status/generation", &json!(2));
+}
+
+/// The manifest of a controller that may do everything with resources.
+fn controller(name: &str, file: &str, limits: &str) -> String {
+    format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: {name}}}\nspec:\n  component: {{file: {file}}}\n  \
+         grants:\n    resources:\n    - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n  limits: {limits}\n"
+    )
+}
+
+#[test]
+fn a_controller_without_its_component_is_named_by_place_and_the_others_run() {
+    let folder = greeter();
+    write(folder.path(), "absent.yaml", &controller("absent", "absent.wasm", "{}"));
+    let (host, _scratch) = start("run", folder.path());
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.until_said("absent.yaml:3:18: controller/absent refused, it does not run");
+    assert!(host.said().contains("absent.wasm"), "{}", host.said());
+    assert_eq!(host.ask(&["get", "controllers", "-o", "name"]).stdout.lines().count(), 1);
+    std::fs::copy(guest("greeter"), folder.path().join("absent.wasm")).unwrap();
+    until(&host, "controllers", "absent", "/status/state", &json!("ready"));
+}
+
+#[test]
+fn a_controller_that_somebody_suspended_stays_so_when_its_files_change() {
+    let folder = greeter();
+    let manifest = controller("greeter", "greeter.wasm", "{}");
+    write(folder.path(), "greeter.yaml", &manifest);
+    let (host, _scratch) = start("run", folder.path());
+    let is_suspended = |what: &str| {
+        let state = host.json(&["get", "controllers", "greeter"])["status"]["state"].clone();
+        assert_eq!(state, "suspended", "{what}");
+    };
+    until(&host, "controllers", "greeter", "/status/state", &json!("ready"));
+    assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
+    is_suspended("it was asked to");
+
+    write(folder.path(), "greeter.yaml", &format!("{manifest}  concurrency: 3\n"));
+    until(&host, "controllers", "greeter", "/status/concurrency", &json!(3));
+    is_suspended("other settings are no word on that");
+    let component = std::fs::read(guest("greeter")).unwrap();
+    std::fs::write(folder.path().join("greeter.wasm"), homeostat_tests::renamed(&component, "new")).unwrap();
+    until(&host, "controllers", "greeter", "/status/generation", &json!(2));
+    is_suspended("another component is no word on that");
+    assert_eq!(host.ask(&["resume", "greeter"]).code, Some(0));
+    until(&host, "controllers", "greeter", "/status/state", &json!("ready"));
+}
+
+#[test]
+fn a_second_signal_ends_a_host_at_once_while_a_guest_hangs() {
+    for (signal, code) in [("TERM", 143), ("INT", 130)] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(guest("guest-hostile"), folder.path().join("hostile.wasm")).unwrap();
+        write(folder.path(), "hostile.yaml", &controller("hostile", "hostile.wasm", "{deadline: 300s}"));
+        let slow = "apiVersion: demo.homeostat.dev/v1\nkind: Hostile\nmetadata: {name: slow}\nspec: {}\n";
+        write(folder.path(), "slow.yaml", slow);
+        let (host, _scratch) = start("run", folder.path());
+        until(&host, "controllers", "hostile", "/status/counts/running", &json!(1));
+        host.signal(signal);
+        host.until_said("a second signal ends it at once");
+        host.signal(signal);
+        let ended = host.ended();
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+    }
+}
+
+/// Three controllers as they were built before, and the sources of a fourth one.
+#[test]
+fn a_folder_is_built_run_until_it_settles_and_shown() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let apps = copy_of_sources(&["examples/greeter"], folder.path());
+    for name in ["deployments", "replicasets", "kubelet"] {
+        std::fs::copy(guest(name), apps.join(format!("{name}.wasm"))).unwrap();
+    }
+    for file in ["apps/controllers.yaml", "apps/web.yaml", "greeter/greeter.yaml"] {
+        let from = repository().join("examples").join(file);
+        std::fs::copy(&from, apps.join(from.file_name().unwrap())).unwrap();
+    }
+    let ended = Running::spawn("dev", &apps, scratch.path(), &["--exit-when-settled"]).ended();
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
+    let rows: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..4], ["CONTROLLER", "GEN", "STATE", "READY"], "{}", ended.stdout);
+    for row in [
+        &["DEPLOYMENT", "STATUS"][..],
+        &["default/web", "5/5", "ready"],
+        &["default/world", "message=Hello,", "world!"],
+    ] {
+        assert!(rows.iter().any(|found| found == row), "{row:?} is not in:\n{}", ended.stdout);
+    }
+    assert_eq!(rows.iter().filter(|row| row.last() == Some(&"Running")).count(), 5, "{}", ended.stdout);
 }
 
 #[test]

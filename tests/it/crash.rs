@@ -1,8 +1,8 @@
 //! A rollout that is interrupted: by `kill -9`, and by a change of a guest's source.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use homeostat_tests::{Running, eventually_blocking, guest, repository};
+use homeostat_tests::{Running, copy_of_sources, eventually_blocking, eventually_built, guest, repository};
 use serde_json::{Value, json};
 
 /// The three controllers and one deployment, with these many pods that take this long to start.
@@ -36,13 +36,15 @@ fn is_ready(pod: &Value) -> bool {
     conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Waits until there are five pods, all ready, all of this image.
+/// Returns whether there are five pods, all ready, all of this image.
+fn is_rolled_out(host: &Running, image: &str) -> bool {
+    let pods = pods(host);
+    let done = |pod: &Value| is_ready(pod) && pod["spec"]["containers"][0]["image"] == image;
+    pods.len() == 5 && pods.iter().all(done)
+}
+
 fn rolled_out(host: &Running, image: &str) {
-    eventually_blocking(&format!("five pods of {image}"), || {
-        let pods = pods(host);
-        let done = |pod: &Value| is_ready(pod) && pod["spec"]["containers"][0]["image"] == image;
-        (pods.len() == 5 && pods.iter().all(done)).then_some(())
-    });
+    eventually_blocking(&format!("five pods of {image}"), || is_rolled_out(host, image).then_some(()));
 }
 
 /// Waits until some pods of the new image are there.
@@ -55,13 +57,15 @@ fn under_way(host: &Running, image: &str) {
 #[test]
 fn a_rollout_survives_kill_9_and_ends_with_the_pods_it_should_have() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    apps(folder.path(), "300ms");
+    // Slow pods, so that the end comes in the middle.
+    apps(folder.path(), "1s");
     let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
     rolled_out(&host, "web:1");
     for round in 2..5 {
         let image = format!("web:{round}");
         set_image(folder.path(), &image);
         under_way(&host, &image);
+        assert!(!is_rolled_out(&host, &image), "the rollout was through before it could be interrupted");
         host.kill();
         host = Running::start("run", folder.path(), scratch.path(), &[]);
         rolled_out(&host, &image);
@@ -72,45 +76,16 @@ fn a_rollout_survives_kill_9_and_ends_with_the_pods_it_should_have() {
     assert_eq!(wanted, 5, "{sets}");
 }
 
-/// A copy of the sources of `examples/apps` that builds by itself, apart from this workspace.
-fn sources(into: &Path) -> PathBuf {
-    let apps = into.join("apps");
-    for name in ["deployments", "replicasets", "kubelet"] {
-        copy(&repository().join("examples/apps").join(name), &apps.join(name));
-    }
-    for file in ["controllers.yaml", "web.yaml"] {
-        std::fs::copy(repository().join("examples/apps").join(file), apps.join(file)).unwrap();
-    }
-    copy(&repository().join("guest-sdk"), &into.join("guest-sdk"));
-    copy(&repository().join("wit"), &into.join("wit"));
-    std::fs::copy(repository().join("Cargo.lock"), into.join("Cargo.lock")).unwrap();
-    std::fs::copy(repository().join("rust-toolchain.toml"), into.join("rust-toolchain.toml")).unwrap();
-    let manifest = std::fs::read_to_string(repository().join("Cargo.toml")).unwrap();
-    let (start, end) = (manifest.find("members = [").unwrap(), manifest.find("[workspace.package]").unwrap());
-    let members = "members = [\"guest-sdk\", \"apps/*\"]\n\n";
-    std::fs::write(into.join("Cargo.toml"), [&manifest[..start], members, &manifest[end..]].concat()).unwrap();
-    apps
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            std::fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
 #[test]
 fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_lost() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let apps = sources(folder.path());
+    let names = ["deployments", "replicasets", "kubelet"].map(|name| format!("examples/apps/{name}"));
+    let apps = copy_of_sources(&names.each_ref().map(String::as_str), folder.path());
+    for file in ["controllers.yaml", "web.yaml"] {
+        std::fs::copy(repository().join("examples/apps").join(file), apps.join(file)).unwrap();
+    }
     let host = Running::start("dev", &apps, scratch.path(), &[]);
-    rolled_out(&host, "web:1");
+    eventually_built("the guests", || is_rolled_out(&host, "web:1").then_some(()));
     assert_eq!(host.json(&["get", "controllers", "replicasets"])["status"]["generation"], 1);
 
     // Slow pods, so that the swap comes in the middle.
@@ -128,7 +103,7 @@ fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_l
     );
     assert_ne!(edited, code, "the source has no reconcile to edit");
     std::fs::write(&source, edited).unwrap();
-    eventually_blocking("the swap", || {
+    eventually_built("the swap", || {
         let status = &host.json(&["get", "controllers", "replicasets"])["status"];
         (status["generation"] == 2 && status["answeredBy"] == status["digest"]).then_some(())
     });

@@ -201,11 +201,11 @@ async fn a_start_hook_that_fails_is_tried_again_and_nothing_runs_before_it_succe
 async fn a_suspended_controller_keeps_its_keys_and_runs_nothing() {
     let test = TestHost::start().await;
     test.add("greeter", &guest("greeter")).await;
-    test.host.suspend("greeter", true).await.unwrap();
+    test.host.suspend("greeter", true).unwrap();
     test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
     eventually("the key to be kept", async || (test.status("greeter").counts.ready == 1).then_some(())).await;
     assert_eq!(test.status("greeter").reconciles, 0);
-    test.host.suspend("greeter", false).await.unwrap();
+    test.host.suspend("greeter", false).unwrap();
     test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
 }
 

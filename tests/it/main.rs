@@ -5,6 +5,7 @@
 mod apps;
 mod cli;
 mod contract;
+mod controllers;
 mod crash;
 mod effects;
 mod journey;

@@ -1,11 +1,13 @@
 //! Putting a new component in while keys run.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use homeostat_component::Component;
 use homeostat_runtime::events::EventFilter;
-use homeostat_runtime::{Definition, Error, Overrides, Put};
+use homeostat_runtime::{Definition, Error, Feeder, FeederError, Intake, Overrides, Priority, Put};
 use homeostat_tests::{TestHost, demo, demo_key, eventually, guest, renamed};
 use serde_json::json;
 
@@ -42,6 +44,44 @@ async fn a_swap_loses_no_key_and_runs_none_on_two_generations_at_once() {
     assert!(twice.is_none(), "{twice:?}");
     assert_eq!(status.generation, 21);
     assert_eq!(status.answered_by, status.last_swap.map(|swap| swap.to), "the last swap made all keys run again");
+}
+
+/// Feeds some keys, once.
+struct Once(Vec<&'static str>);
+
+#[async_trait]
+impl Feeder for Once {
+    fn name(&self) -> &str {
+        "once"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        for name in &self.0 {
+            assert!(intake.add(demo_key("Item", name), Priority::NORMAL));
+        }
+        Ok(())
+    }
+}
+
+/// Of a keys-only kind nothing can be listed: what a swap drops from the queue is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_nobody_can_list_again_are_still_queued_after_a_swap() {
+    let test = TestHost::start().await;
+    let definition = test.definition("it", &guest("guest-poller")).await;
+    let config = [("items".to_owned(), String::new())].into();
+    test.host.put(Definition { config, ..definition }).await.unwrap();
+    test.host.suspend("it", true).unwrap();
+    test.host.feed("it", Arc::new(Once(vec!["a", "b"]))).unwrap();
+    eventually("both keys to be queued", async || (test.status("it").counts.ready == 2).then_some(())).await;
+
+    let swapped = test.host.swap("it", other(&test, &guest("guest-poller"), "new").await).await.unwrap();
+    assert_eq!((swapped.generation, swapped.keys), (2, 0), "the swap adds none of them again");
+    assert_eq!(test.status("it").counts.ready, 2);
+    test.host.suspend("it", false).unwrap();
+    for name in ["a", "b"] {
+        test.until(&demo_key("Tally", name), "is counted", |document| document["spec"]["count"] == 1).await;
+    }
+    assert_eq!(test.idle("it").await.reconciles, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -122,6 +122,12 @@ fn target_folder() -> PathBuf {
     profile_folder().parent().expect("the profile lies in target").to_owned()
 }
 
+/// Where copies of guests are built, which tests edit. Packages of the same name share their files there: no two tests that run at
+/// the same time may build the same one.
+pub(crate) fn edited_folder() -> PathBuf {
+    target_folder().join("edited-guests")
+}
+
 /// Returns the same component under another digest: a custom section named `tag` stands at its end.
 ///
 /// # Panics

@@ -1,5 +1,6 @@
 //! A host in this process, over a store in memory.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +11,9 @@ use homeostat_store::{Key, Kind, Resource, Store};
 use serde_json::{Value, json};
 
 use crate::eventually;
+
+/// How often in a row nothing must have moved before that counts as rest.
+const LOOKS_AT_REST: u32 = 20;
 
 /// A host and what tests do with it.
 pub struct TestHost {
@@ -100,15 +104,20 @@ impl TestHost {
         .await
     }
 
-    /// Waits until a controller has nothing ready and nothing running.
+    /// Waits until a controller is at rest: nothing is ready or running, and look after look no reconcile has ended and nothing was
+    /// written to the store, by anybody. A change that is on its way from the store to the queue ends such a row of looks.
     ///
     /// # Panics
     /// When it goes on and on.
     pub async fn idle(&self, name: &str) -> ControllerStatus {
+        let (before, looks) = (Cell::new(None), Cell::new(0));
         eventually(&format!("{name} to have nothing to do"), async || {
             let status = self.status(name);
-            (status.state == ControllerState::Ready && status.counts.ready + status.counts.running == 0)
-                .then_some(status)
+            let rests = status.state == ControllerState::Ready && status.counts.ready + status.counts.running == 0;
+            let now = rests.then(|| (status.reconciles, self.host.store().revision()));
+            let moved = before.replace(now) != now;
+            looks.set(if rests && !moved { looks.get() + 1 } else { 0 });
+            (looks.get() >= LOOKS_AT_REST).then_some(status)
         })
         .await
     }

@@ -3,9 +3,11 @@
 mod artifacts;
 mod host;
 mod process;
+mod sources;
 mod wait;
 
 pub use artifacts::{embed, guest, homeostat, renamed, repository};
 pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run};
-pub use wait::{eventually, eventually_blocking};
+pub use sources::copy_of_sources;
+pub use wait::{eventually, eventually_blocking, eventually_built};

@@ -1,11 +1,13 @@
-//! The binary as a process: run to its end, or started and killed.
+//! The binary as a process: run to its end, or started, asked and killed.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
-use crate::{eventually_blocking, homeostat};
+use crate::artifacts::edited_folder;
+use crate::{eventually_built, homeostat};
 
 /// What a process left behind.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ pub fn run(arguments: &[&str]) -> Output {
 pub struct Running {
     child: Child,
     socket: PathBuf,
-    said: Arc<Mutex<String>>,
+    stdout: Heard,
+    stderr: Heard,
 }
 
 impl Running {
@@ -44,6 +47,20 @@ impl Running {
     /// # Panics
     /// When it ends instead.
     pub fn start(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
+        let mut running = Self::spawn(verb, folder, scratch, more);
+        eventually_built("the host to answer", || {
+            let ended = running.child.try_wait().expect("it is our child");
+            assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", running.said());
+            (running.ask(&["get", "controllers", "-o", "name"]).code == Some(0)).then_some(())
+        });
+        running
+    }
+
+    /// Starts the same, and waits for nothing.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn spawn(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
         let socket = scratch.join("host.sock");
         let mut child = command()
             .arg(verb)
@@ -56,16 +73,9 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        let said = Arc::<Mutex<String>>::default();
-        collect(child.stdout.take().expect("it is piped"), said.clone());
-        collect(child.stderr.take().expect("it is piped"), said.clone());
-        let mut running = Self { child, socket, said };
-        eventually_blocking("the host to answer", || {
-            let ended = running.child.try_wait().expect("it is our child");
-            assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", running.said());
-            (running.ask(&["get", "controllers", "-o", "name"]).code == Some(0)).then_some(())
-        });
-        running
+        let stdout = Heard::of(child.stdout.take().expect("it is piped"));
+        let stderr = Heard::of(child.stderr.take().expect("it is piped"));
+        Self { child, socket, stdout, stderr }
     }
 
     /// Runs a command against this host.
@@ -86,12 +96,9 @@ impl Running {
         serde_json::from_str(&output.stdout).expect("it is JSON")
     }
 
-    /// Returns what the host said so far.
-    ///
-    /// # Panics
-    /// When a thread that listens panicked.
+    /// Returns what the host said to people so far.
     pub fn said(&self) -> String {
-        self.said.lock().expect("no code panics while it holds the text").clone()
+        self.stderr.text()
     }
 
     /// Waits until the host has said this.
@@ -99,9 +106,7 @@ impl Running {
     /// # Panics
     /// When it does not.
     pub fn until_said(&self, text: &str) {
-        eventually_blocking(&format!("the host to say {text:?}; it said:\n{}", self.said()), || {
-            self.said().contains(text).then_some(())
-        });
+        eventually_built(&format!("the host to say {text:?}"), || self.said().contains(text).then_some(()));
     }
 
     /// Ends the process as `kill -9` does.
@@ -113,15 +118,31 @@ impl Running {
         self.child.wait().expect("it is our child");
     }
 
-    /// Asks the process to end (`SIGTERM`), waits for it, and returns its exit code and what it said.
+    /// Sends a signal: `TERM`, `INT`, `HUP`.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill starts").success(), "the host is gone; it said:\n{}", self.said());
+    }
+
+    /// Waits for the process to end by itself.
     ///
     /// # Panics
     /// When it does not end.
-    pub fn terminate(mut self) -> (Option<i32>, String) {
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill starts");
-        assert!(sent.success());
-        let status = eventually_blocking("the host to end", || self.child.try_wait().expect("it is our child"));
-        (status.code(), self.said())
+    pub fn ended(mut self) -> Output {
+        let status = eventually_built("the host to end", || self.child.try_wait().expect("it is our child"));
+        Output { code: status.code(), stdout: self.stdout.all(), stderr: self.stderr.all() }
+    }
+
+    /// Asks the process to end (`SIGTERM`), and waits for it.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn terminate(self) -> Output {
+        self.signal("TERM");
+        self.ended()
     }
 }
 
@@ -133,19 +154,43 @@ impl Drop for Running {
     }
 }
 
+/// What came out of a pipe so far.
+struct Heard {
+    text: Arc<Mutex<Vec<u8>>>,
+    listening: Option<JoinHandle<()>>,
+}
+
+impl Heard {
+    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+        let text = Arc::<Mutex<Vec<u8>>>::default();
+        let into = text.clone();
+        let listening = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                into.lock().expect("no code panics while it holds the text").extend(&buffer[..count]);
+            }
+        });
+        Self { text, listening: Some(listening) }
+    }
+
+    fn text(&self) -> String {
+        let text = self.text.lock().expect("no code panics while it holds the text");
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Waits until the other end of the pipe is closed, and returns everything.
+    fn all(&mut self) -> String {
+        if let Some(listening) = self.listening.take() {
+            listening.join().expect("nothing panics while it listens");
+        }
+        self.text()
+    }
+}
+
 fn command() -> Command {
     let mut command = Command::new(homeostat());
     command.env_remove("HOMEOSTAT_SERVER").env("NO_COLOR", "1").env_remove("RUST_LOG");
+    // What `dev` builds: kept between runs of the tests, apart from what the tests build themselves.
+    command.env("CARGO_TARGET_DIR", edited_folder());
     command
-}
-
-fn collect(mut from: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = from.read(&mut buffer) {
-            into.lock()
-                .expect("no code panics while it holds the text")
-                .push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
-    });
 }

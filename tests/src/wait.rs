@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 /// The longest that any test waits for a state. Far above what it takes on a slow machine: a bound, not a measure.
 const BOUND: Duration = Duration::from_secs(60);
+/// The same for what may have to build guests, with everything that they depend on.
+const BUILD_BOUND: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until `look` returns something.
@@ -25,14 +27,26 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: 
 ///
 /// # Panics
 /// When it did not within a minute; says what was waited for.
+pub fn eventually_blocking<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait(BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
+}
+
+/// The same for what may have to build guests first.
+///
+/// # Panics
+/// When it did not within five minutes; says what was waited for.
+pub fn eventually_built<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait(BUILD_BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
+}
+
 #[expect(clippy::disallowed_methods, reason = "there is no executor to be blocked, and the wait is for a state")]
-pub fn eventually_blocking<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+fn wait<T>(bound: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
-    loop {
+    while begun.elapsed() < bound {
         if let Some(found) = look() {
-            return found;
+            return Some(found);
         }
-        assert!(begun.elapsed() < BOUND, "waited in vain for: {what}");
         std::thread::sleep(LOOK_EVERY);
     }
+    look()
 }

@@ -8,39 +8,43 @@ use std::time::Duration;
 use anyhow::Context;
 use async_trait::async_trait;
 use homeostat_component::{Engine, EngineOptions, Grants};
-use homeostat_runtime::{Definition, Feeder, FeederError, Host, Intake, Options, Priority};
+use homeostat_runtime::{ControllerState, Definition, Feeder, FeederError, Host, Intake, Options, Priority};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Kind, Scope, Store};
+use homeostat_store::{Kind, Scope, Store, Watch};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, BufReader, stdin};
+use tokio::sync::{Mutex, Notify, mpsc};
 
-/// Turns each line of standard input into a resource and its key.
-struct Lines {
+/// Names that are read ahead of those that are greeted.
+const NAMES_MAX: usize = 16;
+/// How long greetings may take after the last name.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Turns each name into a resource and its key.
+struct Names {
     host: Host,
+    names: Mutex<mpsc::Receiver<String>>,
+    ended: Arc<Notify>,
 }
 
 #[async_trait]
-impl Feeder for Lines {
+impl Feeder for Names {
     fn name(&self) -> &str {
-        "lines"
+        "names"
     }
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
-        let mut lines = BufReader::new(stdin()).lines();
-        while let Some(name) = lines.next_line().await.map_err(|error| FeederError(error.to_string()))? {
+        while let Some(name) = self.names.lock().await.recv().await {
             let document = json!({
                 "apiVersion": "demo.homeostat.dev/v1", "kind": "Greeting",
                 "metadata": {"name": name.to_lowercase()}, "spec": {"name": name}
             });
-            let fed = match self.host.apply_resource(document, "embed").await {
+            match self.host.apply_resource(document, "embed").await {
                 // The controller watches the kind as well: equal keys merge, so it runs once.
-                Ok(written) => intake.add(written.resource.key().clone(), Priority::NORMAL),
-                Err(error) => return Err(FeederError(error.to_string())),
-            };
-            if !fed {
-                return Ok(());
+                Ok(written) => drop(intake.add(written.resource.key().clone(), Priority::NORMAL)),
+                Err(error) => tell(&format!("{name} cannot be greeted: {error}")),
             }
         }
+        self.ended.notify_one();
         Ok(())
     }
 }
@@ -56,20 +60,50 @@ async fn main() -> anyhow::Result<()> {
     ]}))?;
     let component = host.load(std::fs::read(&path)?, &grants).await?;
     host.put(Definition { grants, ..Definition::new("greeter", component) }).await?;
+    ready(&host).await;
 
     let greetings = Kind::new("demo.homeostat.dev", "v1", "Greeting");
-    let mut changes = store.watch(Scope::Kind(greetings), store.revision()).await?;
-    host.feed("greeter", Arc::new(Lines { host: host.clone() }))?;
-    let mut names = 0;
-    while let Ok(Ok(event)) = tokio::time::timeout(Duration::from_secs(2), changes.next()).await {
+    let telling = tokio::spawn(tell_greetings(store.watch(Scope::Kind(greetings), store.revision()).await?));
+    let (names, ended) = (Mutex::new(names()), Arc::new(Notify::new()));
+    host.feed("greeter", Arc::new(Names { host: host.clone(), names, ended: ended.clone() }))?;
+
+    ended.notified().await;
+    // What is queued still runs; then the store closes, and with it the watch of what is told.
+    host.shutdown(DRAIN).await;
+    tell(&format!("{} greeted", telling.await?));
+    Ok(())
+}
+
+/// Waits until the controller reconciles: a host that is shut down before that drops what is queued.
+async fn ready(host: &Host) {
+    while host.controllers().iter().any(|controller| controller.state != ControllerState::Ready) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Reads standard input on a thread of its own: a read cannot be cancelled, and a thread need not be waited for.
+fn names() -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(NAMES_MAX);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Tells every greeting, and how many there were.
+async fn tell_greetings(mut changes: Watch) -> usize {
+    let mut greeted = 0;
+    while let Ok(event) = changes.next().await {
         if let Some(message) = event.resource.document()["status"]["message"].as_str() {
-            names += 1;
+            greeted += 1;
             tell(&format!("{}: {message}", event.resource.key().name()));
         }
     }
-    tell(&format!("{names} greeted"));
-    host.shutdown(Duration::from_secs(5)).await;
-    Ok(())
+    greeted
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the program is for")]

@@ -6,6 +6,7 @@
 use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
+use homeostat_component::{Grants, HeaderSource};
 use homeostat_runtime::{ControllerState, ControllerStatus, QueueEntry};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
@@ -54,18 +55,29 @@ fn list(api: &Api) -> Response {
         .into_response()
 }
 
-/// Returns a controller as a document: what it was given, and how it is.
+/// Returns a controller as a document: what it was given, and how it is. Values of headers that the host adds are hidden.
 fn document(api: &Api, status: &ControllerStatus) -> Value {
     let spec = api.host.definition(&status.name).map(|definition| {
         json!({
             "component": { "digest": definition.component.digest().to_string() },
-            "config": definition.config, "grants": definition.grants, "limits": definition.limits,
+            "config": definition.config, "grants": masked(definition.grants), "limits": definition.limits,
             "concurrency": status.concurrency, "suspend": definition.suspend,
         })
     });
     let mut facts = json!(status);
     facts["conditions"] = json!([condition(status)]);
     json!({ "apiVersion": API_VERSION, "kind": "Controller", "metadata": { "name": status.name }, "spec": spec, "status": facts })
+}
+
+/// Hides the values of headers: they are credentials more often than not. Names, and names of secrets, stay.
+fn masked(mut grants: Grants) -> Grants {
+    let sources = grants.http.iter_mut().flat_map(|grant| grant.headers.values_mut());
+    for source in sources {
+        if let HeaderSource::Value(text) = source {
+            *text = "***".to_owned();
+        }
+    }
+    grants
 }
 
 fn condition(status: &ControllerStatus) -> Value {
@@ -130,10 +142,13 @@ fn retry(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
 }
 
 async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> {
-    api.host.suspend(name, yes).await?;
+    api.host.suspend(name, yes)?;
     Ok(Json(document(api, &find(api, name)?)).into_response())
 }
 
 fn done() -> Response {
     Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" })).into_response()
 }
+
+#[cfg(test)]
+mod tests;

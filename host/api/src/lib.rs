@@ -13,6 +13,7 @@
 
 mod address;
 mod controllers;
+mod definitions;
 mod discovery;
 mod listen;
 mod params;

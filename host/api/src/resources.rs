@@ -10,6 +10,7 @@ use homeostat_store::{Change, EventType, Key, Precondition, Resource, Write, Wri
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::definitions;
 use crate::params::{Deletion, Params};
 use crate::path::Target;
 use crate::router::Api;
@@ -183,17 +184,15 @@ async fn delete(api: &Api, key: Key, deletion: Deletion) -> Result<Response, Fai
 }
 
 /// Writes, and answers with the resource as it is now.
-///
-/// A definition of a kind declares the kind before it is stored, so that one that contradicts a controller is refused.
 async fn write(api: &Api, write: Write) -> Result<Response, Failure> {
-    let document = match &write {
-        Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => Some(document),
-        Write::UpdateStatus { .. } | Write::Patch { .. } | Write::Delete { .. } => None,
+    let Written { resource, change } = match &write {
+        Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. }
+            if definitions::is_one(&write.target()?.kind) =>
+        {
+            definitions::write(&api.host, write).await?
+        }
+        _ => api.host.store().write(write).await?,
     };
-    if let Some(document) = document.filter(|document| document["kind"] == "CustomResourceDefinition") {
-        api.host.kinds().declare(KindInfo::from_definition(document)?)?;
-    }
-    let Written { resource, change } = api.host.store().write(write).await?;
     Ok(written(&resource, change))
 }
 

@@ -322,19 +322,62 @@ async fn discovery_lists_what_is_declared() {
     assert_eq!(server.ask("GET", "/apis/nothing", &Value::Null).await.code, 404);
 }
 
-#[tokio::test]
-async fn a_definition_declares_its_kind_at_once() {
-    let server = Server::start().await;
-    let definition = json!({
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn site_definition() -> Value {
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "sites.example.com" },
         "spec": {
             "group": "example.com", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
             "versions": [{ "name": "v1", "served": true, "storage": true }],
         },
-    });
+    })
+}
+
+#[tokio::test]
+async fn a_definition_that_is_malformed_or_contradicts_is_refused_before_it_is_stored() {
+    let server = Server::start().await;
+    let mut nameless = site_definition();
+    nameless["spec"]["names"]["plural"] = Value::Null;
+    assert_eq!(server.ask("POST", DEFINITIONS, &nameless).await.code, 422);
+    assert_eq!(server.get(DEFINITIONS).await["items"], json!([]));
+
+    assert_eq!(server.ask("POST", DEFINITIONS, &site_definition()).await.code, 201);
+    let path = format!("{DEFINITIONS}/sites.example.com");
+    let patches = [
+        ("application/merge-patch+json", json!({ "spec": { "names": { "plural": null } } }), 422),
+        ("application/json-patch+json", json!([{ "op": "remove", "path": "/spec/versions" }]), 422),
+        ("application/merge-patch+json", json!({ "spec": { "scope": "Namespaced" } }), 409),
+    ];
+    for (content_type, patch, code) in patches {
+        let refused = answer(server.send("PATCH", &path, content_type, &patch.to_string()).await).await;
+        assert_eq!(refused.code, code, "{patch}: {}", refused.body);
+    }
+    assert_eq!(server.get(&path).await["metadata"]["generation"], 1);
+}
+
+#[tokio::test]
+async fn a_patch_of_a_definition_declares_its_kind_again() {
+    let server = Server::start().await;
+    server.ask("POST", DEFINITIONS, &site_definition()).await;
+    let schema = json!({ "openAPIV3Schema": { "type": "object" } });
+    let patch = json!([{ "op": "add", "path": "/spec/versions/0/schema", "value": schema }]).to_string();
+    let path = format!("{DEFINITIONS}/sites.example.com");
+    let patched = answer(server.send("PATCH", &path, "application/json-patch+json", &patch).await).await;
+    assert_eq!(patched.code, 200, "{}", patched.body);
+    let kind = server.host.kinds().of(&Kind::new("example.com", "v1", "Site")).unwrap();
+    assert_eq!(kind.schema, Some(json!({ "type": "object" })));
+    let absent = answer(server.send("PATCH", &format!("{DEFINITIONS}/a.b"), "application/json-patch+json", "[]").await);
+    assert_eq!(absent.await.code, 404);
+}
+
+#[tokio::test]
+async fn a_definition_declares_its_kind_at_once() {
+    let server = Server::start().await;
+    let definition = site_definition();
     let sites = "/apis/example.com/v1/sites";
     assert_eq!(server.ask("GET", sites, &Value::Null).await.code, 404);
-    let created = server.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    let created = server.ask("POST", DEFINITIONS, &definition).await;
     assert_eq!(created.code, 201, "{}", created.body);
     assert_eq!(server.ask("POST", sites, &json!({ "metadata": { "name": "main" } })).await.code, 201);
     let misplaced = server.ask("POST", sites, &json!({ "metadata": { "name": "b", "namespace": "default" } })).await;

@@ -72,12 +72,11 @@ pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
     screen.close();
     if let Some(code) = code {
         let table = narrator.table(running.host.controllers()).await;
-        running.stop().await;
+        let stopped = running.stop().await;
         output::print(&format!("{}\n", table.join("\n")))?;
-        return Ok(code);
+        return Ok(if code == ExitCode::SUCCESS { stopped } else { code });
     }
-    running.stop().await;
-    Ok(ExitCode::SUCCESS)
+    Ok(running.stop().await)
 }
 
 async fn start(args: &DevArgs, screen: &Screen) -> Result<(Running, Builder)> {
@@ -177,7 +176,7 @@ impl Builder {
         let crates = build::crate_folders(&self.folder)?;
         self.guests = build::discover(&self.folder).await?;
         self.sources = Sources::default();
-        self.sources.look(&self.guests, tokio::time::Instant::now(), SystemTime::now());
+        self.sources.look(&self.guests, Instant::now(), SystemTime::now());
         self.crates = crates;
         Ok(())
     }
@@ -236,7 +235,7 @@ impl Builder {
             let mut folders = sources::folders(&self.guests);
             folders.entry(self.folder.clone()).or_insert(false);
             watcher.set(folders);
-            let found = self.sources.look(&self.guests, tokio::time::Instant::now(), SystemTime::now());
+            let found = self.sources.look(&self.guests, Instant::now(), SystemTime::now());
             self.state.busy.store(!self.sources.is_settled() || found != Found::default(), Ordering::Relaxed);
             let error = self.rebuild(found).await.err().map(|error| format!("{error:#}")).unwrap_or_default();
             if !error.is_empty() {

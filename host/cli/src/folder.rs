@@ -154,7 +154,7 @@ impl Folder {
         self.last_look = Some(now);
         let seen = self.scan();
         self.watcher.set(self.folders());
-        let changes = self.looks.look(now, SystemTime::now(), &seen);
+        let changes = self.looks.look(now.into_std(), SystemTime::now(), &seen);
         self.read(&changes).await;
         let retry = self.retry_at.is_some_and(|at| at <= now);
         if !changes.is_empty() || retry {

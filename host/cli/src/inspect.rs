@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use homeostat_component::{
-    Component, ControllerSpec, Engine, EngineOptions, Grants, HttpGrant, KindDeclaration, ResourceGrant, Role, Verb,
+    Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration, ResourceGrant, Role,
+    Verb,
 };
 use serde_json::{Value, json};
 
@@ -61,7 +62,7 @@ fn inspection(file: &str, component: &Component) -> Result<Value> {
         "file": file,
         "digest": facts.digest,
         "sizeBytes": facts.size_bytes,
-        "world": world(component),
+        "optionalExports": optional_exports(component.exports()),
         "pooled": facts.pooled,
         "exports": facts.exports,
         "imports": facts.imports,
@@ -70,13 +71,11 @@ fn inspection(file: &str, component: &Component) -> Result<Value> {
     }))
 }
 
-fn world(component: &Component) -> &'static str {
-    let exports = component.exports();
-    if exports.mapper && exports.poller && exports.lifecycle {
-        "homeostat:reconciler/everything@0.1.0"
-    } else {
-        "homeostat:reconciler/controller@0.1.0"
-    }
+/// Returns which interfaces the component exports beside `reconciler`, which all do.
+fn optional_exports(exports: Exports) -> Vec<&'static str> {
+    let Exports { mapper, poller, lifecycle } = exports;
+    let all = [("mapper", mapper), ("poller", poller), ("lifecycle", lifecycle)];
+    all.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }
 
 /// Returns the grants that the description and the imports ask for: a start for a manifest, for its author to narrow.
@@ -113,21 +112,22 @@ fn grant(declared: &KindDeclaration, verbs: &[Verb]) -> ResourceGrant {
 
 /// Shows an inspection to a person.
 fn text(inspection: &Value) -> Result<String> {
-    let list = |name: &str| {
+    let list = |name: &str, between: &str| {
         let names: Vec<&str> = inspection[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if names.is_empty() { "none".to_owned() } else { names.join("\n           ") }
+        if names.is_empty() { "none".to_owned() } else { names.join(between) }
     };
+    let below = "\n           ";
     let word = |name: &str| inspection[name].as_str().unwrap_or_default();
     let memory =
         if inspection["pooled"] == true { "pooled" } else { "on demand: too large for the pool, starts slower" };
     let mut text = format!(
-        "File:      {}\nDigest:    {}\nSize:      {} bytes\nWorld:     {}\nInstances: {memory}\nExports:   {}\nImports:   {}\n",
+        "File:      {}\nDigest:    {}\nSize:      {} bytes\nOptional:  {}\nInstances: {memory}\nExports:   {}\nImports:   {}\n",
         word("file"),
         word("digest"),
         inspection["sizeBytes"],
-        word("world"),
-        list("exports"),
-        list("imports"),
+        list("optionalExports", ", "),
+        list("exports", below),
+        list("imports", below),
     );
     for (title, name) in [("Describe", "describe"), ("Grants that a manifest would start with", "grants")] {
         text.push_str(&format!("\n{title}:\n"));

@@ -4,35 +4,18 @@
 //! sense is for the reader to say: a writer may pause for longer than anybody waits.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use tokio::time::Instant;
+mod seen;
+
+pub(crate) use seen::Seen;
 
 /// How long a file must have looked the same before it is read. Also the pause between two looks.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
 /// A file that is seen for the first time and was last written before this long is not being written.
 const OLD: Duration = Duration::from_secs(2);
-
-/// What a look at a file sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) bytes: u64,
-    pub(crate) modified: SystemTime,
-}
-
-impl Seen {
-    /// Looks at a file. `None`: it is not there, or it is no file.
-    pub(crate) fn look(path: &Path) -> Option<Self> {
-        std::fs::metadata(path).ok().filter(Metadata::is_file).map(|metadata| Self::of(&metadata))
-    }
-
-    pub(crate) fn of(metadata: &Metadata) -> Self {
-        Self { bytes: metadata.len(), modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH) }
-    }
-}
 
 /// A file that can be read now, or that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]

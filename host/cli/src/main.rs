@@ -4,6 +4,7 @@
 //! running host over its API. This is the only place that reads the environment, files of manifests, and signals.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
@@ -39,12 +40,19 @@ use terminal::{Screen, Style};
 
 /// What is there but cannot be understood. As in sysexits.h.
 const CODE_DATA: u8 = 65;
+/// How long the threads may take to let go of what they hold when everything has ended.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
 /// What will work later, or when another process has ended. As in sysexits.h.
 const CODE_TRY_LATER: u8 = 75;
 
 fn main() -> ExitCode {
     let Args { global, command } = Args::parse();
-    let ended = tokio_runtime().and_then(|tokio| tokio.block_on(Box::pin(run(command, global))));
+    let ended = tokio_runtime().and_then(|tokio| {
+        let ended = tokio.block_on(Box::pin(run(command, global)));
+        // What did not end in time is not waited for any longer.
+        tokio.shutdown_timeout(LEFT_BEHIND);
+        ended
+    });
     ended.unwrap_or_else(|error| {
         let code = exit::report(&error);
         start_code(&error).map_or(code, ExitCode::from)

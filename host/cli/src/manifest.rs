@@ -168,7 +168,7 @@ impl Reader<'_> {
         match located::parse(part) {
             Ok(Located { node: Node::Null, .. }) => {}
             Ok(root) => match list_items(&root) {
-                Some(items) => items.iter().for_each(|item| self.document(item, None)),
+                Some(items) => items.iter().for_each(|item| self.document(item, located::item(part, item).as_ref())),
                 None => self.document(&root, Some(part)),
             },
             Err(Fault { place, message }) => self.problem(place, message),

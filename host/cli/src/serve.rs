@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::address;
-use crate::exit;
+use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
 use crate::signals::Signals;
 use crate::terminal::Screen;
@@ -96,8 +96,7 @@ pub(crate) async fn run(args: &RunArgs, screen: Screen) -> Result<ExitCode> {
     };
     signals.next().await;
     signals.end_at_next(screen);
-    running.stop().await;
-    Ok(ExitCode::SUCCESS)
+    Ok(running.stop().await)
 }
 
 /// A host that serves a folder.
@@ -167,8 +166,8 @@ impl Running {
         *self.standing.borrow()
     }
 
-    /// Ends everything in order: the folder, the API, the controllers, the store.
-    pub(crate) async fn stop(self) {
+    /// Ends everything in order: the folder, the API, the controllers, the store. Returns the code for how that went.
+    pub(crate) async fn stop(self) -> ExitCode {
         let Self { host, api, folder: _, following, stop, standing: _, screen } = self;
         screen.say("stopping: what runs is finished first, a second signal ends it at once");
         stop.send_replace(true);
@@ -178,9 +177,13 @@ impl Running {
         }
         api.stop(REQUESTS).await;
         // Hooks and the store have a while of their own after the reconciles.
-        let Ok(report) = tokio::time::timeout(DRAIN + REQUESTS, host.shutdown(DRAIN)).await else {
-            screen.warn("not everything ended in time; what was written is safe in the store");
-            return;
+        let bound = DRAIN + REQUESTS;
+        let Ok(report) = tokio::time::timeout(bound, host.shutdown(DRAIN)).await else {
+            let seconds = bound.as_secs();
+            screen.warn(&format!(
+                "not everything ended within {seconds} s, and is left as it is; what was written is safe in the store"
+            ));
+            return Code::Failed.into();
         };
         for (name, left) in report.into_iter().filter(|(_, left)| !left.interrupted.is_empty()) {
             let keys = left.interrupted.len();
@@ -190,6 +193,7 @@ impl Running {
             ));
         }
         screen.say("stopped");
+        ExitCode::SUCCESS
     }
 }
 

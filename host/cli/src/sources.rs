@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-
-use tokio::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use crate::build::Guest;
 use crate::looks::{Change, Looks, Seen};

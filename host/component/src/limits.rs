@@ -86,6 +86,10 @@ pub(crate) mod contract {
     pub(crate) const LOG_MESSAGE_BYTES_MAX: usize = 4096;
     /// Fields of one line of the log. Dropped above.
     pub(crate) const LOG_FIELDS_MAX: usize = 16;
+    /// Bytes of the name of such a field. Cut above.
+    pub(crate) const LOG_FIELD_NAME_BYTES_MAX: usize = 128;
+    /// Bytes of the value of such a field. Cut above.
+    pub(crate) const LOG_FIELD_VALUE_BYTES_MAX: usize = 1024;
     /// Keys that `mapper.map` may answer.
     pub(crate) const MAP_KEYS_MAX: usize = 10_000;
     /// Keys that `poller.poll` may answer.

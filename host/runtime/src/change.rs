@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use homeostat_component::{Component, Severity};
-use homeostat_workqueue::Priority;
+use homeostat_store::{Key, Kind, Store};
+use homeostat_workqueue::{Priority, Queue};
 
 use crate::context::{for_each_listed, now};
 use crate::controller::Controller;
+use crate::feeders::{Feeder, FeederError, Intake};
 use crate::slot::Loaded;
 use crate::status::SwapRecord;
-use crate::{Definition, Error, Settings, feeding, sink};
+use crate::{Definition, Error, Settings, sink};
 
 /// What a swap was.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,6 +43,9 @@ impl Controller {
     /// Takes another definition. Returns `None` when it is the one that runs.
     pub(crate) async fn change(self: &Arc<Self>, definition: Definition) -> Result<Option<Swapped>, Error> {
         let changing = self.changing.lock().await;
+        if self.is_stopping() {
+            return Err(Error::UnknownController(self.name.to_string()));
+        }
         let taken = if self.slot.current().definition.is_same(&definition) {
             Ok(None)
         } else {
@@ -56,8 +62,8 @@ impl Controller {
         let (old, new) = (before.component(), next.component().clone());
         let generation = next.generation;
         self.slot.put(next);
-        self.apply_settings(&before);
-        let keys = self.add_again().await?;
+        self.apply_settings();
+        let keys = self.look_again().await;
         let swapped = Swapped { generation, from: old.digest().to_string(), to: new.digest().to_string(), keys };
         if generation != before.generation {
             self.tell(&swapped);
@@ -85,36 +91,28 @@ impl Controller {
     }
 
     /// Brings queue, workers and feeders in line with what the slot holds now.
-    fn apply_settings(self: &Arc<Self>, before: &Loaded) {
-        let now = self.slot.current();
-        self.queue.configure(now.settings.queue_options());
-        if now.definition.suspend {
-            self.queue.suspend();
-        } else {
-            self.queue.resume();
-        }
+    fn apply_settings(self: &Arc<Self>) {
+        self.queue.configure(self.slot.current().settings.queue_options());
+        self.apply_suspension();
         self.spawn_workers();
-        let asked = |loaded: &Loaded| (loaded.component().describe().clone(), loaded.settings.clone());
-        let (was, is) = (asked(before), asked(&now));
-        if feeding::differs((&was.0, &was.1), (&is.0, &is.1)) {
-            self.feeding.restart();
-        }
+        self.feeding.follow_slot();
     }
 
-    /// Adds every key again at low priority. Those that are on the queue already keep their place, failures and due time.
-    async fn add_again(&self) -> Result<usize, Error> {
+    /// Looks again at every key of the store, at low priority, and returns how many there are. If the store cannot be read now, a feeder
+    /// of its own tries until it can.
+    async fn look_again(&self) -> usize {
         let manages = self.slot.current().component().describe().manages.clone();
         if manages.keys_only {
-            return Ok(0);
+            return 0;
         }
-        let mut keys = 0;
-        for_each_listed(&*self.context.store, &manages.kind, |resource| {
-            let key =
-                homeostat_store::Key::new(manages.kind.clone(), resource.key().namespace(), resource.key().name());
-            keys += usize::from(self.queue.look_again(key, Priority::LOW, true).is_ok());
-        })
-        .await?;
-        Ok(keys)
+        let look = LookAgain { queue: self.queue.clone(), store: self.context.store.clone(), kind: manages.kind };
+        match look.once().await {
+            Ok(keys) => keys,
+            Err(_) => {
+                self.feeding.add(Arc::new(look));
+                0
+            }
+        }
     }
 
     fn tell(&self, swapped: &Swapped) {
@@ -123,5 +121,36 @@ impl Controller {
         self.context.event(&self.name, None, Severity::Normal, "Swapped", &message);
         tracing::info!(controller = %self.name, generation, %from, %to, keys, "swapped");
         self.stats.swapped(SwapRecord { time: now(), from, to, generation });
+    }
+}
+
+/// A second look at every key. Those that wait keep their due time and failures; those that were given up get a fresh try.
+struct LookAgain {
+    queue: Queue<Key>,
+    store: Arc<dyn Store>,
+    kind: Kind,
+}
+
+impl LookAgain {
+    async fn once(&self) -> homeostat_store::Result<usize> {
+        let mut keys = 0;
+        for_each_listed(&*self.store, &self.kind, |resource| {
+            let key = Key::new(self.kind.clone(), resource.key().namespace(), resource.key().name());
+            keys += usize::from(self.queue.look_again(key, Priority::LOW, true).is_ok());
+        })
+        .await?;
+        Ok(keys)
+    }
+}
+
+#[async_trait]
+impl Feeder for LookAgain {
+    fn name(&self) -> &str {
+        "second look"
+    }
+
+    async fn run(&self, _: &Intake) -> Result<(), FeederError> {
+        self.once().await?;
+        Ok(())
     }
 }

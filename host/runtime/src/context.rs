@@ -7,6 +7,7 @@ use homeostat_component::{ControllerSpec, Engine, Limits, Severity};
 use homeostat_store::{Key, Kind, Query, Resource, Revision, Selector, Store, Write, Written};
 use serde_json::Value;
 
+use crate::kinds::{kind_of, place};
 use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
 
 /// Items asked for at once.
@@ -71,52 +72,37 @@ impl Context {
     /// Declares the kinds that the definitions in the store name.
     pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
         let definitions = Kind::new("apiextensions.k8s.io", "v1", DEFINITION);
-        let mut infos = Vec::new();
+        let host = "homeostat".into();
         for_each_listed(&*self.store, &definitions, |resource| {
-            infos.push(KindInfo::from_definition(resource.document()))
+            let declared = KindInfo::from_definition(resource.document()).and_then(|info| self.kinds.declare(info));
+            if let Err(error) = declared {
+                // One that is wrong keeps nobody from repairing it.
+                self.event(&host, Some(resource.key().clone()), Severity::Warning, "BadDefinition", &error.to_string());
+            }
         })
         .await?;
-        for info in infos {
-            self.kinds.declare(info?)?;
-        }
         Ok(())
     }
 
     /// Applies a document whose kind is known and fits. A `CustomResourceDefinition` declares its kind.
     pub(crate) async fn apply(&self, mut document: Value, manager: &str) -> Result<Written, Error> {
-        let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let kind =
-            Kind::parse(&text("apiVersion"), &text("kind")).map_err(|error| Error::BadDocument(error.to_string()))?;
+        let kind = kind_of(&document)?;
         let info = self
             .kinds
             .of(&kind)
             .filter(|info| info.kind == kind)
             .ok_or_else(|| Error::UnknownKind { kind: kind.to_string(), similar: self.kinds.similar(&kind.name) })?;
-        if info.kind.name == DEFINITION {
-            self.kinds.declare(KindInfo::from_definition(&document)?)?;
-        }
         place(&mut document, &info)?;
-        Ok(self.store.write(Write::Apply { document, manager: manager.into(), force: true }).await?)
+        let declares = kind.name == DEFINITION;
+        if declares {
+            self.kinds.check(&KindInfo::from_definition(&document)?)?;
+        }
+        let written = self.store.write(Write::Apply { document, manager: manager.into(), force: true }).await?;
+        if declares {
+            self.kinds.declare(KindInfo::from_definition(written.resource.document())?)?;
+        }
+        Ok(written)
     }
-}
-
-/// Gives a namespaced document a namespace when it names none, and refuses one that must not have any.
-fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> {
-    let metadata = document.get_mut("metadata").and_then(Value::as_object_mut);
-    let metadata = metadata.ok_or_else(|| Error::BadDocument("metadata: must be there, with a name".into()))?;
-    if info.namespaced {
-        metadata.entry("namespace").or_insert_with(|| "default".into());
-    } else if metadata.get("namespace").is_some_and(|namespace| namespace != "") {
-        let reason = format!("metadata.namespace: a {} lives outside of namespaces", info.kind.name);
-        return Err(Error::BadDocument(reason));
-    }
-    if info.keys_only {
-        return Err(Error::BadDocument(format!(
-            "nothing of kind {} is stored: its keys come from a feeder",
-            info.kind
-        )));
-    }
-    Ok(())
 }
 
 /// Returns the time of day as events, logs and records carry it: RFC 3339 in UTC, to the millisecond.
@@ -144,3 +130,6 @@ pub(crate) async fn for_each_listed(
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use homeostat_component::Severity;
 use homeostat_store::Key;
 use homeostat_workqueue::Queue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
@@ -19,6 +21,9 @@ use crate::{Definition, Removed, Settings, sink, worker};
 
 /// The wait before a start hook that failed is tried again: after the first failure, and at most.
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// How long a stop hook may take when its controller ends.
+const STOP_HOOK_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Controller {
     pub(crate) name: Arc<str>,
@@ -33,12 +38,18 @@ pub(crate) struct Controller {
     pub(crate) changing: tokio::sync::Mutex<()>,
     started: AtomicBool,
     stopping: AtomicBool,
+    /// A person holds its keys back.
+    held: AtomicBool,
+    /// Cancelled when nothing of it runs any more.
+    pub(crate) ended: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Controller {
     /// Starts a controller: its feeders at once, its workers when every watch had its first full list and the start hook succeeded.
-    pub(crate) fn start(context: Arc<Context>, definition: Definition) -> Arc<Self> {
+    ///
+    /// `before` is cancelled when the controller that had the name has ended: no key runs on both.
+    pub(crate) fn start(context: Arc<Context>, definition: Definition, before: Option<CancellationToken>) -> Arc<Self> {
         let name: Arc<str> = definition.name.as_str().into();
         let follows = Arc::<Follows>::default();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
@@ -61,21 +72,30 @@ impl Controller {
             changing: tokio::sync::Mutex::default(),
             started: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            held: AtomicBool::new(false),
+            ended: CancellationToken::new(),
             tasks,
         });
-        controller.tasks.spawn(controller.clone().hook_then_work());
+        controller.tasks.spawn(controller.clone().hook_then_work(before));
         controller
     }
 
-    /// Runs the start hook until it succeeds, then the workers.
-    async fn hook_then_work(self: Arc<Self>) {
-        let (mut delay, delay_max) = START_RETRY;
-        while let Err(reason) = self.run_start_hook(&self.slot.current()).await {
-            self.context.event(&self.name, None, Severity::Warning, "StartFailed", &reason);
-            tokio::select! {
-                () = tokio::time::sleep(delay) => delay = (delay * 2).min(delay_max),
-                () = self.feeding.stopped() => return,
+    /// Waits until the one before it has ended, runs the start hook until it succeeds, then the workers.
+    async fn hook_then_work(self: Arc<Self>, before: Option<CancellationToken>) {
+        let started = async {
+            if let Some(before) = before {
+                before.cancelled().await;
             }
+            let (mut delay, delay_max) = START_RETRY;
+            while let Err(reason) = self.run_start_hook(&self.slot.current()).await {
+                self.context.event(&self.name, None, Severity::Warning, "StartFailed", &reason);
+                tokio::time::sleep(delay).await;
+                delay = (delay * 2).min(delay_max);
+            }
+        };
+        tokio::select! {
+            () = started => {}
+            () = self.feeding.stopped() => return,
         }
         self.started.store(true, Ordering::SeqCst);
         self.spawn_workers();
@@ -101,20 +121,49 @@ impl Controller {
 
     /// Ends a controller in order: its feeders, then its queue, then its stop hook.
     ///
-    /// With `drain` what is ready still runs, else it is dropped. What runs is stopped at the deadline.
+    /// With `drain` what is ready still runs, else it is dropped. What runs may go on until the deadline, and is stopped then.
     pub(crate) async fn stop(&self, deadline: Duration, drain: bool) -> Removed {
+        let end = Instant::now() + deadline;
         self.stopping.store(true, Ordering::SeqCst);
         self.feeding.stop();
-        // What is held back by a start hook or by a first list cannot drain.
-        if !drain || self.readiness().0 != ControllerState::Ready {
-            self.queue.stop();
+        // What is held back by a start hook, by a first list or by a person cannot drain.
+        if drain && self.readiness().0 == ControllerState::Ready {
+            self.queue.drain(deadline).await;
         }
-        let drained = self.queue.drain(deadline).await;
-        self.queue.abort();
+        self.queue.stop();
         self.tasks.close();
+        // What is still there at the deadline is told by the report.
+        drop(tokio::time::timeout_at(end, self.tasks.wait()).await);
+        let left = self.queue.abort();
         self.tasks.wait().await;
-        self.run_stop_hook().await;
-        Removed { finished: drained.finished, dropped: drained.dropped, interrupted: drained.running }
+        drop(tokio::time::timeout(STOP_HOOK_MAX, self.run_stop_hook()).await);
+        self.ended.cancel();
+        Removed { finished: left.finished, dropped: left.dropped, interrupted: left.running }
+    }
+
+    /// Returns whether it is being removed, or the host stops.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Holds the keys back on behalf of a person, or lets them go again, whatever the definition says.
+    pub(crate) fn hold(&self, hold: bool) {
+        self.held.store(hold, Ordering::SeqCst);
+        self.apply_suspension();
+    }
+
+    /// Suspends the queue when the definition or a person says so.
+    pub(crate) fn apply_suspension(&self) {
+        if self.is_suspended() { self.queue.suspend() } else { self.queue.resume() }
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.slot.current().definition.suspend || self.held.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a worker panicked. That is a fault of the host; the key is back on the queue.
+    pub(crate) fn note_panic(&self) {
+        self.context.event(&self.name, None, Severity::Warning, "WorkerPanicked", "a worker of the host panicked");
     }
 
     async fn run_stop_hook(&self) {
@@ -156,7 +205,7 @@ impl Controller {
     }
 
     fn state(&self) -> (ControllerState, Option<String>) {
-        if self.stopping.load(Ordering::SeqCst) { (ControllerState::Stopping, None) } else { self.readiness() }
+        if self.is_stopping() { (ControllerState::Stopping, None) } else { self.readiness() }
     }
 
     fn readiness(&self) -> (ControllerState, Option<String>) {
@@ -165,7 +214,7 @@ impl Controller {
             (ControllerState::Starting, Some("the start hook has not succeeded yet".into()))
         } else if !unlisted.is_empty() {
             (ControllerState::Syncing, Some(format!("waits for the first list of {}", unlisted.join(", "))))
-        } else if self.slot.current().definition.suspend {
+        } else if self.is_suspended() {
             (ControllerState::Suspended, None)
         } else {
             (ControllerState::Ready, None)

@@ -92,7 +92,8 @@ impl EventLog {
         let identity = Identity { controller: controller.clone(), key, reason: reason.into(), message: message.into() };
         inner.note(sequence, now, severity, identity);
         drop(inner);
-        self.changed.send_replace(sequence);
+        // Two who note at once may come here in the other order.
+        self.changed.send_modify(|latest| *latest = sequence.max(*latest));
     }
 
     /// Returns the events that the filter wants, in the order in which they last happened.

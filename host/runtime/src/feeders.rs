@@ -3,10 +3,12 @@
 //! A feeder is one small trait. The runtime brings its own for watches, polls and resyncs; whoever embeds the runtime writes more in
 //! Rust. A feeder that fails is started again with backoff, alone: no other feeder waits for it, and none is reset by it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use homeostat_component::Severity;
 use homeostat_store::{Key, Kind};
 use homeostat_workqueue::{Priority, Queue};
@@ -23,7 +25,7 @@ mod resync;
 mod watch;
 
 pub(crate) use follow::FollowFeeder;
-pub(crate) use gate::Gate;
+pub(crate) use gate::{Gate, Ticket};
 pub(crate) use guest_map::GuestMap;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
@@ -74,12 +76,12 @@ pub struct Intake {
     queue: Queue<Key>,
     manages: Kind,
     gate: Gate,
-    name: Arc<str>,
+    ticket: Ticket,
 }
 
 impl Intake {
-    pub(crate) fn new(queue: Queue<Key>, manages: Kind, gate: Gate, name: &str) -> Self {
-        Self { queue, manages, gate, name: name.into() }
+    pub(crate) fn new(queue: Queue<Key>, manages: Kind, gate: Gate, ticket: Ticket) -> Self {
+        Self { queue, manages, gate, ticket }
     }
 
     /// Returns the kind whose keys are wanted.
@@ -89,22 +91,31 @@ impl Intake {
 
     /// Adds one key. A key of another kind is dropped, and `false` returned; so it is when the queue is closed.
     pub fn add(&self, key: Key, priority: Priority) -> bool {
-        key.kind().same_type(&self.manages) && self.queue.add(key, priority).is_ok()
+        self.ours(key).is_some_and(|key| self.queue.add(key, priority).is_ok())
     }
 
     /// Adds one key that becomes due after `delay`, counted from now. Otherwise as [`Intake::add`].
     pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> bool {
-        key.kind().same_type(&self.manages) && self.queue.add_after(key, delay, priority).is_ok()
+        self.ours(key).is_some_and(|key| self.queue.add_after(key, delay, priority).is_ok())
     }
 
     /// Adds one key for a second look, which is no event: a key that waits or is parked stays as it is. Otherwise as [`Intake::add`].
     pub fn look_again(&self, key: Key, priority: Priority) -> bool {
-        key.kind().same_type(&self.manages) && self.queue.look_again(key, priority, false).is_ok()
+        self.ours(key).is_some_and(|key| self.queue.look_again(key, priority, false).is_ok())
+    }
+
+    /// Returns the key in the version that the controller manages: what differs in the version alone is one resource, and one key.
+    fn ours(&self, key: Key) -> Option<Key> {
+        if *key.kind() == self.manages {
+            return Some(key);
+        }
+        let same = key.kind().same_type(&self.manages);
+        same.then(|| Key::new(self.manages.clone(), key.namespace(), key.name()))
     }
 
     /// Says that the first full list is on the queue. Saying it again does nothing.
     pub fn listed(&self) {
-        self.gate.open(&self.name);
+        self.gate.open(&self.ticket);
     }
 }
 
@@ -121,7 +132,9 @@ pub(crate) async fn supervise(
         let started = Instant::now();
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            ended = feeder.run(&intake) => ended,
+            ended = AssertUnwindSafe(feeder.run(&intake)).catch_unwind() => {
+                ended.unwrap_or_else(|_| Err(FeederError("it panicked".into())))
+            }
         };
         let Err(error) = ended else { return };
         if started.elapsed() >= HEALTHY_AFTER {

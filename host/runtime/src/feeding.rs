@@ -1,19 +1,19 @@
-//! The feeders of one controller: which there are, and when they begin and end.
+//! The feeders of one controller: which there are, and when each begins and ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use homeostat_component::{ControllerSpec, Mapping};
+use homeostat_component::{Mapping, Watch};
 use homeostat_store::{Key, Kind};
 use homeostat_workqueue::Queue;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Settings;
 use crate::context::Context;
 use crate::feeders::{
-    Feeder, FollowFeeder, Gate, GuestMap, How, Intake, PollFeeder, ResyncFeeder, WatchFeeder, supervise,
+    Feeder, FollowFeeder, Gate, GuestMap, How, Intake, PollFeeder, ResyncFeeder, Ticket, WatchFeeder, supervise,
 };
 use crate::follows::Follows;
 use crate::slot::{Loaded, Slot};
@@ -31,11 +31,33 @@ pub(crate) struct Feeding {
     current: Mutex<Current>,
 }
 
+#[derive(Default)]
 struct Current {
-    /// Ends what the component's own description asks for.
-    round: CancellationToken,
+    /// Counts feeders that were started.
+    round: u64,
+    /// Those that the slot's component asks for.
+    wanted: Vec<Running>,
     /// Kinds that are followed on behalf of keys.
     followed: BTreeSet<Kind>,
+}
+
+/// What a component asks for: two that are equal are one feeder.
+#[derive(Clone, Debug, PartialEq)]
+enum Wish {
+    /// A watch of the managed kind.
+    Itself(Kind),
+    /// A watch of another kind.
+    Watch(Box<Watch>),
+    /// A second look at every key, once in a while.
+    Resync(Kind, Duration),
+    /// The guest's own poll.
+    Poll(Duration),
+}
+
+struct Running {
+    wish: Wish,
+    ticket: Ticket,
+    end: CancellationToken,
 }
 
 impl Feeding {
@@ -47,14 +69,10 @@ impl Feeding {
         queue: Queue<Key>,
         tasks: TaskTracker,
     ) -> Self {
-        let loaded = slot.current();
-        let feeders = feeders(&controller, &context, &slot, &loaded);
-        let gate = Gate::new(feeders.iter().filter(|feeder| feeder.lists_first()).map(|feeder| feeder.name().into()));
-        let manages = loaded.component().describe().manages.kind.clone();
-        let end = CancellationToken::new();
-        let current = Mutex::new(Current { round: end.child_token(), followed: BTreeSet::new() });
+        let manages = slot.current().component().describe().manages.kind.clone();
+        let (gate, end, current) = (Gate::new(), CancellationToken::new(), Mutex::default());
         let feeding = Self { controller, context, slot, queue, manages, gate, tasks, end, current };
-        feeding.begin(feeders);
+        feeding.follow_slot();
         feeding
     }
 
@@ -68,34 +86,59 @@ impl Feeding {
         self.gate.waiting_for()
     }
 
-    /// Ends the feeders of the component before, and starts those of the one that the slot holds now.
-    pub(crate) fn restart(&self) {
-        let feeders = feeders(&self.controller, &self.context, &self.slot, &self.slot.current());
-        let mut current = self.lock();
-        current.round.cancel();
-        current.round = self.end.child_token();
+    /// Brings the feeders in line with what the slot's component asks for now. Those that are asked for still go on undisturbed.
+    ///
+    /// A feeder that is no longer asked for ends when all new ones have listed: a change in between is told by one of them.
+    pub(crate) fn follow_slot(&self) {
+        let wishes = wishes(&self.slot.current());
+        let mut current = self.current.lock();
+        let (kept, gone) =
+            std::mem::take(&mut current.wanted).into_iter().partition(|running| wishes.contains(&running.wish));
+        current.wanted = kept;
+        let mut new = Vec::new();
+        for wish in wishes {
+            if !current.wanted.iter().any(|running| running.wish == wish) {
+                let end = self.end.child_token();
+                let ticket = self.supervise(&mut current, self.feeder(&wish), end.clone());
+                new.push(ticket.clone());
+                current.wanted.push(Running { wish, ticket, end });
+            }
+        }
         drop(current);
-        self.begin(feeders);
+        self.end_after(gone, new);
     }
 
-    fn begin(&self, feeders: Vec<Arc<dyn Feeder>>) {
-        let round = self.lock().round.clone();
-        for feeder in feeders {
-            self.supervise(feeder, round.clone());
+    fn end_after(&self, gone: Vec<Running>, new: Vec<Ticket>) {
+        if gone.is_empty() {
+            return;
         }
+        let (gate, end) = (self.gate.clone(), self.end.clone());
+        self.tasks.spawn(async move {
+            for ticket in &new {
+                tokio::select! {
+                    () = gate.opened_by(ticket) => {}
+                    () = end.cancelled() => return,
+                }
+            }
+            for running in gone {
+                running.end.cancel();
+                gate.open(&running.ticket);
+            }
+        });
     }
 
     /// Adds a feeder that somebody else wrote. It runs until the controller goes.
     pub(crate) fn add(&self, feeder: Arc<dyn Feeder>) {
-        self.supervise(feeder, self.end.clone());
+        self.supervise(&mut self.current.lock(), feeder, self.end.clone());
     }
 
     /// Starts to follow the kinds that keys ask for and that are not followed yet.
     pub(crate) fn follow(&self, follows: &Arc<Follows>) {
+        let mut current = self.current.lock();
         for kind in follows.kinds() {
-            if self.lock().followed.insert(kind.clone()) {
+            if current.followed.insert(kind.clone()) {
                 let feeder = FollowFeeder::new(self.context.store.clone(), kind, follows.clone());
-                self.supervise(Arc::new(feeder), self.end.clone());
+                self.supervise(&mut current, Arc::new(feeder), self.end.clone());
             }
         }
     }
@@ -110,45 +153,45 @@ impl Feeding {
         self.end.cancel();
     }
 
-    fn supervise(&self, feeder: Arc<dyn Feeder>, stop: CancellationToken) {
-        let intake = Intake::new(self.queue.clone(), self.manages.clone(), self.gate.clone(), feeder.name());
+    fn supervise(&self, current: &mut Current, feeder: Arc<dyn Feeder>, stop: CancellationToken) -> Ticket {
+        current.round += 1;
+        let ticket = Ticket { feeder: feeder.name().into(), round: current.round };
+        if feeder.lists_first() {
+            self.gate.wait_for(ticket.clone());
+        }
+        let intake = Intake::new(self.queue.clone(), self.manages.clone(), self.gate.clone(), ticket.clone());
         self.tasks.spawn(supervise(feeder, intake, self.controller.clone(), self.context.clone(), stop));
+        ticket
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Current> {
-        self.current.lock()
+    fn feeder(&self, wish: &Wish) -> Arc<dyn Feeder> {
+        let (store, manages) = (self.context.store.clone(), self.manages.clone());
+        let (controller, slot, context) = (self.controller.clone(), self.slot.clone(), self.context.clone());
+        match wish.clone() {
+            Wish::Itself(kind) => Arc::new(WatchFeeder::new(&kind.to_string(), store, kind, manages, How::Itself)),
+            Wish::Watch(watch) => {
+                let how = match watch.mapping {
+                    Mapping::Guest => How::Asked(GuestMap::new(&watch.name, controller, slot, context)),
+                    mapping => How::Mapped(mapping),
+                };
+                Arc::new(WatchFeeder::new(&watch.name, store, watch.of.kind, manages, how))
+            }
+            Wish::Resync(kind, every) => Arc::new(ResyncFeeder { store, kind, every }),
+            Wish::Poll(every) => Arc::new(PollFeeder { controller, slot, context, every }),
+        }
     }
 }
 
-/// Says whether two components ask for different feeders.
-pub(crate) fn differs(before: (&ControllerSpec, &Settings), after: (&ControllerSpec, &Settings)) -> bool {
-    before.0.watches != after.0.watches
-        || before.0.manages != after.0.manages
-        || before.1.poll != after.1.poll
-        || before.1.resync != after.1.resync
-}
-
-/// Returns the feeders that a component asks for: a watch of its own kind, of the others, a poll, a resync.
-fn feeders(controller: &Arc<str>, context: &Arc<Context>, slot: &Arc<Slot>, loaded: &Loaded) -> Vec<Arc<dyn Feeder>> {
+/// Returns what a component asks for: a watch of its own kind, of the others, a resync, a poll.
+fn wishes(loaded: &Loaded) -> Vec<Wish> {
     let spec = loaded.component().describe();
     let managed = &spec.manages.kind;
-    let store = || context.store.clone();
-    let mut feeders: Vec<Arc<dyn Feeder>> = Vec::new();
+    let mut wishes = Vec::new();
     if !spec.manages.keys_only {
-        let itself = WatchFeeder::new(&managed.to_string(), store(), managed.clone(), managed.clone(), How::Itself);
-        feeders.push(Arc::new(itself));
-        feeders.push(Arc::new(ResyncFeeder { store: store(), kind: managed.clone(), every: loaded.settings.resync }));
+        wishes.push(Wish::Itself(managed.clone()));
+        wishes.push(Wish::Resync(managed.clone(), loaded.settings.resync));
     }
-    for watch in &spec.watches {
-        let how = match &watch.mapping {
-            Mapping::Guest => How::Asked(GuestMap::new(&watch.name, controller.clone(), slot.clone(), context.clone())),
-            mapping => How::Mapped(mapping.clone()),
-        };
-        feeders.push(Arc::new(WatchFeeder::new(&watch.name, store(), watch.of.kind.clone(), managed.clone(), how)));
-    }
-    if let Some(every) = loaded.settings.poll {
-        let (controller, slot, context) = (controller.clone(), slot.clone(), context.clone());
-        feeders.push(Arc::new(PollFeeder { controller, slot, context, every }));
-    }
-    feeders
+    wishes.extend(spec.watches.iter().map(|watch| Wish::Watch(Box::new(watch.clone()))));
+    wishes.extend(loaded.settings.poll.map(Wish::Poll));
+    wishes
 }

@@ -60,7 +60,11 @@ impl Follows {
             return false;
         }
         match gathered {
-            Some(targets) => sets.current.insert(follower.clone(), targets.clone()).as_ref() != Some(&targets),
+            Some(targets) => {
+                let last = sets.current.insert(follower.clone(), targets.clone()).unwrap_or_default();
+                // The order in which a guest asks is not part of the set, and no target is in it twice.
+                last.len() != targets.len() || !targets.iter().all(|target| last.contains(target))
+            }
             None => {
                 sets.current.remove(follower);
                 false

@@ -67,6 +67,8 @@ struct Inner {
 struct Controllers {
     stopping: bool,
     by_name: BTreeMap<String, Arc<Controller>>,
+    /// The end of those that were removed and still run something, by name.
+    leaving: BTreeMap<String, CancellationToken>,
 }
 
 /// What putting a controller in did.
@@ -144,10 +146,12 @@ impl Host {
         if controllers.stopping {
             return Err(Error::Stopping);
         }
-        let btree_map::Entry::Vacant(vacant) = controllers.by_name.entry(definition.name.clone()) else {
+        let Controllers { by_name, leaving, .. } = &mut *controllers;
+        let btree_map::Entry::Vacant(vacant) = by_name.entry(definition.name.clone()) else {
             return Ok(false);
         };
-        vacant.insert(Controller::start(self.inner.context.clone(), definition.clone()));
+        let before = leaving.get(&definition.name).cloned();
+        vacant.insert(Controller::start(self.inner.context.clone(), definition.clone(), before));
         drop(controllers);
         Ok(true)
     }
@@ -171,21 +175,33 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`].
     pub async fn remove(&self, name: &str) -> Result<Removed, Error> {
-        let removed = self.inner.controllers.write().by_name.remove(name);
-        let controller = removed.ok_or_else(|| Error::UnknownController(name.into()))?;
-        let left = controller.stop(self.inner.drain_deadline, false).await;
+        let controller = self.take_out(name)?;
         self.inner.context.logs.forget(name);
+        let left = controller.stop(self.inner.drain_deadline, false).await;
+        let mut controllers = self.inner.controllers.write();
+        if controllers.leaving.get(name).is_some_and(CancellationToken::is_cancelled) {
+            controllers.leaving.remove(name);
+        }
+        drop(controllers);
         Ok(left)
     }
 
-    /// Holds a controller's keys back, or lets them run again.
+    fn take_out(&self, name: &str) -> Result<Arc<Controller>, Error> {
+        let mut controllers = self.inner.controllers.write();
+        let taken = controllers.by_name.remove(name).ok_or_else(|| Error::UnknownController(name.into()))?;
+        controllers.leaving.insert(name.to_owned(), taken.ended.clone());
+        drop(controllers);
+        Ok(taken)
+    }
+
+    /// Holds a controller's keys back, or lets them run again. It lasts until it is taken back, whatever the definition says meanwhile;
+    /// a definition that is suspended itself stays so.
     ///
     /// # Errors
-    /// [`Error::UnknownController`], and those of [`Host::put`].
-    pub async fn suspend(&self, name: &str, suspend: bool) -> Result<(), Error> {
-        let controller = self.controller(name)?;
-        let definition = Definition { suspend, ..controller.slot.current().definition.clone() };
-        controller.change(definition).await.map(drop)
+    /// [`Error::UnknownController`].
+    pub fn suspend(&self, name: &str, suspend: bool) -> Result<(), Error> {
+        self.controller(name)?.hold(suspend);
+        Ok(())
     }
 
     /// Attaches a feeder written in Rust to a controller, until the controller is removed.

@@ -176,6 +176,17 @@ impl Kinds {
         Ok(())
     }
 
+    /// Returns whether a kind could be declared.
+    ///
+    /// # Errors
+    /// As [`Kinds::declare`].
+    pub fn check(&self, info: &KindInfo) -> Result<(), Error> {
+        match self.of(&info.kind).and_then(|known| known.difference(info)) {
+            Some(difference) => Err(Error::KindDiffers { kind: info.kind.to_string(), difference }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns every kind, by group and name.
     pub fn list(&self) -> Vec<KindInfo> {
         self.by_type.read().values().cloned().collect()
@@ -185,6 +196,12 @@ impl Kinds {
     pub fn of(&self, kind: &Kind) -> Option<KindInfo> {
         let by_type = self.by_type.read();
         by_type.get(&(kind.group.clone(), kind.name.clone())).cloned()
+    }
+
+    /// Returns whether this very kind is declared, its version included.
+    pub fn serves(&self, kind: &Kind) -> bool {
+        let by_type = self.by_type.read();
+        by_type.get(&(kind.group.clone(), kind.name.clone())).is_some_and(|info| info.kind.version == kind.version)
     }
 
     /// Returns the kind that a person means: plural, singular, short name or name, with or without `.group`.
@@ -213,6 +230,29 @@ impl Kinds {
         names.sort();
         names.into_iter().take(3).map(|(_, name)| name).collect()
     }
+}
+
+/// Reads the kind that a document names.
+pub(crate) fn kind_of(document: &Value) -> Result<Kind, Error> {
+    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    Kind::parse(text("apiVersion"), text("kind")).map_err(|error| Error::BadDocument(error.to_string()))
+}
+
+/// Gives a namespaced document a namespace when it names none, and refuses one that must not have any.
+pub(crate) fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> {
+    let metadata = document.get_mut("metadata").and_then(Value::as_object_mut);
+    let metadata = metadata.ok_or_else(|| Error::BadDocument("metadata: must be there, with a name".into()))?;
+    if info.keys_only {
+        let reason = format!("nothing of kind {} is stored: its keys come from a feeder", info.kind);
+        return Err(Error::BadDocument(reason));
+    }
+    if info.namespaced {
+        metadata.entry("namespace").or_insert_with(|| "default".into());
+    } else if metadata.get("namespace").is_some_and(|namespace| namespace != "") {
+        let reason = format!("metadata.namespace: a {} lives outside of namespaces", info.kind.name);
+        return Err(Error::BadDocument(reason));
+    }
+    Ok(())
 }
 
 /// The number of letters to change, add or drop to get from one word to the other.

@@ -13,6 +13,7 @@
 mod change;
 mod context;
 mod controller;
+mod declared;
 mod definition;
 mod error;
 pub mod events;

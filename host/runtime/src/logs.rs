@@ -63,7 +63,8 @@ impl LogBook {
         }
         lines.push_back(line);
         drop(inner);
-        self.changed.send_replace(sequence);
+        // Two who write at once may come here in the other order.
+        self.changed.send_modify(|latest| *latest = sequence.max(*latest));
     }
 
     /// Returns the last `lines_max` lines after `sequence`, of one controller or of all, oldest first.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use homeostat_component::{BackoffSpec, DuringDelay, Grants, Limits, Outcome};
+use homeostat_component::{BackoffSpec, DuringDelay, Grants, HeaderSource, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::Overrides;
@@ -145,12 +145,14 @@ pub struct Checked {
     pub suspend: bool,
 }
 
-/// A value out of its bounds.
+/// A value out of its bounds, or one that can never mean anything.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{field}: {reason}")]
+#[error("{field}{item}: {reason}")]
 pub struct OutOfBounds {
     /// Where, as `spec.limits.cpu`.
     pub field: &'static str,
+    /// Where within a list, as `[0].kinds[1]`; empty for a field that is no list.
+    pub item: String,
     /// What is wrong, and what would be right.
     pub reason: String,
 }
@@ -159,11 +161,12 @@ impl Spec {
     /// Checks every bound, and fills in the defaults.
     ///
     /// # Errors
-    /// Every value that is out of its bounds, all at once.
+    /// Every value that is out of its bounds, and every grant that can never cover anything, all at once.
     pub fn check(&self) -> Result<Checked, Vec<OutOfBounds>> {
         let Self { component: _, config, grants, limits, concurrency, backoff, resync, poll, during_delay, suspend } =
             self;
         let mut problems = Problems::default();
+        check_grants(grants, &mut problems);
         let limits = check_limits(limits, &mut problems);
         problems.number("spec.concurrency", *concurrency, 1..=1024);
         let year = Outcome::DELAY_MAX;
@@ -184,6 +187,25 @@ impl Spec {
     }
 }
 
+fn check_grants(grants: &Grants, problems: &mut Problems) {
+    for problem in grants.problems() {
+        let (path, reason) = problem.split_once(": ").unwrap_or(("", &problem));
+        let (field, item) = match (path.strip_prefix("resources"), path.strip_prefix("http")) {
+            (Some(item), _) => ("spec.grants.resources", item),
+            (None, Some(item)) => ("spec.grants.http", item),
+            (None, None) => ("spec.grants", ""),
+        };
+        problems.0.push(OutOfBounds { field, item: item.to_owned(), reason: reason.to_owned() });
+    }
+    for (at, grant) in grants.http.iter().enumerate() {
+        for (name, _) in grant.headers.iter().filter(|(_, source)| matches!(source, HeaderSource::Secret(_))) {
+            let reason = "there is no source of secrets yet, so no request could be sent: give the header as `value`";
+            let item = format!("[{at}].headers.{name}.secret");
+            problems.0.push(OutOfBounds { field: "spec.grants.http", item, reason: reason.to_owned() });
+        }
+    }
+}
+
 fn check_limits(written: &LimitsWritten, problems: &mut Problems) -> Limits {
     let LimitsWritten { deadline, cpu, memory, effects, effect_bytes, log } = written;
     let millisecond = Duration::from_millis(1);
@@ -194,15 +216,27 @@ fn check_limits(written: &LimitsWritten, problems: &mut Problems) -> Limits {
     problems.bytes("spec.limits.effectBytes", *effect_bytes, 0..=4 << 30);
     problems.bytes("spec.limits.log", *log, 0..=16 << 20);
     let default = Limits::default();
-    Limits {
-        deadline: deadline.map_or(default.deadline, |span| span.0),
-        cpu: cpu.map_or(default.cpu, |span| span.0),
+    let deadline = deadline.map_or(default.deadline, |span| span.0);
+    let limits = Limits {
+        deadline,
+        cpu: cpu.map_or(default.cpu.min(deadline), |span| span.0),
         memory_bytes_max: memory.map_or(default.memory_bytes_max, |bytes| bytes.0),
         effects_max: effects.unwrap_or(default.effects_max),
         effect_bytes_max: effect_bytes.map_or(default.effect_bytes_max, |bytes| bytes.0),
         log_bytes_max: log.map_or(default.log_bytes_max, |bytes| bytes.0),
         ..default
+    };
+    for problem in limits.problems() {
+        let (name, reason) = problem.split_once(": ").unwrap_or(("", &problem));
+        let field = match name {
+            "deadline" => "spec.limits.deadline",
+            "cpu" => "spec.limits.cpu",
+            "memory" => "spec.limits.memory",
+            _ => "spec.limits",
+        };
+        problems.unless_named(field, reason);
     }
+    limits
 }
 
 fn check_backoff(written: &BackoffWritten, problems: &mut Problems) -> BackoffSpec {
@@ -213,9 +247,7 @@ fn check_backoff(written: &BackoffWritten, problems: &mut Problems) -> BackoffSp
     let base = base.map_or(crate::settings::BACKOFF_BASE, |span| span.0);
     let max = max.map_or(crate::settings::BACKOFF_MAX.max(base), |span| span.0);
     if max < base {
-        problems
-            .0
-            .push(OutOfBounds { field: "spec.backoff.max", reason: format!("must not be below base ({base:?})") });
+        problems.push("spec.backoff.max", format!("must not be below base ({base:?})"));
     }
     BackoffSpec { base, max, retries_max: *max_retries }
 }
@@ -224,6 +256,17 @@ fn check_backoff(written: &BackoffWritten, problems: &mut Problems) -> BackoffSp
 struct Problems(Vec<OutOfBounds>);
 
 impl Problems {
+    fn push(&mut self, field: &'static str, reason: String) {
+        self.0.push(OutOfBounds { field, item: String::new(), reason });
+    }
+
+    /// Adds a problem of a field unless there is one already.
+    fn unless_named(&mut self, field: &'static str, reason: &str) {
+        if self.0.iter().all(|problem| problem.field != field) {
+            self.push(field, reason.to_owned());
+        }
+    }
+
     fn number(&mut self, field: &'static str, value: Option<u32>, bounds: std::ops::RangeInclusive<u32>) {
         self.within(field, value, bounds, u32::to_string);
     }
@@ -246,7 +289,7 @@ impl Problems {
         if let Some(value) = value.filter(|value| !bounds.contains(value)) {
             let reason =
                 format!("{} is out of bounds: from {} to {}", say(&value), say(bounds.start()), say(bounds.end()));
-            self.0.push(OutOfBounds { field, reason });
+            self.push(field, reason);
         }
     }
 }

@@ -12,6 +12,10 @@ pub(crate) const BACKOFF_BASE: Duration = Duration::from_millis(5);
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(1000);
 /// How often every key is looked at again. Source: controller-runtime's cache.
 pub(crate) const RESYNC: Duration = Duration::from_secs(10 * 3600);
+/// The shortest period of a resync. Shorter ones are lengthened.
+const RESYNC_MIN: Duration = Duration::from_secs(1);
+/// The shortest period of a poll. Shorter ones are lengthened.
+const POLL_MIN: Duration = Duration::from_millis(100);
 /// Reconciles of one controller at once.
 pub(crate) const CONCURRENCY: u32 = 4;
 
@@ -38,8 +42,8 @@ impl Settings {
         Self {
             concurrency: concurrency.or(spec.concurrency).unwrap_or(CONCURRENCY),
             backoff: backoff.or(spec.backoff).unwrap_or(default),
-            resync: resync.or(spec.resync_every).unwrap_or(RESYNC),
-            poll: spec.poll_every.map(|asked| poll.unwrap_or(asked)),
+            resync: resync.or(spec.resync_every).unwrap_or(RESYNC).max(RESYNC_MIN),
+            poll: spec.poll_every.map(|asked| poll.unwrap_or(asked).max(POLL_MIN)),
             during_delay: during_delay.unwrap_or(spec.during_delay),
         }
     }

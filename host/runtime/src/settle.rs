@@ -21,6 +21,8 @@ pub enum Label {
     Error,
     /// Failed for good.
     TerminalError,
+    /// Failed, and every retry is used up.
+    Dropped,
 }
 
 impl Label {
@@ -32,12 +34,13 @@ impl Label {
             Self::RequeueAfter => "requeue_after",
             Self::Error => "error",
             Self::TerminalError => "terminal_error",
+            Self::Dropped => "dropped",
         }
     }
 
     /// Returns whether the reconcile failed.
     pub fn is_failure(self) -> bool {
-        matches!(self, Self::Error | Self::TerminalError)
+        matches!(self, Self::Error | Self::TerminalError | Self::Dropped)
     }
 }
 

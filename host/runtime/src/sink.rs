@@ -7,6 +7,7 @@ use homeostat_component::{Blob, Call, Effects, StoreError};
 
 use crate::Definition;
 use crate::context::{Context, now};
+use crate::declared::Declared;
 use crate::follows::{Follows, Target};
 use crate::logs::LogLine;
 
@@ -16,7 +17,8 @@ pub(crate) fn effects(context: &Arc<Context>, follows: &Arc<Follows>, definition
     let config = Arc::new(definition.config.clone());
     let world = World::new(context.store.clone(), sink, config, context.http.clone());
     let grants = Arc::new(definition.grants.clone());
-    Arc::new(Granted::new(grants.clone(), Headers::new(grants, context.secrets.clone(), world)))
+    let headers = Headers::new(grants.clone(), context.secrets.clone(), world);
+    Arc::new(Granted::new(grants, Declared::new(context.kinds.clone(), headers)))
 }
 
 /// A host without secrets.
@@ -51,9 +53,6 @@ impl Sink for ToHost {
             Followed::Key(key) => Target::One(key),
             Followed::All(kind, selector) => Target::All(kind, selector),
         };
-        if self.context.kinds.of(target.kind()).is_none() {
-            return Err(StoreError::NotFound(format!("kind {}", target.kind())));
-        }
         // Outside of a reconcile there is no key to bring back.
         if let Some(follower) = &call.key {
             self.follows.gather(follower, target);

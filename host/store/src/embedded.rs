@@ -1,8 +1,8 @@
 //! A store in one file on disk (redb). What was answered survives a crash of the process and of the machine.
 //!
 //! One writer thread takes everything that is waiting into one transaction and answers when the file has been synced, so that many
-//! writers share one sync. Reads go straight to a snapshot of the file. After a failed commit nobody knows what the disk holds, so the
-//! store takes no more writes; reads and watches go on.
+//! writers share one sync. Reads go straight to a snapshot of the file, on threads that may block. After a failed commit nobody knows what
+//! the disk holds, so the store takes no more writes; reads and watches go on.
 //!
 //! Deliberately absent: a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
 
@@ -113,7 +113,9 @@ impl Shared {
         OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())
     }
 
-    /// Runs a read that may take long on a thread that may block.
+    /// Runs a read on a thread that may block: any page that it needs may have to come from the disk.
+    ///
+    /// The snapshot is taken there, after the call: what was answered before is in it.
     async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Snapshot) -> Result<T> + Send + 'static) -> Result<T> {
         let database = self.database().await?;
         let read = tokio::task::spawn_blocking(move || read(&Snapshot::of(&database)?));
@@ -131,8 +133,9 @@ impl Shared {
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
-        let database = self.shared.database().await?;
-        Snapshot::of(&database)?.get(key)?.ok_or_else(|| Error::not_found(key))
+        let wanted = key.clone();
+        let found = self.shared.read(move |snapshot| snapshot.get(&wanted)).await?;
+        found.ok_or_else(|| Error::not_found(key))
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
@@ -151,8 +154,7 @@ impl Store for EmbeddedStore {
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
         // The file is the judge, not the tip: a list can have seen a commit that has not been told yet.
-        let database = self.shared.database().await?;
-        let meta = Snapshot::of(&database)?.meta()?;
+        let meta = self.shared.read(Snapshot::meta).await?;
         check_start(from, meta.compacted, meta.revision)?;
         Ok(Watch::new(Reader::new(Arc::new(Feed(Arc::clone(&self.shared))), scope, from)))
     }

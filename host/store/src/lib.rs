@@ -35,6 +35,10 @@ pub use write::{Change, Precondition, Propagation, Target, Write, Written};
 /// Largest document that a store takes, in bytes of its JSON text: 1 MiB.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 
+/// What the documents of one page of a list may come to, in bytes of their JSON text: 4 MiB. Holds for queries with a limit; one item
+/// always fits.
+pub const PAGE_BYTES_MAX: u64 = 4 << 20;
+
 /// Deepest nesting of objects and arrays that a store takes. Below the recursion limit of the JSON parser, so that what was stored can
 /// be read again inside an envelope.
 pub const DOCUMENT_DEPTH_MAX: usize = 100;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::Path;
-use crate::{Error, Event, Page, Query, Resource, Result, Revision};
+use crate::{Error, Event, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
 
 /// Where a list goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,8 @@ pub(crate) fn note(past: &mut Past, start: &Start, event: &Event) {
 
 /// Puts a page together of what is there now, in order, and the past.
 ///
-/// `now` has the rows that [`Start::covers`]; it may leave out rows that the selector does not mean.
+/// `now` has the rows that [`Start::covers`]; it may leave out rows that the selector does not mean. A page with a limit ends before the
+/// document that would make it longer than [`PAGE_BYTES_MAX`], so that a page of large documents is never in memory as a whole.
 pub(crate) fn page(
     query: &Query,
     store: &str,
@@ -73,6 +74,7 @@ pub(crate) fn page(
     past: Past,
 ) -> Result<Page> {
     let mut items = Vec::new();
+    let mut bytes = 0;
     let mut last = None;
     let rows = Overlaid { now: now.peekable(), past: past.into_iter().peekable() };
     for row in rows {
@@ -80,7 +82,8 @@ pub(crate) fn page(
         if !query.selector.matches(&resource) {
             continue;
         }
-        if query.limit == Some(items.len()) {
+        bytes += resource.bytes();
+        if query.limit.is_some_and(|limit| items.len() == limit || (bytes > PAGE_BYTES_MAX && !items.is_empty())) {
             let next = last.map(|last: Path| write_token(revision, store, &last));
             return Ok(Page { items, revision, next });
         }

@@ -16,7 +16,8 @@ pub struct Query {
     /// Which resources of the kind.
     #[serde(default)]
     pub selector: Selector,
-    /// How many items at most, from 1; `None` for all of them in one page.
+    /// How many items at most, from 1; `None` for all of them in one page. A page may hold fewer, and still have a [`Page::next`]: it ends
+    /// where its documents come to [`PAGE_BYTES_MAX`](crate::PAGE_BYTES_MAX).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     /// The [`Page::next`] of the page before. Goes with the same kind and selector.

@@ -5,7 +5,7 @@
 //!
 //! * [`Recorder`] is a layer around any [`Effects`](homeostat_component::Effects) that keeps what passes.
 //! * [`Replay`] is an innermost layer that answers from a trace alone.
-//! * [`difference`] says where two traces part, and whether the world or the guest was the first to differ.
+//! * [`difference()`] says where two traces part, and whether the world or the guest was the first to differ.
 //!
 //! Absent on purpose: faults, schedules and checks. They are more layers over the same trait.
 

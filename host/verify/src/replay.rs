@@ -47,7 +47,7 @@ fn wrong_kind_for(effect: &Effect) -> Answer {
 
 /// Reconciles the trace's key again, against the trace alone, and returns what happened this time.
 ///
-/// [`difference`](crate::difference) says whether it is the same.
+/// [`difference`](crate::difference()) says whether it is the same.
 pub async fn replay(component: &Component, trace: &Trace, limits: &Limits) -> Trace {
     let controller = trace.controller.as_str().into();
     record(component, &controller, &trace.key, limits, Arc::new(Replay::new(trace.exchanges.clone()))).await

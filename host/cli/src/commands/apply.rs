@@ -39,7 +39,8 @@ pub(crate) struct Args {
 /// When the host goes away. Documents that fail are told on stderr, each with its place, and the code is 1.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml, Format::Name])?;
-    let (mut documents, problems) = read(&args.files, args.recursive)?;
+    let (mut documents, mut problems) = read(&args.files, args.recursive)?;
+    problems.extend(manifest::take_duplicates(&mut documents));
     // A definition goes before the resources of its kind, wherever it stands.
     documents.sort_by_key(|document| document.value["kind"] != "CustomResourceDefinition");
     let client = Client::new(global)?;

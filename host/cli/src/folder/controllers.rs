@@ -9,6 +9,7 @@ use homeostat_runtime::{Definition, Error, Put};
 use tokio::time::Instant;
 
 use super::{Change, Document, Folder, PATIENCE};
+use crate::manifest::Place;
 
 /// Bytes of a component that are read. A larger file is refused.
 const COMPONENT_BYTES_MAX: u64 = 256 << 20;
@@ -20,6 +21,8 @@ const REMOVAL: Duration = Duration::from_secs(15);
 pub(super) struct Installed {
     manifest: Box<Manifest>,
     manifest_file: PathBuf,
+    /// Where its name stands in that file.
+    place: Place,
     file: PathBuf,
     /// What runs, and the digest of the file that it was loaded from.
     running: Option<(Digest, Component)>,
@@ -56,6 +59,7 @@ impl Installed {
             file: folder.join(&manifest.spec.component.file),
             manifest: Box::new(manifest.clone()),
             manifest_file: document.file.clone(),
+            place: document.name_place,
             running: None,
             refused: None,
         }
@@ -95,7 +99,10 @@ impl Folder {
                 let same = known.manifest == next.manifest && known.file == next.file;
                 let touched = changes.iter().any(|change| change.path() == known.file);
                 if same && !touched {
-                    self.controllers.insert(name.clone(), Installed { manifest_file: next.manifest_file, ..known });
+                    self.controllers.insert(
+                        name.clone(),
+                        Installed { manifest_file: next.manifest_file, place: next.place, ..known },
+                    );
                     continue;
                 }
                 let reload = known.manifest.spec.grants != next.manifest.spec.grants;
@@ -161,8 +168,9 @@ impl Folder {
             }
             refusal.told = true;
             let rest = if installed.running.is_some() { "the one that runs goes on" } else { "it does not run" };
+            let (manifest, Place { line, column }) = (installed.manifest_file.display(), installed.place);
             self.screen.warn(&format!(
-                "controller/{name} refused, {rest}: {}\n{}",
+                "{manifest}:{line}:{column}: controller/{name} refused, {rest}: {}\n{}",
                 installed.file.display(),
                 refusal.why.reason
             ));

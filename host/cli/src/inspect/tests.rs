@@ -3,10 +3,10 @@ use super::*;
 #[test]
 fn an_inspection_is_shown_with_every_fact() {
     let inspection = json!({
-        "file": "web.wasm", "digest": "sha256:1", "sizeBytes": 7, "world": "w", "pooled": true,
+        "file": "web.wasm", "digest": "sha256:1", "sizeBytes": 7, "optionalExports": ["mapper", "poller"], "pooled": true,
         "exports": ["a", "b"], "imports": [], "describe": {"concurrency": 4}, "grants": {"http": []},
     });
-    let expected = "File:      web.wasm\nDigest:    sha256:1\nSize:      7 bytes\nWorld:     w\nInstances: pooled\n\
+    let expected = "File:      web.wasm\nDigest:    sha256:1\nSize:      7 bytes\nOptional:  mapper, poller\nInstances: pooled\n\
         Exports:   a\n           b\nImports:   none\n\nDescribe:\n  concurrency: 4\n\n\
         Grants that a manifest would start with:\n  http: []\n";
     assert_eq!(text(&inspection).expect("it is shown"), expected);
@@ -20,4 +20,10 @@ fn everything_grants_everything() {
     assert_eq!(grant(&declared, &[Verb::Get]).kinds, ["apps/Deployment"]);
     assert_eq!(everything().resources[0].kinds, ["*"]);
     assert!(!everything().http.is_empty());
+}
+
+#[test]
+fn the_optional_exports_are_named_one_by_one() {
+    assert_eq!(optional_exports(Exports::default()), [""; 0]);
+    assert_eq!(optional_exports(Exports { poller: true, lifecycle: true, mapper: false }), ["poller", "lifecycle"]);
 }

@@ -223,6 +223,25 @@ fn json_fault(text: &str, error: &serde_json::Error) -> Fault {
     Fault { place, message: format!("this is not JSON: {message}") }
 }
 
+/// Cuts an item out of the document that lists it, as a text of its own with the same places.
+///
+/// `None` when its text alone is not the same item: it may name what stands elsewhere, or share a line with another one.
+pub(super) fn item<'a>(part: &Part<'_>, item: &Located) -> Option<Part<'a>> {
+    let indent = usize::try_from(item.place.column - 1).ok()?;
+    let before = usize::try_from(item.place.line - 1 - part.lines_before).ok()?;
+    let belongs = |line: &&str| {
+        let depth = line.len() - line.trim_start().len();
+        line.trim().is_empty() || depth >= indent
+    };
+    let mut lines = part.text.lines().skip(before);
+    let first: String = lines.next()?.chars().skip(indent).collect();
+    let rest: Vec<&str> = lines.take_while(belongs).collect();
+    let text = format!("{}{first}\n{}", " ".repeat(indent), rest.join("\n"));
+    let text = text.trim_end().trim_end_matches(',').to_owned();
+    let cut = Part { text: Cow::Owned(text), lines_before: item.place.line - 1 };
+    parse(&cut).is_ok_and(|found| found.to_value() == item.to_value()).then_some(cut)
+}
+
 /// Reads one document, without asking what it means.
 pub(super) fn parse(part: &Part<'_>) -> Result<Located, Fault> {
     serde_saphyr::from_str_with_options::<Spanned<Raw>>(&part.text, options())

@@ -161,6 +161,17 @@ fn text_keeps_the_meaning_that_kubectl_gives_it() {
 }
 
 #[test]
+fn a_mistake_in_an_item_of_a_list_has_its_own_place() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n\
+        # The second one.\n- apiVersion: homeostat.dev/v1alpha1\n  kind: Controller\n  metadata: {name: web}\n  spec:\n    \
+        component: {file: a.wasm}\n    concurrncy: 4\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: b}\n";
+    assert_problems("a.yaml", text, &["a.yaml:13:5: unknown field `concurrncy`, expected one of "]);
+    let text = "{\n  \"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n    {\n      \"apiVersion\": \"homeostat.dev/v1alpha1\",\n      \
+        \"kind\": \"Controller\", \"metadata\": {\"name\": \"web\"},\n      \"spec\": {\"component\": {\"file\": \"a.wasm\"}, \"limit\": {}}\n    }\n  ]\n}\n";
+    assert_problems("a.json", text, &["a.json:6:49: unknown field `limit`, expected one of "]);
+}
+
+#[test]
 fn a_list_of_resources_is_its_items() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n- kind: Pod\n  metadata: {name: b}\n";
     let (documents, problems) = read_text("a.yaml", text);

@@ -2,7 +2,9 @@
 
 use crate::bindings::log as wit;
 use crate::effect::{Effect, Level};
-use crate::limits::contract::{LOG_FIELDS_MAX, LOG_MESSAGE_BYTES_MAX};
+use crate::limits::contract::{
+    LOG_FIELD_NAME_BYTES_MAX, LOG_FIELD_VALUE_BYTES_MAX, LOG_FIELDS_MAX, LOG_MESSAGE_BYTES_MAX,
+};
 use crate::limits::cut;
 use crate::state::State;
 
@@ -11,7 +13,7 @@ impl wit::Host for State {
         &mut self,
         level: wit::Level,
         message: String,
-        mut fields: Vec<(String, String)>,
+        fields: Vec<(String, String)>,
     ) -> wasmtime::Result<()> {
         let level = match level {
             wit::Level::Trace => Level::Trace,
@@ -20,7 +22,16 @@ impl wit::Host for State {
             wit::Level::Warn => Level::Warn,
             wit::Level::Error => Level::Error,
         };
-        fields.truncate(LOG_FIELDS_MAX);
-        self.port.log(Effect::Log { level, message: cut(message, LOG_MESSAGE_BYTES_MAX), fields }).await
+        let (message, fields) = (cut(message, LOG_MESSAGE_BYTES_MAX), bounded(fields));
+        self.port.log(Effect::Log { level, message, fields }).await
     }
 }
+
+/// Drops the fields that are too many, and cuts the others.
+fn bounded(fields: Vec<(String, String)>) -> Vec<(String, String)> {
+    let kept = fields.into_iter().take(LOG_FIELDS_MAX);
+    kept.map(|(name, value)| (cut(name, LOG_FIELD_NAME_BYTES_MAX), cut(value, LOG_FIELD_VALUE_BYTES_MAX))).collect()
+}
+
+#[cfg(test)]
+mod tests;

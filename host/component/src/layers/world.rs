@@ -48,7 +48,7 @@ pub struct Line {
     pub level: Level,
     /// At most 4096 bytes.
     pub message: String,
-    /// At most 16.
+    /// At most 16, names of at most 128 bytes and values of at most 1024.
     pub fields: Vec<(String, String)>,
 }
 

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Precondition, Propagation, Resource, Store, Write};
 use homeostat_workqueue::Options;
@@ -30,10 +32,15 @@ pub(super) async fn delete(store: &dyn Store, key: Key) {
     store.write(Write::Delete { key, precondition, propagation }).await.unwrap();
 }
 
+/// The ticket of the feeder of these tests.
+pub(super) fn ticket() -> Ticket {
+    Ticket { feeder: "feeder".into(), round: 1 }
+}
+
 /// A queue and the intake of one feeder to it.
 pub(super) fn intake(gate: &Gate) -> (Queue<Key>, Intake) {
     let queue = Queue::new(Options::default());
-    (queue.clone(), Intake::new(queue, managed(), gate.clone(), "feeder"))
+    (queue.clone(), Intake::new(queue, managed(), gate.clone(), ticket()))
 }
 
 /// Takes the next key off the queue, and finishes it.
@@ -52,7 +59,7 @@ fn the_wait_before_a_restart_doubles_and_is_capped() {
 
 #[tokio::test]
 async fn an_intake_takes_keys_of_its_kind_alone() {
-    let (queue, intake) = intake(&Gate::new([]));
+    let (queue, intake) = intake(&Gate::new());
     assert!(intake.add(key("a"), Priority::NORMAL));
     assert!(!intake.add(Key::new(Kind::new("demo.dev", "v1", "Other"), "default", "a"), Priority::NORMAL));
     assert_eq!(queue.len(), 1);
@@ -60,19 +67,66 @@ async fn an_intake_takes_keys_of_its_kind_alone() {
     assert!(!intake.add(key("b"), Priority::NORMAL));
 }
 
+#[tokio::test]
+async fn a_key_of_another_version_is_the_same_key() {
+    let (queue, intake) = intake(&Gate::new());
+    for version in ["v1", "v1beta1"] {
+        assert!(intake.add(Key::new(Kind::new("demo.dev", version, "App"), "default", "a"), Priority::NORMAL));
+    }
+    assert_eq!((queue.len(), next(&queue).await), (1, key("a")));
+}
+
 /// W1
 #[tokio::test]
 async fn the_gate_opens_when_the_last_feeder_has_listed() {
-    let gate = Gate::new(["a".into(), "b".into()]);
+    let gate = Gate::new();
+    let tickets = ["a", "b"].map(|feeder| Ticket { feeder: feeder.into(), round: 1 });
+    tickets.iter().for_each(|ticket| gate.wait_for(ticket.clone()));
     let opened = tokio::spawn({
         let gate = gate.clone();
         async move { gate.opened().await }
     });
-    gate.open("a");
-    gate.open("a");
+    gate.open(&tickets[0]);
+    gate.open(&tickets[0]);
     tokio::task::yield_now().await;
     assert!(!opened.is_finished());
     assert_eq!(gate.waiting_for(), ["b".into()]);
-    gate.open("b");
+    gate.open(&tickets[1]);
     opened.await.unwrap();
+}
+
+/// Fails so often, panics once, and then ends.
+struct Shaky(AtomicU32);
+
+#[async_trait]
+impl Feeder for Shaky {
+    fn name(&self) -> &str {
+        "shaky"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        match self.0.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(FeederError("on purpose".into())),
+            1 => panic!("on purpose"),
+            _ => {
+                intake.add(key("a"), Priority::NORMAL);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// W13
+#[tokio::test(start_paused = true)]
+async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
+    let (queue, intake) = intake(&Gate::new());
+    let context = crate::context::tests::context(store());
+    let began = Instant::now();
+    let feeder = Arc::new(Shaky(AtomicU32::new(0)));
+    supervise(feeder.clone(), intake, "web".into(), context.clone(), CancellationToken::new()).await;
+    assert_eq!((feeder.0.load(Ordering::SeqCst), queue.len()), (3, 1));
+    assert_eq!(began.elapsed().as_millis() / 100, 6, "200 ms and 400 ms");
+    let told = context.events.list(&crate::events::EventFilter::default());
+    let told: Vec<&str> = told.iter().map(|event| event.message.as_str()).collect();
+    assert_eq!(told, ["shaky failed: on purpose", "shaky failed: it panicked"]);
 }

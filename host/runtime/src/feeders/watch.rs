@@ -1,7 +1,7 @@
 //! Lists a kind, then follows its changes, and turns both into keys of the managed kind.
 //!
-//! What is remembered of each watched resource is the keys that it led to: with them, the owner that was left is told, and a resource
-//! that vanished while nobody watched is noticed by listing again.
+//! What is remembered of each watched resource is its revision and the keys that it led to: with them, the owner that was left is told,
+//! and what changed or vanished while nobody watched is noticed by listing again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,8 +23,15 @@ pub(crate) struct WatchFeeder {
     kind: Kind,
     manages: Kind,
     how: How,
-    /// For each resource seen, the keys it led to.
-    led_to: Mutex<HashMap<Key, Vec<Key>>>,
+    seen: Mutex<HashMap<Key, Seen>>,
+}
+
+/// What is remembered of one watched resource.
+#[derive(Clone)]
+struct Seen {
+    revision: Revision,
+    /// The keys that this revision led to; of no use where the guest is asked.
+    led_to: Vec<Key>,
 }
 
 /// How a change becomes keys.
@@ -39,7 +46,7 @@ pub(crate) enum How {
 
 impl WatchFeeder {
     pub(crate) fn new(name: &str, store: Arc<dyn Store>, kind: Kind, manages: Kind, how: How) -> Self {
-        Self { name: format!("watch {name}"), store, kind, manages, how, led_to: Mutex::default() }
+        Self { name: format!("watch {name}"), store, kind, manages, how, seen: Mutex::default() }
     }
 }
 
@@ -75,7 +82,7 @@ impl WatchFeeder {
             let mut watch = self.store.watch(Scope::Kind(self.kind.clone()), revision).await?;
             loop {
                 match watch.next().await {
-                    Ok(event) => self.changed(intake, &event.resource, event.kind, Priority::NORMAL),
+                    Ok(event) => self.changed(intake, &event.resource, event.kind),
                     // What was missed is found by listing again.
                     Err(Error::Expired { .. } | Error::FutureRevision { .. }) => break,
                     Err(error) => return Err(error.into()),
@@ -84,46 +91,66 @@ impl WatchFeeder {
         }
     }
 
-    /// Adds what every resource leads to, and what those lead to that were there before and are gone.
+    /// Tells of every resource that is new or has changed since it was seen last, and of those that were there and are gone.
     async fn list(&self, intake: &Intake) -> Result<Revision, FeederError> {
-        let mut gone: HashMap<Key, Vec<Key>> = self.led_to.lock().clone();
-        let revision = for_each_listed(&*self.store, &self.kind, |resource| {
-            gone.remove(resource.key());
-            self.changed(intake, resource, EventType::Added, Priority::LOW);
+        let mut gone: HashMap<Key, Seen> = self.seen.lock().clone();
+        let revision = for_each_listed(&*self.store, &self.kind, |resource| match gone.remove(resource.key()) {
+            None => self.found(intake, resource),
+            Some(seen) if seen.revision == resource.revision() => {}
+            Some(_) => self.changed(intake, resource, EventType::Modified),
         })
         .await?;
-        for (key, led_to) in gone {
-            self.led_to.lock().remove(&key);
+        for (key, seen) in gone {
+            self.seen.lock().remove(&key);
             if let How::Asked(map) = &self.how {
                 map.forget(&key);
             }
-            self.add(intake, led_to, Priority::NORMAL);
+            self.add(intake, seen.led_to);
         }
         Ok(revision)
     }
 
-    fn changed(&self, intake: &Intake, resource: &Arc<Resource>, kind: EventType, priority: Priority) {
-        let deleted = kind == EventType::Deleted;
-        let leads_to = match &self.how {
-            How::Itself => vec![Key::new(self.manages.clone(), resource.key().namespace(), resource.key().name())],
-            How::Mapped(mapping) => mapping::keys(mapping, &self.manages, resource),
-            How::Asked(map) => return map.changed(resource, deleted, priority),
-        };
-        let mut led_to = self.led_to.lock();
-        let before = if deleted {
-            led_to.remove(resource.key())
-        } else {
-            led_to.insert(resource.key().clone(), leads_to.clone())
-        };
-        drop(led_to);
-        let before = before.unwrap_or_default().into_iter().filter(|key| !leads_to.contains(key)).collect();
-        self.add(intake, leads_to, priority);
-        self.add(intake, before, priority);
+    /// Takes note of a resource that was there before this watch. That is no event: it cuts no delay short.
+    fn found(&self, intake: &Intake, resource: &Arc<Resource>) {
+        let led_to = self.leads_to(resource, false, Priority::LOW);
+        let seen = Seen { revision: resource.revision(), led_to: led_to.clone() };
+        self.seen.lock().insert(resource.key().clone(), seen);
+        for key in led_to {
+            intake.look_again(key, Priority::LOW);
+        }
     }
 
-    fn add(&self, intake: &Intake, keys: Vec<Key>, priority: Priority) {
+    fn changed(&self, intake: &Intake, resource: &Arc<Resource>, kind: EventType) {
+        let deleted = kind == EventType::Deleted;
+        let led_to = self.leads_to(resource, deleted, Priority::NORMAL);
+        let mut seen = self.seen.lock();
+        let before = if deleted {
+            seen.remove(resource.key())
+        } else {
+            let now = Seen { revision: resource.revision(), led_to: led_to.clone() };
+            seen.insert(resource.key().clone(), now)
+        };
+        drop(seen);
+        let before = before.map(|seen| seen.led_to).unwrap_or_default();
+        self.add(intake, before.into_iter().filter(|key| !led_to.contains(key)).collect());
+        self.add(intake, led_to);
+    }
+
+    /// Returns the keys that a resource leads to; none where the guest is asked, which takes its time.
+    fn leads_to(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Vec<Key> {
+        match &self.how {
+            How::Itself => vec![Key::new(self.manages.clone(), resource.key().namespace(), resource.key().name())],
+            How::Mapped(mapping) => mapping::keys(mapping, &self.manages, resource),
+            How::Asked(map) => {
+                map.changed(resource, deleted, priority);
+                Vec::new()
+            }
+        }
+    }
+
+    fn add(&self, intake: &Intake, keys: Vec<Key>) {
         for key in keys {
-            intake.add(key, priority);
+            intake.add(key, Priority::NORMAL);
         }
     }
 }

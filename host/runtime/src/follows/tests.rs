@@ -25,6 +25,15 @@ fn the_set_of_a_reconcile_that_succeeds_replaces_the_last_one() {
 }
 
 #[test]
+fn the_same_set_in_another_order_is_no_change() {
+    let follows = Follows::default();
+    for names in [["one", "two"], ["two", "one"]] {
+        names.iter().for_each(|name| follows.gather(&key("a"), secret(name)));
+        assert_eq!(follows.keep(&key("a")), names[0] == "one");
+    }
+}
+
+#[test]
 fn the_set_of_a_reconcile_that_fails_is_dropped() {
     let follows = Follows::default();
     follows.gather(&key("a"), secret("old"));

@@ -57,3 +57,40 @@ fn a_field_that_does_not_exist_is_refused() {
     let error = serde_json::from_value::<Spec>(wrong).unwrap_err().to_string();
     assert!(error.contains("unknown field `limit`"), "{error}");
 }
+
+#[test]
+fn grants_that_can_never_cover_anything_are_refused_with_their_path() {
+    let grants = json!({
+        "resources": [
+            {"kinds": ["Pod"], "verbs": ["get"]},
+            {"kinds": ["Pod", "apps/v1/Deployment"], "verbs": []},
+        ],
+        "http": [{"urls": ["a.example"]}],
+    });
+    let problems = spec(json!({"component": {"file": "a.wasm"}, "grants": grants})).check().unwrap_err();
+    let paths: Vec<_> = problems.iter().map(|problem| format!("{}{}", problem.field, problem.item)).collect();
+    assert_eq!(
+        paths,
+        ["spec.grants.resources[1].verbs", "spec.grants.resources[1].kinds[1]", "spec.grants.http[0].urls[0]"]
+    );
+    let told = problems[1].to_string();
+    assert!(told.starts_with("spec.grants.resources[1].kinds[1]: ") && told.contains("apps/Deployment"), "{told}");
+}
+
+#[test]
+fn a_header_from_a_secret_is_refused_and_one_with_a_value_is_not() {
+    let grants = |source: serde_json::Value| json!({"http": [{"urls": ["https://a.example/*"], "headers": {"authorization": source}}]});
+    let written = json!({"component": {"file": "a.wasm"}, "grants": grants(json!({"value": "Bearer x"}))});
+    assert!(spec(written).check().is_ok());
+    let written = json!({"component": {"file": "a.wasm"}, "grants": grants(json!({"secret": "token"}))});
+    let told = spec(written).check().unwrap_err()[0].to_string();
+    assert!(told.starts_with("spec.grants.http[0].headers.authorization.secret: there is no source"), "{told}");
+}
+
+#[test]
+fn processor_time_is_at_most_the_deadline() {
+    let limits = |limits: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "limits": limits})).check();
+    assert_eq!(limits(json!({"deadline": "200ms"})).unwrap().limits.cpu, Duration::from_millis(200));
+    let refused = limits(json!({"deadline": "200ms", "cpu": "300ms"})).unwrap_err();
+    assert_eq!(refused.iter().map(|problem| problem.field).collect::<Vec<_>>(), ["spec.limits.cpu"]);
+}

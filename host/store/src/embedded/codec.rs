@@ -105,7 +105,7 @@ pub(super) fn bytes(resource: &Resource) -> Vec<u8> {
 /// Reads a document that this store has written.
 pub(super) fn resource(bytes: &[u8]) -> Result<Arc<Resource>> {
     let document: Value = serde_json::from_slice(bytes).map_err(|error| damaged("a document", error))?;
-    let resource = Resource::from_document(document).map_err(|error| damaged("a document", error))?;
+    let resource = Resource::of_length(document, bytes.len() as u64).map_err(|error| damaged("a document", error))?;
     Ok(Arc::new(resource))
 }
 

@@ -184,6 +184,27 @@ async fn writes_that_wait_share_a_transaction() {
     assert_eq!((kept, store.revision()), (150, Revision(150)));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_starts_after_a_write_was_answered_sees_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(EmbeddedStore::open(folder.path().join("store"), Options::default()).expect("a new store"));
+    let writers = (0..4).map(|number| {
+        let (store, name) = (Arc::clone(&store), format!("w{number}"));
+        tokio::spawn(async move {
+            store.write(pod(&name)).await.expect("the disk works");
+            for round in 0..25 {
+                let change = Change::Merge(json!({"spec": round}));
+                let write = Write::Patch { key: key(&name), change, precondition: Precondition::default() };
+                let written = store.write(write).await.expect("the disk works").resource;
+                assert_eq!(store.get(&key(&name)).await, Ok(written));
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("every read was fresh");
+    }
+}
+
 proptest! {
     #[test]
     fn a_row_of_the_log_is_read_as_it_was_written(path: Vec<u8>, document: Vec<u8>, previous: Vec<u8>, kind in 0..3_usize) {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{Error, Key, Kind, Result, Revision};
+use crate::{Error, Key, Kind, Result, Revision, validate};
 
 /// How much of a resource to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -38,6 +38,7 @@ pub struct Resource {
     uid: String,
     revision: Revision,
     generation: u64,
+    bytes: u64,
     document: Value,
 }
 
@@ -50,6 +51,12 @@ impl Resource {
     /// # Errors
     /// `Invalid` when `apiVersion`, `kind` or `metadata.name` is missing, or `metadata.resourceVersion` is no revision.
     pub fn from_document(document: Value) -> Result<Self> {
+        let bytes = validate::bytes(&document);
+        Self::of_length(document, bytes)
+    }
+
+    /// Takes over a document as [`Resource::from_document`] does; `bytes` is the length of its JSON text.
+    pub(crate) fn of_length(document: Value, bytes: u64) -> Result<Self> {
         let metadata = document.get("metadata").unwrap_or(&Value::Null);
         let kind = Kind::parse(text(&document, "apiVersion"), text(&document, "kind"))?;
         let name = text(metadata, "name");
@@ -65,6 +72,7 @@ impl Resource {
             uid: text(metadata, "uid").to_owned(),
             revision,
             generation: metadata.get("generation").and_then(Value::as_u64).unwrap_or(0),
+            bytes,
             document,
         })
     }
@@ -87,6 +95,11 @@ impl Resource {
     /// Returns the generation: it starts at 1 and grows when something outside of `metadata` and `status` changes.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Returns the length of the JSON text of the whole document.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns the whole document, metadata filled in.

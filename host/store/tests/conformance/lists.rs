@@ -10,6 +10,7 @@ on_every_store!(
     a_list_ignores_the_version_and_leaves_other_kinds_out,
     selectors_pick_by_namespace_label_field_and_owner,
     pages_together_are_the_list,
+    a_page_with_a_limit_ends_where_its_documents_come_to_four_mebibytes,
     all_pages_show_the_moment_of_the_first_one,
     a_page_after_history_was_cut_is_expired,
     a_wrong_limit_selector_or_token_is_invalid,
@@ -110,6 +111,21 @@ async fn pages_together_are_the_list(make: Make) {
     let selector = Selector { fields: vec![("/metadata/name".into(), "n013".into())], ..Selector::default() };
     let found = store.list(&Query { limit: Some(1), selector, ..Query::all(kind("Thing")) }).await.unwrap();
     assert_eq!((found.items.len(), found.next), (1, None));
+}
+
+async fn a_page_with_a_limit_ends_where_its_documents_come_to_four_mebibytes(make: Make) {
+    let store = make(Default::default());
+    for number in 0..12 {
+        create(&**store, thing(&format!("n{number:02}"), json!("x".repeat(700_000)))).await;
+    }
+    let whole = store.list(&Query::all(kind("Thing"))).await.unwrap();
+    assert_eq!((whole.items.len(), &whole.next), (12, &None));
+    let pages = pages(&**store, Query { limit: Some(500), ..Query::all(kind("Thing")) }).await;
+    assert_eq!(pages.iter().map(|page| page.items.len()).collect::<Vec<_>>(), [5, 5, 2]);
+    let bytes = |page: &Page| page.items.iter().map(|item| item.document().to_string().len() as u64).sum::<u64>();
+    assert!(pages.iter().all(|page| bytes(page) <= homeostat_store::PAGE_BYTES_MAX));
+    assert!(pages.iter().all(|page| page.revision == whole.revision));
+    assert_eq!(pages.into_iter().flat_map(|page| page.items).collect::<Vec<_>>(), whole.items);
 }
 
 async fn all_pages_show_the_moment_of_the_first_one(make: Make) {

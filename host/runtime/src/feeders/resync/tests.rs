@@ -16,7 +16,7 @@ async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
     for number in 0..100 {
         apply(&*store, "App", &format!("a{number}"), json!({})).await;
     }
-    let (queue, intake) = intake(&Gate::new([]));
+    let (queue, intake) = intake(&Gate::new());
     let feeder = ResyncFeeder { store, kind: managed(), every: PERIOD };
     let running = tokio::spawn(async move { feeder.run(&intake).await });
     let began = tokio::time::Instant::now();
@@ -41,7 +41,7 @@ async fn a_key_that_waits_or_is_parked_is_left_alone() {
     for name in ["waits", "parked", "idle"] {
         apply(&*store, "App", name, json!({})).await;
     }
-    let (queue, intake) = intake(&Gate::new([]));
+    let (queue, intake) = intake(&Gate::new());
     for (name, then) in [("waits", Next::After(10 * PERIOD)), ("parked", Next::Park { error: "no".into() })] {
         intake.add(key(name), Priority::NORMAL);
         queue.claim().await.unwrap().finish(then);

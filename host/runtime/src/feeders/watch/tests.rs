@@ -5,7 +5,7 @@ use homeostat_store::{Page, Query, Result, Watch, Write, Written};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::super::tests::{apply, delete, intake, key, managed, next, store};
+use super::super::tests::{apply, delete, intake, key, managed, next, store, ticket};
 use super::*;
 use crate::feeders::Gate;
 
@@ -79,7 +79,8 @@ fn label_watch(store: Arc<dyn Store>) -> WatchFeeder {
 #[tokio::test]
 async fn the_gate_stays_shut_until_the_first_full_list() {
     let faulty = Faulty::over(store());
-    let gate = Gate::new(["feeder".into()]);
+    let gate = Gate::new();
+    gate.wait_for(ticket());
     let (queue, intake) = intake(&gate);
     apply(&*faulty, "App", "a", json!({})).await;
     let feeder = WatchFeeder::new("apps", faulty.clone(), managed(), managed(), How::Itself);
@@ -96,7 +97,7 @@ async fn the_gate_stays_shut_until_the_first_full_list() {
 #[tokio::test]
 async fn adding_changing_and_deleting_each_bring_the_key() {
     let store = store();
-    let (queue, intake) = intake(&Gate::new([]));
+    let (queue, intake) = intake(&Gate::new());
     let feeder = WatchFeeder::new("apps", store.clone(), managed(), managed(), How::Itself);
     let running = tokio::spawn(async move { feeder.run(&intake).await });
     apply(&*store, "App", "a", json!({})).await;
@@ -112,7 +113,7 @@ async fn adding_changing_and_deleting_each_bring_the_key() {
 #[tokio::test]
 async fn what_was_left_is_told_as_well_as_what_was_joined() {
     let store = store();
-    let (queue, intake) = intake(&Gate::new([]));
+    let (queue, intake) = intake(&Gate::new());
     let feeder = label_watch(store.clone());
     let running = tokio::spawn(async move { feeder.run(&intake).await });
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
@@ -130,7 +131,7 @@ async fn what_was_left_is_told_as_well_as_what_was_joined() {
 #[tokio::test]
 async fn a_deletion_that_was_missed_is_found_by_listing_again() {
     let faulty = Faulty::over(store());
-    let (queue, intake) = intake(&Gate::new([]));
+    let (queue, intake) = intake(&Gate::new());
     let feeder = label_watch(faulty.clone());
     apply(&*faulty, "Part", "p", json!({"app": "a"})).await;
     faulty.expired.store(true, Ordering::SeqCst);

@@ -1,0 +1,66 @@
+//! A layer that knows the kinds: guests can name only those that are declared, and what they write lies where its kind belongs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use homeostat_component::{Answer, Call, Effect, Effects, StoreError};
+use homeostat_store::{Kind, Write};
+use serde_json::Value;
+
+use crate::Kinds;
+use crate::kinds::{kind_of, place};
+
+pub(crate) struct Declared<E> {
+    kinds: Arc<Kinds>,
+    inner: E,
+}
+
+impl<E: Effects> Declared<E> {
+    pub(crate) fn new(kinds: Arc<Kinds>, inner: E) -> Self {
+        Self { kinds, inner }
+    }
+
+    fn known(&self, kind: &Kind) -> Result<(), StoreError> {
+        if self.kinds.serves(kind) { Ok(()) } else { Err(StoreError::NotFound(format!("the kind {kind}"))) }
+    }
+
+    fn fits(&self, write: &mut Write) -> Result<(), StoreError> {
+        match write {
+            Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
+                self.document_fits(document)
+            }
+            Write::UpdateStatus { key, .. } | Write::Patch { key, .. } | Write::Delete { key, .. } => {
+                self.known(key.kind())
+            }
+        }
+    }
+
+    fn document_fits(&self, document: &mut Value) -> Result<(), StoreError> {
+        let invalid = |error: crate::Error| StoreError::Invalid(error.to_string());
+        let kind = kind_of(document).map_err(invalid)?;
+        self.known(&kind)?;
+        let info = self.kinds.of(&kind).expect("a kind that is served is known, and none is ever forgotten");
+        place(document, &info).map_err(invalid)
+    }
+}
+
+#[async_trait]
+impl<E: Effects> Effects for Declared<E> {
+    async fn perform(&self, call: &Call, mut effect: Effect) -> Answer {
+        let refused = match &mut effect {
+            Effect::Get { key, .. } => self.known(key.kind()).err().map(|error| Answer::Resource(Err(error))),
+            Effect::List { query, .. } => self.known(&query.kind).err().map(|error| Answer::Page(Err(error))),
+            Effect::Follow { target } => self.known(target.kind()).err().map(|error| Answer::Done(Err(error))),
+            Effect::FollowAll { kind, .. } => self.known(kind).err().map(|error| Answer::Done(Err(error))),
+            Effect::Write(write) => self.fits(write).err().map(|error| Answer::Written(Err(error))),
+            _ => None,
+        };
+        match refused {
+            Some(answer) => answer,
+            None => self.inner.perform(call, effect).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use homeostat_component::{Entry, KindDeclaration};
+use homeostat_store::{Key, Query, View};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::KindInfo;
+
+/// Keeps what reaches it.
+#[derive(Default)]
+struct Reached(Mutex<Vec<Effect>>);
+
+#[async_trait]
+impl Effects for Reached {
+    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
+        self.0.lock().push(effect);
+        Answer::Unit
+    }
+}
+
+fn app() -> Kind {
+    Kind::new("demo.dev", "v1", "App")
+}
+
+/// What becomes of an effect: the answer, and what reached the inner layer.
+async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
+    let kinds = Arc::new(Kinds::with_built_in());
+    let declaration =
+        KindDeclaration { kind: app(), plural: "apps".into(), namespaced: true, keys_only: false, schema: None };
+    kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
+    let layer = Declared::new(kinds, Reached::default());
+    let call = Call { id: 1, controller: "test".into(), entry: Entry::Reconcile, key: None };
+    let answer = layer.perform(&call, effect).await;
+    (answer, layer.inner.0.into_inner().pop())
+}
+
+fn create(document: Value) -> Effect {
+    Effect::Write(Write::Create { document })
+}
+
+#[tokio::test]
+async fn a_kind_that_nobody_declared_is_not_found() {
+    for kind in [Kind::new("demo.dev", "v1", "Ghost"), Kind::new("demo.dev", "v2", "App")] {
+        let (answer, reached) = perform(Effect::Get { key: Key::new(kind.clone(), "a", "b"), view: View::Whole }).await;
+        assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(text))) if text.contains("demo.dev")));
+        assert_eq!(reached, None);
+        let (answer, _) = perform(Effect::List { query: Query::all(kind), view: View::Whole }).await;
+        assert!(matches!(answer, Answer::Page(Err(StoreError::NotFound(_)))));
+    }
+    let ghost = json!({"apiVersion": "demo.dev/v1", "kind": "Ghost", "metadata": {"name": "a"}});
+    assert!(matches!(perform(create(ghost)).await.0, Answer::Written(Err(StoreError::NotFound(_)))));
+}
+
+#[tokio::test]
+async fn what_is_declared_passes_and_gets_the_namespace_that_its_kind_has() {
+    let effect = Effect::Get { key: Key::new(app(), "a", "b"), view: View::Whole };
+    assert_eq!(perform(effect.clone()).await, (Answer::Unit, Some(effect)));
+    let document = json!({"apiVersion": "demo.dev/v1", "kind": "App", "metadata": {"name": "a"}});
+    let (_, reached) = perform(create(document)).await;
+    let Some(Effect::Write(Write::Create { document })) = reached else { panic!("it did not pass: {reached:?}") };
+    assert_eq!(document["metadata"]["namespace"], "default");
+}
+
+#[tokio::test]
+async fn a_document_in_the_wrong_place_is_invalid() {
+    let metadata = json!({"name": "a", "namespace": "b"});
+    let document = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+    assert!(matches!(perform(create(document)).await.0, Answer::Written(Err(StoreError::Invalid(_)))));
+    assert!(matches!(perform(create(json!({"kind": 3}))).await.0, Answer::Written(Err(StoreError::Invalid(_)))));
+}
