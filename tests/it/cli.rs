@@ -74,6 +74,14 @@ fn a_folder_runs_and_every_question_has_an_answer() {
     assert_eq!(applied.stdout, "greeting.demo.homeostat.dev/moon created\n", "{}", applied.stderr);
     until(&host, "greeting", "moon", "/status/message", &json!("Hello, Moon!"));
     assert_eq!(host.ask(&["apply", "-f", &moon]).stdout, "greeting.demo.homeostat.dev/moon unchanged\n");
+    write(elsewhere.path(), "twice.yaml", &more.replace("name: Moon", "name: Luna"));
+    let both = host.ask(&["apply", "-f", &elsewhere.path().display().to_string()]);
+    assert_eq!((both.code, both.stdout.as_str()), (Some(1), "greeting.demo.homeostat.dev/moon unchanged\n"));
+    assert!(
+        both.stderr.contains("twice.yaml:3:18: ") && both.stderr.contains("moon.yaml:3:18 and counts"),
+        "{}",
+        both.stderr
+    );
     assert_eq!(host.ask(&["delete", "greeting", "moon"]).code, Some(0));
     assert_eq!(host.ask(&["get", "greeting", "moon"]).code, Some(1));
     assert!(file.exists());

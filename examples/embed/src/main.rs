@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use homeostat_component::{Engine, EngineOptions, Grants};
 use homeostat_runtime::{ControllerState, Definition, Feeder, FeederError, Host, Intake, Options, Priority};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Kind, Scope, Store, Watch};
+use homeostat_store::{Kind, Resource, Scope, Store, Watch};
 use serde_json::json;
 use tokio::sync::{Mutex, Notify, mpsc};
 
@@ -41,7 +41,7 @@ impl Feeder for Names {
             match self.host.apply_resource(document, "embed").await {
                 // The controller watches the kind as well: equal keys merge, so it runs once.
                 Ok(written) => drop(intake.add(written.resource.key().clone(), Priority::NORMAL)),
-                Err(error) => tell(&format!("{name} cannot be greeted: {error}")),
+                Err(error) => tell(&format!("{name} cannot be greeted: {:#}", anyhow::Error::from(error))),
             }
         }
         self.ended.notify_one();
@@ -94,16 +94,21 @@ fn names() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Tells every greeting, and how many there were.
+/// Tells every greeting, until the store closes. Returns how many there were.
 async fn tell_greetings(mut changes: Watch) -> usize {
     let mut greeted = 0;
     while let Ok(event) = changes.next().await {
-        if let Some(message) = event.resource.document()["status"]["message"].as_str() {
+        let (now, before) = (message(&event.resource), event.previous.as_deref().and_then(message));
+        if let Some(text) = now.filter(|_| now != before) {
             greeted += 1;
-            tell(&format!("{}: {message}", event.resource.key().name()));
+            tell(&format!("{}: {text}", event.resource.key().name()));
         }
     }
     greeted
+}
+
+fn message(greeting: &Resource) -> Option<&str> {
+    greeting.document()["status"]["message"].as_str()
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the program is for")]
