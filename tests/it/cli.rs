@@ -273,6 +273,29 @@ fn a_store_that_cannot_be_used_is_left_as_it_is() {
 }
 
 #[test]
+fn a_store_of_a_newer_format_is_refused_and_left_as_it_is() {
+    let folder = greeter();
+    let scratch = tempfile::tempdir().unwrap();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.terminate();
+    let (data, store) = (scratch.path().join("data"), scratch.path().join("data/store.redb"));
+    let meta: redb::TableDefinition<'_, &str, &str> = redb::TableDefinition::new("meta");
+    let database = redb::Database::open(&store).unwrap();
+    let write = database.begin_write().unwrap();
+    write.open_table(meta).unwrap().insert("format", "999").unwrap();
+    write.commit().unwrap();
+    drop(database);
+    let before = std::fs::read(&store).unwrap();
+    let (folder, data) = (folder.path().display().to_string(), data.display().to_string());
+    let socket = format!("unix:{}", scratch.path().join("other.sock").display());
+    let output = run(&["run", &folder, "--data", &data, "--listen", &socket]);
+    assert_eq!(output.code, Some(65), "{}", output.stderr);
+    assert!(output.stderr.contains("format 999"), "{}", output.stderr);
+    assert_eq!(std::fs::read(&store).unwrap(), before);
+}
+
+#[test]
 fn a_component_can_be_looked_into_before_it_runs() {
     let uptime = guest("uptime").display().to_string();
     let output = run(&["inspect", &uptime, "-o", "json"]);

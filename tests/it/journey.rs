@@ -41,8 +41,9 @@ async fn what_was_there_before_the_controller_is_reconciled_too() {
 async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
     let test = TestHost::start().await;
     let definition = test.definition("hostile", &guest("guest-hostile")).await;
-    let second = Duration::from_secs(1);
-    let limits = Limits { cpu: second / 4, deadline: 2 * second, ..Limits::default() };
+    // Far apart, so that a machine with much else to do does not take the one for the other.
+    let (cpu, deadline) = (Duration::from_millis(150), Duration::from_secs(10));
+    let limits = Limits { cpu, deadline, ..Limits::default() };
     let overrides = Overrides { concurrency: Some(16), ..Overrides::default() };
     test.host.put(Definition { limits, overrides, ..definition }).await.unwrap();
     eventually("the controller", async || (test.status("hostile").state == ControllerState::Ready).then_some(())).await;
@@ -59,6 +60,7 @@ async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
         ("slow", "LimitExceeded", "limit deadline"),
         ("huge-error", "ReconcileFailed", "xxxx"),
         ("bad-json", "ReconcileFailed", "EOF"),
+        ("huge-status", "ReconcileFailed", "too large"),
         ("fail-never", "ReconcileFailed", "failed on purpose"),
     ];
     for (name, ..) in expected {
@@ -95,6 +97,23 @@ async fn a_delay_of_centuries_is_cut_and_the_key_waits() {
     let year_ms = 365 * 24 * 3600 * 1000;
     assert!(entry.due_in_ms.is_some_and(|due| due > year_ms - 600_000 && due <= year_ms), "{entry:?}");
     assert_eq!(entry.failures, 0);
+}
+
+/// B7: a key that always wants to run again goes behind the others, and is no failure.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_asks_to_run_at_once_keeps_nobody_from_running() {
+    let test = TestHost::start().await;
+    test.add("hostile", &guest("guest-hostile")).await;
+    test.apply(demo("Hostile", "again", json!({}))).await;
+    eventually("it to run often", async || (test.status("hostile").reconciles > 20).then_some(())).await;
+    for number in 0..20 {
+        test.apply(demo("Hostile", &format!("good{number}"), json!({}))).await;
+    }
+    for number in 0..20 {
+        let key = demo_key("Hostile", &format!("good{number}"));
+        test.until(&key, "is well", |document| document["status"]["message"] == "well").await;
+    }
+    assert_eq!(test.status("hostile").failures, 0);
 }
 
 /// B8

@@ -40,7 +40,9 @@ pub(crate) struct Controller {
     stopping: AtomicBool,
     /// A person holds its keys back.
     held: AtomicBool,
-    /// Cancelled when nothing of it runs any more.
+    /// Cancelled when nothing runs any more of the controller that had the name before.
+    before: Option<CancellationToken>,
+    /// Cancelled when nothing runs any more under this name.
     pub(crate) ended: CancellationToken,
     tasks: TaskTracker,
 }
@@ -73,19 +75,18 @@ impl Controller {
             started: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             held: AtomicBool::new(false),
+            before,
             ended: CancellationToken::new(),
             tasks,
         });
-        controller.tasks.spawn(controller.clone().hook_then_work(before));
+        controller.tasks.spawn(controller.clone().hook_then_work());
         controller
     }
 
     /// Waits until the one before it has ended, runs the start hook until it succeeds, then the workers.
-    async fn hook_then_work(self: Arc<Self>, before: Option<CancellationToken>) {
+    async fn hook_then_work(self: Arc<Self>) {
         let started = async {
-            if let Some(before) = before {
-                before.cancelled().await;
-            }
+            self.before_has_ended().await;
             let (mut delay, delay_max) = START_RETRY;
             while let Err(reason) = self.run_start_hook(&self.slot.current()).await {
                 self.context.event(&self.name, None, Severity::Warning, "StartFailed", &reason);
@@ -99,6 +100,12 @@ impl Controller {
         }
         self.started.store(true, Ordering::SeqCst);
         self.spawn_workers();
+    }
+
+    async fn before_has_ended(&self) {
+        if let Some(before) = &self.before {
+            before.cancelled().await;
+        }
     }
 
     /// Runs the start hook of a component that has one.
@@ -137,6 +144,7 @@ impl Controller {
         let left = self.queue.abort();
         self.tasks.wait().await;
         drop(tokio::time::timeout(STOP_HOOK_MAX, self.run_stop_hook()).await);
+        self.before_has_ended().await;
         self.ended.cancel();
         Removed { finished: left.finished, dropped: left.dropped, interrupted: left.running }
     }

@@ -76,9 +76,13 @@ impl Feeding {
         feeding
     }
 
-    /// Waits until every watch had its first full list.
-    pub(crate) async fn listed(&self) {
-        self.gate.opened().await;
+    /// Waits until every watch had its first full list. `false`: they never will, the feeders have ended.
+    pub(crate) async fn has_listed(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.gate.opened() => true,
+            () = self.end.cancelled() => false,
+        }
     }
 
     /// Returns the feeders that lack their first full list.

@@ -30,8 +30,11 @@ pub(crate) async fn work(controller: Arc<Controller>) {
     }
 }
 
-/// Runs one key once, on whatever the slot holds at this moment.
+/// Runs one key once, on whatever the slot holds when every watch has listed.
 async fn run_one(controller: &Controller, claim: Claim<Key>) {
+    if !controller.feeding.has_listed().await {
+        return;
+    }
     let key = claim.key().clone();
     let reconciled = tokio::select! {
         (loaded, report) = reconcile(controller, &key) => Some((loaded, report)),
@@ -54,9 +57,8 @@ async fn run_one(controller: &Controller, claim: Claim<Key>) {
     controller.context.observer.reconciled(&reconciled);
 }
 
-/// Waits until every watch has listed, and calls the guest.
+/// Calls the guest.
 async fn reconcile(controller: &Controller, key: &Key) -> (Arc<Loaded>, Report<Outcome>) {
-    controller.feeding.listed().await;
     let loaded = controller.slot.current();
     let Loaded { definition, effects, .. } = &*loaded;
     let report = definition.component.reconcile(&controller.name, key, &definition.limits, effects.clone()).await;
