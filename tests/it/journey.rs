@@ -42,8 +42,8 @@ async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
     let test = TestHost::start().await;
     let definition = test.definition("hostile", &guest("guest-hostile")).await;
     // Far apart, so that a machine with much else to do does not take the one for the other.
-    let (cpu, deadline) = (Duration::from_millis(150), Duration::from_secs(10));
-    let limits = Limits { cpu, deadline, ..Limits::default() };
+    let (cpu, deadline) = (Duration::from_millis(400), Duration::from_secs(12));
+    let limits = Limits { cpu, deadline, effects_max: 200, ..Limits::default() };
     let overrides = Overrides { concurrency: Some(16), ..Overrides::default() };
     test.host.put(Definition { limits, overrides, ..definition }).await.unwrap();
     eventually("the controller", async || (test.status("hostile").state == ControllerState::Ready).then_some(())).await;
