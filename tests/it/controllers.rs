@@ -79,21 +79,27 @@ async fn hostile(limits: Limits, overrides: Overrides) -> TestHost {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_reconciled_before_every_watch_had_its_first_list() {
     let inner = MemoryStore::new(homeostat_store::Options::default());
-    let store = Arc::new(Held { inner, kind: "Source", lists: Semaphore::new(0) });
+    let store = Arc::new(Held { inner, kind: "Note", lists: Semaphore::new(0) });
     let test = TestHost::over(store.clone()).await;
-    let definition = test.definition("mapped", &guest("guest-mapped")).await;
+    let definition = test.definition("follower", &guest("guest-follower")).await;
     test.host.put(definition).await.unwrap();
-    test.apply(demo("Mapped", "one", json!({}))).await;
-    // The managed kind is listed and watched: its key has come, and waits with a worker for the other watches.
+    test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
+    // The managed kind is listed and watched: its key has come to a worker, and waits there for the other watch.
     let held = eventually("the key to come", async || {
-        let status = test.status("mapped");
-        (status.counts.ready + status.counts.running == 1).then_some(status)
+        let status = test.status("follower");
+        (status.counts.running == 1).then_some(status)
     })
     .await;
     assert_eq!((held.state, held.reconciles), (ControllerState::Syncing, 0));
-    assert!(held.message.is_some_and(|message| message.contains("watch guest")));
+    assert!(held.message.is_some_and(|message| message.contains("watch")));
+    let passed = tokio::time::timeout(Duration::from_millis(300), async {
+        while test.status("follower").reconciles == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(passed.await.is_err(), "it was reconciled before the notes were listed");
     store.lists.add_permits(4);
-    test.until(&demo_key("Mapped", "one"), "is reconciled", |document| !document["status"].is_null()).await;
+    test.until(&demo_key("Follower", "a"), "is reconciled", |document| !document["status"].is_null()).await;
 }
 
 /// A person's word stands beside the manifest's, and neither undoes the other.
