@@ -143,10 +143,11 @@ async fn a_successor_waits_until_the_one_before_it_runs_nothing_any_more() {
     let removing = tokio::spawn(async move { host.remove("hostile").await.unwrap() });
     eventually("the name to be free", async || test.host.controllers().is_empty().then_some(())).await;
     test.host.put(definition).await.unwrap();
-    assert_eq!(test.status("hostile").state, ControllerState::Starting);
-    assert!(!removing.is_finished());
+    eventually("the successor to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
+    let filter = EventFilter { key: Some(demo_key("Hostile", "slow")), ..EventFilter::default() };
+    let ends = test.host.events().list(&filter).into_iter().filter(|event| event.reason == "LimitExceeded").count();
+    assert_eq!(ends, 1, "the one before it still runs");
     assert_eq!(removing.await.unwrap().finished, 1);
-    eventually("the successor", async || (test.status("hostile").counts.running == 1).then_some(())).await;
 }
 
 /// T5
