@@ -287,3 +287,12 @@ async fn what_a_reconcile_follows_brings_its_key_back_until_it_follows_something
     let ran = test.idle("follower").await.reconciles - before;
     assert!(ran <= 2, "the note that is no longer followed brought the key back: {ran} runs");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_nobody_declared_is_not_there_for_a_guest() {
+    let test = TestHost::start().await;
+    test.add("hostile", &guest("guest-hostile")).await;
+    test.apply(demo("Hostile", "foreign", json!({}))).await;
+    let event = eventually("the event", async || test.host.events().list(&EventFilter::default()).pop()).await;
+    assert!(event.message.contains("the kind v1/Secret"), "{}", event.message);
+}
