@@ -11,6 +11,7 @@ use homeostat_store::{Key, Kind, Resource, Store};
 use serde_json::{Value, json};
 
 use crate::eventually;
+use crate::wait::BOUND;
 
 /// How often in a row nothing must have moved before that counts as rest.
 const LOOKS_AT_REST: u32 = 20;
@@ -65,10 +66,8 @@ impl TestHost {
     pub async fn add(&self, name: &str, path: &Path) {
         let definition = self.definition(name, path).await;
         self.host.put(definition).await.expect("the controller is accepted");
-        eventually(&format!("{name} to be ready"), async || {
-            (self.status(name).state == ControllerState::Ready).then_some(())
-        })
-        .await;
+        let ready = tokio::time::timeout(BOUND, self.host.ready(name)).await;
+        ready.expect("it is ready within the bound").expect("nobody removes it");
     }
 
     /// Returns how a controller is.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The longest that any test waits for a state. Far above what it takes on a slow machine: a bound, not a measure.
-const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 /// The same for what may have to build guests, with everything that they depend on.
 const BUILD_BOUND: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);

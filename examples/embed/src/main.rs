@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use async_trait::async_trait;
 use homeostat_component::{Engine, EngineOptions, Grants};
-use homeostat_runtime::{ControllerState, Definition, Feeder, FeederError, Host, Intake, Options, Priority};
+use homeostat_runtime::{Definition, Feeder, FeederError, Host, Intake, Options, Priority};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Kind, Resource, Scope, Store, Watch};
 use serde_json::json;
@@ -60,7 +60,8 @@ async fn main() -> anyhow::Result<()> {
     ]}))?;
     let component = host.load(std::fs::read(&path)?, &grants).await?;
     host.put(Definition { grants, ..Definition::new("greeter", component) }).await?;
-    ready(&host).await;
+    // A host that is shut down before that drops what is queued.
+    host.ready("greeter").await?;
 
     let greetings = Kind::new("demo.homeostat.dev", "v1", "Greeting");
     let telling = tokio::spawn(tell_greetings(store.watch(Scope::Kind(greetings), store.revision()).await?));
@@ -72,13 +73,6 @@ async fn main() -> anyhow::Result<()> {
     host.shutdown(DRAIN).await;
     tell(&format!("{} greeted", telling.await?));
     Ok(())
-}
-
-/// Waits until the controller reconciles: a host that is shut down before that drops what is queued.
-async fn ready(host: &Host) {
-    while host.controllers().iter().any(|controller| controller.state != ControllerState::Ready) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 /// Reads standard input on a thread of its own: a read cannot be cancelled, and a thread need not be waited for.

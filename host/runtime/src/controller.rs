@@ -36,7 +36,8 @@ pub(crate) struct Controller {
     pub(crate) workers: Workers,
     /// Held while the definition changes: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
-    started: AtomicBool,
+    /// Cancelled when the start hook has succeeded.
+    started: CancellationToken,
     stopping: AtomicBool,
     /// A person holds its keys back.
     held: AtomicBool,
@@ -72,7 +73,7 @@ impl Controller {
             stats: Stats::default(),
             workers: Workers::default(),
             changing: tokio::sync::Mutex::default(),
-            started: AtomicBool::new(false),
+            started: CancellationToken::new(),
             stopping: AtomicBool::new(false),
             held: AtomicBool::new(false),
             before,
@@ -98,8 +99,16 @@ impl Controller {
             () = started => {}
             () = self.feeding.stopped() => return,
         }
-        self.started.store(true, Ordering::SeqCst);
+        self.started.cancel();
         self.spawn_workers();
+    }
+
+    /// Waits until it reconciles. `false`: it never will, it is being removed.
+    pub(crate) async fn is_ready(&self) -> bool {
+        tokio::select! {
+            () = self.started.cancelled() => self.feeding.has_listed().await,
+            () = self.feeding.stopped() => false,
+        }
     }
 
     async fn before_has_ended(&self) {
@@ -119,7 +128,7 @@ impl Controller {
 
     /// Starts the workers that are missing, once the start hook succeeded.
     pub(crate) fn spawn_workers(self: &Arc<Self>) {
-        if self.started.load(Ordering::SeqCst) {
+        if self.started.is_cancelled() {
             for _ in 0..self.workers.missing(self.slot.current().settings.concurrency) {
                 self.tasks.spawn(worker::work(self.clone()));
             }
@@ -176,7 +185,7 @@ impl Controller {
 
     async fn run_stop_hook(&self) {
         let loaded = self.slot.current();
-        if loaded.component().exports().lifecycle && self.started.load(Ordering::SeqCst) {
+        if loaded.component().exports().lifecycle && self.started.is_cancelled() {
             let report = loaded.component().stop(&self.name, &loaded.definition.limits, loaded.effects.clone()).await;
             if let Err(fault) = report.result {
                 self.context.event(&self.name, None, Severity::Warning, "StopFailed", &fault.to_string());
@@ -218,7 +227,7 @@ impl Controller {
 
     fn readiness(&self) -> (ControllerState, Option<String>) {
         let unlisted = self.feeding.waiting_for();
-        if !self.started.load(Ordering::SeqCst) {
+        if !self.started.is_cancelled() {
             (ControllerState::Starting, Some("the start hook has not succeeded yet".into()))
         } else if !unlisted.is_empty() {
             (ControllerState::Syncing, Some(format!("waits for the first list of {}", unlisted.join(", "))))

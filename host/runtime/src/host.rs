@@ -204,6 +204,15 @@ impl Host {
         Ok(())
     }
 
+    /// Waits until a controller's start hook has succeeded and every watch of it had its first full list. A suspended one is ready too:
+    /// it only runs nothing.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`], also when it is removed meanwhile. *Cancel safety*: nothing is lost.
+    pub async fn ready(&self, name: &str) -> Result<(), Error> {
+        if self.controller(name)?.is_ready().await { Ok(()) } else { Err(Error::UnknownController(name.into())) }
+    }
+
     /// Attaches a feeder written in Rust to a controller, until the controller is removed.
     ///
     /// # Errors
