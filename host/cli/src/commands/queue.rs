@@ -108,7 +108,7 @@ pub(super) fn row(controller: &str, entry: &Value, is_wide: bool) -> Vec<String>
         span("dueInMs"),
     ];
     if is_wide {
-        cells.extend([entry["priority"].to_string(), span("runningForMs")]);
+        cells.extend([text(entry, "/priority").to_owned(), span("runningForMs")]);
     }
     cells.push(text(entry, "/lastError").to_owned());
     cells

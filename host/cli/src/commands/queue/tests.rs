@@ -3,7 +3,7 @@ use super::*;
 fn entry() -> Value {
     json!({
         "key": { "kind": { "group": "apps", "version": "v1", "name": "Deployment" }, "namespace": "default", "name": "web" },
-        "state": "waiting", "failures": 3, "dueInMs": 1234, "priority": 2, "lastError": "no such image",
+        "state": "waiting", "failures": 3, "dueInMs": 1234, "priority": "low", "lastError": "no such image",
     })
 }
 
@@ -22,5 +22,5 @@ fn the_wide_table_has_as_many_cells_as_columns() {
     table.row(row("deployments", &entry(), true));
     let text = table.to_string();
     assert!(text.lines().next().unwrap().contains("PRIORITY   RUNNING FOR   LAST ERROR"), "{text}");
-    assert!(text.contains("2          -             no such image"), "{text}");
+    assert!(text.contains("low        -             no such image"), "{text}");
 }
