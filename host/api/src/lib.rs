@@ -13,7 +13,6 @@
 
 mod address;
 mod controllers;
-mod definitions;
 mod discovery;
 mod listen;
 mod params;

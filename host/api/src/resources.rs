@@ -10,7 +10,6 @@ use homeostat_store::{Change, EventType, Key, Precondition, Resource, Write, Wri
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::definitions;
 use crate::params::{Deletion, Params};
 use crate::path::Target;
 use crate::router::Api;
@@ -185,14 +184,7 @@ async fn delete(api: &Api, key: Key, deletion: Deletion) -> Result<Response, Fai
 
 /// Writes, and answers with the resource as it is now.
 async fn write(api: &Api, write: Write) -> Result<Response, Failure> {
-    let Written { resource, change } = match &write {
-        Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. }
-            if definitions::is_one(&write.target()?.kind) =>
-        {
-            definitions::write(&api.host, write).await?
-        }
-        _ => api.host.store().write(write).await?,
-    };
+    let Written { resource, change } = api.host.write(write).await?;
     Ok(written(&resource, change))
 }
 

@@ -7,13 +7,12 @@ use homeostat_component::{ControllerSpec, Engine, Limits, Severity};
 use homeostat_store::{Key, Kind, Query, Resource, Revision, Selector, Store, Write, Written};
 use serde_json::Value;
 
-use crate::kinds::{kind_of, place};
+use crate::definitions;
+use crate::kinds::{is_definition, kind_of, place};
 use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
 
 /// Items asked for at once.
 const PAGE_ITEMS: usize = 500;
-/// The kind of resource that declares kinds.
-const DEFINITION: &str = "CustomResourceDefinition";
 
 pub(crate) struct Context {
     pub(crate) engine: Engine,
@@ -71,7 +70,7 @@ impl Context {
 
     /// Declares the kinds that the definitions in the store name.
     pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
-        let definitions = Kind::new("apiextensions.k8s.io", "v1", DEFINITION);
+        let definitions = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let host = "homeostat".into();
         for_each_listed(&*self.store, &definitions, |resource| {
             let declared = KindInfo::from_definition(resource.document()).and_then(|info| self.kinds.declare(info));
@@ -89,19 +88,24 @@ impl Context {
         let kind = kind_of(&document)?;
         let info = self
             .kinds
-            .of(&kind)
-            .filter(|info| info.kind == kind)
+            .served(&kind)
             .ok_or_else(|| Error::UnknownKind { kind: kind.to_string(), similar: self.kinds.similar(&kind.name) })?;
         place(&mut document, &info)?;
-        let declares = kind.name == DEFINITION;
+        self.write(Write::Apply { document, manager: manager.into(), force: true }).await
+    }
+
+    /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind.
+    pub(crate) async fn write(&self, write: Write) -> Result<Written, Error> {
+        let declares = match &write {
+            Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
+                is_definition(&write.target()?.kind)
+            }
+            Write::UpdateStatus { .. } | Write::Delete { .. } => false,
+        };
         if declares {
-            self.kinds.check(&KindInfo::from_definition(&document)?)?;
+            return definitions::write(&*self.store, &self.kinds, write).await;
         }
-        let written = self.store.write(Write::Apply { document, manager: manager.into(), force: true }).await?;
-        if declares {
-            self.kinds.declare(KindInfo::from_definition(written.resource.document())?)?;
-        }
-        Ok(written)
+        Ok(self.store.write(write).await?)
     }
 }
 

@@ -38,7 +38,6 @@ pub(crate) struct Controller {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Cancelled when the start hook has succeeded.
     started: CancellationToken,
-    stopping: AtomicBool,
     /// A person holds its keys back.
     held: AtomicBool,
     /// Cancelled when nothing runs any more of the controller that had the name before.
@@ -74,7 +73,6 @@ impl Controller {
             workers: Workers::default(),
             changing: tokio::sync::Mutex::default(),
             started: CancellationToken::new(),
-            stopping: AtomicBool::new(false),
             held: AtomicBool::new(false),
             before,
             ended: CancellationToken::new(),
@@ -140,7 +138,6 @@ impl Controller {
     /// With `drain` what is ready still runs, else it is dropped. What runs may go on until the deadline, and is stopped then.
     pub(crate) async fn stop(&self, deadline: Duration, drain: bool) -> Removed {
         let end = Instant::now() + deadline;
-        self.stopping.store(true, Ordering::SeqCst);
         self.feeding.stop();
         // What is held back by a start hook, by a first list or by a person cannot drain.
         if drain && self.readiness().0 == ControllerState::Ready {
@@ -160,7 +157,7 @@ impl Controller {
 
     /// Returns whether it is being removed, or the host stops.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
+        self.feeding.is_stopped()
     }
 
     /// Holds the keys back on behalf of a person, or lets them go again, whatever the definition says.

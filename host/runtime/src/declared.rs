@@ -21,7 +21,7 @@ impl<E: Effects> Declared<E> {
     }
 
     fn known(&self, kind: &Kind) -> Result<(), StoreError> {
-        if self.kinds.serves(kind) { Ok(()) } else { Err(StoreError::NotFound(format!("the kind {kind}"))) }
+        if self.kinds.serves(kind) { Ok(()) } else { Err(unknown(kind)) }
     }
 
     fn fits(&self, write: &mut Write) -> Result<(), StoreError> {
@@ -38,10 +38,13 @@ impl<E: Effects> Declared<E> {
     fn document_fits(&self, document: &mut Value) -> Result<(), StoreError> {
         let invalid = |error: crate::Error| StoreError::Invalid(error.to_string());
         let kind = kind_of(document).map_err(invalid)?;
-        self.known(&kind)?;
-        let info = self.kinds.of(&kind).expect("a kind that is served is known, and none is ever forgotten");
+        let info = self.kinds.served(&kind).ok_or_else(|| unknown(&kind))?;
         place(document, &info).map_err(invalid)
     }
+}
+
+fn unknown(kind: &Kind) -> StoreError {
+    StoreError::NotFound(format!("the kind {kind}"))
 }
 
 #[async_trait]

@@ -152,6 +152,11 @@ impl Feeding {
         self.end.cancelled().await;
     }
 
+    /// Returns whether [`Feeding::stop`] was called.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.end.is_cancelled()
+    }
+
     /// Ends every feeder.
     pub(crate) fn stop(&self) {
         self.end.cancel();

@@ -283,6 +283,14 @@ impl Host {
         self.inner.context.apply(document, manager).await
     }
 
+    /// Writes to the store on behalf of a person. What is written of a `CustomResourceDefinition`, but for its status, declares its kind.
+    ///
+    /// # Errors
+    /// [`Error::BadDocument`] and [`Error::KindDiffers`] for a definition, before it is stored; [`Error::Store`].
+    pub async fn write(&self, write: homeostat_store::Write) -> Result<homeostat_store::Written, Error> {
+        self.inner.context.write(write).await
+    }
+
     /// Stops everything in order: feeders, then what is ready and running within the deadline, then stop hooks, garbage collection and
     /// the store.
     pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {

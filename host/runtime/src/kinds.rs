@@ -110,6 +110,13 @@ impl KindInfo {
                 || short == self.kind.name)
     }
 
+    fn agrees_with(&self, other: &Self) -> Result<(), Error> {
+        match self.difference(other) {
+            Some(difference) => Err(Error::KindDiffers { kind: other.kind.to_string(), difference }),
+            None => Ok(()),
+        }
+    }
+
     /// Says what keeps two declarations of one kind from being the same.
     fn difference(&self, other: &Self) -> Option<String> {
         let differs = |what: &str, ours: &str, theirs: &str| {
@@ -164,9 +171,7 @@ impl Kinds {
         let mut by_type = self.by_type.write();
         let id = (info.kind.group.clone(), info.kind.name.clone());
         if let Some(known) = by_type.get(&id) {
-            if let Some(difference) = known.difference(&info) {
-                return Err(Error::KindDiffers { kind: info.kind.to_string(), difference });
-            }
+            known.agrees_with(&info)?;
             if info.schema.is_none() {
                 return Ok(());
             }
@@ -181,10 +186,7 @@ impl Kinds {
     /// # Errors
     /// As [`Kinds::declare`].
     pub fn check(&self, info: &KindInfo) -> Result<(), Error> {
-        match self.of(&info.kind).and_then(|known| known.difference(info)) {
-            Some(difference) => Err(Error::KindDiffers { kind: info.kind.to_string(), difference }),
-            None => Ok(()),
-        }
+        self.of(&info.kind).map_or(Ok(()), |known| known.agrees_with(info))
     }
 
     /// Returns every kind, by group and name.
@@ -196,6 +198,11 @@ impl Kinds {
     pub fn of(&self, kind: &Kind) -> Option<KindInfo> {
         let by_type = self.by_type.read();
         by_type.get(&(kind.group.clone(), kind.name.clone())).cloned()
+    }
+
+    /// Returns this very kind, if it is declared in this version.
+    pub fn served(&self, kind: &Kind) -> Option<KindInfo> {
+        self.of(kind).filter(|info| info.kind == *kind)
     }
 
     /// Returns whether this very kind is declared, its version included.
@@ -230,6 +237,11 @@ impl Kinds {
         names.sort();
         names.into_iter().take(3).map(|(_, name)| name).collect()
     }
+}
+
+/// Returns whether resources of this kind declare kinds: whether it is `CustomResourceDefinition`.
+pub(crate) fn is_definition(kind: &Kind) -> bool {
+    kind.group == "apiextensions.k8s.io" && kind.name == "CustomResourceDefinition"
 }
 
 /// Reads the kind that a document names.

@@ -15,6 +15,7 @@ mod context;
 mod controller;
 mod declared;
 mod definition;
+mod definitions;
 mod error;
 pub mod events;
 pub mod feeders;

@@ -38,9 +38,8 @@ impl Feeder for ResyncFeeder {
         for slice in (0..SLICES).cycle() {
             ticks.tick().await;
             for_each_listed(&*self.store, &self.kind, |resource| {
-                let key = Key::new(self.kind.clone(), resource.key().namespace(), resource.key().name());
-                if slice_of(&key) == slice {
-                    intake.look_again(key, Priority::LOW);
+                if slice_of(resource.key()) == slice {
+                    intake.look_again(resource.key().clone(), Priority::LOW);
                 }
             })
             .await?;

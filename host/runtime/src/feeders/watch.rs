@@ -139,7 +139,7 @@ impl WatchFeeder {
     /// Returns the keys that a resource leads to; none where the guest is asked, which takes its time.
     fn leads_to(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Vec<Key> {
         match &self.how {
-            How::Itself => vec![Key::new(self.manages.clone(), resource.key().namespace(), resource.key().name())],
+            How::Itself => vec![resource.key().clone()],
             How::Mapped(mapping) => mapping::keys(mapping, &self.manages, resource),
             How::Asked(map) => {
                 map.changed(resource, deleted, priority);

@@ -5,23 +5,16 @@
 //!
 //! Absent: taking a kind back when its definition goes.
 
-use homeostat_runtime::{Host, KindInfo};
-use homeostat_store::{Error, EventType, Key, Kind, Store, SystemSource, Write, Written, semantics};
+use homeostat_store::{EventType, Key, Store, SystemSource, Write, Written, semantics};
 
-use crate::status::Failure;
-
-/// Returns whether resources of this kind declare kinds.
-pub(crate) fn is_one(kind: &Kind) -> bool {
-    kind.group == "apiextensions.k8s.io" && kind.name == "CustomResourceDefinition"
-}
+use crate::{Error, KindInfo, Kinds};
 
 /// Stores a definition, and declares its kind.
 ///
 /// When somebody else changes the same definition at the same time, the store may get another document than the one that was looked at:
 /// then it is stored, and what is wrong with it is answered.
-pub(crate) async fn write(host: &Host, write: Write) -> Result<Written, Failure> {
-    let (store, kinds) = (host.store(), host.kinds());
-    if let Some(planned) = plan(&*store, &write).await? {
+pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, write: Write) -> Result<Written, Error> {
+    if let Some(planned) = plan(store, &write).await? {
         kinds.check(&KindInfo::from_definition(&planned)?)?;
     }
     let written = store.write(write).await?;
@@ -32,7 +25,7 @@ pub(crate) async fn write(host: &Host, write: Write) -> Result<Written, Failure>
 }
 
 /// Returns the document that a write would leave; `None` when it takes the resource away.
-async fn plan(store: &dyn Store, write: &Write) -> Result<Option<serde_json::Value>, Failure> {
+async fn plan(store: &dyn Store, write: &Write) -> Result<Option<serde_json::Value>, Error> {
     let target = write.target()?;
     let current = match &target.name {
         Some(name) => found(store.get(&Key::new(target.kind, &target.namespace, name)).await)?,
@@ -49,7 +42,7 @@ async fn plan(store: &dyn Store, write: &Write) -> Result<Option<serde_json::Val
 fn found<R>(read: homeostat_store::Result<R>) -> homeostat_store::Result<Option<R>> {
     match read {
         Ok(resource) => Ok(Some(resource)),
-        Err(Error::NotFound { .. }) => Ok(None),
+        Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
