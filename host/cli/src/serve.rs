@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use homeostat_component::{Engine, EngineOptions};
-use homeostat_runtime::{Host, Options};
+use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
 use homeostat_store::Store;
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
@@ -176,8 +176,8 @@ impl Running {
             drop(tokio::time::timeout(REQUESTS, following).await);
         }
         api.stop(REQUESTS).await;
-        // Hooks and the store have a while of their own after the reconciles.
-        let bound = DRAIN + REQUESTS;
+        // After the reconciles come the stop hooks, which have a bound of their own, and the store.
+        let bound = DRAIN + STOP_HOOK_MAX + REQUESTS;
         let Ok(report) = tokio::time::timeout(bound, host.shutdown(DRAIN)).await else {
             let seconds = bound.as_secs();
             screen.warn(&format!(

@@ -23,7 +23,7 @@ use crate::{Definition, Removed, Settings, sink, worker};
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
 /// How long a stop hook may take when its controller ends.
-const STOP_HOOK_MAX: Duration = Duration::from_secs(5);
+pub const STOP_HOOK_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Controller {
     pub(crate) name: Arc<str>,

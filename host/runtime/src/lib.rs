@@ -36,6 +36,7 @@ mod status;
 mod worker;
 
 pub use change::Swapped;
+pub use controller::STOP_HOOK_MAX;
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
