@@ -12,9 +12,9 @@ test:
 dev dir="examples/apps":
     cargo run --release -- dev {{dir}}
 
-# What the host does in a second. Beside other systems it will stand here, by name.
-peers name="bench":
-    cargo run --release -- {{name}} tests/guests/noop
+# This host beside others, on the same work, in turn: queue, loop or tax. See docs/performance.md.
+peers name *options:
+    cargo run --release -p homeostat-peers -- {{name}} {{options}}
 
 # The documentation of every crate.
 docs:

@@ -31,6 +31,7 @@ impl Spec {
         Self {
             spec: wit::ControllerSpec {
                 manages: declaration::<K>(),
+                changes: wit::Changes::All,
                 watches: Vec::new(),
                 poll_every: None,
                 resync_every: None,
@@ -51,6 +52,17 @@ impl Spec {
     #[must_use]
     pub fn watches<K: Kind>(self, mapping: Mapping) -> Self {
         self.watch(Watch::of::<K>(mapping))
+    }
+
+    /// A change of a managed resource brings its key only when more than its `status` has changed: most of all, the controller's own
+    /// writes of it wake nobody.
+    ///
+    /// For a controller that does all it can in one go, and says [`Outcome::again_after`](crate::Outcome::again_after) where there is
+    /// more to do. Not for one that moves on by the changes of status that it makes.
+    #[must_use]
+    pub fn ignore_status(mut self) -> Self {
+        self.spec.changes = wit::Changes::ButStatus;
+        self
     }
 
     /// One more watch, said in full. At most 32.
@@ -121,13 +133,22 @@ impl Watch {
     pub fn of<K: Kind>(mapping: Mapping) -> Self {
         let Mapping { mapping } = mapping;
         let name = K::PLURAL.to_owned();
-        Self { watch: wit::Watch { name, of: declaration::<K>(), mapping, role: wit::Role::Tertiary } }
+        let (changes, role) = (wit::Changes::All, wit::Role::Tertiary);
+        Self { watch: wit::Watch { name, of: declaration::<K>(), mapping, changes, role } }
     }
 
     /// The same under another name, which must be unique in the controller. At most 63 bytes.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.watch.name);
+        self
+    }
+
+    /// The same, in which a change counts only when more than the `status` of a resource has changed. Not together with
+    /// [`Mapping::field`] on a field of the status.
+    #[must_use]
+    pub fn ignore_status(mut self) -> Self {
+        self.watch.changes = wit::Changes::ButStatus;
         self
     }
 

@@ -206,6 +206,7 @@ fn a_controller_that_somebody_suspended_stays_so_when_its_files_change() {
     until(&host, "controllers", "greeter", "/status/state", &json!("ready"));
 }
 
+/// C8
 #[test]
 fn a_second_signal_ends_a_host_at_once_while_a_guest_hangs() {
     for (signal, code) in [("TERM", 143), ("INT", 130)] {

@@ -3,60 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_component::{BackoffSpec, DuringDelay, Limits};
 use homeostat_runtime::events::{Event, EventFilter};
-use homeostat_runtime::{ControllerState, Definition, Overrides};
+use homeostat_runtime::{ControllerState, Definition, Options, Overrides, QueueEntry};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Key, Kind, Page, Query, Resource, Result, Revision, Scope, Store, Watch, Write, Written};
-use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use homeostat_store::{Precondition, Propagation, Write};
+use homeostat_tests::{Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
 use serde_json::json;
-use tokio::sync::Semaphore;
-
-/// A store in which one kind cannot be listed before it is allowed.
-struct Held {
-    inner: MemoryStore,
-    kind: &'static str,
-    lists: Semaphore,
-}
-
-#[async_trait]
-impl Store for Held {
-    async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
-        self.inner.get(key).await
-    }
-
-    async fn list(&self, query: &Query) -> Result<Page> {
-        if query.kind.name == self.kind {
-            drop(self.lists.acquire().await.unwrap());
-        }
-        self.inner.list(query).await
-    }
-
-    async fn write(&self, write: Write) -> Result<Written> {
-        self.inner.write(write).await
-    }
-
-    async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
-        self.inner.watch(scope, from).await
-    }
-
-    fn revision(&self) -> Revision {
-        self.inner.revision()
-    }
-
-    fn id(&self) -> &str {
-        self.inner.id()
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-
-    async fn kinds(&self) -> Result<Vec<Kind>> {
-        Ok(Vec::new())
-    }
-}
 
 async fn event(test: &TestHost, name: &str, reason: &str) -> Event {
     let filter = EventFilter { key: Some(demo_key("Hostile", name)), ..EventFilter::default() };
@@ -78,16 +31,16 @@ async fn hostile(limits: Limits, overrides: Overrides) -> TestHost {
 /// W1: a worker that ran ahead of the second watch would see half of the world.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_reconciled_before_every_watch_had_its_first_list() {
-    let inner = MemoryStore::new(homeostat_store::Options::default());
-    let store = Arc::new(Held { inner, kind: "Note", lists: Semaphore::new(0) });
+    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    store.fault(On::List, "Note", Fault::Wait);
     let test = TestHost::over(store.clone()).await;
     let definition = test.definition("follower", &guest("guest-follower")).await;
     test.host.put(definition).await.unwrap();
     test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
-    // The managed kind is listed and watched: its key has come to a worker, and waits there for the other watch.
+    // The managed kind is listed and watched: its key has come, and waits for the other watch.
     let held = eventually("the key to come", async || {
         let status = test.status("follower");
-        (status.counts.running == 1).then_some(status)
+        (status.counts.ready == 1).then_some(status)
     })
     .await;
     assert_eq!((held.state, held.reconciles), (ControllerState::Syncing, 0));
@@ -98,8 +51,17 @@ async fn nothing_is_reconciled_before_every_watch_had_its_first_list() {
         }
     });
     assert!(passed.await.is_err(), "it was reconciled before the notes were listed");
-    store.lists.add_permits(4);
+    store.heal(On::List, "Note");
     test.until(&demo_key("Follower", "a"), "is reconciled", |document| !document["status"].is_null()).await;
+}
+
+/// What the queue has of one key.
+fn entry(test: &TestHost, name: &str) -> Option<QueueEntry> {
+    test.host.queue("hostile", 100).unwrap().into_iter().find(|entry| entry.key.name() == name)
+}
+
+async fn running(test: &TestHost) {
+    eventually("it to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
 }
 
 /// A person's word stands beside the manifest's, and neither undoes the other.
@@ -122,7 +84,7 @@ async fn a_controller_that_is_removed_finishes_what_runs_and_drops_what_is_queue
     let limits = Limits { deadline: Duration::from_millis(800), ..Limits::default() };
     let test = hostile(limits, Overrides { concurrency: Some(1), ..Overrides::default() }).await;
     test.apply(demo("Hostile", "slow", json!({}))).await;
-    eventually("it to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
+    running(&test).await;
     test.apply(demo("Hostile", "other", json!({}))).await;
     eventually("another to queue", async || (test.status("hostile").counts.ready == 1).then_some(())).await;
     let removed = test.host.remove("hostile").await.unwrap();
@@ -131,13 +93,51 @@ async fn a_controller_that_is_removed_finishes_what_runs_and_drops_what_is_queue
     assert!(event(&test, "slow", "LimitExceeded").await.message.contains("deadline"), "it ran to its own end");
 }
 
+/// C2
+#[tokio::test(flavor = "multi_thread")]
+async fn what_still_runs_at_the_deadline_of_a_removal_is_stopped_and_told() {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let deadline = Duration::from_millis(100);
+    let test = TestHost::with(store, |options| Options { drain_deadline: deadline, ..options }).await;
+    let definition = test.definition("hostile", &guest("guest-hostile")).await;
+    let limits = Limits { deadline: Duration::from_secs(600), ..Limits::default() };
+    test.host.put(Definition { limits, ..definition }).await.unwrap();
+    test.apply(demo("Hostile", "slow", json!({}))).await;
+    running(&test).await;
+    let removed = test.host.remove("hostile").await.unwrap();
+    assert_eq!((removed.finished, removed.interrupted), (0, vec![demo_key("Hostile", "slow")]));
+}
+
+/// C1: one key of the other runs without end, one waits for centuries, one is parked.
+#[tokio::test(flavor = "multi_thread")]
+async fn controllers_that_come_and_go_disturb_no_other() {
+    let test = hostile(Limits::default(), Overrides::default()).await;
+    for name in ["again", "centuries", "fail-never"] {
+        test.apply(demo("Hostile", name, json!({}))).await;
+    }
+    let settled = async || {
+        (test.status("hostile").counts.waiting == 1 && test.status("hostile").counts.parked == 1).then_some(())
+    };
+    eventually("two to be through", settled).await;
+    let definition = test.definition("other", &guest("greeter")).await;
+    for _ in 0..10 {
+        let before = test.status("hostile").reconciles;
+        test.host.put(definition.clone()).await.unwrap();
+        test.host.remove("other").await.unwrap();
+        eventually("it to go on", async || (test.status("hostile").reconciles > before).then_some(())).await;
+    }
+    let after = test.status("hostile");
+    assert_eq!((after.generation, after.failures, after.counts.waiting, after.counts.parked), (1, 1, 1, 1));
+    assert_eq!(entry(&test, "centuries").unwrap().state, "waiting");
+}
+
 /// C1: the name is free at once, and no key runs on both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_successor_waits_until_the_one_before_it_runs_nothing_any_more() {
     let limits = Limits { deadline: Duration::from_millis(800), ..Limits::default() };
     let test = hostile(limits, Overrides::default()).await;
     test.apply(demo("Hostile", "slow", json!({}))).await;
-    eventually("it to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
+    running(&test).await;
     let definition = test.host.definition("hostile").unwrap();
     let host = test.host.clone();
     let removing = tokio::spawn(async move { host.remove("hostile").await.unwrap() });
@@ -148,6 +148,111 @@ async fn a_successor_waits_until_the_one_before_it_runs_nothing_any_more() {
     let ends = test.host.events().list(&filter).into_iter().filter(|event| event.reason == "LimitExceeded").count();
     assert_eq!(ends, 1, "the one before it still runs");
     assert_eq!(removing.await.unwrap().finished, 1);
+}
+
+/// C4: what is deleted while nothing runs is a key like any other, and is cleaned up afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_and_deletions_during_a_suspension_are_kept_and_run_once_after_it() {
+    let test = hostile(Limits::default(), Overrides::default()).await;
+    test.host.suspend("hostile", true).unwrap();
+    for name in ["kept", "gone"] {
+        test.apply(demo("Hostile", name, json!({}))).await;
+        test.apply(demo("Hostile", name, json!({"changed": true}))).await;
+    }
+    delete(&test, "gone").await;
+    test.apply(demo("Hostile", "last", json!({}))).await;
+    eventually("all to be kept", async || (test.status("hostile").counts.ready == 3).then_some(())).await;
+    assert_eq!(test.status("hostile").reconciles, 0);
+    test.host.suspend("hostile", false).unwrap();
+    test.until(&demo_key("Hostile", "kept"), "is well", |document| !document["status"].is_null()).await;
+    assert_eq!(test.idle("hostile").await.failures, 0);
+}
+
+async fn delete(test: &TestHost, name: &str) {
+    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+    let delete = Write::Delete { key: demo_key("Hostile", name), precondition, propagation };
+    test.host.store().write(delete).await.unwrap();
+}
+
+/// B12: the guest is asked all the same: there may be something to clean up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_resource_is_gone_is_reconciled() {
+    let test = hostile(Limits::default(), Overrides::default()).await;
+    test.host.suspend("hostile", true).unwrap();
+    test.apply(demo("Hostile", "gone", json!({}))).await;
+    eventually("the key", async || entry(&test, "gone")).await;
+    delete(&test, "gone").await;
+    assert_eq!(test.status("hostile").reconciles, 0);
+    test.host.suspend("hostile", false).unwrap();
+    let status = eventually("it to run", async || {
+        let status = test.status("hostile");
+        (status.reconciles > 0).then_some(status)
+    })
+    .await;
+    assert_eq!((status.failures, test.get(&demo_key("Hostile", "gone")).await), (0, None));
+}
+
+/// B10
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_asks_for_a_delay_waits_for_the_longer_of_that_and_the_backoff() {
+    let hour_ms = 3_600_000;
+    for (base, from_ms, to_ms) in [
+        (Duration::from_millis(1), hour_ms - 600_000, hour_ms),
+        (Duration::from_secs(4 * 3600), hour_ms + 1, 4 * hour_ms),
+    ] {
+        let backoff = Some(BackoffSpec { base, max: base, retries_max: None });
+        let test = hostile(Limits::default(), Overrides { backoff, ..Overrides::default() }).await;
+        test.apply(demo("Hostile", "fail-after", json!({}))).await;
+        let due_ms = eventually("it to wait", async || entry(&test, "fail-after")?.due_in_ms).await;
+        assert!((from_ms..=to_ms).contains(&due_ms), "{base:?}: {due_ms} ms");
+    }
+}
+
+/// B11: limits that a guest hits only where they are low.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_on_bytes_ends_a_call_under_its_own_name_and_the_next_key_is_well() {
+    let (effects_max, effect_bytes_max, transfer_bytes_max) = (1_000_000, 100_000, 1 << 20);
+    let effects = Limits { effects_max, effect_bytes_max, ..Limits::default() };
+    let transfer = Limits { transfer_bytes_max, ..Limits::default() };
+    for (name, limits, limit) in [("calls", effects, "limit effect-bytes"), ("huge-error", transfer, "limit transfer")]
+    {
+        let test = hostile(limits, Overrides { concurrency: Some(1), ..Overrides::default() }).await;
+        test.apply(demo("Hostile", name, json!({}))).await;
+        let exceeded = event(&test, name, "LimitExceeded").await;
+        assert!(exceeded.message.contains(limit), "{}", exceeded.message);
+        test.apply(demo("Hostile", "good", json!({}))).await;
+        test.until(&demo_key("Hostile", "good"), "is well", |document| !document["status"].is_null()).await;
+    }
+}
+
+/// B6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delay_that_was_asked_for_is_no_failure() {
+    let test = hostile(Limits::default(), Overrides::default()).await;
+    test.apply(demo("Hostile", "centuries", json!({}))).await;
+    let waits =
+        eventually("it to wait", async || entry(&test, "centuries").filter(|entry| entry.state == "waiting")).await;
+    assert_eq!((waits.failures, waits.last_error, test.status("hostile").failures), (0, None, 0));
+}
+
+/// C8: feeders end first. What changes while the last ones run is left for the next host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_stops_takes_no_more_changes_while_it_finishes_what_runs() {
+    let limits = Limits { deadline: Duration::from_millis(1500), ..Limits::default() };
+    let test = hostile(limits, Overrides::default()).await;
+    test.apply(demo("Hostile", "slow", json!({}))).await;
+    running(&test).await;
+    let host = test.host.clone();
+    let stopping = tokio::spawn(async move { host.shutdown(Duration::from_secs(60)).await });
+    let stops = async || (test.status("hostile").state == ControllerState::Stopping).then_some(());
+    eventually("it to stop", stops).await;
+    test.apply(demo("Hostile", "late", json!({}))).await;
+    let report = stopping.await.unwrap();
+    let left = &report["hostile"];
+    // The one that ran has hit its own deadline, and would have been tried again.
+    let slow = demo_key("Hostile", "slow");
+    assert_eq!((left.finished, &*left.dropped, &*left.interrupted), (1, &[slow][..], &[][..]));
+    assert_eq!(test.status("hostile").reconciles, 1);
 }
 
 /// T5
@@ -162,8 +267,7 @@ async fn a_delay_that_is_held_is_not_cut_short_by_a_change() {
     test.apply(demo("Hostile", "after", json!({}))).await;
     test.until(&demo_key("Hostile", "after"), "is well", |document| !document["status"].is_null()).await;
     test.idle("hostile").await;
-    let entries = test.host.queue("hostile", 10).unwrap();
-    assert!(entries.iter().any(|entry| entry.key.name() == "centuries" && entry.state == "waiting"), "{entries:?}");
+    assert_eq!(entry(&test, "centuries").unwrap().state, "waiting");
 }
 
 /// B9

@@ -4,11 +4,16 @@
 
 mod apps;
 mod cli;
+mod conformance;
 mod contract;
 mod controllers;
 mod crash;
 mod effects;
+mod feeders;
 mod journey;
+mod metrics;
+mod queue;
+mod simulation;
 mod swap;
 mod uptime;
 mod walls;

@@ -63,7 +63,7 @@ impl Feeder for Once {
     }
 }
 
-/// Of a keys-only kind nothing can be listed: what a swap drops from the queue is gone.
+/// C3: of a keys-only kind nothing can be listed: what a swap drops from the queue is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_nobody_can_list_again_are_still_queued_after_a_swap() {
     let test = TestHost::start().await;
@@ -84,6 +84,7 @@ async fn keys_that_nobody_can_list_again_are_still_queued_after_a_swap() {
     assert_eq!(test.idle("it").await.reconciles, 2);
 }
 
+/// C3
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_finishes_on_the_old_one_and_its_key_runs_again_on_the_new_one() {
     let test = TestHost::start().await;
@@ -105,6 +106,7 @@ async fn what_runs_finishes_on_the_old_one_and_its_key_runs_again_on_the_new_one
     .await;
 }
 
+/// C3
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_and_due_times_stay() {
     let test = TestHost::start().await;

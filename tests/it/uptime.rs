@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{ControllerState, Definition};
 use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
 use serde_json::json;
@@ -66,6 +67,7 @@ async fn uptime() -> TestHost {
     test
 }
 
+/// B5, B6: failures in a row back off; one answer, and the delay that it asks for, forgets them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_site_that_goes_down_and_comes_back_is_seen_both_times() {
     let test = uptime().await;
@@ -100,6 +102,29 @@ async fn a_site_that_goes_down_and_comes_back_is_seen_both_times() {
     })
     .await;
     back.goes_down();
+}
+
+/// W11: a try that fails writes the status. That write brings no second try beside the one that the backoff brings.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_does_not_answer_is_tried_once_per_backoff_and_not_by_its_own_status() {
+    let test = uptime().await;
+    let key = demo_key("Monitor", "site");
+    let nobody = Site::at("127.0.0.1:0").await.goes_down();
+    test.apply(demo("Monitor", "site", json!({"url": format!("http://{nobody}/"), "every": "1h", "timeout": "2s"})))
+        .await;
+    let filter = EventFilter { key: Some(key.clone()), ..EventFilter::default() };
+    let failures = || test.host.queue("uptime", 1).unwrap().first().map_or(0, |entry| u64::from(entry.failures));
+    eventually("five failures", async || (failures() >= 5).then_some(())).await;
+    test.host.suspend("uptime", true).unwrap();
+    // A failure counts towards the backoff only if its delay had run out: a try too many would be one that is not counted there.
+    let tries = eventually("each try to be counted once", async || {
+        let status = test.status("uptime");
+        (status.counts.running == 0 && status.reconciles == failures()).then_some(status.reconciles)
+    })
+    .await;
+    let told = test.host.events().list(&filter).into_iter().filter(|event| event.reason == "ReconcileFailed");
+    assert_eq!(told.map(|event| event.count).sum::<u64>(), tries);
+    assert_eq!(test.get(&key).await.unwrap().document()["status"]["checks"], tries);
 }
 
 #[tokio::test(flavor = "multi_thread")]

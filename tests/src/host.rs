@@ -36,8 +36,16 @@ impl TestHost {
     /// # Panics
     /// When it does not start.
     pub async fn over(store: Arc<dyn Store>) -> Self {
+        Self::with(store, |options| options).await
+    }
+
+    /// Starts one over a store, with other options.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn with(store: Arc<dyn Store>, options: impl FnOnce(Options) -> Options) -> Self {
         let engine = Engine::new(EngineOptions::default()).expect("the engine starts");
-        Self { host: Host::start(Options::new(engine, store)).await.expect("the host starts") }
+        Self { host: Host::start(options(Options::new(engine, store))).await.expect("the host starts") }
     }
 
     /// Loads a component with these grants.

@@ -1,12 +1,14 @@
 //! What the tests share: guests that are built once, a host in this process, a host as a process of its own, and waiting with a bound.
 
 mod artifacts;
+mod faulty;
 mod host;
 mod process;
 mod sources;
 mod wait;
 
 pub use artifacts::{embed, guest, homeostat, renamed, repository};
+pub use faulty::{Fault, FaultyStore, On};
 pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run};
 pub use sources::copy_of_sources;

@@ -3,10 +3,6 @@
 use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;
 
-/// A monitor that nobody answers is tried again by the host's backoff. What comes sooner than this is an echo of the status that was
-/// just written, and no reason to ask again.
-const ECHO: Duration = Duration::from_millis(200);
-
 const UP: &str = "Up";
 const INVALID: &str = "InvalidAddress";
 
@@ -68,14 +64,13 @@ pub(crate) enum Due {
     Now,
     /// It was checked not long ago.
     In(Duration),
-    /// There was no answer just now, for this reason.
-    Failed(String),
     /// Not before the monitor changes: there is nothing that could be asked.
     Never(String),
 }
 
 impl Monitor {
-    /// Whether it is time for a check. A changed monitor is checked at once.
+    /// Whether it is time for a check. A changed monitor is checked at once, and so is one that did not answer: when to try again is
+    /// for the host's backoff to say.
     pub(crate) fn due(&self, generation: u64, status: Option<&MonitorStatus>, now: Time) -> Due {
         let Some(status) = status.filter(|status| status.observed_generation == generation) else {
             return Due::Now;
@@ -85,7 +80,6 @@ impl Monitor {
             Some(error) if status.conditions.get(UP).is_some_and(|up| up.reason == INVALID) => {
                 Due::Never(error.clone())
             }
-            Some(error) if passed < ECHO => Due::Failed(error.clone()),
             Some(_) => Due::Now,
             None => match self.every.0.saturating_sub(passed) {
                 Duration::ZERO => Due::Now,

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_component::{Grants, HeaderSource};
-use homeostat_runtime::{ControllerState, ControllerStatus, QueueEntry};
+use homeostat_runtime::{ControllerState, ControllerStatus, Counts, QueueEntry};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,6 +23,10 @@ const API_VERSION: &str = "homeostat.dev/v1alpha1";
 /// Keys of one queue in one answer, unless the request says otherwise, and at most.
 const ENTRIES: usize = 500;
 const ENTRIES_MAX: usize = 10_000;
+/// Keys of one queue that are looked at for those that are wanted. The queue stands still meanwhile, for some tens of milliseconds.
+const LOOKED_AT_MAX: usize = 100_000;
+/// What the state of a key can be.
+const STATES: [&str; 5] = ["waiting", "ready", "running", "dirty", "parked"];
 
 /// Answers one request about controllers.
 pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
@@ -99,27 +103,60 @@ struct QueueParams {
     /// Only the key with this namespace and name.
     namespace: Option<String>,
     name: Option<String>,
+    /// Only keys in these states, with commas between them. Dirty keys are running ones too.
+    state: Option<String>,
 }
 
 impl QueueParams {
+    fn check(&self) -> Result<(), Failure> {
+        let unknown = self.states().find(|state| !STATES.contains(state));
+        unknown.map_or(Ok(()), |state| {
+            Err(Failure::bad_request(format!("state: `{state}` is none of {}", STATES.join(", "))))
+        })
+    }
+
+    fn states(&self) -> impl Iterator<Item = &str> {
+        self.state.iter().flat_map(|states| states.split(',')).map(str::trim)
+    }
+
+    fn is_everything(&self) -> bool {
+        self.namespace.is_none() && self.name.is_none() && self.state.is_none()
+    }
+
     fn wants(&self, entry: &QueueEntry) -> bool {
-        self.name.as_deref().is_none_or(|name| name == entry.key.name())
+        let is = |state: &str| state == entry.state || (state == "running" && entry.state == "dirty");
+        let in_state = self.state.is_none() || self.states().any(is);
+        in_state
+            && self.name.as_deref().is_none_or(|name| name == entry.key.name())
             && self.namespace.as_deref().is_none_or(|namespace| namespace == entry.key.namespace())
     }
 }
 
 fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failure> {
+    params.check()?;
     let limit = params.limit.unwrap_or(ENTRIES).clamp(1, ENTRIES_MAX);
-    let looked_at = if params.name.is_some() { ENTRIES_MAX } else { limit };
-    let mut items = api.host.queue(name, looked_at)?;
-    items.retain(|entry| params.wants(entry));
-    items.truncate(limit);
-    let metadata = json!({ "name": name });
+    let mut items = api.host.queue(name, if params.is_everything() { limit } else { LOOKED_AT_MAX })?;
     let counts = find(api, name)?.counts;
-    Ok(Json(
-        json!({ "apiVersion": API_VERSION, "kind": "Queue", "metadata": metadata, "counts": counts, "items": items }),
-    )
-    .into_response())
+    let Counts { waiting, ready, running, parked } = counts;
+    // Between the two looks, keys come and go.
+    let unseen = (waiting + ready + running + parked).saturating_sub(items.len());
+    items.retain(|entry| params.wants(entry));
+    let found = items.len();
+    items.truncate(limit);
+    let document = json!({
+        "apiVersion": API_VERSION, "kind": "Queue", "metadata": { "name": name }, "counts": counts,
+        "cut": cut(params, found - items.len(), unseen), "items": items,
+    });
+    Ok(Json(document).into_response())
+}
+
+/// Says what is not in an answer: keys that are wanted, and keys that nobody looked at, which may be. Of a whole queue, all are wanted.
+fn cut(params: &QueueParams, wanted: usize, unseen: usize) -> Value {
+    if params.is_everything() {
+        json!({ "wanted": wanted + unseen, "notLookedAt": 0 })
+    } else {
+        json!({ "wanted": wanted, "notLookedAt": unseen })
+    }
 }
 
 /// A key as a request names it.

@@ -1,16 +1,13 @@
-//! What is here and how it is: groups, kinds, version, health.
+//! What is here: groups, kinds, version.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::KindInfo;
 use serde_json::{Value, json};
 
 use crate::controllers;
-use crate::router::Api;
 use crate::status::Failure;
 
 /// The verbs that every stored kind has.
@@ -18,19 +15,6 @@ const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", 
 
 /// The version of the dialect that is spoken, for clients that ask.
 const DIALECT: (&str, &str) = ("1", "34");
-
-/// Answers as long as requests are answered at all.
-pub(crate) async fn alive() -> &'static str {
-    "ok"
-}
-
-/// Answers whether the store takes writes.
-pub(crate) async fn ready(State(api): State<Api>) -> Response {
-    match api.host.store().health() {
-        Ok(()) => "ok".into_response(),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
-    }
-}
 
 pub(crate) async fn version() -> Json<Value> {
     let (major, minor) = DIALECT;

@@ -1,4 +1,4 @@
-//! What a running host serves: resources in the Kubernetes dialect, and its own controllers, queues, events and logs.
+//! What a running host serves: resources in the Kubernetes dialect, its own controllers, queues, events and logs, metrics and health.
 //!
 //! A request goes through four places: [`serve()`] accepts a connection and bounds it, `router` checks who may ask at all and
 //! finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
@@ -14,7 +14,9 @@
 mod address;
 mod controllers;
 mod discovery;
+mod health;
 mod listen;
+mod metrics;
 mod params;
 mod path;
 mod records;
@@ -25,7 +27,9 @@ mod status;
 mod watch;
 
 pub use address::{Address, BadAddress};
-pub use serve::{Error, Handle, Options, serve};
+pub use health::Check;
+pub use metrics::Metrics;
+pub use serve::{Error, Handle, Options, Served, serve};
 
 #[cfg(test)]
 mod tests;

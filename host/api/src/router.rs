@@ -1,5 +1,6 @@
 //! Which path goes where, and who may ask at all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,12 +16,14 @@ use tokio::sync::watch;
 
 use crate::path::{self, Route};
 use crate::status::Failure;
-use crate::{controllers, discovery, records, resources};
+use crate::{Check, Metrics, controllers, discovery, health, metrics, records, resources};
 
 /// What every handler has.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) host: Host,
+    pub(crate) metrics: Metrics,
+    pub(crate) checks: Arc<[Check]>,
     /// Becomes true when the server stops; streams end then.
     pub(crate) stopped: watch::Receiver<bool>,
     pub(crate) body_bytes_max: usize,
@@ -29,9 +32,10 @@ pub(crate) struct Api {
 
 pub(crate) fn router(api: Api) -> Router {
     Router::new()
-        .route("/livez", get(discovery::alive))
-        .route("/readyz", get(discovery::ready))
-        .route("/healthz", get(discovery::ready))
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/healthz", get(health::ready))
+        .route("/metrics", get(metrics::answer))
         .route("/version", get(discovery::version))
         .route("/api", any(dialect))
         .route("/api/{*path}", any(dialect))

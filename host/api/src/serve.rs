@@ -13,9 +13,9 @@ use serde::Deserialize;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::Address;
 use crate::listen::{Listener, Stream};
 use crate::router::{self, Api};
+use crate::{Address, Check, Metrics};
 
 /// Bytes kept of a connection's request head; a longer one is refused.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -119,18 +119,37 @@ impl Handle {
     }
 }
 
-/// Listens, and serves `host` until [`Handle::stop`].
+/// What is served.
+pub struct Served {
+    /// The host that is asked.
+    pub host: Host,
+    /// Its metrics. Those that observe reconciles are there when it is the host's observer as well.
+    pub metrics: Metrics,
+    /// What has to hold besides before the host is ready.
+    pub checks: Vec<Check>,
+}
+
+impl From<Host> for Served {
+    /// Serves a host that nobody observes.
+    fn from(host: Host) -> Self {
+        Self { host, metrics: Metrics::default(), checks: Vec::new() }
+    }
+}
+
+/// Listens, and serves a host until [`Handle::stop`].
 ///
 /// # Errors
 /// An [`Error`] when the address is bad, taken, or could be reached by others.
-pub async fn serve(options: Options, host: Host) -> Result<Handle, Error> {
+pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle, Error> {
+    let Served { host, metrics, checks } = served.into();
     let Options { address, connections_max, body_bytes_max, request_ms_max } = options;
     let address: Address = address.parse()?;
     let listener = Listener::bind(&address).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
     let (stop, stopped) = watch::channel(false);
     let request_max = Duration::from_millis(request_ms_max);
-    let router = router::router(Api { host, stopped: stopped.clone(), body_bytes_max, request_max });
+    let api = Api { host, metrics, checks: checks.into(), stopped: stopped.clone(), body_bytes_max, request_max };
+    let router = router::router(api);
     let server = Server { listener, router, stopped, request_max, permits: Arc::new(Semaphore::new(connections_max)) };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
     Ok(Handle { address, stop, accepting })

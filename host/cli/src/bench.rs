@@ -17,6 +17,7 @@ use homeostat_component::{
 };
 use homeostat_runtime::{
     ControllerState, Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled,
+    Recorder,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Store, Write};
@@ -150,7 +151,16 @@ impl Tally {
     }
 }
 
-impl Observer for Tally {
+/// Hands the tally to the one controller that there is.
+struct Tallied(Arc<Tally>);
+
+impl Observer for Tallied {
+    fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
+        self.0.clone()
+    }
+}
+
+impl Recorder for Tally {
     fn reconciled(&self, reconciled: &Reconciled<'_>) {
         let mut round = self.round.lock();
         round.waits.push(reconciled.queued_for);
@@ -190,7 +200,7 @@ impl Bench {
             }
         }
         let tally = Arc::<Tally>::default();
-        let options = Options { observer: tally.clone(), ..Options::new(engine, store) };
+        let options = Options { observer: Arc::new(Tallied(tally.clone())), ..Options::new(engine, store) };
         let host = Host::start(options).await.context("the host does not start")?;
         let overrides = Overrides { concurrency: Some(workers), ..Overrides::default() };
         // No network: a request is refused.

@@ -5,11 +5,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use homeostat_api::{Check, Metrics, Served};
 use homeostat_component::{Engine, EngineOptions};
 use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
 use homeostat_store::Store;
@@ -136,10 +137,15 @@ impl Running {
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         let store = open(*store, &data).await?;
         let engine = Engine::new(EngineOptions::default()).context("the WebAssembly engine does not start")?;
-        let host = Host::start(Options::new(engine, store)).await.context("the host does not start")?;
+        let metrics = Metrics::default();
+        let options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
+        let host = Host::start(options).await.context("the host does not start")?;
+        let manifests = Folder::new(folder, host.clone(), screen.clone());
+        let standing = manifests.standing();
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
         let options = homeostat_api::Options { address, ..homeostat_api::Options::default() };
-        let served = homeostat_api::serve(options, host.clone()).await;
+        let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())] };
+        let served = homeostat_api::serve(options, served).await;
         let api = match served.context("the API cannot be served; `--listen` names another address") {
             Ok(api) => api,
             Err(error) => {
@@ -148,10 +154,8 @@ impl Running {
             }
         };
         screen.say(&format!("serving {} on {}", folder.display(), api.address()));
-        let folder = Folder::new(folder, host.clone(), screen.clone());
-        let standing = folder.standing();
         let (stop, _) = watch::channel(false);
-        Ok(Self { host, api, folder: Some(folder), following: None, stop, standing, screen: screen.clone() })
+        Ok(Self { host, api, folder: Some(manifests), following: None, stop, standing, screen: screen.clone() })
     }
 
     /// Begins to follow the folder. Does nothing the second time.
@@ -195,6 +199,19 @@ impl Running {
         screen.say("stopped");
         ExitCode::SUCCESS
     }
+}
+
+/// Holds from the moment that everything in the folder has been tried once. Before, a host without controllers would pass for ready.
+fn has_been_read(standing: watch::Receiver<Standing>) -> Check {
+    let was_read = OnceLock::new();
+    let holds = move || {
+        if was_read.get().is_some() || standing.borrow().settled {
+            was_read.get_or_init(|| ());
+            return Ok(());
+        }
+        Err("its manifests have not all been read yet".to_owned())
+    };
+    Check { name: "folder", holds: Arc::new(holds) }
 }
 
 async fn open(choice: StoreChoice, data: &Path) -> Result<Arc<dyn Store>> {

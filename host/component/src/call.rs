@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_store::Key;
-use tokio::sync::SemaphorePermit;
 use wasmtime::component::{Instance, InstancePre, ResourceTableError};
 use wasmtime::{Store, format_err};
 
@@ -12,12 +11,13 @@ use crate::bindings::types;
 use crate::effect::{Call, Effects};
 use crate::engine::{Engine, Machine};
 use crate::imports::convert;
+use crate::instances::Permit;
 use crate::limits::{Limits, contract, cut};
 use crate::millis;
 use crate::outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
 use crate::port::{Hit, Port};
 use crate::state::State;
-use crate::ticker::Running;
+use crate::ticker::{Running, Ticker};
 
 mod trap;
 
@@ -28,8 +28,8 @@ const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
 pub(crate) struct Sandbox<'a> {
     machine: &'a Machine,
     port: Arc<Port>,
-    _running: Running<'a>,
-    _permit: SemaphorePermit<'a>,
+    _running: Option<Running<'a>>,
+    _permit: Permit,
 }
 
 impl<'a> Sandbox<'a> {
@@ -41,9 +41,9 @@ impl<'a> Sandbox<'a> {
         limits: &Limits,
         effects: Arc<dyn Effects>,
     ) -> Self {
-        let permit = engine.permit().await;
+        let permit = engine.0.instances.permit(&call.controller).await;
         let port = Arc::new(Port::new(call, limits, effects));
-        Self { machine, port, _running: machine.ticker.running(), _permit: permit }
+        Self { machine, port, _running: machine.ticker.as_ref().map(Ticker::running), _permit: permit }
     }
 
     /// Makes a fresh instance with every limit in place.

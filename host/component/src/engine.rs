@@ -6,13 +6,13 @@
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::error::Error;
 use crate::grants::Grants;
 use crate::imports;
+use crate::instances::Instances;
 use crate::load::{self, Refused};
 use crate::state::State;
 use crate::ticker::Ticker;
@@ -35,17 +35,21 @@ const BACKTRACE_FRAMES_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct EngineOptions {
-    /// Guests that run at once, over all components; more of them wait, first come first served. 1 to 4096. Default: 256.
+    /// Guests that run at once, over all components. More of them wait, one controller after the other, and no controller gets the
+    /// last quarter. 1 to 4096. Default: 256.
     pub instances_max: u32,
     /// The largest component that is loaded, in bytes. Default: 50 MiB.
     pub component_bytes_max: u64,
     /// Compile one component on all processors. Default: true.
     pub parallel_compilation: bool,
+    /// Interrupt guests at every millisecond, so that they share the processors and end at their limit. Default: true. Without it a
+    /// guest that computes for ever does so: for simulations, in which nothing may depend on how fast a machine is.
+    pub preemption: bool,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { instances_max: 256, component_bytes_max: 50 << 20, parallel_compilation: true }
+        Self { instances_max: 256, component_bytes_max: 50 << 20, parallel_compilation: true, preemption: true }
     }
 }
 
@@ -58,7 +62,7 @@ pub(crate) struct Shared {
     options: EngineOptions,
     pooled: Arc<Machine>,
     on_demand: OnceLock<Arc<Machine>>,
-    permits: Semaphore,
+    pub(crate) instances: Arc<Instances>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -71,7 +75,8 @@ impl std::fmt::Debug for Shared {
 pub(crate) struct Machine {
     pub(crate) engine: wasmtime::Engine,
     pub(crate) linker: Linker<State>,
-    pub(crate) ticker: Ticker,
+    /// `None` when guests are not interrupted.
+    pub(crate) ticker: Option<Ticker>,
 }
 
 impl Engine {
@@ -88,9 +93,9 @@ impl Engine {
         }
         let mut config = config(&options);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances_max)));
-        let pooled = Arc::new(Machine::start(&config)?);
-        let permits = Semaphore::new(instances_max as usize);
-        Ok(Self(Arc::new(Shared { options, pooled, on_demand: OnceLock::new(), permits })))
+        let pooled = Arc::new(Machine::start(&config, &options)?);
+        let instances = Instances::new(instances_max);
+        Ok(Self(Arc::new(Shared { options, pooled, on_demand: OnceLock::new(), instances })))
     }
 
     /// Compiles and checks a component, and asks it what it is.
@@ -112,7 +117,7 @@ impl Engine {
 
     /// Returns the number of guests that could be started now without waiting.
     pub fn instances_free(&self) -> usize {
-        self.0.permits.available_permits()
+        self.0.instances.free()
     }
 
     pub(crate) fn pooled(&self) -> &Arc<Machine> {
@@ -124,23 +129,18 @@ impl Engine {
         if let Some(machine) = self.0.on_demand.get() {
             return Ok(Arc::clone(machine));
         }
-        let machine = Arc::new(Machine::start(&config(&self.0.options))?);
+        let machine = Arc::new(Machine::start(&config(&self.0.options), &self.0.options)?);
         // Two loads at once may both come here: one of their machines stays.
         Ok(Arc::clone(self.0.on_demand.get_or_init(|| machine)))
-    }
-
-    /// Waits until one more guest may run.
-    pub(crate) async fn permit(&self) -> SemaphorePermit<'_> {
-        self.0.permits.acquire().await.expect("the semaphore is never closed")
     }
 }
 
 impl Machine {
-    fn start(config: &Config) -> Result<Self, Error> {
+    fn start(config: &Config, options: &EngineOptions) -> Result<Self, Error> {
         let engine = wasmtime::Engine::new(config).map_err(|error| Error::Engine(error.into()))?;
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker).map_err(|error| Error::Engine(error.into()))?;
-        let ticker = Ticker::start(&engine).map_err(Error::Ticker)?;
+        let ticker = options.preemption.then(|| Ticker::start(&engine)).transpose().map_err(Error::Ticker)?;
         Ok(Self { engine, linker, ticker })
     }
 }

@@ -13,6 +13,8 @@ use crate::millis;
 pub struct ControllerSpec {
     /// The kind whose keys `reconcile` gets.
     pub manages: KindDeclaration,
+    /// Which changes of resources of that kind count.
+    pub changes: Changes,
     /// At most 32, with different names.
     pub watches: Vec<Watch>,
     /// How often `poller.poll` is called: 100 ms to 365 days. Only with the export `poller`.
@@ -55,6 +57,8 @@ pub struct Watch {
     pub of: KindDeclaration,
     /// How a change becomes keys of the managed kind.
     pub mapping: Mapping,
+    /// Which changes count. Not [`Changes::ButStatus`] when the mapping reads the status.
+    pub changes: Changes,
     /// What the kind is to the controller.
     pub role: Role,
 }
@@ -73,6 +77,16 @@ pub enum Mapping {
     Field(String),
     /// The component's own `mapper.map`.
     Guest,
+}
+
+/// Which changes of a watched resource bring keys. First sights, deletions and second looks do so in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Changes {
+    /// Every change.
+    All,
+    /// Not those that leave everything but `status` as it was.
+    ButStatus,
 }
 
 /// What a watched kind is to a controller.

@@ -1,14 +1,17 @@
 //! What all controllers of a host share.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use homeostat_component::layers::{HttpClient, Secrets};
 use homeostat_component::{ControllerSpec, Engine, Limits, Severity};
 use homeostat_store::{Key, Kind, Query, Resource, Revision, Selector, Store, Write, Written};
 use serde_json::Value;
+use tokio::runtime::Handle;
 
 use crate::definitions;
 use crate::kinds::{is_definition, kind_of, place};
+use crate::turns::Turns;
 use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
 
 /// Items asked for at once.
@@ -23,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) http: HttpClient,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) turns: Arc<Turns>,
+    seed: Option<u64>,
 }
 
 impl Context {
@@ -30,18 +35,31 @@ impl Context {
     ///
     /// # Errors
     /// When the HTTP client cannot be built.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
-        let Options { engine, store, secrets, observer, drain_deadline: _ } = options;
+        let Options { engine, store, secrets, observer, drain_deadline: _, seed } = options;
         Ok(Self {
             engine,
             store,
             http: HttpClient::new(Limits::default().http_body_bytes_max)?,
             secrets,
             observer,
+            turns: Turns::new(Handle::current().metrics().num_workers()),
+            seed,
             kinds: Arc::new(Kinds::with_built_in()),
             events: Arc::default(),
             logs: Arc::default(),
         })
+    }
+
+    /// Returns the seed of a controller's queue: of each its own, and the same for the same name.
+    pub(crate) fn seed(&self, controller: &str) -> Option<u64> {
+        let seed = self.seed?;
+        let mut hasher = DefaultHasher::new();
+        (seed, controller).hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     /// Notes an event that happens now.

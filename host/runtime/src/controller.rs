@@ -14,9 +14,11 @@ use tokio_util::task::TaskTracker;
 use crate::context::Context;
 use crate::feeding::Feeding;
 use crate::follows::Follows;
+use crate::observer::Recorder;
 use crate::slot::{Loaded, Slot};
 use crate::stats::{Stats, Workers};
 use crate::status::{ControllerState, ControllerStatus, Counts};
+use crate::turns::Account;
 use crate::{Definition, Removed, Settings, sink, worker};
 
 /// The wait before a start hook that failed is tried again: after the first failure, and at most.
@@ -33,7 +35,10 @@ pub(crate) struct Controller {
     pub(crate) feeding: Feeding,
     pub(crate) follows: Arc<Follows>,
     pub(crate) stats: Stats,
+    pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) workers: Workers,
+    /// Its share of the processors.
+    account: Account,
     /// Held while the definition changes: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Cancelled when the start hook has succeeded.
@@ -55,14 +60,16 @@ impl Controller {
         let name: Arc<str> = definition.name.as_str().into();
         let follows = Arc::<Follows>::default();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
-        let queue = Queue::new(settings.queue_options());
+        let seed = context.seed(&name);
+        let queue = Queue::new(homeostat_workqueue::Options { seed, ..settings.queue_options() });
         if definition.suspend {
             queue.suspend();
         }
         let effects = sink::effects(&context, &follows, &definition);
         let slot = Arc::new(Slot::new(Loaded { definition, settings, effects, generation: 1 }));
-        let tasks = TaskTracker::new();
+        let (tasks, account) = (TaskTracker::new(), context.turns.account());
         let controller = Arc::new(Self {
+            recorder: context.observer.controller(&name),
             feeding: Feeding::start(name.clone(), context.clone(), slot.clone(), queue.clone(), tasks.clone()),
             name,
             context,
@@ -71,6 +78,7 @@ impl Controller {
             follows,
             stats: Stats::default(),
             workers: Workers::default(),
+            account,
             changing: tokio::sync::Mutex::default(),
             started: CancellationToken::new(),
             held: AtomicBool::new(false),
@@ -94,6 +102,7 @@ impl Controller {
             }
         };
         tokio::select! {
+            biased;
             () = started => {}
             () = self.feeding.stopped() => return,
         }
@@ -104,6 +113,7 @@ impl Controller {
     /// Waits until it reconciles. `false`: it never will, it is being removed.
     pub(crate) async fn is_ready(&self) -> bool {
         tokio::select! {
+            biased;
             () = self.started.cancelled() => self.feeding.has_listed().await,
             () = self.feeding.stopped() => false,
         }
@@ -128,7 +138,7 @@ impl Controller {
     pub(crate) fn spawn_workers(self: &Arc<Self>) {
         if self.started.is_cancelled() {
             for _ in 0..self.workers.missing(self.slot.current().settings.concurrency) {
-                self.tasks.spawn(worker::work(self.clone()));
+                self.tasks.spawn(self.account.run(|turn| worker::work(self.clone(), turn)));
             }
         }
     }

@@ -22,6 +22,7 @@ mod gate;
 mod guest_map;
 mod poll;
 mod resync;
+mod shared;
 mod watch;
 
 pub(crate) use follow::FollowFeeder;
@@ -29,6 +30,7 @@ pub(crate) use gate::{Gate, Ticket};
 pub(crate) use guest_map::GuestMap;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
+pub(crate) use shared::Watches;
 pub(crate) use watch::{How, WatchFeeder};
 
 /// The wait before a feeder that failed is started again: after the first failure, and at most.
@@ -117,6 +119,29 @@ impl Intake {
     pub fn listed(&self) {
         self.gate.open(&self.ticket);
     }
+
+    fn failed(&self, error: &FeederError) {
+        self.gate.failed(&self.ticket, &error.0);
+    }
+}
+
+/// Adds keys that a guest answered. Those of another kind are dropped, and counted by an event.
+fn add_answered(
+    intake: &Intake,
+    keys: impl IntoIterator<Item = Key>,
+    asked: &str,
+    controller: &Arc<str>,
+    context: &Context,
+) {
+    for key in keys {
+        if key.kind().same_type(intake.manages()) {
+            intake.add(key, Priority::NORMAL);
+        } else {
+            let (wrong, right) = (key.kind(), intake.manages());
+            let message = format!("{asked} answered a key of {wrong}, and not of {right}: it is dropped");
+            context.event(controller, None, Severity::Warning, "KeyRefused", &message);
+        }
+    }
 }
 
 /// Runs a feeder, and runs it again after it failed, until it ends or `stop` is cancelled.
@@ -142,6 +167,7 @@ pub(crate) async fn supervise(
         }
         let delay = restart_delay(failures);
         failures += 1;
+        intake.failed(&error);
         let message = format!("{} failed: {error}", feeder.name());
         context.event(&controller, None, Severity::Warning, "FeederFailed", &message);
         tracing::warn!(%controller, feeder = feeder.name(), %error, ?delay, "feeder failed, it is started again after a while");

@@ -1,10 +1,9 @@
 //! The feeders of one controller: which there are, and when each begins and ends.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::{Mapping, Watch};
+use homeostat_component::{Changes, Mapping, Watch};
 use homeostat_store::{Key, Kind};
 use homeostat_workqueue::Queue;
 use parking_lot::Mutex;
@@ -13,7 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 use crate::feeders::{
-    Feeder, FollowFeeder, Gate, GuestMap, How, Intake, PollFeeder, ResyncFeeder, Ticket, WatchFeeder, supervise,
+    Feeder, FollowFeeder, Gate, GuestMap, How, Intake, PollFeeder, ResyncFeeder, Ticket, WatchFeeder, Watches,
+    supervise,
 };
 use crate::follows::Follows;
 use crate::slot::{Loaded, Slot};
@@ -21,6 +21,7 @@ use crate::slot::{Loaded, Slot};
 pub(crate) struct Feeding {
     controller: Arc<str>,
     context: Arc<Context>,
+    watches: Arc<Watches>,
     slot: Arc<Slot>,
     queue: Queue<Key>,
     manages: Kind,
@@ -37,15 +38,13 @@ struct Current {
     round: u64,
     /// Those that the slot's component asks for.
     wanted: Vec<Running>,
-    /// Kinds that are followed on behalf of keys.
-    followed: BTreeSet<Kind>,
 }
 
 /// What a component asks for: two that are equal are one feeder.
 #[derive(Clone, Debug, PartialEq)]
 enum Wish {
     /// A watch of the managed kind.
-    Itself(Kind),
+    Itself(Kind, Changes),
     /// A watch of another kind.
     Watch(Box<Watch>),
     /// A second look at every key, once in a while.
@@ -71,7 +70,8 @@ impl Feeding {
     ) -> Self {
         let manages = slot.current().component().describe().manages.kind.clone();
         let (gate, end, current) = (Gate::new(), CancellationToken::new(), Mutex::default());
-        let feeding = Self { controller, context, slot, queue, manages, gate, tasks, end, current };
+        let watches = Watches::of(context.store.clone());
+        let feeding = Self { controller, context, watches, slot, queue, manages, gate, tasks, end, current };
         feeding.follow_slot();
         feeding
     }
@@ -83,6 +83,11 @@ impl Feeding {
             () = self.gate.opened() => true,
             () = self.end.cancelled() => false,
         }
+    }
+
+    /// Returns whether every watch had its first full list.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.gate.is_open()
     }
 
     /// Returns the feeders that lack their first full list.
@@ -139,11 +144,9 @@ impl Feeding {
     /// Starts to follow the kinds that keys ask for and that are not followed yet.
     pub(crate) fn follow(&self, follows: &Arc<Follows>) {
         let mut current = self.current.lock();
-        for kind in follows.kinds() {
-            if current.followed.insert(kind.clone()) {
-                let feeder = FollowFeeder::new(self.context.store.clone(), kind, follows.clone());
-                self.supervise(&mut current, Arc::new(feeder), self.end.clone());
-            }
+        for kind in follows.take_unwatched() {
+            let feeder = FollowFeeder::new(self.watches.clone(), kind, follows.clone());
+            self.supervise(&mut current, Arc::new(feeder), self.end.clone());
         }
     }
 
@@ -174,16 +177,18 @@ impl Feeding {
     }
 
     fn feeder(&self, wish: &Wish) -> Arc<dyn Feeder> {
-        let (store, manages) = (self.context.store.clone(), self.manages.clone());
+        let (store, watches, manages) = (self.context.store.clone(), self.watches.clone(), self.manages.clone());
         let (controller, slot, context) = (self.controller.clone(), self.slot.clone(), self.context.clone());
         match wish.clone() {
-            Wish::Itself(kind) => Arc::new(WatchFeeder::new(&kind.to_string(), store, kind, manages, How::Itself)),
+            Wish::Itself(kind, changes) => {
+                Arc::new(WatchFeeder::new(&kind.to_string(), watches, kind, manages, How::Itself, changes))
+            }
             Wish::Watch(watch) => {
                 let how = match watch.mapping {
                     Mapping::Guest => How::Asked(GuestMap::new(&watch.name, controller, slot, context)),
                     mapping => How::Mapped(mapping),
                 };
-                Arc::new(WatchFeeder::new(&watch.name, store, watch.of.kind, manages, how))
+                Arc::new(WatchFeeder::new(&watch.name, watches, watch.of.kind, manages, how, watch.changes))
             }
             Wish::Resync(kind, every) => Arc::new(ResyncFeeder { store, kind, every }),
             Wish::Poll(every) => Arc::new(PollFeeder { controller, slot, context, every }),
@@ -197,7 +202,7 @@ fn wishes(loaded: &Loaded) -> Vec<Wish> {
     let managed = &spec.manages.kind;
     let mut wishes = Vec::new();
     if !spec.manages.keys_only {
-        wishes.push(Wish::Itself(managed.clone()));
+        wishes.push(Wish::Itself(managed.clone(), spec.changes));
         wishes.push(Wish::Resync(managed.clone(), loaded.settings.resync));
     }
     wishes.extend(spec.watches.iter().map(|watch| Wish::Watch(Box::new(watch.clone()))));

@@ -1,6 +1,6 @@
 //! What keys asked to follow: the set of a key's last successful reconcile, and the one being gathered now.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_store::{Key, Kind, Resource, Selector};
 use parking_lot::Mutex;
@@ -38,8 +38,16 @@ pub(crate) struct Follows {
 
 #[derive(Default)]
 struct Sets {
-    current: HashMap<Key, Vec<Target>>,
-    gathering: HashMap<Key, Vec<Target>>,
+    current: BTreeMap<Key, Vec<Target>>,
+    gathering: BTreeMap<Key, Vec<Target>>,
+    /// Kinds that a feeder watches on behalf of keys.
+    watched: BTreeSet<Kind>,
+}
+
+impl Sets {
+    fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.current.values().flatten().map(Target::kind)
+    }
 }
 
 impl Follows {
@@ -77,10 +85,23 @@ impl Follows {
         self.sets.lock().gathering.remove(follower);
     }
 
-    /// Returns the kinds that some key follows.
-    pub(crate) fn kinds(&self) -> BTreeSet<Kind> {
-        let sets = self.sets.lock();
-        sets.current.values().flatten().map(|target| target.kind().clone()).collect()
+    /// Returns the kinds that some key follows and that no feeder watches. From now on the caller's feeders do.
+    pub(crate) fn take_unwatched(&self) -> Vec<Kind> {
+        let mut sets = self.sets.lock();
+        let kinds: BTreeSet<Kind> = sets.kinds().cloned().collect();
+        let unwatched: Vec<Kind> = kinds.difference(&sets.watched).cloned().collect();
+        sets.watched.extend(unwatched.iter().cloned());
+        unwatched
+    }
+
+    /// Returns whether no key follows a kind any more. Then its feeder ends, and the next key that does needs a new one.
+    pub(crate) fn let_go(&self, kind: &Kind) -> bool {
+        let mut sets = self.sets.lock();
+        let unused = !sets.kinds().any(|followed| followed == kind);
+        if unused {
+            sets.watched.remove(kind);
+        }
+        unused
     }
 
     /// Returns the keys that follow anything of this kind.

@@ -18,6 +18,7 @@ use crate::controller::Controller;
 use crate::feeders::Feeder;
 use crate::observer::Nobody;
 use crate::sink::NoSecrets;
+use crate::stats::Measures;
 use crate::status::{ControllerStatus, QueueEntry};
 use crate::{Definition, Error, EventLog, Kinds, LogBook, Observer};
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub observer: Arc<dyn Observer>,
     /// How long a controller that is removed may go on with what it has begun. Default: 10 s.
     pub drain_deadline: Duration,
+    /// Seeds what the queues decide by chance: the jitter of backoffs. Default: `None`, from the operating system.
+    pub seed: Option<u64>,
 }
 
 impl Options {
@@ -44,6 +47,7 @@ impl Options {
             secrets: Arc::new(NoSecrets),
             observer: Arc::new(Nobody),
             drain_deadline: Duration::from_secs(10),
+            seed: None,
         }
     }
 }
@@ -166,6 +170,9 @@ impl Host {
 
     /// Tells that a new version of a controller was refused, and why. The old one goes on.
     pub fn refused(&self, name: &str, reason: &str) {
+        if let Ok(controller) = self.controller(name) {
+            controller.stats.refused();
+        }
         self.inner.context.event(&name.into(), None, Severity::Warning, "Refused", reason);
     }
 
@@ -225,6 +232,17 @@ impl Host {
     /// Returns every controller as it is now, by name.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.running().iter().map(|controller| controller.status()).collect()
+    }
+
+    /// Returns everything about the host and its controllers that is a number.
+    pub fn measure(&self) -> Measures {
+        let engine = &self.inner.context.engine;
+        let (instances_max, instances_free) = (engine.options().instances_max as usize, engine.instances_free());
+        Measures {
+            controllers: self.running().iter().map(|controller| controller.measure()).collect(),
+            instances_running: instances_max.saturating_sub(instances_free),
+            instances_free,
+        }
     }
 
     /// Returns what a controller was last given.

@@ -1,4 +1,4 @@
-//! Counts of what a controller did.
+//! Counts of what a controller did, and everything about it that is a number.
 
 use std::sync::Arc;
 
@@ -6,10 +6,54 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use homeostat_component::Digest;
+use homeostat_workqueue::{Ages, Counters, Counts};
 use parking_lot::Mutex;
 
+use crate::controller::Controller;
 use crate::settle::Label;
-use crate::status::SwapRecord;
+use crate::status::{ControllerStatus, SwapRecord};
+
+/// A host in numbers, at the moment that it was asked.
+#[derive(Clone, Debug)]
+pub struct Measures {
+    /// Its controllers, by name. One that is being removed is not among them.
+    pub controllers: Vec<ControllerMeasures>,
+    /// Guests that run, of all controllers, those that are asked to describe themselves included.
+    pub instances_running: usize,
+    /// Guests that could start besides without waiting.
+    pub instances_free: usize,
+}
+
+/// A controller in numbers, at the moment that it was asked. What is counted is counted from its start.
+#[derive(Clone, Debug)]
+pub struct ControllerMeasures {
+    /// How it is.
+    pub status: ControllerStatus,
+    /// Keys by state.
+    pub keys: Counts,
+    /// What happened on its queue.
+    pub counters: Counters,
+    /// How long things have taken on its queue so far.
+    pub ages: Ages,
+    /// Components that were put in the place of another one.
+    pub swaps: u64,
+    /// Components and definitions that were refused while it ran: calls of [`Host::refused`](crate::Host::refused).
+    pub refusals: u64,
+}
+
+impl Controller {
+    pub(crate) fn measure(&self) -> ControllerMeasures {
+        let Self { queue, stats, .. } = self;
+        ControllerMeasures {
+            status: self.status(),
+            keys: queue.counts(),
+            counters: queue.counters(),
+            ages: queue.ages(),
+            swaps: stats.swaps.load(Ordering::Relaxed),
+            refusals: stats.refusals.load(Ordering::Relaxed),
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Stats {
@@ -17,6 +61,8 @@ pub(crate) struct Stats {
     failures: AtomicU64,
     answered_by: ArcSwapOption<Digest>,
     last_swap: Mutex<Option<SwapRecord>>,
+    swaps: AtomicU64,
+    refusals: AtomicU64,
 }
 
 impl Stats {
@@ -43,8 +89,15 @@ impl Stats {
         self.answered_by.load().as_deref().map(ToString::to_string)
     }
 
+    /// Counts a swap, and keeps what it was.
     pub(crate) fn swapped(&self, record: SwapRecord) {
+        self.swaps.fetch_add(1, Ordering::Relaxed);
         *self.last_swap.lock() = Some(record);
+    }
+
+    /// Counts one refusal of what was to run instead.
+    pub(crate) fn refused(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn last_swap(&self) -> Option<SwapRecord> {
@@ -60,6 +113,11 @@ impl Workers {
     /// Counts up to `wanted`, and returns how many workers to start for that.
     pub(crate) fn missing(&self, wanted: u32) -> u32 {
         wanted.saturating_sub(self.0.fetch_max(wanted, Ordering::SeqCst))
+    }
+
+    /// Returns whether more run than are wanted.
+    pub(crate) fn are_surplus(&self, wanted: u32) -> bool {
+        self.0.load(Ordering::Relaxed) > wanted
     }
 
     /// Lets the calling worker leave when more run than are wanted.

@@ -100,6 +100,9 @@ pub struct QueueEntry {
     /// What the last failure said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// Milliseconds since it became ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_for_ms: Option<u64>,
     /// Milliseconds since a worker took it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_for_ms: Option<u64>,
@@ -115,6 +118,7 @@ impl From<homeostat_workqueue::Entry<Key>> for QueueEntry {
             due_in_ms: entry.due_in.map(millis),
             priority: entry.priority.as_str(),
             last_error: entry.last_error.as_deref().map(str::to_owned),
+            ready_for_ms: entry.ready_for.map(millis),
             running_for_ms: entry.running_for.map(millis),
         }
     }

@@ -1,6 +1,7 @@
 //! What a worker does with one key. The journey's middle, top to bottom.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,53 +9,90 @@ use futures_util::FutureExt;
 use homeostat_component::{Fault, Outcome, Report, Severity};
 use homeostat_store::Key;
 use homeostat_workqueue::Claim;
+use tokio::time::Instant;
 
 use crate::controller::Controller;
 use crate::observer::Reconciled;
 use crate::settle::{Label, settle};
 use crate::slot::Loaded;
+use crate::turns::Turn;
 
 /// How long a worker that panicked stays away: a key that makes it panic again must not keep a processor busy.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// Claims and runs keys until the queue closes, or the controller has workers enough without this one.
-pub(crate) async fn work(controller: Arc<Controller>) {
-    while let Some(claim) = controller.queue.claim().await {
-        if AssertUnwindSafe(run_one(&controller, claim)).catch_unwind().await.is_err() {
-            controller.note_panic();
-            tokio::time::sleep(PANIC_PAUSE).await;
+pub(crate) async fn work(controller: Arc<Controller>, turn: Turn) {
+    let mut aborted = pin!(controller.queue.aborted());
+    let mut claimed = None;
+    loop {
+        let claim = match claimed.take() {
+            Some(claim) => claim,
+            None => match next(&controller).await {
+                Some(claim) => claim,
+                None => return,
+            },
+        };
+        match AssertUnwindSafe(run_one(&controller, claim, aborted.as_mut(), &turn)).catch_unwind().await {
+            Ok(next) => claimed = next,
+            Err(_) => {
+                controller.note_panic();
+                tokio::time::sleep(PANIC_PAUSE).await;
+            }
         }
-        if controller.workers.leave_if_surplus(controller.slot.current().settings.concurrency) {
-            return;
+        if claimed.is_none() {
+            if controller.workers.leave_if_surplus(controller.slot.current().settings.concurrency) {
+                return;
+            }
+            turn.pause_when_over().await;
         }
     }
 }
 
-/// Runs one key once, on whatever the slot holds when every watch has listed.
-async fn run_one(controller: &Controller, claim: Claim<Key>) {
-    if !controller.feeding.has_listed().await {
-        return;
+/// Waits for a key, and for the first list of every watch before that. `None`: there will be no more.
+async fn next(controller: &Controller) -> Option<Claim<Key>> {
+    while controller.feeding.has_listed().await {
+        let claim = controller.queue.claim().await?;
+        // A swap may have brought a watch meanwhile that has not listed. The key goes back: nobody holds one that does not run.
+        if controller.feeding.is_listed() {
+            return Some(claim);
+        }
     }
-    let key = claim.key().clone();
+    None
+}
+
+/// Runs one key once, on whatever the slot holds. Returns the next key, if there is one and the worker's turn is not over.
+async fn run_one(
+    controller: &Controller,
+    claim: Claim<Key>,
+    aborted: Pin<&mut impl Future<Output = ()>>,
+    turn: &Turn,
+) -> Option<Claim<Key>> {
+    let (key, began) = (claim.key().clone(), Instant::now());
     let reconciled = tokio::select! {
+        biased;
         (loaded, report) = reconcile(controller, &key) => Some((loaded, report)),
-        () = controller.queue.aborted() => None,
+        () = aborted => None,
     };
     let Some((loaded, Report { result, cost })) = reconciled else {
         // Dropping the claim gives the key back; the queue reports it as left over.
         controller.follows.roll_back(&key);
-        return;
+        return None;
     };
     let (next, label) = settle(&result);
     if controller.keep(&key, &result) {
         // It follows something else than before: whatever changed until now is looked at once more.
         let _ = controller.queue.add(key.clone(), claim.priority());
     }
-    let queued_for = claim.queued_for();
-    let label = if claim.finish(next).dropped { Label::Dropped } else { label };
+    let (queued_for, ended) = (claim.queued_for(), Instant::now());
+    let pauses = turn.is_over(ended)
+        || controller.workers.are_surplus(loaded.settings.concurrency)
+        || !controller.feeding.is_listed();
+    let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
+    let label = if finished.dropped { Label::Dropped } else { label };
     controller.count(&loaded, &key, label);
-    let reconciled = Reconciled { controller: &controller.name, key: &key, queued_for, result: &result, label, cost };
-    controller.context.observer.reconciled(&reconciled);
+    let worked_for = ended - began;
+    controller.recorder.reconciled(&Reconciled { key: &key, queued_for, worked_for, result: &result, label, cost });
+    claimed
 }
 
 /// Calls the guest.

@@ -46,6 +46,7 @@ impl Line {
     }
 
     /// Puts an entry that stands in no line at the end of this one.
+    #[inline]
     pub(crate) fn push<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32) {
         *slab[slot].links_mut() = Links { before: self.last, behind: NIL };
         match self.last {
@@ -57,6 +58,7 @@ impl Line {
     }
 
     /// Takes out an entry that stands in this line.
+    #[inline]
     pub(crate) fn leave<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32) {
         let Links { before, behind } = *slab[slot].links();
         match before {
@@ -68,6 +70,12 @@ impl Line {
             behind => slab[behind].links_mut().before = before,
         }
         self.len -= 1;
+    }
+
+    /// The one that stands behind an entry of this line.
+    pub(crate) fn behind<T: Linked>(slab: &Slab<T>, slot: u32) -> Option<u32> {
+        let behind = slab[slot].links().behind;
+        (behind != NIL).then_some(behind)
     }
 
     /// The entries from first to last.
@@ -103,11 +111,13 @@ impl Bands {
         std::array::from_fn(|band| self.lines[band].len())
     }
 
+    #[inline]
     pub(crate) fn push<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
         self.lines[priority.index()].push(slab, slot);
         self.len += 1;
     }
 
+    #[inline]
     pub(crate) fn leave<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
         self.lines[priority.index()].leave(slab, slot);
         self.len -= 1;
@@ -115,16 +125,27 @@ impl Bands {
 
     /// Takes the key whose turn it is: the first of the highest band, unless a band was passed over `ageing_claims`
     /// times; then the first of the band that was passed over most, the lowest of those if there are several.
+    #[inline]
     pub(crate) fn pop<T: Linked>(&mut self, slab: &mut Slab<T>, ageing_claims: u32) -> Option<u32> {
         let waiting = |band: &usize| self.lines[*band].len() > 0;
         let highest = (0..5).rev().find(waiting)?;
+        if self.lines[highest].len() == self.len {
+            // Nearly always: nobody else waits, so nobody is passed over.
+            self.passes = [0; 5];
+            return self.take_first(slab, highest);
+        }
         let passed_over = (0..5).filter(waiting).filter(|band| self.passes[*band] >= ageing_claims);
         let band = passed_over.rev().max_by_key(|band| self.passes[*band]).unwrap_or(highest);
-        let slot = self.lines[band].first()?;
         for (other, passes) in self.passes.iter_mut().enumerate() {
             let passed_over = other != band && self.lines[other].len() > 0;
             *passes = if passed_over { passes.saturating_add(1) } else { 0 };
         }
+        self.take_first(slab, band)
+    }
+
+    #[inline]
+    fn take_first<T: Linked>(&mut self, slab: &mut Slab<T>, band: usize) -> Option<u32> {
+        let slot = self.lines[band].first()?;
         self.leave(slab, slot, Priority::ALL[band]);
         Some(slot)
     }

@@ -8,6 +8,15 @@ use crate::{Finished, Key, Next, Priority, Queue, state::Claimed};
 ///
 /// [`Claim::finish`] says what becomes of the key, and cannot be called twice. A claim that is dropped instead, by a
 /// panic or a cancelled future, returns the key: it is ready again at the tail of its band, with its failures kept.
+///
+/// ```compile_fail,E0382
+/// # use homeostat_workqueue::{Next, Priority, Queue};
+/// # let queue = Queue::<&str>::default();
+/// # queue.add("web", Priority::NORMAL).expect("it is open");
+/// let claim = queue.try_claim().expect("a key is ready");
+/// claim.finish(Next::Done);
+/// claim.finish(Next::Done);
+/// ```
 #[must_use = "dropping a claim returns its key to the queue"]
 pub struct Claim<K: Key> {
     queue: Queue<K>,
@@ -16,6 +25,7 @@ pub struct Claim<K: Key> {
 }
 
 impl<K: Key> Claim<K> {
+    #[inline]
     pub(crate) fn new(queue: Queue<K>, claimed: Claimed<K>) -> Claim<K> {
         Claim { queue, claimed: Some(claimed) }
     }
@@ -42,9 +52,21 @@ impl<K: Key> Claim<K> {
 
     /// Ends the run and says what becomes of the key. Keys added meanwhile are merged in at the same instant, so no
     /// add slips between.
+    #[inline]
     pub fn finish(mut self, next: Next) -> Finished {
-        let Some(claimed) = self.claimed.take() else { unreachable!("finishing takes the claim, so it happens once") };
-        self.queue.finish(claimed, next)
+        let finished = self.queue.finish(self.claimed().slot, next);
+        self.claimed = None;
+        finished
+    }
+
+    /// As [`Claim::finish`], and takes the key whose turn it is then, if there is one: one lock and one look at the clock
+    /// for both. A key that runs again at once stands behind those that are ready already.
+    ///
+    /// It never waits, so a worker that goes from key to key with it has to let other tasks of its thread run itself.
+    #[inline]
+    pub fn finish_and_claim(mut self, next: Next) -> (Finished, Option<Claim<K>>) {
+        let finished = self.queue.finish_and_claim(self.claimed().slot, next, &mut self.claimed);
+        (finished, self.claimed.is_some().then_some(self))
     }
 
     fn claimed(&self) -> &Claimed<K> {

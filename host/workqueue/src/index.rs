@@ -2,32 +2,45 @@
 
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
 /// Half of a key's hash: enough to find it, and small enough to keep beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hash(u32);
 
-impl Hash {
-    /// The table takes the place from the lower bits and a tag from the upper ones.
-    fn spread(self) -> u64 {
-        u64::from(self.0) << 32 | u64::from(self.0)
-    }
-}
-
-/// A hash table of numbers. The keys themselves are in the entries; keeping the hash here means that growing touches
-/// no entry.
+/// A hash table of numbers, open and probed one place after the other. The keys themselves are in the entries; keeping
+/// the hash here means that growing touches no entry. What is removed leaves no trace, so that a queue that keys pass
+/// through never has to be cleaned up.
 pub(crate) struct Index {
-    table: HashTable<(Hash, u32)>,
+    /// A power of two of them, at most two thirds taken.
+    places: Box<[Place]>,
+    len: usize,
     hasher: DefaultHashBuilder,
 }
 
+#[derive(Clone, Copy)]
+struct Place {
+    hash: Hash,
+    number: u32,
+}
+
+/// A place that nobody has taken.
+const FREE: Place = Place { hash: Hash(0), number: u32::MAX };
+
 /// The table keeps its memory up to this many places.
-const PLACES_KEPT: usize = 64;
+const PLACES_KEPT: usize = 512;
+/// What a table begins with.
+const PLACES_MIN: usize = 8;
+
+impl Place {
+    fn is_free(self) -> bool {
+        self.number == u32::MAX
+    }
+}
 
 impl Index {
     pub(crate) fn new() -> Index {
-        Index { table: HashTable::new(), hasher: DefaultHashBuilder::default() }
+        Index { places: vec![FREE; PLACES_MIN].into(), len: 0, hasher: DefaultHashBuilder::default() }
     }
 
     pub(crate) fn hash<K: std::hash::Hash>(&self, key: &K) -> Hash {
@@ -35,27 +48,87 @@ impl Index {
     }
 
     /// Returns the number with that hash for which `is_it` holds.
+    #[inline]
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let found = self.table.find(hash.spread(), |(its, number)| *its == hash && is_it(*number));
-        found.map(|(_, number)| *number)
+        let mut at = self.home(hash);
+        loop {
+            let place = self.places[at];
+            if place.is_free() {
+                return None;
+            }
+            if place.hash == hash && is_it(place.number) {
+                return Some(place.number);
+            }
+            at = self.behind(at);
+        }
     }
 
-    /// Adds a number; the caller knows that its key is not there yet.
+    /// Adds a number below `u32::MAX`; the caller knows that its key is not there yet.
+    #[inline]
     pub(crate) fn insert(&mut self, hash: Hash, number: u32) {
-        self.table.insert_unique(hash.spread(), (hash, number), |(its, _)| its.spread());
+        if (self.len + 1) * 3 > self.places.len() * 2 {
+            self.resize(self.places.len() * 2);
+        }
+        self.len += 1;
+        self.take(Place { hash, number });
     }
 
+    /// Removes a number that is there.
+    #[inline]
     pub(crate) fn remove(&mut self, hash: Hash, number: u32) {
-        if let Ok(place) = self.table.find_entry(hash.spread(), |(_, its)| *its == number) {
-            place.remove();
+        let mut hole = self.home(hash);
+        while self.places[hole].number != number {
+            hole = self.behind(hole);
         }
-        if self.table.capacity() > PLACES_KEPT && self.table.len() * 4 < self.table.capacity() {
-            self.table.shrink_to(self.table.len() * 2, |(its, _)| its.spread());
+        self.len -= 1;
+        // Whatever would not be found beyond the hole moves into it.
+        let mut at = self.behind(hole);
+        while !self.places[at].is_free() {
+            let home = self.home(self.places[at].hash);
+            if self.distance(home, at) >= self.distance(hole, at) {
+                self.places[hole] = self.places[at];
+                hole = at;
+            }
+            at = self.behind(at);
         }
+        self.places[hole] = FREE;
+        if self.places.len() > PLACES_KEPT && self.len * 8 < self.places.len() {
+            self.resize(self.places.len() / 4);
+        }
+    }
+
+    fn resize(&mut self, places: usize) {
+        let old = std::mem::replace(&mut self.places, vec![FREE; places].into());
+        old.into_iter().filter(|place| !place.is_free()).for_each(|place| self.take(place));
+    }
+
+    #[inline]
+    fn take(&mut self, taker: Place) {
+        let mut at = self.home(taker.hash);
+        while !self.places[at].is_free() {
+            at = self.behind(at);
+        }
+        self.places[at] = taker;
+    }
+
+    /// Where to begin looking for a hash.
+    fn home(&self, hash: Hash) -> usize {
+        hash.0 as usize & (self.places.len() - 1)
+    }
+
+    fn behind(&self, at: usize) -> usize {
+        (at + 1) & (self.places.len() - 1)
+    }
+
+    fn distance(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.places.len() - 1)
     }
 
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.table.capacity()
+        self.places.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

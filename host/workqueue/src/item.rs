@@ -12,13 +12,19 @@ use crate::{
 pub(crate) struct Item<K> {
     pub(crate) key: K,
     pub(crate) hash: Hash,
-    pub(crate) failures: u32,
-    /// When the delay after the last failure is over. A run that starts before that does not count as a failure.
-    pub(crate) backoff_until: Moment,
-    pub(crate) last_error: Option<Arc<str>>,
     pub(crate) links: Links,
     pub(crate) priority: Priority,
     pub(crate) place: Place,
+    /// Elsewhere, because nearly every key has none, and then an entry is one line of the processor's cache.
+    trouble: Option<Box<Trouble>>,
+}
+
+/// What is known of a key whose last run failed.
+struct Trouble {
+    failures: u32,
+    /// When the delay after the last failure is over.
+    backoff_until: Moment,
+    error: Arc<str>,
 }
 
 /// Where a key is, with what only matters there.
@@ -28,8 +34,8 @@ pub(crate) enum Place {
     Waiting { due: Moment, order: u32, floor: bool },
     /// In the line of its band.
     Ready { since: Moment },
-    /// In the line of the running ones. `counts`: a failure of this run is one more for the backoff.
-    Running { since: Moment, counts: bool, dirty: Option<Dirty> },
+    /// In the line of the running ones.
+    Running { since: Moment, dirty: Option<Dirty> },
     /// In the line of the parked ones.
     Parked,
 }
@@ -52,17 +58,9 @@ impl<K> Linked for Item<K> {
 }
 
 impl<K> Item<K> {
+    #[inline]
     pub(crate) fn new(key: K, hash: Hash, priority: Priority) -> Item<K> {
-        Item {
-            key,
-            hash,
-            failures: 0,
-            backoff_until: Moment::ZERO,
-            last_error: None,
-            links: Links::default(),
-            priority,
-            place: Place::Parked,
-        }
+        Item { key, hash, links: Links::default(), priority, place: Place::Parked, trouble: None }
     }
 
     pub(crate) fn state(&self) -> KeyState {
@@ -75,15 +73,32 @@ impl<K> Item<K> {
         }
     }
 
-    /// Forgets its failures.
-    pub(crate) fn succeed(&mut self) {
-        (self.failures, self.backoff_until, self.last_error) = (0, Moment::ZERO, None);
+    /// Its failures in a row.
+    pub(crate) fn failures(&self) -> u32 {
+        self.trouble.as_ref().map_or(0, |trouble| trouble.failures)
     }
 
-    /// Notes a failure; it is one more in a row unless the run began within the delay after the one before.
-    pub(crate) fn fail(&mut self, counts: bool, error: Arc<str>) {
-        self.failures = self.failures.saturating_add(u32::from(counts));
-        self.last_error = Some(error);
+    /// Forgets its failures.
+    pub(crate) fn succeed(&mut self) {
+        self.trouble = None;
+    }
+
+    /// Notes the failure of a run that began then; it is one more in a row unless that was within the delay after the
+    /// one before.
+    pub(crate) fn fail(&mut self, began: Moment, error: Arc<str>) {
+        match &mut self.trouble {
+            Some(trouble) => {
+                trouble.failures = trouble.failures.saturating_add(u32::from(began >= trouble.backoff_until));
+                trouble.error = error;
+            }
+            none => *none = Some(Box::new(Trouble { failures: 1, backoff_until: Moment::ZERO, error })),
+        }
+    }
+
+    /// Notes until when it waits after the failure that was just [noted](Item::fail).
+    pub(crate) fn back_off(&mut self, until: Moment) {
+        let trouble = self.trouble.as_mut().expect("only a key that failed backs off");
+        trouble.backoff_until = until;
     }
 }
 
@@ -103,11 +118,11 @@ impl<K: Clone> Item<K> {
             key: self.key.clone(),
             state: self.state(),
             priority: self.priority,
-            failures: self.failures,
+            failures: self.failures(),
             due_in,
             ready_for,
             running_for,
-            last_error: self.last_error.clone(),
+            last_error: self.trouble.as_ref().map(|trouble| Arc::clone(&trouble.error)),
         }
     }
 }

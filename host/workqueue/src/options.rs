@@ -49,7 +49,7 @@ pub enum DuringDelay {
     /// The key runs now and the delay is forgotten.
     #[default]
     RunNow,
-    /// The delay is a floor: the key runs when it is over. Delays of [`add_after`](crate::Queue::add_after) and of
-    /// [`Next::Resync`](crate::Next::Resync) are no floors: nobody asked not to be disturbed.
+    /// The delay is a floor: the key runs when it is over. Delays of [`add_after`](crate::Queue::add_after) are no floors:
+    /// nobody asked not to be disturbed.
     Hold,
 }

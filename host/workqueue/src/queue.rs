@@ -5,7 +5,7 @@ mod sleeper;
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use tokio::{
 use crate::{
     Added, Ages, Claim, Closed, Counters, Counts, Entry, Finished, Key, KeyState, Moment, Next, Options, Phase,
     Priority, Report, Verdict,
+    lock::{Held, Lock},
     state::{Claimed, State},
     waiters::Waiters,
 };
@@ -35,7 +36,7 @@ pub struct Queue<K: Key> {
 }
 
 struct Shared<K> {
-    locked: Mutex<Locked<K>>,
+    locked: Lock<Locked<K>>,
     origin: Instant,
     /// A copy of the state's phase, for those who wait for it.
     phase: watch::Sender<Phase>,
@@ -63,9 +64,9 @@ impl<K: Key> Queue<K> {
     /// Returns a queue without keys. Starts nothing.
     pub fn new(options: Options) -> Queue<K> {
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-        let locked = Locked { state: State::new(options), waiters: Waiters::default(), random: seed };
+        let locked = Locked { state: State::new(options), waiters: Waiters::new(), random: seed };
         let shared =
-            Shared { locked: Mutex::new(locked), origin: Instant::now(), phase: watch::Sender::new(Phase::Open) };
+            Shared { locked: Lock::new(locked), origin: Instant::now(), phase: watch::Sender::new(Phase::Open) };
         Queue { shared: Arc::new(shared) }
     }
 
@@ -80,7 +81,11 @@ impl<K: Key> Queue<K> {
     /// [`Closed`] when the queue takes no new keys. While it drains, keys that are ready or running still merge, so that
     /// a change during a run is seen.
     pub fn add(&self, key: K, priority: Priority) -> Result<Added, Closed> {
-        self.with(|state, now| state.add(now, key, priority))
+        let mut locked = self.shared.lock();
+        // Told inside the lock, which it prolongs, because most adds of a busy queue merge and need no time.
+        let added = locked.state.add_with(|| self.shared.now(), key, priority);
+        self.shared.release(locked);
+        added
     }
 
     /// Adds a key that is to run after `delay`, counted from this call. Zero is now; of two due times the earlier wins.
@@ -158,6 +163,7 @@ impl<K: Key> Queue<K> {
     }
 
     /// Hands out the key whose turn it is, if there is one.
+    #[inline]
     pub fn try_claim(&self) -> Option<Claim<K>> {
         let claimed = self.with(|state, now| state.claim(now))?;
         Some(Claim::new(self.clone(), claimed))
@@ -279,13 +285,23 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.entries(now, limit))
     }
 
-    pub(crate) fn finish(&self, claimed: Claimed<K>, next: Next) -> Finished {
+    #[inline]
+    pub(crate) fn finish(&self, slot: u32, next: Next) -> Finished {
         // Forgetting a key takes no clock: the state goes by the latest time that it was told.
         let timeless = matches!(next, Next::Done | Next::Drop);
         let now = if timeless { Moment::ZERO } else { self.shared.now() };
         let mut locked = self.shared.lock();
-        let random = locked.draw();
-        let finished = locked.state.finish(now, claimed, next, random);
+        let finished = locked.finish(now, slot, next);
+        self.shared.release(locked);
+        finished
+    }
+
+    /// Finishes the entry that is held, and holds what is claimed instead.
+    #[inline]
+    pub(crate) fn finish_and_claim(&self, slot: u32, next: Next, held: &mut Option<Claimed<K>>) -> Finished {
+        let (now, mut locked) = (self.shared.now(), self.shared.lock());
+        let finished = locked.finish(now, slot, next);
+        *held = locked.state.claim(now);
         self.shared.release(locked);
         finished
     }
@@ -310,14 +326,12 @@ impl<K: Key> Shared<K> {
         Moment::at(self.origin.elapsed())
     }
 
-    /// A panic inside the lock can only come from the key's own `clone`, `eq` or `hash`, which the state calls before it
-    /// changes anything.
-    fn lock(&self) -> MutexGuard<'_, Locked<K>> {
-        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Held<'_, Locked<K>> {
+        self.locked.lock()
     }
 
     /// Unlocks after a change, and wakes whom it concerns.
-    fn release(&self, mut locked: MutexGuard<'_, Locked<K>>) {
+    fn release(&self, mut locked: Held<'_, Locked<K>>) {
         let Locked { state, waiters, .. } = &mut *locked;
         let phase = state.phase();
         if waiters.is_empty() && phase == Phase::Open {
@@ -341,7 +355,12 @@ impl<K: Key> Shared<K> {
     }
 }
 
-impl<K> Locked<K> {
+impl<K: Key> Locked<K> {
+    fn finish(&mut self, now: Moment, slot: u32, next: Next) -> Finished {
+        let random = if matches!(next, Next::Retry { .. }) { self.draw() } else { 0 };
+        self.state.finish_slot(now, slot, next, random)
+    }
+
     /// Returns the next random number. Source: splitmix64, by Steele, Lea and Flood, 2014.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -55,7 +55,7 @@ pub struct Counters {
 /// Claims that ended, by the [`Next`](crate::Next) they ended with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finishes {
-    /// [`Next::Done`](crate::Next::Done) and [`Next::Resync`](crate::Next::Resync).
+    /// [`Next::Done`](crate::Next::Done).
     pub done: u64,
     /// [`Next::After`](crate::Next::After), except with zero.
     pub after: u64,

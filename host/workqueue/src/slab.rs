@@ -5,9 +5,10 @@ use std::{
     ops::{Index, IndexMut},
 };
 
-/// Cells per chunk. At about 90 bytes per entry a chunk has some 20 KiB.
-const CHUNK: usize = 256;
-/// An emptied chunk keeps its memory up to this many cells, so that a queue of a few keys never allocates.
+/// Cells per chunk. At about 100 bytes per entry a chunk has some 6 KiB.
+const CHUNK: usize = 64;
+/// The first chunk keeps its memory when it is emptied, up to this many cells, so that a queue of a few keys never
+/// allocates.
 const CELLS_KEPT: usize = 32;
 /// Ends a list of free cells.
 const NONE: u16 = u16::MAX;
@@ -17,6 +18,8 @@ pub(crate) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
     /// The chunks that have room; new entries go to the first, so that the others can empty.
     roomy: BTreeSet<u32>,
+    /// The first of those, so that most entries come and go without a search.
+    first: Option<u32>,
 }
 
 struct Chunk<T> {
@@ -33,16 +36,18 @@ enum Cell<T> {
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Slab<T> {
-        Slab { chunks: Vec::new(), roomy: BTreeSet::new() }
+        Slab { chunks: Vec::new(), roomy: BTreeSet::new(), first: None }
     }
 
     /// Stores `entry` and returns its number, which is never `u32::MAX`.
+    #[inline]
     pub(crate) fn insert(&mut self, entry: T) -> u32 {
-        let number = self.roomy.first().copied().unwrap_or_else(|| self.open_chunk());
+        let number = self.first.unwrap_or_else(|| self.open_chunk());
         let chunk = &mut self.chunks[number as usize];
-        let cell = chunk.insert(entry);
+        let cell = chunk.insert(entry, number == 0);
         if chunk.used as usize == CHUNK {
             self.roomy.remove(&number);
+            self.first = self.roomy.first().copied();
         }
         number * CHUNK as u32 + u32::from(cell)
     }
@@ -52,6 +57,7 @@ impl<T> Slab<T> {
         assert!(number < u32::MAX / CHUNK as u32, "a queue holds fewer than 2^32 keys");
         self.chunks.push(Chunk { cells: Vec::new(), free: NONE, used: 0 });
         self.roomy.insert(number);
+        self.first = Some(number);
         number
     }
 
@@ -59,14 +65,16 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// When there is none of that number.
+    #[inline]
     pub(crate) fn remove(&mut self, number: u32) {
         let (at, cell) = split(number);
         let chunk = &mut self.chunks[at];
         chunk.remove(cell);
         if chunk.used as usize == CHUNK - 1 {
             self.roomy.insert(at as u32);
+            self.first = self.roomy.first().copied();
         }
-        if chunk.used == 0 && chunk.cells.len() > CELLS_KEPT {
+        if chunk.used == 0 && (at > 0 || chunk.cells.len() > CELLS_KEPT) {
             (chunk.cells, chunk.free) = (Vec::new(), NONE);
             self.trim();
         }
@@ -78,11 +86,13 @@ impl<T> Slab<T> {
             self.chunks.pop();
             self.roomy.remove(&(self.chunks.len() as u32));
         }
+        self.first = self.roomy.first().copied();
         if self.chunks.len() * 4 < self.chunks.capacity() {
             self.chunks.shrink_to_fit();
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         let (at, cell) = split(number);
         match self.chunks.get(at)?.cells.get(cell)? {
@@ -109,9 +119,14 @@ impl<T> Slab<T> {
 }
 
 impl<T> Chunk<T> {
-    fn insert(&mut self, entry: T) -> u16 {
+    /// The first chunk grows as it is filled, for the many queues that have a few keys.
+    #[inline]
+    fn insert(&mut self, entry: T, first: bool) -> u16 {
         self.used += 1;
         if self.free == NONE {
+            if self.cells.is_empty() && !first {
+                self.cells.reserve_exact(CHUNK);
+            }
             self.cells.push(Cell::Full(entry));
             return (self.cells.len() - 1) as u16;
         }
@@ -123,6 +138,7 @@ impl<T> Chunk<T> {
         taken
     }
 
+    #[inline]
     fn remove(&mut self, cell: usize) {
         let freed = &mut self.cells[cell];
         assert!(matches!(freed, Cell::Full(_)), "there is no entry of that number");
@@ -139,12 +155,14 @@ fn split(number: u32) -> (usize, usize) {
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, number: u32) -> &T {
         self.get(number).expect("numbers in use name an entry")
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
+    #[inline]
     fn index_mut(&mut self, number: u32) -> &mut T {
         let (at, cell) = split(number);
         match &mut self.chunks[at].cells[cell] {

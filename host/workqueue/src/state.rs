@@ -20,7 +20,7 @@ use std::time::Duration;
 use crate::{
     Added, Closed, Counters, DuringDelay, Key, Moment, Options, Phase, Priority, Verdict,
     bands::{Bands, Line},
-    index::Index,
+    index::{Hash, Index},
     item::{Dirty, Item, Place},
     slab::Slab,
     timers::{Timer, Timers},
@@ -56,7 +56,7 @@ pub struct State<K> {
 #[derive(Debug)]
 #[must_use = "a key that is neither finished nor given back stays running for ever"]
 pub struct Claimed<K> {
-    slot: u32,
+    pub(crate) slot: u32,
     /// Which key.
     pub key: K,
     /// Its failures in a row so far.
@@ -98,7 +98,33 @@ impl<K: Key> State<K> {
     /// # Errors
     /// [`Closed`] when the queue takes no new keys; while it drains, keys that are ready or running still merge.
     pub fn add(&mut self, now: Moment, key: K, priority: Priority) -> Result<Added, Closed> {
-        self.add_after(now, key, Duration::ZERO, priority)
+        self.add_with(|| now, key, priority)
+    }
+
+    /// As [`State::add`], for those who pay for the present: it is asked for only when the add changes more than a
+    /// counter, and then once.
+    ///
+    /// # Errors
+    /// As [`State::add`].
+    pub fn add_with(&mut self, now: impl FnOnce() -> Moment, key: K, priority: Priority) -> Result<Added, Closed> {
+        let hash = self.index.hash(&key);
+        let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
+        if slot.is_some_and(|slot| self.absorbs(slot, priority)) && !self.phase.is_closed() {
+            self.counters.merges += 1;
+            return Ok(Added::Merged);
+        }
+        let due = self.tick(now());
+        self.add_due(slot, hash, key, due, priority)
+    }
+
+    /// Says whether an entry has a run queued that comes no later than one that is added now.
+    fn absorbs(&self, slot: u32, priority: Priority) -> bool {
+        let item = &self.slab[slot];
+        match item.place {
+            Place::Ready { .. } => item.priority >= priority,
+            Place::Running { dirty: Some(dirty), .. } => dirty.due <= self.now && dirty.priority >= priority,
+            _ => false,
+        }
     }
 
     /// Adds a key that is to run after `delay`, counted from `now`.
@@ -106,11 +132,21 @@ impl<K: Key> State<K> {
     /// # Errors
     /// As [`State::add`]; while the queue drains, every delay is refused.
     pub fn add_after(&mut self, now: Moment, key: K, delay: Duration, priority: Priority) -> Result<Added, Closed> {
-        let now = self.tick(now);
-        let due = now.after(delay);
+        let due = self.tick(now).after(delay);
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
-        self.admit(slot, due <= now)?;
+        self.add_due(slot, hash, key, due, priority)
+    }
+
+    fn add_due(
+        &mut self,
+        slot: Option<u32>,
+        hash: Hash,
+        key: K,
+        due: Moment,
+        priority: Priority,
+    ) -> Result<Added, Closed> {
+        self.admit(slot, due <= self.now)?;
         let added = match slot {
             Some(slot) => self.add_known(slot, due, priority),
             None => {
@@ -202,6 +238,7 @@ impl<K: Key> State<K> {
         }
     }
 
+    #[inline]
     fn ready_or(&self, slot: u32, otherwise: Added) -> Added {
         if matches!(self.slab[slot].place, Place::Ready { .. }) { Added::Ready } else { otherwise }
     }
@@ -283,6 +320,7 @@ impl<K: Key> State<K> {
     }
 
     /// Hands out the key whose turn it is; `None` when none is ready, or none may be handed out.
+    #[inline]
     pub fn claim(&mut self, now: Moment) -> Option<Claimed<K>> {
         let now = self.tick(now);
         if self.claimable() == 0 {
@@ -294,17 +332,18 @@ impl<K: Key> State<K> {
         self.counters.claims += 1;
         let item = &mut self.slab[slot];
         let Place::Ready { since } = item.place else { unreachable!("the bands hold ready keys only") };
-        item.place = Place::Running { since: now, counts: now >= item.backoff_until, dirty: None };
+        item.place = Place::Running { since: now, dirty: None };
         Some(Claimed {
             slot,
             key: item.key.clone(),
-            failures: item.failures,
+            failures: item.failures(),
             priority: item.priority,
             queued_for: now.since(since),
         })
     }
 
     /// Returns how many keys could be claimed now, by as many workers.
+    #[inline]
     pub fn claimable(&self) -> usize {
         if self.suspended || self.phase.is_closed() { 0 } else { self.bands.len() }
     }
@@ -337,11 +376,19 @@ impl<K: Key> State<K> {
     }
 
     /// Makes the keys ready whose due time has come, and returns the present.
+    #[inline]
     fn tick(&mut self, now: Moment) -> Moment {
         self.now = self.now.max(now);
+        if self.timers.may_be_due(self.now) {
+            self.make_ready();
+        }
+        self.now
+    }
+
+    fn make_ready(&mut self) {
         loop {
             let slab = &self.slab;
-            let Some(timer) = self.timers.pop_due(self.now, |timer| is_live(slab, timer)) else { return self.now };
+            let Some(timer) = self.timers.pop_due(self.now, |timer| is_live(slab, timer)) else { return };
             let item = &mut self.slab[timer.slot];
             item.place = Place::Ready { since: timer.due };
             let priority = item.priority;
@@ -354,6 +401,7 @@ impl<K: Key> State<K> {
     }
 
     /// Puts an entry that is nowhere in its band or, if it is not due yet, in the timers.
+    #[inline]
     fn place(&mut self, slot: u32, due: Moment, floor: bool) {
         if due <= self.now {
             let item = &mut self.slab[slot];
@@ -398,6 +446,7 @@ impl<K: Key> State<K> {
     }
 
     /// Forgets an entry that is nowhere.
+    #[inline]
     fn remove(&mut self, slot: u32) {
         self.index.remove(self.slab[slot].hash, slot);
         self.slab.remove(slot);

@@ -51,6 +51,12 @@ impl Timers {
         }
     }
 
+    /// Says whether the first timer is due, live or not.
+    #[inline]
+    pub(crate) fn may_be_due(&self, now: Moment) -> bool {
+        self.heap.peek().is_some_and(|Reverse(timer)| timer.due <= now)
+    }
+
     /// Takes the first timer that is due.
     pub(crate) fn pop_due(&mut self, now: Moment, live: impl Fn(&Timer) -> bool) -> Option<Timer> {
         while let Some(Reverse(timer)) = self.heap.peek().copied() {

@@ -89,9 +89,6 @@ pub enum Next {
     After(Duration),
     /// It succeeded and runs again at once, at the tail of its band.
     Again,
-    /// It is finished, and is looked at again after so long at [`Priority::LOW`](crate::Priority::LOW) or below. Never a
-    /// floor: every event cuts it short.
-    Resync(Duration),
     /// It failed. It runs again after its backoff, and not before `at_least`; or is parked when its retries are used up.
     Retry {
         /// The wait that the failure asked for, if it did.

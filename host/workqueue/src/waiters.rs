@@ -6,27 +6,45 @@
 //!
 //! One sleeping claimer is the timekeeper: it alone sleeps with a timer, for the earliest due time. It is woken for a
 //! key only when all others are awake already. When it leaves and there are due times, another one takes over.
+//!
+//! Nothing here takes longer when more claimers sleep.
 
-use std::{
-    collections::VecDeque,
-    task::{Context, Waker},
+use std::task::{Context, Waker};
+
+use crate::{
+    Moment,
+    bands::{Line, Linked, Links},
+    slab::Slab,
 };
-
-use crate::Moment;
 
 /// Names one claimer for as long as it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Ticket(u32);
 
 /// All claimers that found no key.
-#[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// In the order of coming.
-    asleep: VecDeque<(Ticket, Waker)>,
+    seats: Slab<Seat>,
+    /// The seats of those that sleep, in the order of falling asleep.
+    asleep: Line,
     /// How many were woken and have not looked yet.
     awake: usize,
     keeper: Option<(Ticket, Moment)>,
-    tickets: u64,
+}
+
+/// One claimer. It has no waker when it was woken, and then stands in no line.
+struct Seat {
+    waker: Option<Waker>,
+    links: Links,
+}
+
+impl Linked for Seat {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 /// What has to be woken once the lock is released. The first waker needs no allocation.
@@ -51,28 +69,30 @@ impl Wake {
 }
 
 impl Waiters {
+    pub(crate) fn new() -> Waiters {
+        Waiters { seats: Slab::new(), asleep: Line::new(), awake: 0, keeper: None }
+    }
+
     /// Says whether nobody sleeps, so that nobody can be woken.
     pub(crate) fn is_empty(&self) -> bool {
-        self.asleep.is_empty()
+        self.asleep.len() == 0
     }
 
     /// Notes that a claimer looks for a key, whether it was woken or not.
     pub(crate) fn look(&mut self, ticket: Option<Ticket>) {
-        let Some(ticket) = ticket else { return };
-        if !self.asleep.iter().any(|(its, _)| *its == ticket) {
-            self.awake -= 1;
-        }
+        let woken = ticket.is_some_and(|Ticket(seat)| self.seats[seat].waker.is_none());
+        self.awake -= usize::from(woken);
     }
 
     /// Puts a claimer to sleep that has just [looked](Waiters::look), and returns its ticket.
     pub(crate) fn sleep(&mut self, ticket: Option<Ticket>, cx: &Context<'_>) -> Ticket {
-        let ticket = ticket.unwrap_or_else(|| {
-            self.tickets += 1;
-            Ticket(self.tickets)
-        });
-        match self.asleep.iter_mut().find(|(its, _)| *its == ticket) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => self.asleep.push_back((ticket, cx.waker().clone())),
+        let ticket = ticket.unwrap_or_else(|| Ticket(self.seats.insert(Seat { waker: None, links: Links::default() })));
+        match &mut self.seats[ticket.0].waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => {
+                *none = Some(cx.waker().clone());
+                self.asleep.push(&mut self.seats, ticket.0);
+            }
         }
         ticket
     }
@@ -90,8 +110,12 @@ impl Waiters {
 
     /// Takes a claimer off the list that has just [looked](Waiters::look), or that is no more.
     pub(crate) fn leave(&mut self, ticket: Option<Ticket>) {
-        self.asleep.retain(|(its, _)| Some(*its) != ticket);
-        if self.keeper.is_some_and(|(keeper, _)| Some(keeper) == ticket) {
+        let Some(Ticket(seat)) = ticket else { return };
+        if self.seats[seat].waker.is_some() {
+            self.asleep.leave(&mut self.seats, seat);
+        }
+        self.seats.remove(seat);
+        if self.keeper.is_some_and(|(Ticket(keeper), _)| keeper == seat) {
             self.keeper = None;
         }
     }
@@ -99,19 +123,21 @@ impl Waiters {
     /// Restores the rule after a change: `claimable` keys can be claimed, and the next one is due at `next_due`.
     pub(crate) fn restore(&mut self, claimable: usize, next_due: impl FnOnce() -> Option<Moment>) -> Wake {
         let mut wake = Wake::default();
-        while self.awake < claimable && !self.asleep.is_empty() {
-            let keeper = self.keeper.map(|(ticket, _)| ticket);
-            let other = self.asleep.iter().position(|(ticket, _)| Some(*ticket) != keeper);
-            self.rouse(other.unwrap_or(0), &mut wake);
+        while self.awake < claimable
+            && let Some(first) = self.asleep.first()
+        {
+            let keeper = self.keeper.is_some_and(|(Ticket(keeper), _)| keeper == first);
+            let other = if keeper { Line::behind(&self.seats, first) } else { None };
+            self.rouse(other.unwrap_or(first), &mut wake);
         }
-        let (Some(next_due), false) = (next_due(), self.asleep.is_empty()) else { return wake };
+        let (Some(first), Some(next_due)) = (self.asleep.first(), next_due()) else { return wake };
         match self.keeper {
-            Some((keeper, armed)) if next_due < armed => {
-                if let Some(at) = self.asleep.iter().position(|(ticket, _)| *ticket == keeper) {
-                    self.rouse(at, &mut wake);
+            Some((Ticket(keeper), armed)) if next_due < armed => {
+                if self.seats[keeper].waker.is_some() {
+                    self.rouse(keeper, &mut wake);
                 }
             }
-            None if self.awake == 0 => self.rouse(0, &mut wake),
+            None if self.awake == 0 => self.rouse(first, &mut wake),
             Some(_) | None => {}
         }
         wake
@@ -120,14 +146,15 @@ impl Waiters {
     /// Wakes everybody, for good.
     pub(crate) fn wake_all(&mut self) -> Wake {
         let mut wake = Wake::default();
-        while !self.asleep.is_empty() {
-            self.rouse(0, &mut wake);
+        while let Some(first) = self.asleep.first() {
+            self.rouse(first, &mut wake);
         }
         wake
     }
 
-    fn rouse(&mut self, at: usize, wake: &mut Wake) {
-        if let Some((_, waker)) = self.asleep.remove(at) {
+    fn rouse(&mut self, seat: u32, wake: &mut Wake) {
+        if let Some(waker) = self.seats[seat].waker.take() {
+            self.asleep.leave(&mut self.seats, seat);
             wake.push(waker);
             self.awake += 1;
         }
@@ -142,5 +169,10 @@ impl Waiters {
     #[cfg(test)]
     pub(crate) fn asleep(&self) -> usize {
         self.asleep.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.seats.capacity()
     }
 }

@@ -57,11 +57,10 @@ fn a_check_is_due_when_its_time_has_come_or_the_monitor_changed() {
 }
 
 #[test]
-fn the_echo_of_a_failure_fails_again_and_its_retry_asks_again() {
+fn a_site_that_did_not_answer_is_asked_whenever_the_host_comes_back() {
     let monitor = monitor();
     let status = monitor.judge(1, None, &unanswered(), at(5));
-    assert!(matches!(monitor.due(1, Some(&status), at(5)), Due::Failed(_)));
-    assert_eq!(monitor.due(1, Some(&status), at(6)), Due::Now);
+    assert_eq!(monitor.due(1, Some(&status), at(5)), Due::Now);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use homeostat_component::Grants;
 use serde_json::json;
 
-use super::masked;
+use super::{QueueParams, cut, masked};
 
 #[test]
 fn values_of_headers_are_never_told() {
@@ -18,4 +18,21 @@ fn values_of_headers_are_never_told() {
     let headers = json!({ "authorization": { "value": "***" }, "x-token": { "secret": "token" } });
     assert_eq!(told["http"][0]["headers"], headers);
     assert_eq!(told["resources"], json!(grants)["resources"]);
+}
+
+fn of_states(states: &str) -> QueueParams {
+    QueueParams { state: Some(states.to_owned()), ..QueueParams::default() }
+}
+
+#[test]
+fn what_an_answer_leaves_out_is_told_apart_from_what_nobody_looked_at() {
+    let whole = QueueParams::default();
+    assert_eq!(cut(&whole, 0, 7), json!({ "wanted": 7, "notLookedAt": 0 }), "of a whole queue every key is wanted");
+    assert_eq!(cut(&of_states("parked"), 3, 7), json!({ "wanted": 3, "notLookedAt": 7 }));
+}
+
+#[test]
+fn a_state_that_is_none_is_refused() {
+    assert!(of_states("parked, running").check().is_ok());
+    assert_eq!(of_states("parked,asleep").check().unwrap_err().code(), 400);
 }

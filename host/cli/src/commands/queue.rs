@@ -16,9 +16,27 @@ use crate::output::{self, table::Table};
 pub(crate) struct Args {
     /// Only this controller
     controller: Option<String>,
+    /// Only keys in these states
+    #[arg(long, value_name = "STATE", value_enum, value_delimiter = ',')]
+    state: Vec<State>,
     /// Keys of each controller
     #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
+}
+
+/// What the state of a key can be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum State {
+    /// Due later
+    Waiting,
+    /// Due now
+    Ready,
+    /// With a worker, dirty or not
+    Running,
+    /// With a worker, and to run again
+    Dirty,
+    /// Given up until something changes
+    Parked,
 }
 
 /// Shows queues.
@@ -27,7 +45,8 @@ pub(crate) struct Args {
 /// When the controller is not there, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name])?;
-    let Args { controller, limit } = args;
+    let Args { controller, state, limit } = args;
+    let (states, limit) = (words(&state), limit.to_string());
     let client = Client::new(global)?;
     let names = match controller {
         Some(name) => vec![name],
@@ -35,10 +54,11 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     };
     let mut queues = Vec::new();
     for name in names {
-        queues.push(queue(&client, &name, &[("limit", Some(&limit.to_string()))]).await?);
+        queues.push(queue(&client, &name, &[("limit", Some(&limit)), ("state", states.as_deref())]).await?);
     }
+    queues.iter().filter_map(cut).for_each(|cut| output::talk(&cut));
     match format {
-        Format::Table | Format::Wide => print_table(&queues, format == Format::Wide)?,
+        Format::Table | Format::Wide => print_table(&queues, format == Format::Wide, states.is_some())?,
         Format::Json => output::print(&output::json(&list(&queues)))?,
         Format::Yaml => output::print(&output::yaml(&list(&queues))?)?,
         Format::Name => {
@@ -53,20 +73,35 @@ fn list(queues: &[Value]) -> Value {
     json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "QueueList", "items": queues })
 }
 
-fn print_table(queues: &[Value], is_wide: bool) -> anyhow::Result<()> {
+/// Returns states as a request names them; `None` for all.
+fn words(states: &[State]) -> Option<String> {
+    let words = states.iter().filter_map(clap::ValueEnum::to_possible_value).map(|word| word.get_name().to_owned());
+    (!states.is_empty()).then(|| words.collect::<Vec<String>>().join(","))
+}
+
+/// Says what an answer leaves out, if it does.
+fn cut(queue: &Value) -> Option<String> {
+    let count = |name: &str| queue["cut"][name].as_u64().unwrap_or(0);
+    let (name, shown) = (text(queue, "/metadata/name"), entries(queue).count() as u64);
+    let (wanted, unseen) = (count("wanted"), count("notLookedAt"));
+    let more = format!("{shown} of {} keys are shown; --limit shows more", shown + wanted);
+    let rest = format!("{unseen} keys were not looked at: there are too many");
+    match (wanted, unseen) {
+        (0, 0) => None,
+        (_, 0) => Some(format!("{name}: {more}")),
+        (0, _) => Some(format!("{name}: {rest}")),
+        (_, _) => Some(format!("{name}: {more}; {rest}")),
+    }
+}
+
+fn print_table(queues: &[Value], is_wide: bool, is_part: bool) -> anyhow::Result<()> {
     let mut table = table(is_wide);
     for queue in queues {
         let name = text(queue, "/metadata/name");
         entries(queue).for_each(|entry| table.row(row(name, entry, is_wide)));
-        let total: u64 =
-            queue["counts"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
-        let shown = entries(queue).count();
-        if total > shown as u64 {
-            output::talk(&format!("{name}: {shown} of {total} keys are shown; --limit shows more"));
-        }
     }
     if table.is_empty() {
-        output::talk("No keys are queued.");
+        output::talk(if is_part { "No keys are in these states." } else { "No keys are queued." });
         return Ok(());
     }
     output::print(&table.take())
@@ -93,11 +128,11 @@ pub(super) fn entries(queue: &Value) -> impl Iterator<Item = &Value> {
 /// Returns a table for keys.
 pub(super) fn table(is_wide: bool) -> Table {
     let header = ["CONTROLLER", "KEY", "STATE", "FAILURES", "DUE", "LAST ERROR"];
-    let more = if is_wide { &["PRIORITY", "RUNNING FOR"][..] } else { &[] };
+    let more = if is_wide { &["PRIORITY", "SINCE"][..] } else { &[] };
     Table::new([&header[..5], more, &header[5..]].concat())
 }
 
-/// Returns the cells of one key.
+/// Returns the cells of one key. `SINCE` is how long it has been ready or running.
 pub(super) fn row(controller: &str, entry: &Value, is_wide: bool) -> Vec<String> {
     let span = |name: &str| entry[name].as_u64().map_or_else(|| "-".to_owned(), age::short_ms);
     let mut cells = vec![
@@ -108,7 +143,8 @@ pub(super) fn row(controller: &str, entry: &Value, is_wide: bool) -> Vec<String>
         span("dueInMs"),
     ];
     if is_wide {
-        cells.extend([text(entry, "/priority").to_owned(), span("runningForMs")]);
+        let since = if entry["runningForMs"].is_u64() { "runningForMs" } else { "readyForMs" };
+        cells.extend([text(entry, "/priority").to_owned(), span(since)]);
     }
     cells.push(text(entry, "/lastError").to_owned());
     cells

@@ -14,7 +14,7 @@ use crate::component::{Entries, new_call};
 use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, StoreError};
 use crate::engine::{Engine, Machine, describe_limits};
 use crate::imports::convert;
-use crate::spec::{BackoffSpec, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
+use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 use crate::state::State;
 
 const NAME_BYTES_MAX: usize = 63;
@@ -90,7 +90,8 @@ pub(super) struct Has {
 /// # Errors
 /// Everything that is wrong.
 pub(super) fn check(spec: wit::ControllerSpec, has: Has) -> Result<ControllerSpec, Vec<Reason>> {
-    let wit::ControllerSpec { manages, watches, poll_every, resync_every, backoff, concurrency, during_delay } = spec;
+    let wit::ControllerSpec { manages, changes, watches, poll_every, resync_every, backoff, concurrency, during_delay } =
+        spec;
     let mut check = Check { reasons: Vec::new() };
     check.that("watches", watches.len() <= WATCHES_MAX, || format!("{} of them, at most {WATCHES_MAX}", watches.len()));
     check.unique_names(&watches);
@@ -112,9 +113,26 @@ pub(super) fn check(spec: wit::ControllerSpec, has: Has) -> Result<ControllerSpe
     let watches: Option<Vec<Watch>> = watches.into_iter().collect();
     match (manages, watches, check.reasons.is_empty()) {
         (Some(manages), Some(watches), true) => {
-            Ok(ControllerSpec { manages, watches, poll_every, resync_every, backoff, concurrency, during_delay })
+            let changes = self::changes(changes);
+            Ok(ControllerSpec {
+                manages,
+                changes,
+                watches,
+                poll_every,
+                resync_every,
+                backoff,
+                concurrency,
+                during_delay,
+            })
         }
         _ => Err(check.reasons),
+    }
+}
+
+fn changes(changes: wit::Changes) -> Changes {
+    match changes {
+        wit::Changes::All => Changes::All,
+        wit::Changes::ButStatus => Changes::ButStatus,
     }
 }
 
@@ -162,7 +180,7 @@ impl Check {
     }
 
     fn watch(&mut self, at: usize, watch: wit::Watch, has: Has) -> Option<Watch> {
-        let wit::Watch { name, of, mapping, role } = watch;
+        let wit::Watch { name, of, mapping, changes, role } = watch;
         let path = format!("watches[{at}]");
         self.that(&format!("{path}.name"), (1..=NAME_BYTES_MAX).contains(&name.len()), || {
             format!("must have 1 to {NAME_BYTES_MAX} bytes, has {}", name.len())
@@ -186,11 +204,17 @@ impl Check {
                 Mapping::Guest
             }
         };
+        let changes = self::changes(changes);
+        let reads_status =
+            matches!(&mapping, Mapping::Field(pointer) if pointer == "/status" || pointer.starts_with("/status/"));
+        self.that(&format!("{path}.changes"), changes == Changes::All || !reads_status, || {
+            "`but-status` does not go with a mapping by a field of the status".to_owned()
+        });
         let role = match role {
             wit::Role::Secondary => Role::Secondary,
             wit::Role::Tertiary => Role::Tertiary,
         };
-        Some(Watch { name, of: self.kind(&format!("{path}.of"), of)?, mapping, role })
+        Some(Watch { name, of: self.kind(&format!("{path}.of"), of)?, mapping, changes, role })
     }
 
     /// Checks the lower bound of an interval and cuts it at the upper one.

@@ -1,24 +1,25 @@
-//! Follows one more kind on behalf of keys whose last reconcile asked for it.
+//! Follows one more kind on behalf of keys whose last reconcile asked for it. It ends by the first change of that kind that finds no key
+//! which still does.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_store::{Error, Kind, Scope, Store};
+use homeostat_store::{Error, Kind};
 use homeostat_workqueue::Priority;
 
-use super::{Feeder, FeederError, Intake};
+use super::{Feeder, FeederError, Intake, Watches};
 use crate::follows::Follows;
 
 pub(crate) struct FollowFeeder {
     name: String,
-    store: Arc<dyn Store>,
+    watches: Arc<Watches>,
     kind: Kind,
     follows: Arc<Follows>,
 }
 
 impl FollowFeeder {
-    pub(crate) fn new(store: Arc<dyn Store>, kind: Kind, follows: Arc<Follows>) -> Self {
-        Self { name: format!("follow {kind}"), store, kind, follows }
+    pub(crate) fn new(watches: Arc<Watches>, kind: Kind, follows: Arc<Follows>) -> Self {
+        Self { name: format!("follow {kind}"), watches, kind, follows }
     }
 }
 
@@ -30,13 +31,14 @@ impl Feeder for FollowFeeder {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         loop {
-            let mut watch = self.store.watch(Scope::Kind(self.kind.clone()), self.store.revision()).await?;
+            let mut watch = self.watches.watch(&self.kind, self.watches.store().revision());
             // Whatever changed before this watch began is looked at once.
             for key in self.follows.followers_of_kind(&self.kind) {
                 intake.add(key, Priority::LOW);
             }
             loop {
                 match watch.next().await {
+                    Ok(_) if self.follows.let_go(&self.kind) => return Ok(()),
                     Ok(event) => {
                         let sides = [Some(&event.resource), event.previous.as_ref()];
                         for key in sides.into_iter().flatten().flat_map(|side| self.follows.followers_of(side)) {
@@ -50,3 +52,6 @@ impl Feeder for FollowFeeder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

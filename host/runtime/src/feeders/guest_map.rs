@@ -1,7 +1,7 @@
 //! Changes that the guest itself turns into keys. They wait on a queue of their own: a `map` that fails is tried again alone, and
 //! holds back no other change.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use homeostat_component::Severity;
@@ -9,7 +9,7 @@ use homeostat_store::{Key, Resource};
 use homeostat_workqueue::{Claim, Next, Options, Priority, Queue};
 use parking_lot::Mutex;
 
-use super::Intake;
+use super::{Intake, add_answered};
 use crate::context::Context;
 use crate::slot::Slot;
 
@@ -19,7 +19,7 @@ pub(crate) struct GuestMap {
     slot: Arc<Slot>,
     context: Arc<Context>,
     changes: Queue<Key>,
-    seen: Mutex<HashMap<Key, Seen>>,
+    seen: Mutex<BTreeMap<Key, Seen>>,
 }
 
 /// What is known of one watched resource.
@@ -100,10 +100,11 @@ impl GuestMap {
             all.remove(changed);
         }
         drop(all);
-        for key in before.into_iter().filter(|key| !keys.contains(key)).chain(keys.iter().cloned()) {
-            if !intake.add(key.clone(), Priority::NORMAL) {
-                tracing::warn!(controller = %self.controller, %key, "map answered a key that is not of the managed kind");
-            }
+        let left: Vec<Key> = before.into_iter().filter(|key| !keys.contains(key)).collect();
+        let asked = format!("map of the watch {}", self.watch);
+        add_answered(intake, keys, &asked, &self.controller, &self.context);
+        for key in left {
+            intake.add(key, Priority::NORMAL);
         }
     }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::Severity;
-use homeostat_workqueue::Priority;
 use tokio::time::MissedTickBehavior;
 
-use super::{Feeder, FeederError, Intake};
+use super::{Feeder, FeederError, Intake, add_answered};
 use crate::context::Context;
 use crate::slot::Slot;
 
@@ -26,13 +25,19 @@ impl Feeder for PollFeeder {
     }
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
-        let mut ticks = tokio::time::interval(self.every);
-        // A poll that overran costs the ticks it slept through, and moves no other.
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        loop {
-            ticks.tick().await;
-            self.poll(intake).await;
-        }
+        at_fixed_rate(self.every, || self.poll(intake)).await;
+        Ok(())
+    }
+}
+
+/// Calls `poll` at once and then once per period, each time when the last call has ended, without end.
+async fn at_fixed_rate<F: Future<Output = ()> + Send>(every: Duration, mut poll: impl FnMut() -> F + Send) {
+    let mut ticks = tokio::time::interval(every);
+    // A poll that overran is followed by one at once, however many it has covered, and moves none of the later ones.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        poll().await;
     }
 }
 
@@ -42,16 +47,13 @@ impl PollFeeder {
         let loaded = self.slot.current();
         let report = loaded.component().poll(&self.controller, &loaded.definition.limits, loaded.effects.clone()).await;
         match report.result {
-            Ok(keys) => {
-                let asked = keys.len();
-                let added = keys.into_iter().filter(|key| intake.add(key.clone(), Priority::NORMAL)).count();
-                if added < asked {
-                    tracing::warn!(controller = %self.controller, dropped = asked - added, "poll answered keys of another kind");
-                }
-            }
+            Ok(keys) => add_answered(intake, keys, "poll", &self.controller, &self.context),
             Err(fault) => {
                 self.context.event(&self.controller, None, Severity::Warning, "PollFailed", &fault.to_string());
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

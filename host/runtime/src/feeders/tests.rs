@@ -7,6 +7,10 @@ use serde_json::json;
 
 use super::*;
 
+#[allow(dead_code, unreachable_pub, reason = "other tests have it from a library, and need more of it")]
+#[path = "../../../../tests/src/faulty.rs"]
+pub(super) mod faulty;
+
 /// The kind that the feeders of these tests feed.
 pub(super) fn managed() -> Kind {
     Kind::new("demo.dev", "v1", "App")
@@ -43,9 +47,14 @@ pub(super) fn intake(gate: &Gate) -> (Queue<Key>, Intake) {
     (queue.clone(), Intake::new(queue, managed(), gate.clone(), ticket()))
 }
 
+/// Waits for something, but not for ever: on the paused clock of these tests the bound comes as soon as nothing else can.
+pub(super) async fn soon<F: Future>(what: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(366 * 86_400), what).await.expect("it should have come by now")
+}
+
 /// Takes the next key off the queue, and finishes it.
 pub(super) async fn next(queue: &Queue<Key>) -> Key {
-    let claim = queue.claim().await.expect("the queue is open");
+    let claim = soon(queue.claim()).await.expect("the queue is open");
     let key = claim.key().clone();
     claim.finish(homeostat_workqueue::Next::Done);
     key
@@ -57,7 +66,7 @@ fn the_wait_before_a_restart_doubles_and_is_capped() {
     assert_eq!(waits, [200, 400, 800, 25_600, 30_000, 30_000]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_intake_takes_keys_of_its_kind_alone() {
     let (queue, intake) = intake(&Gate::new());
     assert!(intake.add(key("a"), Priority::NORMAL));
@@ -67,7 +76,7 @@ async fn an_intake_takes_keys_of_its_kind_alone() {
     assert!(!intake.add(key("b"), Priority::NORMAL));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_key_of_another_version_is_the_same_key() {
     let (queue, intake) = intake(&Gate::new());
     for version in ["v1", "v1beta1"] {
@@ -77,7 +86,7 @@ async fn a_key_of_another_version_is_the_same_key() {
 }
 
 /// W1
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_gate_opens_when_the_last_feeder_has_listed() {
     let gate = Gate::new();
     let tickets = ["a", "b"].map(|feeder| Ticket { feeder: feeder.into(), round: 1 });
@@ -92,7 +101,7 @@ async fn the_gate_opens_when_the_last_feeder_has_listed() {
     assert!(!opened.is_finished());
     assert_eq!(gate.waiting_for(), ["b".into()]);
     gate.open(&tickets[1]);
-    opened.await.unwrap();
+    soon(opened).await.unwrap();
 }
 
 /// Fails so often, panics once, and then ends.
@@ -129,4 +138,114 @@ async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
     let told = context.events.list(&crate::events::EventFilter::default());
     let told: Vec<&str> = told.iter().map(|event| event.message.as_str()).collect();
     assert_eq!(told, ["shaky failed: on purpose", "shaky failed: it panicked"]);
+}
+
+/// W6, W13: while a feeder has not listed, whoever asks is told why.
+#[tokio::test(start_paused = true)]
+async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_not() {
+    let gate = Gate::new();
+    gate.wait_for(ticket());
+    let (_, intake) = intake(&gate);
+    let store = faulty::FaultyStore::over(store());
+    store.fault(faulty::On::List, "App", faulty::Fault::Fail);
+    let context = crate::context::tests::context(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let watches = Watches::of(store.clone());
+    let changes = homeostat_component::Changes::All;
+    let feeder = Arc::new(WatchFeeder::new("apps", watches, managed(), managed(), How::Itself, changes));
+    tokio::spawn(supervise(feeder, intake, "web".into(), context, CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(gate.waiting_for(), ["feeder (which failed: the store is unavailable: on purpose)".into()]);
+    store.heal(faulty::On::List, "App");
+    soon(gate.opened()).await;
+    assert!(gate.waiting_for().is_empty());
+}
+
+/// Fails in every round, or only in the first, and notes when each began.
+struct Sick {
+    rounds: parking_lot::Mutex<Vec<Duration>>,
+    born: Instant,
+    heals: bool,
+}
+
+impl Sick {
+    fn new(heals: bool) -> Arc<Self> {
+        Arc::new(Self { rounds: parking_lot::Mutex::default(), born: Instant::now(), heals })
+    }
+}
+
+#[async_trait]
+impl Feeder for Sick {
+    fn name(&self) -> &str {
+        "sick"
+    }
+
+    async fn run(&self, _: &Intake) -> Result<(), FeederError> {
+        let rounds = {
+            let mut rounds = self.rounds.lock();
+            rounds.push(self.born.elapsed());
+            rounds.len()
+        };
+        if self.heals && rounds > 1 {
+            std::future::pending::<()>().await;
+        }
+        Err(FeederError("on purpose".into()))
+    }
+}
+
+/// W8
+#[tokio::test(start_paused = true)]
+async fn each_feeder_waits_for_its_own_failures_alone() {
+    let context = crate::context::tests::context(store());
+    let (queue, sound_intake) = intake(&Gate::new());
+    let start = |feeder: Arc<dyn Feeder>| {
+        let (_, intake) = intake(&Gate::new());
+        tokio::spawn(supervise(feeder, intake, "web".into(), context.clone(), CancellationToken::new()))
+    };
+    let sick = Sick::new(false);
+    start(sick.clone());
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    // Others begin, fail once and go on; they have the shortest wait, and the sick one keeps its long one.
+    let once = Sick::new(true);
+    start(once.clone());
+    tokio::spawn(supervise(
+        Arc::new(Shaky(AtomicU32::new(2))),
+        sound_intake,
+        "web".into(),
+        context.clone(),
+        CancellationToken::new(),
+    ));
+    assert_eq!(next(&queue).await, key("a"));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let tenths = |sick: &Sick| sick.rounds.lock().iter().map(|at| at.as_millis() / 100).collect::<Vec<_>>();
+    assert_eq!(tenths(&sick), [0, 2, 6, 14, 30, 62, 126], "200 ms, doubled each time");
+    assert_eq!(tenths(&once), [0, 2]);
+}
+
+/// W13
+#[tokio::test(start_paused = true)]
+async fn a_feeder_that_was_well_for_long_starts_with_the_shortest_wait_again() {
+    struct Now(parking_lot::Mutex<Vec<Duration>>, Instant);
+
+    #[async_trait]
+    impl Feeder for Now {
+        fn name(&self) -> &str {
+            "now"
+        }
+
+        async fn run(&self, _: &Intake) -> Result<(), FeederError> {
+            self.0.lock().push(self.1.elapsed());
+            if self.0.lock().len() == 3 {
+                tokio::time::sleep(HEALTHY_AFTER).await;
+            }
+            Err(FeederError("on purpose".into()))
+        }
+    }
+
+    let context = crate::context::tests::context(store());
+    let feeder = Arc::new(Now(parking_lot::Mutex::default(), Instant::now()));
+    let (_, intake) = intake(&Gate::new());
+    tokio::spawn(supervise(feeder.clone(), intake, "web".into(), context, CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    let at: Vec<u128> = feeder.0.lock().iter().map(|at| at.as_millis() / 100).collect();
+    assert_eq!(at, [0, 2, 6, 1208], "after 200 ms, 400 ms, and 200 ms again");
 }

@@ -1,35 +1,41 @@
 //! Lists a kind, then follows its changes, and turns both into keys of the managed kind.
 //!
 //! What is remembered of each watched resource is its revision and the keys that it led to: with them, the owner that was left is told,
-//! and what changed or vanished while nobody watched is noticed by listing again.
+//! and what changed or vanished while nobody watched is noticed by listing again. Where changes of the status alone do not count, a hash
+//! of everything else is remembered too.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::Mapping;
-use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision, Scope, Store};
+use homeostat_component::{Changes, Mapping};
+use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision};
 use homeostat_workqueue::Priority;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::guest_map::GuestMap;
-use super::{Feeder, FeederError, Intake};
+use super::{Feeder, FeederError, Intake, Watches};
 use crate::context::for_each_listed;
 use crate::mapping;
 
 pub(crate) struct WatchFeeder {
     name: String,
-    store: Arc<dyn Store>,
+    watches: Arc<Watches>,
     kind: Kind,
     manages: Kind,
     how: How,
-    seen: Mutex<HashMap<Key, Seen>>,
+    changes: Changes,
+    seen: Mutex<BTreeMap<Key, Seen>>,
 }
 
-/// What is remembered of one watched resource.
+/// What is remembered of one watched resource, as it was when it counted last.
 #[derive(Clone)]
 struct Seen {
     revision: Revision,
+    /// Its fingerprint, where changes of the status alone do not count.
+    fingerprint: Option<u64>,
     /// The keys that this revision led to; of no use where the guest is asked.
     led_to: Vec<Key>,
 }
@@ -45,8 +51,15 @@ pub(crate) enum How {
 }
 
 impl WatchFeeder {
-    pub(crate) fn new(name: &str, store: Arc<dyn Store>, kind: Kind, manages: Kind, how: How) -> Self {
-        Self { name: format!("watch {name}"), store, kind, manages, how, seen: Mutex::default() }
+    pub(crate) fn new(
+        name: &str,
+        watches: Arc<Watches>,
+        kind: Kind,
+        manages: Kind,
+        how: How,
+        changes: Changes,
+    ) -> Self {
+        Self { name: format!("watch {name}"), watches, kind, manages, how, changes, seen: Mutex::default() }
     }
 }
 
@@ -79,7 +92,7 @@ impl WatchFeeder {
         loop {
             let revision = self.list(intake).await?;
             intake.listed();
-            let mut watch = self.store.watch(Scope::Kind(self.kind.clone()), revision).await?;
+            let mut watch = self.watches.watch(&self.kind, revision);
             loop {
                 match watch.next().await {
                     Ok(event) => self.changed(intake, &event.resource, event.kind),
@@ -93,13 +106,14 @@ impl WatchFeeder {
 
     /// Tells of every resource that is new or has changed since it was seen last, and of those that were there and are gone.
     async fn list(&self, intake: &Intake) -> Result<Revision, FeederError> {
-        let mut gone: HashMap<Key, Seen> = self.seen.lock().clone();
-        let revision = for_each_listed(&*self.store, &self.kind, |resource| match gone.remove(resource.key()) {
-            None => self.found(intake, resource),
-            Some(seen) if seen.revision == resource.revision() => {}
-            Some(_) => self.changed(intake, resource, EventType::Modified),
-        })
-        .await?;
+        let mut gone: BTreeMap<Key, Seen> = self.seen.lock().clone();
+        let revision =
+            for_each_listed(&**self.watches.store(), &self.kind, |resource| match gone.remove(resource.key()) {
+                None => self.found(intake, resource),
+                Some(seen) if seen.revision == resource.revision() => {}
+                Some(_) => self.changed(intake, resource, EventType::Modified),
+            })
+            .await?;
         for (key, seen) in gone {
             self.seen.lock().remove(&key);
             if let How::Asked(map) = &self.how {
@@ -113,7 +127,7 @@ impl WatchFeeder {
     /// Takes note of a resource that was there before this watch. That is no event: it cuts no delay short.
     fn found(&self, intake: &Intake, resource: &Arc<Resource>) {
         let led_to = self.leads_to(resource, false, Priority::LOW);
-        let seen = Seen { revision: resource.revision(), led_to: led_to.clone() };
+        let seen = self.seen_now(resource, led_to.clone());
         self.seen.lock().insert(resource.key().clone(), seen);
         for key in led_to {
             intake.look_again(key, Priority::LOW);
@@ -122,18 +136,38 @@ impl WatchFeeder {
 
     fn changed(&self, intake: &Intake, resource: &Arc<Resource>, kind: EventType) {
         let deleted = kind == EventType::Deleted;
+        if !deleted && self.is_of_status_alone(resource) {
+            return;
+        }
         let led_to = self.leads_to(resource, deleted, Priority::NORMAL);
         let mut seen = self.seen.lock();
         let before = if deleted {
             seen.remove(resource.key())
         } else {
-            let now = Seen { revision: resource.revision(), led_to: led_to.clone() };
-            seen.insert(resource.key().clone(), now)
+            seen.insert(resource.key().clone(), self.seen_now(resource, led_to.clone()))
         };
         drop(seen);
         let before = before.map(|seen| seen.led_to).unwrap_or_default();
         self.add(intake, before.into_iter().filter(|key| !led_to.contains(key)).collect());
         self.add(intake, led_to);
+    }
+
+    /// Returns whether everything but the status is as it was when it counted last. `false` where every change counts.
+    fn is_of_status_alone(&self, resource: &Resource) -> bool {
+        let fingerprint = self.fingerprint(resource);
+        fingerprint.is_some()
+            && self.seen.lock().get(resource.key()).is_some_and(|seen| seen.fingerprint == fingerprint)
+    }
+
+    fn seen_now(&self, resource: &Resource, led_to: Vec<Key>) -> Seen {
+        Seen { revision: resource.revision(), fingerprint: self.fingerprint(resource), led_to }
+    }
+
+    fn fingerprint(&self, resource: &Resource) -> Option<u64> {
+        match self.changes {
+            Changes::All => None,
+            Changes::ButStatus => Some(fingerprint(resource)),
+        }
     }
 
     /// Returns the keys that a resource leads to; none where the guest is asked, which takes its time.
@@ -153,6 +187,30 @@ impl WatchFeeder {
             intake.add(key, Priority::NORMAL);
         }
     }
+}
+
+/// What of the metadata changes with every write, whatever was written.
+const BOOKKEEPING: [&str; 2] = ["resourceVersion", "managedFields"];
+
+/// Returns a hash of everything in a resource but its status. That of a resource made anew differs: its uid does.
+///
+/// A change that two in 2^64 would hide is found by the next second look.
+fn fingerprint(resource: &Resource) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for (name, value) in fields(resource.document()).filter(|(name, _)| *name != "status") {
+        name.hash(&mut hasher);
+        if name == "metadata" {
+            let lasting = fields(value).filter(|(name, _)| !BOOKKEEPING.contains(&name.as_str()));
+            lasting.for_each(|field| field.hash(&mut hasher));
+        } else {
+            value.hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+fn fields(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    object.as_object().into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -49,5 +49,24 @@ fn a_reconcile_that_follows_nothing_ends_what_it_followed() {
     follows.gather(&key("a"), secret("old"));
     follows.keep(&key("a"));
     follows.keep(&key("a"));
-    assert!(follows.kinds().is_empty());
+    assert!(follows.take_unwatched().is_empty());
+}
+
+/// W5: the feeder of a kind is there for as long as somebody follows it, and once.
+#[test]
+fn a_kind_is_watched_once_and_let_go_when_the_last_key_does() {
+    let follows = Follows::default();
+    for follower in ["a", "b"] {
+        follows.gather(&key(follower), secret("one"));
+        follows.keep(&key(follower));
+    }
+    assert_eq!(follows.take_unwatched(), [secrets()]);
+    assert!(follows.take_unwatched().is_empty(), "it is watched by now");
+    follows.keep(&key("a"));
+    assert!(!follows.let_go(&secrets()), "one key still follows it");
+    follows.keep(&key("b"));
+    assert!(follows.let_go(&secrets()));
+    follows.gather(&key("a"), secret("two"));
+    follows.keep(&key("a"));
+    assert_eq!(follows.take_unwatched(), [secrets()], "it is followed anew");
 }

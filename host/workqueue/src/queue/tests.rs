@@ -1,6 +1,8 @@
 //! The shell as sentences: on a paused clock where time matters, on several threads where threads matter.
 
 mod closing;
+mod finishing;
+mod interleavings;
 mod threads;
 mod time;
 mod waking;

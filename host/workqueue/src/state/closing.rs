@@ -64,6 +64,7 @@ impl<K: Key> State<K> {
     }
 
     /// Stops a draining queue that has nothing left to do.
+    #[inline]
     pub(super) fn wind_up(&mut self) {
         if self.phase != Phase::Draining || self.running.len() > 0 {
             return;

@@ -19,10 +19,21 @@ enum Plan {
 impl<K: Key> State<K> {
     /// Ends a run with what becomes of its key. `random` is any 64 bits, for the jitter of the backoff.
     pub fn finish(&mut self, now: Moment, claimed: Claimed<K>, next: Next, random: u64) -> Finished {
+        self.finish_slot(now, claimed.slot, next, random)
+    }
+
+    /// As [`State::finish`], for whoever has the proof and would rather not move it here.
+    pub(crate) fn finish_slot(&mut self, now: Moment, slot: u32, next: Next, random: u64) -> Finished {
         let now = self.tick(now);
-        let slot = claimed.slot;
-        let (counts, dirty) = self.end_run(slot);
+        let (began, dirty) = self.end_run(slot);
         self.closing.finished += u64::from(self.phase != Phase::Open);
+        if matches!(next, Next::Done) && dirty.is_none() {
+            // Nearly always: there is nothing to merge and nothing to keep.
+            self.counters.finished.done += 1;
+            self.remove(slot);
+            self.wind_up();
+            return Finished { state: None, failures: 0, due_in: None, dropped: false };
+        }
         let (plan, dropped) = match next {
             Next::Drop => {
                 self.counters.finished.drop += 1;
@@ -31,12 +42,12 @@ impl<K: Key> State<K> {
             }
             Next::Retry { at_least, error } => {
                 self.counters.finished.retry += 1;
-                self.slab[slot].fail(counts, error);
+                self.slab[slot].fail(began, error);
                 self.after_failure(now, slot, at_least, dirty, random)
             }
             Next::Park { error } => {
                 self.counters.finished.park += 1;
-                self.slab[slot].fail(counts, error);
+                self.slab[slot].fail(began, error);
                 (self.merged(Plan::Park, dirty), false)
             }
             success => {
@@ -46,7 +57,7 @@ impl<K: Key> State<K> {
             }
         };
         self.counters.dropped += u64::from(dropped);
-        let failures = self.slab[slot].failures;
+        let failures = self.slab[slot].failures();
         self.follow(slot, plan);
         self.finished(slot, plan, failures, dropped)
     }
@@ -62,16 +73,16 @@ impl<K: Key> State<K> {
         self.follow(slot, plan);
     }
 
-    /// Takes the key out of the running ones and returns what its run leaves behind: whether a failure counts, and the
-    /// run that was added meanwhile.
-    fn end_run(&mut self, slot: u32) -> (bool, Option<Dirty>) {
-        let Place::Running { since, counts, dirty } = self.slab[slot].place else {
+    /// Takes the key out of the running ones and returns when its run began, and the run that was added
+    /// meanwhile.
+    fn end_run(&mut self, slot: u32) -> (Moment, Option<Dirty>) {
+        let Place::Running { since, dirty } = self.slab[slot].place else {
             unreachable!("a claimed key is running until its claim ends")
         };
         self.running.leave(&mut self.slab, slot);
         self.running_since -= u128::from(since.nanos());
         self.dirty -= usize::from(dirty.is_some());
-        (counts, dirty)
+        (since, dirty)
     }
 
     fn after_success(&mut self, now: Moment, slot: u32, next: Next) -> Plan {
@@ -85,10 +96,6 @@ impl<K: Key> State<K> {
             Next::After(_) | Next::Again => {
                 finishes.again += 1;
                 Plan::Queue { due: now, floor: false, priority }
-            }
-            Next::Resync(delay) => {
-                finishes.done += 1;
-                Plan::Queue { due: now.after(delay), floor: false, priority: priority.min(Priority::LOW) }
             }
             Next::Done | Next::Drop | Next::Retry { .. } | Next::Park { .. } => {
                 finishes.done += 1;
@@ -108,13 +115,14 @@ impl<K: Key> State<K> {
     ) -> (Plan, bool) {
         let backoff = self.options.backoff;
         let item = &mut self.slab[slot];
-        if backoff.used_up(item.failures) {
+        if backoff.used_up(item.failures()) {
             let plan = self.merged(Plan::Park, dirty);
             return (plan, matches!(plan, Plan::Park));
         }
-        let delay = backoff.delay(item.failures, random).max(at_least.unwrap_or_default());
-        item.backoff_until = now.after(delay);
-        let plan = Plan::Queue { due: item.backoff_until, floor: true, priority: item.priority };
+        let delay = backoff.delay(item.failures(), random).max(at_least.unwrap_or_default());
+        let until = now.after(delay);
+        item.back_off(until);
+        let plan = Plan::Queue { due: until, floor: true, priority: item.priority };
         self.counters.retries += 1;
         (self.merged(plan, dirty), false)
     }

@@ -1,7 +1,8 @@
 //! Counts what every kind of mapping brings: a `Mapped` says in its status which `Source` documents point at it.
 //!
 //! A `Source` reaches a `Mapped` by its name, by the label `mapped`, by the string or list at `/spec/mapped`, and by the guest's own
-//! mapper, which reads `/spec/through` as names with spaces between them.
+//! mapper, which reads `/spec/through` as names with spaces between them. Two names are special there: `foreign` makes the mapper answer
+//! a key of another kind, and with `later` it fails for as long as there is no `Mapped` of that name.
 
 use homeostat_sdk::Changed;
 use homeostat_sdk::prelude::*;
@@ -80,7 +81,16 @@ impl Mapper for Guest {
             return Err(Failure::never(format!("nobody should ask for {watch:?}")));
         }
         let source: Resource<Source> = changed.resource()?;
-        Ok(source.spec.through.split_whitespace().map(|name| changed.key().beside::<Mapped>(name)).collect())
+        source.spec.through.split_whitespace().map(|name| lead_to(changed.key(), name)).collect()
+    }
+}
+
+fn lead_to(source: &Key, name: &str) -> Result<Key, Failure> {
+    let key = source.beside::<Mapped>(name);
+    match name {
+        "foreign" => Ok(source.beside::<Source>(name)),
+        "later" if Mapped::get_opt(&key)?.is_none() => Err(Failure::new("not yet")),
+        _ => Ok(key),
     }
 }
 

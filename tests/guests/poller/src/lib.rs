@@ -1,6 +1,7 @@
 //! Finds its keys itself: the names in the setting `items`, with spaces between them, of a kind of which nothing is stored.
 //!
-//! Each reconcile counts in the document `Tally` of the same name. A poll fails when `items` is missing.
+//! Each reconcile counts in the document `Tally` of the same name. A poll fails when `items` is missing, and never ends by itself when it
+//! is `endless`.
 
 use homeostat_sdk::prelude::*;
 
@@ -51,8 +52,19 @@ impl Reconciler for Guest {
 impl Poller for Guest {
     fn poll() -> Result<Vec<Key>, Failure> {
         let items = config::require("items")?;
+        if items == "endless" {
+            sleep();
+        }
         Ok(items.split_whitespace().map(|name| Item::key("default", name)).collect())
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a guest has its thread to itself, and this one is here to be interrupted"
+)]
+fn sleep() {
+    std::thread::sleep(Duration::from_secs(86_400));
 }
 
 homeostat_sdk::export!(Guest: poller);

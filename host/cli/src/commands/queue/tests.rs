@@ -21,6 +21,33 @@ fn the_wide_table_has_as_many_cells_as_columns() {
     let mut table = table(true);
     table.row(row("deployments", &entry(), true));
     let text = table.to_string();
-    assert!(text.lines().next().unwrap().contains("PRIORITY   RUNNING FOR   LAST ERROR"), "{text}");
-    assert!(text.contains("low        -             no such image"), "{text}");
+    assert!(text.lines().next().unwrap().contains("PRIORITY   SINCE   LAST ERROR"), "{text}");
+    assert!(text.contains("low        -       no such image"), "{text}");
+}
+
+#[test]
+fn a_ready_or_running_key_tells_since_when() {
+    for (name, wanted) in [("readyForMs", "2.0s"), ("runningForMs", "2.0s")] {
+        let mut entry = entry();
+        entry[name] = 2000.into();
+        assert_eq!(row("deployments", &entry, true)[6], wanted, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_shown_is_said() {
+    let said = |wanted: u64, unseen: u64| {
+        let cuts = json!({ "wanted": wanted, "notLookedAt": unseen });
+        cut(&json!({ "metadata": { "name": "web" }, "items": [entry()], "cut": cuts }))
+    };
+    assert_eq!(said(0, 0), None);
+    assert_eq!(said(2, 0).unwrap(), "web: 1 of 3 keys are shown; --limit shows more");
+    assert_eq!(said(0, 7).unwrap(), "web: 7 keys were not looked at: there are too many");
+    assert!(said(2, 7).unwrap().contains("1 of 3") && said(2, 7).unwrap().contains("7 keys"));
+}
+
+#[test]
+fn states_are_asked_for_by_their_words() {
+    assert_eq!(words(&[]), None);
+    assert_eq!(words(&[State::Parked, State::Running]).unwrap(), "parked,running");
 }

@@ -4,7 +4,7 @@ use super::{Has, check};
 use crate::bindings::reconciler as wit;
 use crate::load::Reason;
 use crate::outcome::Outcome;
-use crate::spec::Mapping;
+use crate::spec::{Changes, Mapping};
 
 const ALL: Has = Has { mapper: true, poller: true };
 const NONE: Has = Has { mapper: false, poller: false };
@@ -15,12 +15,13 @@ fn declaration() -> wit::KindDeclaration {
 }
 
 fn watch(name: &str, mapping: wit::Mapping) -> wit::Watch {
-    wit::Watch { name: name.into(), of: declaration(), mapping, role: wit::Role::Secondary }
+    wit::Watch { name: name.into(), of: declaration(), mapping, changes: wit::Changes::All, role: wit::Role::Secondary }
 }
 
 fn spec() -> wit::ControllerSpec {
     wit::ControllerSpec {
         manages: declaration(),
+        changes: wit::Changes::All,
         watches: Vec::new(),
         poll_every: None,
         resync_every: None,
@@ -86,6 +87,22 @@ fn what_needs_an_export_needs_it() {
     needy.watches = vec![watch("mine", wit::Mapping::Guest)];
     needy.poll_every = Some(1000);
     assert_eq!(paths(needy, NONE), ["watches[0].mapping", "pollEvery"]);
+}
+
+#[test]
+fn a_mapping_that_reads_the_status_does_not_go_with_ignoring_it() {
+    let mut deaf = spec();
+    deaf.changes = wit::Changes::ButStatus;
+    for (name, pointer) in [("spec", "/spec/app"), ("status", "/status/app"), ("other", "/statusText")] {
+        let field = watch(name, wit::Mapping::Field(pointer.into()));
+        deaf.watches.push(wit::Watch { changes: wit::Changes::ButStatus, ..field });
+    }
+    assert_eq!(paths(deaf.clone(), NONE), ["watches[1].changes"]);
+    deaf.watches[1].changes = wit::Changes::All;
+    let taken = check(deaf, NONE).unwrap();
+    let changes = taken.watches.iter().map(|watch| watch.changes);
+    assert!(changes.eq([Changes::ButStatus, Changes::All, Changes::ButStatus]));
+    assert_eq!(taken.changes, Changes::ButStatus);
 }
 
 #[test]

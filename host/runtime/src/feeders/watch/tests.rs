@@ -1,146 +1,266 @@
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use homeostat_store::{Page, Query, Result, Watch, Write, Written};
+use homeostat_store::{Change, Precondition, Store, Write};
+use homeostat_workqueue::Queue;
 use serde_json::json;
-use tokio::sync::Semaphore;
 
-use super::super::tests::{apply, delete, intake, key, managed, next, store, ticket};
+use super::super::tests::faulty::{Fault, FaultyStore, On};
+use super::super::tests::{apply, delete, intake, key, managed, next, soon, store, ticket};
 use super::*;
-use crate::feeders::Gate;
+use crate::feeders::{Gate, ResyncFeeder};
 
-/// A store whose first lists wait for a permit, and whose next watch has lost its history when told so.
-struct Faulty {
-    inner: Arc<dyn Store>,
-    lists: Semaphore,
-    expired: AtomicBool,
+fn part(name: &str) -> Key {
+    Key::new(Kind::new("demo.dev", "v1", "Part"), "default", name)
 }
 
-impl Faulty {
-    fn over(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, lists: Semaphore::new(0), expired: AtomicBool::new(false) })
-    }
+/// Feeds from a watch of the managed kind.
+fn watch_apps(store: &Arc<FaultyStore>, changes: Changes) -> Queue<Key> {
+    run(WatchFeeder::new("apps", Watches::of(store.clone()), managed(), managed(), How::Itself, changes))
 }
 
-struct Lost;
-
-#[async_trait]
-impl homeostat_store::Changes for Lost {
-    async fn next(&mut self) -> Result<homeostat_store::Event> {
-        Err(Error::Expired { oldest: Revision::ZERO })
-    }
+/// Feeds from a watch of parts.
+fn watch_parts(store: &Arc<FaultyStore>, mapping: Mapping, changes: Changes) -> Queue<Key> {
+    let (watches, parts) = (Watches::of(store.clone()), part("p").kind().clone());
+    run(WatchFeeder::new("parts", watches, parts, managed(), How::Mapped(mapping), changes))
 }
 
-#[async_trait]
-impl Store for Faulty {
-    async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
-        self.inner.get(key).await
-    }
-
-    async fn list(&self, query: &Query) -> Result<Page> {
-        self.lists.acquire().await.unwrap().forget();
-        self.inner.list(query).await
-    }
-
-    async fn write(&self, write: Write) -> Result<Written> {
-        self.inner.write(write).await
-    }
-
-    async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
-        if self.expired.swap(false, Ordering::SeqCst) {
-            return Ok(Watch::new(Lost));
-        }
-        self.inner.watch(scope, from).await
-    }
-
-    fn revision(&self) -> Revision {
-        self.inner.revision()
-    }
-
-    fn id(&self) -> &str {
-        self.inner.id()
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-
-    async fn kinds(&self) -> Result<Vec<Kind>> {
-        self.inner.kinds().await
-    }
+fn run(feeder: WatchFeeder) -> Queue<Key> {
+    let (queue, intake) = intake(&Gate::new());
+    tokio::spawn(async move { feeder.run(&intake).await });
+    queue
 }
 
-fn label_watch(store: Arc<dyn Store>) -> WatchFeeder {
-    let parts = Kind::new("demo.dev", "v1", "Part");
-    WatchFeeder::new("parts", store, parts, managed(), How::Mapped(Mapping::Label("app".into())))
+fn label() -> Mapping {
+    Mapping::Label("app".into())
+}
+
+/// Changes a resource as a merge patch says.
+async fn patch(store: &dyn Store, key: Key, patch: Value) {
+    let change = Change::Merge(patch);
+    store.write(Write::Patch { key, change, precondition: Precondition::default() }).await.unwrap();
+}
+
+async fn set_status(store: &dyn Store, key: Key, status: Value) {
+    store.write(Write::UpdateStatus { key, status, precondition: Precondition::default() }).await.unwrap();
+}
+
+/// Expects exactly these keys, in whatever order: what comes after them is a change that is made now.
+async fn expect(store: &dyn Store, queue: &Queue<Key>, names: &[&str]) {
+    // The last word of the managed kind, or of parts that lead to it.
+    apply(store, "App", "last", json!({"now": store.revision().to_string()})).await;
+    apply(store, "Part", "last", json!({"app": "last", "now": store.revision().to_string()})).await;
+    let mut came = BTreeSet::new();
+    // A first list comes behind the changes, all of it at once.
+    while !came.contains(&key("last")) || !queue.is_empty() {
+        came.insert(next(queue).await);
+    }
+    came.remove(&key("last"));
+    assert_eq!(came, names.iter().map(|name| key(name)).collect());
 }
 
 /// W1
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_gate_stays_shut_until_the_first_full_list() {
-    let faulty = Faulty::over(store());
+    let faulty = FaultyStore::over(store());
+    faulty.fault(On::List, "App", Fault::Wait);
     let gate = Gate::new();
     gate.wait_for(ticket());
     let (queue, intake) = intake(&gate);
     apply(&*faulty, "App", "a", json!({})).await;
-    let feeder = WatchFeeder::new("apps", faulty.clone(), managed(), managed(), How::Itself);
-    let running = tokio::spawn(async move { feeder.run(&intake).await });
+    let watches = Watches::of(faulty.clone());
+    let feeder = WatchFeeder::new("apps", watches, managed(), managed(), How::Itself, Changes::All);
+    tokio::spawn(async move { feeder.run(&intake).await });
     tokio::task::yield_now().await;
     assert!(!gate.waiting_for().is_empty());
-    faulty.lists.add_permits(1);
-    gate.opened().await;
+    faulty.heal(On::List, "App");
+    soon(gate.opened()).await;
     assert_eq!(queue.len(), 1, "the list is on the queue before the gate opens");
-    running.abort();
 }
 
 /// W2
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn adding_changing_and_deleting_each_bring_the_key() {
-    let store = store();
-    let (queue, intake) = intake(&Gate::new());
-    let feeder = WatchFeeder::new("apps", store.clone(), managed(), managed(), How::Itself);
-    let running = tokio::spawn(async move { feeder.run(&intake).await });
+    let store = FaultyStore::over(store());
+    let queue = watch_apps(&store, Changes::All);
     apply(&*store, "App", "a", json!({})).await;
     assert_eq!(next(&queue).await, key("a"));
     apply(&*store, "App", "a", json!({"changed": "yes"})).await;
     assert_eq!(next(&queue).await, key("a"));
     delete(&*store, key("a")).await;
     assert_eq!(next(&queue).await, key("a"));
-    running.abort();
 }
 
-/// W3: the label is taken off, and the old app is told all the same.
-#[tokio::test]
+/// W3
+#[tokio::test(start_paused = true)]
 async fn what_was_left_is_told_as_well_as_what_was_joined() {
-    let store = store();
-    let (queue, intake) = intake(&Gate::new());
-    let feeder = label_watch(store.clone());
-    let running = tokio::spawn(async move { feeder.run(&intake).await });
+    let store = FaultyStore::over(store());
+    let queue = watch_parts(&store, label(), Changes::All);
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
     assert_eq!(next(&queue).await, key("a"));
     apply(&*store, "Part", "p", json!({"app": "b"})).await;
-    let both = BTreeSet::from([next(&queue).await, next(&queue).await]);
-    assert_eq!(both, BTreeSet::from([key("a"), key("b")]));
-    let parts = Key::new(Kind::new("demo.dev", "v1", "Part"), "default", "p");
-    delete(&*store, parts).await;
+    expect(&*store, &queue, &["a", "b"]).await;
+    delete(&*store, part("p")).await;
     assert_eq!(next(&queue).await, key("b"));
-    running.abort();
 }
 
-/// W2: the history is gone, and with it the deletion. The second list finds what is missing.
-#[tokio::test]
-async fn a_deletion_that_was_missed_is_found_by_listing_again() {
-    let faulty = Faulty::over(store());
-    let (queue, intake) = intake(&Gate::new());
-    let feeder = label_watch(faulty.clone());
-    apply(&*faulty, "Part", "p", json!({"app": "a"})).await;
-    faulty.expired.store(true, Ordering::SeqCst);
-    faulty.lists.add_permits(1);
-    let running = tokio::spawn(async move { feeder.run(&intake).await });
+/// W3: the label is taken off, and whom it named is told all the same.
+#[tokio::test(start_paused = true)]
+async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
+    let store = FaultyStore::over(store());
+    let queue = watch_parts(&store, label(), Changes::All);
+    apply(&*store, "Part", "p", json!({"app": "a"})).await;
     assert_eq!(next(&queue).await, key("a"));
-    // The watch has expired by now, and the second list waits.
-    delete(&*faulty, Key::new(Kind::new("demo.dev", "v1", "Part"), "default", "p")).await;
-    faulty.lists.add_permits(1);
+    patch(&*store, part("p"), json!({"metadata": {"labels": {"app": null}}})).await;
+    expect(&*store, &queue, &["a"]).await;
+    patch(&*store, part("p"), json!({"spec": {"more": true}})).await;
+    expect(&*store, &queue, &[]).await;
+}
+
+/// W3
+#[tokio::test(start_paused = true)]
+async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
+    let store = FaultyStore::over(store());
+    let mut owners = Vec::new();
+    for name in ["a", "b", "last"] {
+        let app = apply(&*store, "App", name, json!({})).await;
+        owners.push(json!({"apiVersion": "demo.dev/v1", "kind": "App", "name": name, "uid": app.uid()}));
+    }
+    let queue = watch_parts(&store, Mapping::Owner, Changes::All);
+    apply(&*store, "Part", "p", json!({})).await;
+    for (owned_by, told) in [(vec![&owners[0]], vec!["a"]), (vec![&owners[1]], vec!["a", "b"]), (vec![], vec!["b"])] {
+        patch(&*store, part("p"), json!({"metadata": {"ownerReferences": owned_by}})).await;
+        for _ in &told {
+            assert!(told.contains(&next(&queue).await.name()));
+        }
+    }
+    assert!(queue.is_empty());
+}
+
+/// W2: the history is gone, and with it a deletion and a change. The second list finds both, and tells nothing that is as it was.
+#[tokio::test(start_paused = true)]
+async fn what_was_missed_is_found_by_listing_again() {
+    let store = FaultyStore::over(store());
+    for name in ["goes", "changes", "stays"] {
+        apply(&*store, "Part", name, json!({"app": name})).await;
+    }
+    let queue = watch_parts(&store, label(), Changes::All);
+    expect(&*store, &queue, &["goes", "changes", "stays"]).await;
+    blind(&store, "Part").await;
+    delete(&*store, part("goes")).await;
+    apply(&*store, "Part", "changes", json!({"app": "changes", "now": "yes"})).await;
+    store.heal(On::List, "Part");
+    expect(&*store, &queue, &["goes", "changes"]).await;
+}
+
+/// Makes a feeder lose its watch, and keeps it from listing again for now.
+async fn blind(store: &FaultyStore, kind: &'static str) {
+    store.fault(On::List, kind, Fault::Wait);
+    store.fault(On::Next, kind, Fault::Expire);
+    while store.open() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// W11
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_status_alone_can_be_ignored_and_no_other() {
+    let store = FaultyStore::over(store());
+    let queue = watch_apps(&store, Changes::ButStatus);
+    apply(&*store, "App", "a", json!({})).await;
+    expect(&*store, &queue, &["a"]).await;
+    for state in ["up", "down"] {
+        set_status(&*store, key("a"), json!({"state": state})).await;
+        expect(&*store, &queue, &[]).await;
+    }
+    for counts in [
+        json!({"spec": {"size": 1}}),
+        json!({"data": {"beside": "the spec"}}),
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        json!({"metadata": {"annotations": {"a": "b"}}}),
+        json!({"metadata": {"finalizers": ["demo.dev/a"]}}),
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Own", "name": "o", "uid": "u"}]}}),
+    ] {
+        patch(&*store, key("a"), counts.clone()).await;
+        assert_eq!(next(&queue).await, key("a"), "{counts}");
+    }
+    delete(&*store, key("a")).await;
+    assert_eq!(next(&queue).await, key("a"), "the mark of a deletion that waits for a finalizer");
+    patch(&*store, key("a"), json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(next(&queue).await, key("a"), "the deletion itself");
+}
+
+/// W11
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_status_counts_unless_it_is_said_not_to() {
+    let store = FaultyStore::over(store());
+    let queue = watch_apps(&store, Changes::All);
+    apply(&*store, "App", "a", json!({})).await;
+    expect(&*store, &queue, &["a"]).await;
+    set_status(&*store, key("a"), json!({"state": "up"})).await;
     assert_eq!(next(&queue).await, key("a"));
-    running.abort();
+}
+
+/// W11
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_made_anew_counts_however_much_it_looks_like_the_old_one() {
+    let store = FaultyStore::over(store());
+    let queue = watch_apps(&store, Changes::ButStatus);
+    apply(&*store, "App", "a", json!({})).await;
+    expect(&*store, &queue, &["a"]).await;
+    delete(&*store, key("a")).await;
+    assert_eq!(next(&queue).await, key("a"));
+    apply(&*store, "App", "a", json!({})).await;
+    assert_eq!(next(&queue).await, key("a"));
+}
+
+/// W11: nobody saw the changes themselves. What the second list shows is compared in the same way.
+#[tokio::test(start_paused = true)]
+async fn after_a_gap_a_status_that_changed_is_ignored_and_a_resource_made_anew_is_not() {
+    let store = FaultyStore::over(store());
+    for name in ["status", "spec", "anew", "goes"] {
+        apply(&*store, "App", name, json!({})).await;
+    }
+    let queue = watch_apps(&store, Changes::ButStatus);
+    expect(&*store, &queue, &["status", "spec", "anew", "goes"]).await;
+    blind(&store, "App").await;
+    set_status(&*store, key("status"), json!({"state": "up"})).await;
+    patch(&*store, key("spec"), json!({"spec": {"size": 1}})).await;
+    delete(&*store, key("goes")).await;
+    delete(&*store, key("anew")).await;
+    apply(&*store, "App", "anew", json!({})).await;
+    store.heal(On::List, "App");
+    expect(&*store, &queue, &["spec", "anew", "goes"]).await;
+    blind(&store, "App").await;
+    store.heal(On::List, "App");
+    expect(&*store, &queue, &[]).await;
+}
+
+/// W11: a second look is none of the watch's.
+#[tokio::test(start_paused = true)]
+async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
+    let store = FaultyStore::over(store());
+    apply(&*store, "App", "a", json!({})).await;
+    let queue = watch_apps(&store, Changes::ButStatus);
+    expect(&*store, &queue, &["a"]).await;
+    delete(&*store, key("last")).await;
+    assert_eq!(next(&queue).await, key("last"));
+    set_status(&*store, key("a"), json!({"state": "up"})).await;
+    let gate = Gate::new();
+    let resync = ResyncFeeder { store, kind: managed(), every: std::time::Duration::from_secs(3600) };
+    let intake = crate::feeders::Intake::new(queue.clone(), managed(), gate, ticket());
+    tokio::spawn(async move { resync.run(&intake).await });
+    assert_eq!(next(&queue).await, key("a"));
+}
+
+/// W11: of another kind, with a mapping.
+#[tokio::test(start_paused = true)]
+async fn a_part_whose_status_changes_brings_nobody_where_that_is_ignored() {
+    let store = FaultyStore::over(store());
+    apply(&*store, "Part", "p", json!({"app": "a"})).await;
+    let queue = watch_parts(&store, label(), Changes::ButStatus);
+    expect(&*store, &queue, &["a"]).await;
+    set_status(&*store, part("p"), json!({"state": "up"})).await;
+    expect(&*store, &queue, &[]).await;
+    delete(&*store, part("p")).await;
+    expect(&*store, &queue, &["a"]).await;
 }

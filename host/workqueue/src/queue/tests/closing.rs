@@ -24,7 +24,8 @@ async fn adds_after_close_say_so() {
     assert_eq!(queue.add(1, Priority::NORMAL), Err(Closed));
     assert_eq!(queue.add_after(1, ms(5), Priority::NORMAL), Err(Closed));
     assert_eq!(queue.add_all(0..1000, Priority::NORMAL), Err(Closed));
-    assert_eq!((queue.counters().adds, queue.len(), queue.is_empty()), (0, 0, true));
+    assert_eq!(queue.look_again(1, Priority::NORMAL, true), Err(Closed));
+    assert_eq!((queue.counters(), queue.len(), queue.is_empty()), (Counters::default(), 0, true));
 }
 
 /// Q10
@@ -140,6 +141,28 @@ async fn a_panic_and_a_cancelled_task_return_their_keys_with_failures_kept() {
     assert!(cancelled.await.is_err());
     assert_eq!(queue.try_claim().unwrap().failures(), 1);
     assert_eq!(queue.counters().finished.returned, 3);
+}
+
+/// Q7: the same from outside, in every state of a key.
+#[tokio::test(start_paused = true)]
+async fn length_and_state_are_right_in_every_state_of_a_key() {
+    let queue = queue();
+    let seen = |queue: &Queue<u32>| (queue.state(&1), queue.len(), queue.is_empty(), queue.inspect(9).len());
+    assert_eq!(seen(&queue), (None, 0, true, 0));
+    add_after(&queue, 1, ms(5));
+    assert_eq!(seen(&queue), (Some(KeyState::Waiting), 0, true, 1));
+    advance(ms(5)).await;
+    assert_eq!(seen(&queue), (Some(KeyState::Ready), 1, false, 1));
+    let claim = queue.try_claim().unwrap();
+    assert_eq!(seen(&queue), (Some(KeyState::Running), 0, true, 1));
+    add(&queue, 1);
+    assert_eq!(seen(&queue), (Some(KeyState::Dirty), 0, true, 1));
+    assert_eq!(queue.cancel(&1), Verdict::Done);
+    claim.finish(Next::Park { error: "no".into() });
+    assert_eq!(seen(&queue), (Some(KeyState::Parked), 0, true, 1));
+    assert_eq!(queue.entry(&1), queue.inspect(9).pop());
+    assert_eq!(queue.cancel(&1), Verdict::Done);
+    assert_eq!((seen(&queue), queue.entry(&1)), ((None, 0, true, 0), None));
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ async fn fifty_producers_and_ten_workers_lose_nothing_and_never_run_a_key_twice_
                     claim.finish(if key.is_multiple_of(3) {
                         Next::Done
                     } else {
-                        Next::Resync(Duration::from_secs(3600))
+                        Next::After(Duration::from_secs(3600))
                     });
                 }
             })

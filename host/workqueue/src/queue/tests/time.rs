@@ -157,6 +157,50 @@ async fn a_cancelled_earliest_key_leaves_the_next_one_in_time() {
     assert_eq!(queue.shared.origin.elapsed(), ms(80));
 }
 
+/// T4, T11: a claimer that sleeps until a due time gets the key at once when it is added, and not again at that time.
+#[tokio::test(start_paused = true)]
+async fn an_add_of_a_waiting_key_reaches_the_claimer_that_sleeps_for_it() {
+    let queue = queue();
+    add_after(&queue, 1, ms(60_000));
+    let mut claimer = Polled::new(queue.claim()).sleeps();
+    assert_eq!(armed(&queue), Some(60_000));
+    assert_eq!((add(&queue, 1), claimer.woken()), (Added::Ready, 1));
+    let Poll::Ready(Some(claim)) = claimer.poll() else { panic!("the key is ready") };
+    assert_eq!((queue.shared.origin.elapsed(), queue.counters().adds), (ms(0), 1));
+    claim.finish(Next::Done);
+    assert!(timeout(ms(120_000), queue.claim()).await.is_err(), "it does not come again");
+}
+
+/// Q15, T1: a due time that is moved moves the timer, later or sooner.
+#[tokio::test(start_paused = true)]
+async fn a_postponed_key_comes_at_its_new_time() {
+    let queue = queue();
+    for (key, delay, postponed) in [(1, 50, 80), (2, 50, 20)] {
+        let begin = queue.shared.origin.elapsed();
+        add_after(&queue, key, ms(delay));
+        let mut claimer = Polled::new(queue.claim()).sleeps();
+        assert_eq!(queue.postpone(&key, ms(postponed)), Verdict::Done);
+        drop(claimer.poll());
+        let claim = timeout(ms(1000), claimer.future).await.expect("nobody oversleeps").unwrap();
+        assert_eq!((*claim.key(), queue.shared.origin.elapsed() - begin), (key, ms(postponed)));
+        claim.finish(Next::Done);
+    }
+}
+
+/// T3: keys come in due order also when the clock jumps over all of them at once.
+#[tokio::test(start_paused = true)]
+async fn after_one_long_jump_keys_come_in_due_order() {
+    let queue = queue();
+    for (key, delay) in [(3, 1000), (2, 500), (1, 250)] {
+        add_after(&queue, key, ms(delay));
+    }
+    let mut claimer = Polled::new(queue.claim()).sleeps();
+    advance(ms(5000)).await;
+    let Poll::Ready(Some(first)) = claimer.poll() else { panic!("a key is due") };
+    assert_eq!((*first.key(), first.queued_for()), (1, ms(4750)));
+    assert_eq!([run(&queue, Next::Done), run(&queue, Next::Done)], [2, 3]);
+}
+
 /// C4
 #[tokio::test(start_paused = true)]
 async fn a_key_that_came_due_during_a_suspension_runs_on_resume() {

@@ -151,3 +151,55 @@ async fn a_claimer_that_always_finds_a_key_yields_now_and_then() {
     queue.stop();
     assert!(task.await.unwrap() < RUNS, "it did not let go of its thread");
 }
+
+/// Q11: the waker of the last poll counts, for a future that moved to another task.
+#[tokio::test(start_paused = true)]
+async fn a_claimer_that_is_polled_by_another_task_wakes_that_one() {
+    let queue = queue();
+    let mut claimer = Polled::new(queue.claim()).sleeps();
+    let before = std::mem::take(&mut claimer.woken);
+    assert!(claimer.poll().is_pending());
+    add(&queue, 1);
+    assert_eq!((claimer.woken(), before.0.load(Ordering::SeqCst)), (1, 0));
+}
+
+/// Q15, T11: a key that is made ready by hand wakes a claimer without any clock.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_expedited_or_retried_wakes_a_sleeping_claimer() {
+    let verbs: [fn(&Queue<u32>) -> Verdict; 3] =
+        [|queue| queue.expedite(&1), |queue| queue.retry(&1), |queue| queue.postpone(&1, ms(0))];
+    for verb in verbs {
+        let queue = queue();
+        add_after(&queue, 1, ms(60_000));
+        let mut claimers = sleepers(&queue, 2);
+        assert_eq!((verb(&queue), woken(&claimers)), (Verdict::Done, vec![0, 1]));
+        assert!(claimers[1].poll().is_ready());
+    }
+}
+
+/// T11: nobody is woken while nothing happens.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_idle_queues_wake_nobody() {
+    let queues: Vec<_> = (0..1000).map(|_| queue()).collect();
+    let claimers: Vec<_> = queues.iter().flat_map(|queue| sleepers(queue, 2)).collect();
+    tokio::time::advance(Duration::from_secs(365 * 24 * 3600)).await;
+    tokio::task::yield_now().await;
+    assert!(claimers.iter().all(|claimer| claimer.woken() == 0));
+    assert!(queues.iter().all(|queue| queue.shared.lock().waiters.armed().is_none()));
+}
+
+/// Q12: claimers that left leave no memory behind, in whatever order they leave.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_claimers_that_come_and_go_keep_their_order() {
+    let queue = queue();
+    let mut claimers = sleepers(&queue, 1000);
+    let mut number = 0;
+    claimers.retain(|_| {
+        number += 1;
+        number % 3 == 0
+    });
+    queue.add_all(0..2, Priority::NORMAL).unwrap();
+    assert_eq!((woken(&claimers[..3]), queue.shared.lock().waiters.asleep()), (vec![1, 1, 0], claimers.len() - 2));
+    drop(claimers);
+    assert!(queue.shared.lock().waiters.capacity() <= 64);
+}

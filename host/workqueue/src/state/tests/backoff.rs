@@ -111,8 +111,8 @@ fn again_after_resets_failures_and_is_no_error() {
     assert_eq!((finished.state, finished.failures, finished.due_in), (Some(KeyState::Waiting), 0, Some(ms(30))));
     desk.pass(30);
     assert_eq!(desk.run("a", failed()).due_in, Some(ms(10)));
-    let finished = desk.state.counters().finished;
-    assert_eq!((finished.after, finished.retry), (1, 2));
+    let counters = desk.state.counters();
+    assert_eq!((counters.finished.after, counters.finished.retry, counters.retries), (1, 2, 2));
 }
 
 /// B6

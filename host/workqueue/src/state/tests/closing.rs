@@ -32,12 +32,13 @@ fn full() -> Desk {
 fn an_add_after_close_is_refused_and_not_counted() {
     let mut desk = full();
     desk.stop();
-    let adds = desk.state.counters().adds;
-    for key in ["new", "ready", "running"] {
+    let counters = desk.state.counters();
+    for key in ["new", "ready", "running", "dirty"] {
         assert_eq!(desk.state.add(desk.now, key, Priority::NORMAL), Err(Closed));
+        assert_eq!(desk.state.look_again(desk.now, key, Priority::NORMAL, true), Err(Closed));
     }
     assert_eq!(desk.state.add_after(desk.now, "new", ms(5), Priority::NORMAL), Err(Closed));
-    assert_eq!((desk.state.counters().adds, desk.at("new")), (adds, None));
+    assert_eq!((desk.state.counters(), desk.at("new")), (counters, None));
 }
 
 /// Q9
@@ -60,7 +61,7 @@ fn stop_drops_what_is_queued_lets_finish_what_runs_and_says_so() {
 /// Q9
 #[test]
 fn after_a_stop_every_wish_for_another_run_is_dropped_and_told() {
-    for next in [after(5), Next::Again, failed(), Next::Resync(ms(5))] {
+    for next in [after(5), Next::Again, failed()] {
         let mut desk = Desk::new();
         desk.add("a");
         desk.claim();

@@ -102,8 +102,7 @@ fn hold_does_not_keep_delays_that_nobody_asked_for() {
     let mut desk = Desk::holding();
     desk.add_after("fed", 100);
     assert_eq!(desk.add("fed"), Added::Ready);
-    desk.run("fed", Next::Resync(ms(1000)));
-    assert_eq!(desk.add("fed"), Added::Ready, "a resync timer is no request");
+    assert_eq!(desk.run_all(), ["fed"]);
 }
 
 /// T5
@@ -132,6 +131,9 @@ fn a_changed_setting_holds_for_delays_that_run_already() {
 fn a_delay_of_nothing_is_now() {
     let mut desk = Desk::new();
     assert_eq!(desk.add_after("a", 0), Added::Ready);
+    assert_eq!(desk.run_all(), ["a"]);
+    desk.add_after("a", 50);
+    assert_eq!(desk.state.postpone(desk.now, &"a", Duration::ZERO), Verdict::Done);
     assert_eq!(desk.run_all(), ["a"]);
 }
 
@@ -202,16 +204,4 @@ fn a_clock_that_goes_back_stands_still() {
     desk.add_after("b", 5);
     assert_eq!(desk.claim(), Some("a"));
     assert_eq!(desk.finish("a", after(7)).due_in, Some(ms(7)), "counted from the latest time that was told");
-}
-
-#[test]
-fn a_resync_waits_at_low_priority_and_counts_as_done() {
-    let mut desk = Desk::new();
-    desk.add("a");
-    desk.run("a", failed());
-    desk.pass(10);
-    let finished = desk.run("a", Next::Resync(ms(500)));
-    assert_eq!((finished.state, finished.failures, finished.due_in), (Some(KeyState::Waiting), 0, Some(ms(500))));
-    assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::LOW);
-    assert_eq!(desk.state.counters().finished.done, 1);
 }

@@ -1,0 +1,123 @@
+//! Whether the host is alive, and whether it is ready: for whoever starts and watches it.
+//!
+//! As in Kubernetes, the answer is `ok`, or with `?verbose` a line for each check; a failure shows every check in any case.
+//! `?exclude=NAME` leaves a check out.
+//!
+//! Alive is who answers at all: what keeps a store from working does not get better by a restart. Ready is a host whose store takes
+//! writes and whose controllers all have their first lists.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use homeostat_runtime::{ControllerState, ControllerStatus};
+
+use crate::params::is_yes;
+use crate::router::Api;
+use crate::status::Failure;
+
+/// One more thing that has to hold before a host is ready.
+#[derive(Clone)]
+pub struct Check {
+    /// What it is called in the answer.
+    pub name: &'static str,
+    /// Says whether it holds, or why not. Must not wait.
+    pub holds: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+}
+
+impl std::fmt::Debug for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Answers as long as requests are answered at all.
+pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {
+    Ok(Wanted::read(&uri)?.answer("livez", vec![Checked { name: "ping".into(), result: Ok(()) }]))
+}
+
+/// Answers whether the store takes writes, and every controller has its first lists.
+pub(crate) async fn ready(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
+    let wanted = Wanted::read(&uri)?;
+    let store = api.host.store().health().map_err(|error| error.to_string());
+    let mut checked = vec![Checked { name: "store".into(), result: store }];
+    checked.extend(api.checks.iter().map(|check| Checked { name: check.name.into(), result: (check.holds)() }));
+    checked.extend(api.host.controllers().into_iter().map(controller));
+    Ok(wanted.answer("readyz", checked))
+}
+
+/// What came out of one check.
+struct Checked {
+    name: String,
+    result: Result<(), String>,
+}
+
+fn controller(status: ControllerStatus) -> Checked {
+    let ControllerStatus { name, state, message, .. } = status;
+    let result = match state {
+        ControllerState::Ready | ControllerState::Suspended => Ok(()),
+        ControllerState::Starting | ControllerState::Syncing => Err(message.unwrap_or_default()),
+        ControllerState::Stopping => Err("it is being stopped".to_owned()),
+    };
+    Checked { name: format!("controller/{name}"), result }
+}
+
+/// What a request asks for.
+#[derive(Debug, Default)]
+struct Wanted {
+    verbose: bool,
+    exclude: Vec<String>,
+}
+
+impl Wanted {
+    fn read(uri: &Uri) -> Result<Self, Failure> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+        let Query(pairs) = pairs.map_err(|error| Failure::bad_request(error.body_text()))?;
+        let mut wanted = Self::default();
+        for (name, value) in pairs {
+            match name.as_str() {
+                "verbose" => wanted.verbose = is_yes(Some(&value)),
+                "exclude" => wanted.exclude.push(value),
+                _ => {}
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn answer(&self, endpoint: &str, checked: Vec<Checked>) -> Response {
+        let counts = |check: &&Checked| !self.exclude.contains(&check.name);
+        let holds = checked.iter().filter(counts).all(|check| check.result.is_ok());
+        if holds && !self.verbose {
+            return "ok".into_response();
+        }
+        let mut lines: String = checked.iter().map(|check| self.line(check)).collect();
+        let word = if holds { "passed" } else { "failed" };
+        writeln!(lines, "{endpoint} check {word}").expect("a string takes whatever is written to it");
+        let code = if holds { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        (code, lines).into_response()
+    }
+
+    fn line(&self, Checked { name, result }: &Checked) -> String {
+        match result {
+            _ if self.exclude.contains(name) => format!("[+]{name} excluded: ok\n"),
+            Ok(()) => format!("[+]{name} ok\n"),
+            Err(reason) => format!("[-]{name} failed: {reason}\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_says_which_checks_it_leaves_out() {
+        let read = |query: &str| Wanted::read(&format!("/readyz{query}").parse().unwrap()).unwrap();
+        let all = read("?verbose&exclude=store&exclude=controller/a");
+        assert!(all.verbose);
+        assert_eq!(all.exclude, ["store", "controller/a"]);
+        assert!(!read("").verbose && !read("?verbose=0").verbose && read("?verbose=1").verbose);
+    }
+}

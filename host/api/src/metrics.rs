@@ -1,0 +1,133 @@
+//! What a host counts and measures, for Prometheus: `GET /metrics`.
+//!
+//! What exists and what it means is one table, [`families`]. Names, labels and buckets of `workqueue_*` and `controller_runtime_*` are
+//! those that dashboards for Kubernetes' controllers know; what is ours begins with `homeostat_`. No key is ever a label.
+//!
+//! Whatever the host knows anyhow is asked at the scrape, so the ups and downs of a gauge cannot meet on different labels. What is
+//! left, how long things take and what they come to, is tallied as it happens: one short lock for each reconcile.
+//!
+//! Every series of a controller is there at 0 from the controller's start, and gone with its removal. A controller that takes a name
+//! which was used before starts at 0 again; Prometheus takes that for a restart, as it should.
+//!
+//! Absent on purpose: a registry (the table is one), and metrics of guests' own.
+
+mod accept;
+mod families;
+mod histogram;
+mod resident;
+mod tally;
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder};
+use parking_lot::Mutex;
+
+use crate::router::Api;
+use crate::status::Failure;
+
+pub(crate) use accept::Form;
+use families::FAMILIES;
+use tally::{Tallier, Tally};
+use text::Text;
+
+/// The metrics of one host. Clones are the same.
+///
+/// As the [`Observer`] of the host it tallies what reconciles take and come to; without that, the metrics of these are missing.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// By controller. A name that is used again is the new one's.
+    talliers: Mutex<BTreeMap<Arc<str>, Weak<Tallier>>>,
+    /// Events up to here were seen at a scrape.
+    events: AtomicU64,
+}
+
+/// Everything that one answer is made of.
+struct Scrape {
+    controllers: Vec<One>,
+    instances_running: usize,
+    instances_free: usize,
+    events: u64,
+    revision: u64,
+    resident_bytes: Option<u64>,
+}
+
+/// One controller at a scrape.
+struct One {
+    measures: ControllerMeasures,
+    /// `None` when somebody else observes the host.
+    tally: Option<Tally>,
+}
+
+impl Observer for Metrics {
+    fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
+        let tallier = Arc::<Tallier>::default();
+        let mut talliers = self.0.talliers.lock();
+        // Whoever was removed has left its name behind.
+        talliers.retain(|_, known| known.strong_count() > 0);
+        talliers.insert(name.clone(), Arc::downgrade(&tallier));
+        tallier
+    }
+}
+
+impl Metrics {
+    /// Returns all metrics of `host` as they are now.
+    fn render(&self, host: &Host, form: Form) -> String {
+        let scrape = self.scrape(host);
+        let mut text = Text::new(form);
+        for family in &FAMILIES {
+            text.begin(family);
+            (family.samples)(&scrape, &mut text);
+        }
+        text.end()
+    }
+
+    fn scrape(&self, host: &Host) -> Scrape {
+        let Measures { controllers, instances_running, instances_free } = host.measure();
+        let talliers = self.0.talliers.lock();
+        let tally = |name: &str| talliers.get(name).and_then(Weak::upgrade).map(|tallier| tallier.tally());
+        let one = |measures: ControllerMeasures| One { tally: tally(&measures.status.name), measures };
+        let controllers = controllers.into_iter().map(one).collect();
+        drop(talliers);
+        Scrape {
+            controllers,
+            instances_running,
+            instances_free,
+            events: self.events(host),
+            revision: host.store().revision().0,
+            resident_bytes: resident::bytes(),
+        }
+    }
+
+    /// Returns how many events there were: the newest one has that number.
+    fn events(&self, host: &Host) -> u64 {
+        let after = self.0.events.load(Ordering::Relaxed);
+        let new = host.events().list(&EventFilter { after, ..EventFilter::default() });
+        let latest = new.last().map_or(after, |event| event.sequence);
+        self.0.events.fetch_max(latest, Ordering::Relaxed).max(latest)
+    }
+}
+
+/// Answers with all metrics, in the form that the client would rather have.
+pub(crate) async fn answer(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Failure> {
+    let form = Form::choose(headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()));
+    // With many controllers it is long: not on a thread that answers others.
+    let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, form)).await;
+    let text = rendered.map_err(|error| {
+        let message = format!("the metrics could not be put together: {error}");
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    })?;
+    Ok(([(header::CONTENT_TYPE, form.content_type())], text).into_response())
+}
+
+#[cfg(test)]
+mod tests;

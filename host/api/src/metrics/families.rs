@@ -1,0 +1,258 @@
+//! Every metric that there is.
+
+use homeostat_component::LimitName;
+use homeostat_runtime::settle::Label;
+use homeostat_runtime::{ControllerState, Counters, Priority};
+
+use super::tally::{RESULTS, Tally};
+use super::text::{Text, seconds};
+use super::{One, Scrape};
+
+/// One metric, and how its samples come about.
+pub(super) struct Family {
+    /// Without the `_total` of counters.
+    pub(super) name: &'static str,
+    pub(super) r#type: Type,
+    /// One line, without backslashes and quotes.
+    pub(super) help: &'static str,
+    /// Writes every sample.
+    pub(super) samples: fn(&Scrape, &mut Text),
+}
+
+/// What the numbers of a metric mean.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Type {
+    /// They only grow.
+    Counter,
+    /// They go up and down.
+    Gauge,
+    /// They count what took at most so long.
+    Histogram,
+}
+
+impl Type {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+const fn counter(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut Text)) -> Family {
+    Family { name, r#type: Type::Counter, help, samples }
+}
+
+const fn gauge(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut Text)) -> Family {
+    Family { name, r#type: Type::Gauge, help, samples }
+}
+
+const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut Text)) -> Family {
+    Family { name, r#type: Type::Histogram, help, samples }
+}
+
+/// All of them, in the order in which they are written.
+pub(super) const FAMILIES: [Family; 33] = [
+    gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
+        for one in &scrape.controllers {
+            for band in Priority::ALL {
+                let depth = one.measures.keys.ready_by_band[band.index()];
+                text.sample(&[one.name("name"), one.name("controller"), ("priority", band.as_str())], depth);
+            }
+        }
+    }),
+    counter(
+        "workqueue_adds",
+        "Runs that were queued: by feeders, and by results that ask for another one.",
+        |scrape, text| queues(scrape, text, |one| one.adds()),
+    ),
+    histogram(
+        "workqueue_queue_duration_seconds",
+        "From the moment that a key was due to its claim by a worker.",
+        |scrape, text| each_tally(scrape, |one, tally| text.histogram(&one.queue(), &tally.queued)),
+    ),
+    histogram("workqueue_work_duration_seconds", "From the claim of a key to its end.", |scrape, text| {
+        each_tally(scrape, |one, tally| text.histogram(&one.queue(), &tally.worked));
+    }),
+    gauge(
+        "workqueue_unfinished_work_seconds",
+        "How long the keys that run have been running, all together.",
+        |scrape, text| queues(scrape, text, |one| seconds(one.measures.ages.unfinished_work)),
+    ),
+    gauge(
+        "workqueue_longest_running_processor_seconds",
+        "How long the key that runs longest has been running.",
+        |scrape, text| queues(scrape, text, |one| seconds(one.measures.ages.longest_running.unwrap_or_default())),
+    ),
+    counter("workqueue_retries", "Failures that are tried again.", |scrape, text| {
+        queues(scrape, text, |one| one.measures.counters.retries);
+    }),
+    counter("controller_runtime_reconcile", "Reconciles that ended, by result.", |scrape, text| {
+        each_tally(scrape, |one, tally| {
+            for label in RESULTS {
+                let count = tally.results(|result| result == label);
+                text.sample(&[one.name("controller"), ("result", label.as_str())], count);
+            }
+        });
+    }),
+    counter(
+        "controller_runtime_reconcile_errors",
+        "Reconciles that failed: with the results error, terminal_error and dropped.",
+        |scrape, text| tallies(scrape, text, |tally| tally.results(Label::is_failure)),
+    ),
+    counter("controller_runtime_terminal_reconcile_errors", "Reconciles that failed for good.", |scrape, text| {
+        tallies(scrape, text, |tally| tally.results(|result| result == Label::TerminalError));
+    }),
+    counter(
+        "controller_runtime_reconcile_panics",
+        "Reconciles in which the guest trapped, as it does when it panics.",
+        |scrape, text| tallies(scrape, text, |tally| tally.traps),
+    ),
+    counter("controller_runtime_reconcile_timeouts", "Reconciles that hit their deadline.", |scrape, text| {
+        tallies(scrape, text, |tally| tally.hits(LimitName::Deadline));
+    }),
+    histogram(
+        "controller_runtime_reconcile_time_seconds",
+        "The guest's call, without waiting for leave to run one more guest.",
+        |scrape, text| each_tally(scrape, |one, tally| text.histogram(&[one.name("controller")], &tally.reconciled)),
+    ),
+    gauge("controller_runtime_max_concurrent_reconciles", "Reconciles that may run at once.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.status.concurrency);
+    }),
+    gauge("controller_runtime_active_workers", "Workers that hold a key.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.keys.running);
+    }),
+    gauge("homeostat_waiting_keys", "Keys that are due later.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.keys.waiting);
+    }),
+    gauge("homeostat_parked_keys", "Keys that were given up until something changes.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.keys.parked);
+    }),
+    gauge(
+        "homeostat_oldest_ready_seconds",
+        "How long the key has been ready that is first in its band; the longest over the bands.",
+        |scrape, text| controllers(scrape, text, |one| seconds(one.measures.ages.oldest_ready.unwrap_or_default())),
+    ),
+    counter("homeostat_merged_adds", "Adds of keys that had a run queued already.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.counters.merges);
+    }),
+    counter("homeostat_limit_hits", "Reconciles that were stopped at a limit, by its name.", |scrape, text| {
+        each_tally(scrape, |one, tally| {
+            for limit in LimitName::ALL {
+                text.sample(&[one.name("controller"), ("limit", limit.as_str())], tally.hits(limit));
+            }
+        });
+    }),
+    counter("homeostat_guest_cpu_seconds", "Time for which reconciles held a thread.", |scrape, text| {
+        tallies(scrape, text, |tally| seconds(tally.cpu));
+    }),
+    counter("homeostat_guest_effects", "Effects that reconciles performed.", |scrape, text| {
+        tallies(scrape, text, |tally| tally.effects);
+    }),
+    gauge(
+        "homeostat_guest_memory_max_bytes",
+        "The most linear memory that one reconcile had, since the controller was added.",
+        |scrape, text| tallies(scrape, text, |tally| tally.memory_bytes_max),
+    ),
+    counter(
+        "homeostat_swaps",
+        "Components that took the place of another one, and such that were refused.",
+        |scrape, text| {
+            for one in &scrape.controllers {
+                for (result, count) in [("swapped", one.measures.swaps), ("refused", one.measures.refusals)] {
+                    text.sample(&[one.name("controller"), ("result", result)], count);
+                }
+            }
+        },
+    ),
+    gauge("homeostat_controller_generation", "Components that the controller has had.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.status.generation);
+    }),
+    gauge("homeostat_controller_info", "1: which component takes the next key, and of which kind.", |scrape, text| {
+        for one in &scrape.controllers {
+            let status = &one.measures.status;
+            let (digest, group, kind) = (&status.digest, &status.manages.group, &status.manages.name);
+            text.sample(&[one.name("controller"), ("digest", digest), ("group", group), ("kind", kind)], 1);
+        }
+    }),
+    gauge("homeostat_controllers", "Controllers, by where they are in their life.", |scrape, text| {
+        for (state, word) in STATES {
+            let there = scrape.controllers.iter().filter(|one| one.measures.status.state == state).count();
+            text.sample(&[("state", word)], there);
+        }
+    }),
+    gauge("homeostat_instances_running", "Guests that run now, of all controllers.", |scrape, text| {
+        text.sample(&[], scrape.instances_running);
+    }),
+    gauge("homeostat_instances_free", "Guests that could start besides without waiting.", |scrape, text| {
+        text.sample(&[], scrape.instances_free);
+    }),
+    counter("homeostat_events", "Events that were noted, repeated ones included.", |scrape, text| {
+        text.sample(&[], scrape.events);
+    }),
+    gauge("homeostat_store_revision", "The number of the store's last change.", |scrape, text| {
+        text.sample(&[], scrape.revision);
+    }),
+    gauge("homeostat_build_info", "1: which release this is.", |_, text| {
+        text.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    }),
+    gauge(
+        "process_resident_memory_bytes",
+        "Memory that the process has in use, where the system says so.",
+        |scrape, text| {
+            if let Some(bytes) = scrape.resident_bytes {
+                text.sample(&[], bytes);
+            }
+        },
+    ),
+];
+
+const STATES: [(ControllerState, &str); 5] = [
+    (ControllerState::Starting, "starting"),
+    (ControllerState::Syncing, "syncing"),
+    (ControllerState::Ready, "ready"),
+    (ControllerState::Suspended, "suspended"),
+    (ControllerState::Stopping, "stopping"),
+];
+
+/// Writes one sample for each controller, with the labels of its queue.
+fn queues<N: std::fmt::Display>(scrape: &Scrape, text: &mut Text, value: impl Fn(&One) -> N) {
+    scrape.controllers.iter().for_each(|one| text.sample(&one.queue(), value(one)));
+}
+
+/// Writes one sample for each controller.
+fn controllers<N: std::fmt::Display>(scrape: &Scrape, text: &mut Text, value: impl Fn(&One) -> N) {
+    scrape.controllers.iter().for_each(|one| text.sample(&[one.name("controller")], value(one)));
+}
+
+/// Writes one sample for each controller, of what was tallied.
+fn tallies<N: std::fmt::Display>(scrape: &Scrape, text: &mut Text, value: impl Fn(&Tally) -> N) {
+    each_tally(scrape, |one, tally| text.sample(&[one.name("controller")], value(tally)));
+}
+
+fn each_tally(scrape: &Scrape, mut each: impl FnMut(&One, &Tally)) {
+    for one in &scrape.controllers {
+        if let Some(tally) = &one.tally {
+            each(one, tally);
+        }
+    }
+}
+
+impl One {
+    /// Returns the controller's name as the label `label`.
+    fn name(&self, label: &'static str) -> (&'static str, &str) {
+        (label, &self.measures.status.name)
+    }
+
+    /// Returns the labels of everything about its queue.
+    fn queue(&self) -> [(&'static str, &str); 2] {
+        [self.name("name"), self.name("controller")]
+    }
+
+    /// Returns how many runs were queued. As in Kubernetes, where a result that asks for another run adds its key anew.
+    fn adds(&self) -> u64 {
+        let Counters { adds, retries, finished, .. } = self.measures.counters;
+        adds + retries + finished.after + finished.again
+    }
+}

@@ -1,0 +1,22 @@
+//! The memory that this process has in use.
+
+/// Returns it in bytes; `None` where the system does not say.
+pub(super) fn bytes() -> Option<u64> {
+    parse(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Finds a line like `VmRSS:     1234 kB`, in which a kB has 1024 bytes.
+fn parse(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_line_is_found_and_no_other() {
+        assert_eq!(super::parse("Name:\thomeostat\nVmHWM:\t   9000 kB\nVmRSS:\t   1234 kB\n"), Some(1234 * 1024));
+        assert_eq!(super::parse("Name:\thomeostat\n"), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! What the reconciles of one controller took and came to.
+
+use std::time::Duration;
+
+use homeostat_component::{Fault, LimitName};
+use homeostat_runtime::settle::Label;
+use homeostat_runtime::{Reconciled, Recorder};
+use parking_lot::Mutex;
+
+use super::histogram::{Histogram, QUEUE, RECONCILE};
+
+/// Every result, in the order in which they are counted.
+pub(super) const RESULTS: [Label; 6] =
+    [Label::Success, Label::Requeue, Label::RequeueAfter, Label::Error, Label::TerminalError, Label::Dropped];
+
+/// Tallies as reconciles end.
+#[derive(Default)]
+pub(super) struct Tallier(Mutex<Tally>);
+
+/// What was tallied, since the controller's start.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    /// From the moment that a key was due to the claim.
+    pub(super) queued: Histogram<{ QUEUE.len() }>,
+    /// From the claim to its end.
+    pub(super) worked: Histogram<{ QUEUE.len() }>,
+    /// The guest's call.
+    pub(super) reconciled: Histogram<{ RECONCILE.len() }>,
+    /// In the order of [`RESULTS`].
+    pub(super) results: [u64; RESULTS.len()],
+    pub(super) traps: u64,
+    /// In the order of [`LimitName::ALL`].
+    pub(super) limits: [u64; LimitName::ALL.len()],
+    pub(super) cpu: Duration,
+    pub(super) effects: u64,
+    /// The most that one reconcile had.
+    pub(super) memory_bytes_max: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            queued: Histogram::new(&QUEUE),
+            worked: Histogram::new(&QUEUE),
+            reconciled: Histogram::new(&RECONCILE),
+            results: [0; RESULTS.len()],
+            traps: 0,
+            limits: [0; LimitName::ALL.len()],
+            cpu: Duration::ZERO,
+            effects: 0,
+            memory_bytes_max: 0,
+        }
+    }
+}
+
+impl Recorder for Tallier {
+    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+        self.0.lock().note(reconciled);
+    }
+}
+
+impl Tallier {
+    pub(super) fn tally(&self) -> Tally {
+        self.0.lock().clone()
+    }
+}
+
+impl Tally {
+    fn note(&mut self, reconciled: &Reconciled<'_>) {
+        let Reconciled { key: _, queued_for, worked_for, result, label, cost } = reconciled;
+        self.queued.observe(*queued_for);
+        self.worked.observe(*worked_for);
+        self.reconciled.observe(cost.wall);
+        self.results[place(*label)] += 1;
+        match result {
+            Err(Fault::Trap { .. }) => self.traps += 1,
+            Err(Fault::Limit { limit, .. }) => {
+                let hit = LimitName::ALL.iter().zip(&mut self.limits).find(|(name, _)| *name == limit);
+                *hit.expect("every limit is one of all").1 += 1;
+            }
+            Ok(_) | Err(Fault::Failure { .. }) => {}
+        }
+        self.cpu = self.cpu.saturating_add(cost.cpu);
+        self.effects += u64::from(cost.effects);
+        self.memory_bytes_max = self.memory_bytes_max.max(cost.memory_bytes_max);
+    }
+
+    /// Returns how often this limit was hit.
+    pub(super) fn hits(&self, wanted: LimitName) -> u64 {
+        LimitName::ALL.iter().zip(self.limits).filter(|(name, _)| **name == wanted).map(|(_, hits)| hits).sum()
+    }
+
+    /// Returns how many reconciles came to any of what `wanted` says.
+    pub(super) fn results(&self, wanted: impl Fn(Label) -> bool) -> u64 {
+        RESULTS.iter().zip(self.results).filter(|(label, _)| wanted(**label)).map(|(_, count)| count).sum()
+    }
+}
+
+/// Returns where a result is counted.
+fn place(label: Label) -> usize {
+    match label {
+        Label::Success => 0,
+        Label::Requeue => 1,
+        Label::RequeueAfter => 2,
+        Label::Error => 3,
+        Label::TerminalError => 4,
+        Label::Dropped => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_result_has_its_place() {
+        for (at, label) in RESULTS.into_iter().enumerate() {
+            assert_eq!(place(label), at, "{label:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+
+fn names() -> [Arc<str>; 3] {
+    ["greedy", "modest", "other"].map(Arc::from)
+}
+
+/// Returns what a future is ready with now.
+fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// P5
+#[test]
+fn the_last_quarter_of_the_places_is_for_others() {
+    let instances = Instances::new(8);
+    let [greedy, modest, _] = names();
+    let held: Vec<_> = std::iter::from_fn(|| now(instances.permit(&greedy))).collect();
+    assert_eq!(held.len(), 6);
+    assert!(now(instances.permit(&modest)).is_some());
+}
+
+/// P5
+#[tokio::test]
+async fn controllers_that_wait_are_served_in_turn_however_many_calls_they_have() {
+    let instances = Instances::new(1);
+    let [greedy, modest, other] = names();
+    let held = instances.permit(&greedy).await;
+    let (mut waiting, mut served) = (Vec::new(), Vec::new());
+    for name in [&greedy, &greedy, &greedy, &modest, &other] {
+        let mut asked = Box::pin({
+            let (instances, name) = (instances.clone(), name.clone());
+            async move { instances.permit(&name).await }
+        });
+        assert!(now(asked.as_mut()).is_none());
+        waiting.push((name.clone(), asked));
+    }
+    drop(held);
+    while !waiting.is_empty() {
+        let mut at = 0;
+        let permit = loop {
+            match now(waiting[at].1.as_mut()) {
+                Some(permit) => break permit,
+                None => at += 1,
+            }
+        };
+        served.push(waiting.remove(at).0.to_string());
+        drop(permit);
+    }
+    assert_eq!(served, ["modest", "other", "greedy", "greedy", "greedy"]);
+    assert_eq!(instances.free(), 1);
+    assert!(instances.state.lock().holders.is_empty(), "who has nothing is forgotten");
+}
+
+#[tokio::test]
+async fn a_place_that_is_given_to_who_has_left_goes_to_the_next() {
+    let instances = Instances::new(1);
+    let [greedy, modest, _] = names();
+    let held = instances.permit(&greedy).await;
+    let mut left = Box::pin(instances.permit(&modest));
+    assert!(now(left.as_mut()).is_none());
+    let mut stays = Box::pin(instances.permit(&greedy));
+    assert!(now(stays.as_mut()).is_none());
+    drop(held);
+    drop(left);
+    assert!(now(stays.as_mut()).is_some());
+    drop(stays);
+    assert_eq!(instances.free(), 1);
+}

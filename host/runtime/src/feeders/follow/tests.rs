@@ -1,0 +1,65 @@
+use homeostat_store::{Key, Store};
+use homeostat_workqueue::Queue;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::super::tests::faulty::{Fault, FaultyStore, On};
+use super::super::tests::{apply, intake, key, next, soon, store};
+use super::*;
+use crate::feeders::Gate;
+use crate::follows::Target;
+
+fn part(name: &str) -> Key {
+    Key::new(Kind::new("demo.dev", "v1", "Part"), "default", name)
+}
+
+/// The app follows these parts, and no other.
+fn follows(follows: &Follows, app: &str, parts: &[&str]) {
+    parts.iter().for_each(|name| follows.gather(&key(app), Target::One(part(name))));
+    follows.keep(&key(app));
+}
+
+type Running = JoinHandle<Result<(), FeederError>>;
+
+async fn start(store: &Arc<FaultyStore>, follows: &Arc<Follows>) -> (Queue<Key>, Running) {
+    let (queue, intake) = intake(&Gate::new());
+    let feeder = FollowFeeder::new(Watches::of(store.clone()), part("p").kind().clone(), follows.clone());
+    let running = tokio::spawn(async move { feeder.run(&intake).await });
+    // Whoever follows is looked at once when it begins.
+    next(&queue).await;
+    (queue, running)
+}
+
+async fn change(store: &dyn Store, name: &str) {
+    apply(store, "Part", name, json!({"now": store.revision().to_string()})).await;
+}
+
+/// W5
+#[tokio::test(start_paused = true)]
+async fn the_watch_of_a_kind_ends_with_the_first_change_that_nobody_follows() {
+    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    follows(&all, "a", &["p"]);
+    assert_eq!(all.take_unwatched().len(), 1);
+    let (queue, running) = start(&store, &all).await;
+    change(&*store, "other").await;
+    change(&*store, "p").await;
+    assert_eq!((next(&queue).await, store.open()), (key("a"), 1));
+    follows(&all, "a", &[]);
+    change(&*store, "p").await;
+    soon(running).await.unwrap().unwrap();
+    assert_eq!((queue.len(), store.open()), (0, 0));
+    follows(&all, "a", &["p"]);
+    assert_eq!(all.take_unwatched().len(), 1, "it needs a feeder again");
+}
+
+/// W2: what changed in a gap is not known, and everybody who follows the kind looks.
+#[tokio::test(start_paused = true)]
+async fn after_a_gap_whoever_follows_the_kind_looks_again() {
+    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    follows(&all, "a", &["p"]);
+    let (queue, _running) = start(&store, &all).await;
+    store.fault(On::Next, "Part", Fault::Expire);
+    assert_eq!(next(&queue).await, key("a"));
+    change(&*store, "p").await;
+    assert_eq!(next(&queue).await, key("a"));
+}

@@ -1,0 +1,205 @@
+//! One watch of a kind for all feeders that need it, however many they are.
+//!
+//! What the watch brings is kept for a short while, and each feeder reads it at its own position: nobody pushes, so a slow feeder holds
+//! up no other. There is no task either: whoever finds nothing new reads on for all. A feeder that has fallen behind what is kept reads
+//! alone, from the store's own history, until it has caught up.
+//!
+//! Users are counted by what they hold: the last one that goes takes the watch with it, and the next one begins anew. Deliberately
+//! absent: documents. The stores of today are their own cache.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use homeostat_store::{Changes, Error, Event, Kind, Result, Revision, Scope, Store, Watch};
+use parking_lot::Mutex;
+
+/// Events that are kept of a kind, at most.
+const EVENTS_MAX: usize = 1024;
+/// Bytes of documents that are kept of a kind, at most; but always the last event.
+const BYTES_MAX: u64 = 4 << 20;
+/// Events that are read on at once, before the others get to see them.
+const BATCH: usize = 64;
+
+/// The watches of a store, by kind. A kind's version does not count.
+pub(crate) struct Watches {
+    store: Arc<dyn Store>,
+    hubs: Mutex<HashMap<(String, String), Weak<Hub>>>,
+}
+
+impl Watches {
+    pub(crate) fn of(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { store, hubs: Mutex::default() })
+    }
+
+    /// Returns the store that is watched.
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Follows the changes of a kind, as [`Store::watch`] does. That it cannot be followed is told by the first event.
+    pub(crate) fn watch(&self, kind: &Kind, from: Revision) -> Watch {
+        Watch::new(Reader { store: self.store.clone(), hub: self.hub(kind, from), position: from, alone: None })
+    }
+
+    fn hub(&self, kind: &Kind, from: Revision) -> Arc<Hub> {
+        let mut hubs = self.hubs.lock();
+        hubs.retain(|_, hub| hub.strong_count() > 0);
+        let name = (kind.group.clone(), kind.name.clone());
+        if let Some(hub) = hubs.get(&name).and_then(Weak::upgrade).filter(|hub| !hub.recent.lock().ended) {
+            return hub;
+        }
+        let recent = Recent { events: VecDeque::new(), bytes: 0, since: from, ended: false };
+        let hub = Hub { scope: Scope::Kind(kind.clone()), watch: tokio::sync::Mutex::default(), recent: recent.into() };
+        let hub = Arc::new(hub);
+        hubs.insert(name, Arc::downgrade(&hub));
+        hub
+    }
+}
+
+/// What the users of one kind share.
+struct Hub {
+    scope: Scope,
+    /// Opened by the first user that waits for an event. Whoever holds it reads on for all.
+    watch: tokio::sync::Mutex<Option<Watch>>,
+    recent: Mutex<Recent>,
+}
+
+/// The last events of one kind.
+struct Recent {
+    /// In the order of their revisions, without a gap.
+    events: VecDeque<Event>,
+    bytes: u64,
+    /// Every event after this revision that was read is in `events`.
+    since: Revision,
+    /// The watch is of no use to newcomers: it has missed history, or the store was closed.
+    ended: bool,
+}
+
+/// What comes after a position.
+enum After {
+    Event(Event),
+    /// Nothing that was read yet.
+    Nothing,
+    /// Something that is not kept any more.
+    Dropped,
+}
+
+impl Hub {
+    /// Reads on until there is something after `position`. *Cancel safety*: what was read is kept for all.
+    async fn read_on(&self, store: &Arc<dyn Store>, position: Revision) -> Result<()> {
+        let mut watch = self.watch.lock().await;
+        // Somebody else may have read on meanwhile.
+        while matches!(self.recent.lock().after(position), After::Nothing) {
+            let read = self.read(store, &mut watch).await;
+            if matches!(&read, Err(error) if !matches!(error, Error::Unavailable { .. })) {
+                self.recent.lock().ended = true;
+            }
+            read?;
+        }
+        Ok(())
+    }
+
+    /// Waits for one event, and takes those that are there already with it.
+    async fn read(&self, store: &Arc<dyn Store>, watch: &mut Option<Watch>) -> Result<()> {
+        if watch.is_none() {
+            let since = self.recent.lock().since;
+            *watch = Some(store.watch(self.scope.clone(), since).await?);
+        }
+        let Some(watch) = watch else { return Ok(()) };
+        let mut event = watch.next().await?;
+        for _ in 1..BATCH {
+            self.recent.lock().push(event);
+            match watch.next().now_or_never() {
+                Some(next) => event = next?,
+                None => return Ok(()),
+            }
+        }
+        self.recent.lock().push(event);
+        Ok(())
+    }
+}
+
+impl Recent {
+    fn push(&mut self, event: Event) {
+        self.bytes += bytes(&event);
+        self.events.push_back(event);
+        while self.events.len() > EVENTS_MAX || (self.bytes > BYTES_MAX && self.events.len() > 1) {
+            self.drop_first();
+        }
+    }
+
+    fn drop_through(&mut self, revision: Revision) {
+        while self.events.front().is_some_and(|event| event.revision <= revision) {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(dropped) = self.events.pop_front() {
+            self.bytes -= bytes(&dropped);
+            self.since = dropped.revision;
+        }
+    }
+
+    fn after(&self, position: Revision) -> After {
+        if position < self.since {
+            return After::Dropped;
+        }
+        let at = self.events.partition_point(|event| event.revision <= position);
+        self.events.get(at).cloned().map_or(After::Nothing, After::Event)
+    }
+}
+
+fn bytes(event: &Event) -> u64 {
+    event.resource.bytes() + event.previous.as_ref().map_or(0, |previous| previous.bytes())
+}
+
+/// One user's position.
+struct Reader {
+    store: Arc<dyn Store>,
+    hub: Arc<Hub>,
+    position: Revision,
+    /// A watch of its own, as long as it is behind.
+    alone: Option<Watch>,
+}
+
+#[async_trait]
+impl Changes for Reader {
+    async fn next(&mut self) -> Result<Event> {
+        let event = loop {
+            let after = self.hub.recent.lock().after(self.position);
+            match after {
+                After::Event(event) => {
+                    self.alone = None;
+                    if Arc::strong_count(&self.hub) == 1 {
+                        // Nobody else will ask for it; who comes now begins later, or reads alone for a while.
+                        self.hub.recent.lock().drop_through(event.revision);
+                    }
+                    break event;
+                }
+                After::Nothing => {
+                    self.alone = None;
+                    self.hub.read_on(&self.store, self.position).await?;
+                }
+                After::Dropped => break self.read_alone().await?,
+            }
+        };
+        self.position = event.revision;
+        Ok(event)
+    }
+}
+
+impl Reader {
+    async fn read_alone(&mut self) -> Result<Event> {
+        let watch = match &mut self.alone {
+            Some(watch) => watch,
+            none => none.insert(self.store.watch(self.hub.scope.clone(), self.position).await?),
+        };
+        watch.next().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+use std::time::Duration;
+
+use homeostat_store::Key;
+use homeostat_store::memory::MemoryStore;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::super::tests::faulty::{Fault, FaultyStore, On};
+use super::super::tests::{apply, managed, soon, store};
+use super::*;
+
+fn watches() -> (Arc<FaultyStore>, Arc<Watches>) {
+    let store = FaultyStore::over(store());
+    (store.clone(), Watches::of(store))
+}
+
+async fn change(store: &dyn Store, name: &str) -> Revision {
+    apply(store, "App", name, json!({"now": store.revision().to_string()})).await.revision()
+}
+
+async fn names(watch: &mut Watch, count: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    for _ in 0..count {
+        names.push(soon(watch.next()).await.unwrap().resource.key().name().to_owned());
+    }
+    names
+}
+
+/// W5
+#[tokio::test(start_paused = true)]
+async fn all_who_follow_a_kind_read_from_one_watch() {
+    let (store, watches) = watches();
+    let from = store.revision();
+    let mut all: Vec<Watch> = (0..10).map(|_| watches.watch(&managed(), from)).collect();
+    let mut waiting = JoinSet::new();
+    for mut watch in all.drain(..) {
+        waiting.spawn(async move { (names(&mut watch, 3).await, watch) });
+    }
+    for name in ["a", "b", "c"] {
+        change(&*store, name).await;
+        tokio::task::yield_now().await;
+        assert_eq!(store.open(), 1);
+    }
+    let ended = soon(waiting.join_all()).await;
+    assert!(ended.iter().all(|(names, _)| *names == ["a", "b", "c"]));
+    drop(ended);
+    assert_eq!(store.open(), 0, "the last one takes the watch with it");
+}
+
+/// W5
+#[tokio::test(start_paused = true)]
+async fn another_kind_has_a_watch_of_its_own_and_another_version_has_not() {
+    let (store, watches) = watches();
+    let kinds = [managed(), Kind::new("demo.dev", "v2", "App"), Kind::new("demo.dev", "v1", "Part")];
+    let mut all: Vec<Watch> = kinds.iter().map(|kind| watches.watch(kind, store.revision())).collect();
+    change(&*store, "a").await;
+    apply(&*store, "Part", "p", json!({})).await;
+    let mut seen = Vec::new();
+    for watch in &mut all {
+        seen.extend(names(watch, 1).await);
+    }
+    assert_eq!((seen.join(" ").as_str(), store.open()), ("a a p", 2));
+}
+
+/// W5: one who is dropped while it reads on for all leaves the next one to do so.
+#[tokio::test(start_paused = true)]
+async fn the_others_go_on_when_the_one_that_reads_for_all_goes() {
+    let (store, watches) = watches();
+    let [mut first, mut second] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
+    let reads = tokio::spawn(async move { first.next().await });
+    tokio::task::yield_now().await;
+    let waits = tokio::spawn(async move { names(&mut second, 1).await });
+    tokio::task::yield_now().await;
+    reads.abort();
+    change(&*store, "a").await;
+    assert_eq!(soon(waits).await.unwrap(), ["a"]);
+}
+
+/// W5: whoever begins sees everything since its own list, whatever begins and ends beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn users_that_come_and_go_at_once_leave_none_without_a_watch_and_no_watch_without_a_user() {
+    let (store, watches) = watches();
+    let mut users = JoinSet::new();
+    for user in 0..16 {
+        let (store, watches) = (store.clone(), watches.clone());
+        users.spawn(async move {
+            for round in 0..50 {
+                let from = store.revision();
+                let mut watch = watches.watch(&managed(), from);
+                let own = format!("{user}-{round}");
+                change(&*store, &own).await;
+                let mut last = from;
+                loop {
+                    let event = watch.next().await.unwrap();
+                    assert!(event.revision > last, "in order, and once");
+                    last = event.revision;
+                    if event.resource.key().name() == own {
+                        break;
+                    }
+                }
+            }
+        });
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(60), users.join_all());
+    drop(ended.await.expect("every user sees its own change"));
+    assert_eq!(store.open(), 0);
+    let mut watch = watches.watch(&managed(), store.revision());
+    change(&*store, "after").await;
+    assert_eq!((names(&mut watch, 1).await, store.open()), (vec!["after".to_owned()], 1));
+}
+
+/// W5
+#[tokio::test(start_paused = true)]
+async fn one_that_has_fallen_behind_catches_up_alone_and_joins_the_others_again() {
+    let (store, watches) = watches();
+    let [mut quick, mut slow] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
+    let count = EVENTS_MAX + 10;
+    for number in 0..count {
+        change(&*store, &number.to_string()).await;
+    }
+    let wanted: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    assert_eq!(names(&mut quick, count).await, wanted);
+    assert_eq!(store.open(), 1);
+    let mut seen = names(&mut slow, 1).await;
+    assert_eq!(store.open(), 2, "the store's history has what is not kept any more");
+    seen.extend(names(&mut slow, count - 1).await);
+    assert_eq!((seen, store.open()), (wanted, 1));
+}
+
+/// What is kept for those who are a little behind is bounded in bytes too.
+#[tokio::test(start_paused = true)]
+async fn large_documents_are_not_kept_for_long() {
+    let (store, watches) = watches();
+    let [mut watch, _slow] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
+    let large = "x".repeat(500_000);
+    for _ in 0..20 {
+        let now = json!({"now": store.revision().to_string()});
+        let document = json!({"apiVersion": "demo.dev/v1", "kind": "App",
+            "metadata": {"name": "a", "namespace": "default", "labels": now}, "spec": large});
+        let write = homeostat_store::Write::Apply { document, manager: "test".into(), force: true };
+        store.write(write).await.unwrap();
+    }
+    names(&mut watch, 20).await;
+    let hub = watches.hub(&managed(), Revision::ZERO);
+    let recent = hub.recent.lock();
+    assert!(recent.bytes <= BYTES_MAX && !recent.events.is_empty(), "{} bytes", recent.bytes);
+    assert_eq!(recent.bytes, recent.events.iter().map(bytes).sum::<u64>());
+}
+
+/// A controller that watches a kind once pays for no more than its position.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_for_one_who_reads_alone() {
+    let (store, watches) = watches();
+    let from = store.revision();
+    let mut watch = watches.watch(&managed(), from);
+    for name in ["a", "b", "c"] {
+        change(&*store, name).await;
+    }
+    assert_eq!(names(&mut watch, 2).await, ["a", "b"]);
+    let kept = || watches.hub(&managed(), from).recent.lock().events.len();
+    assert_eq!(kept(), 1);
+    // Somebody who comes meanwhile, with an older list, misses nothing for all that.
+    let mut late = watches.watch(&managed(), from);
+    assert_eq!(names(&mut late, 3).await, ["a", "b", "c"]);
+    assert_eq!((names(&mut watch, 1).await, store.open()), (vec!["c".to_owned()], 1));
+}
+
+/// W5: an error is each one's own, and whoever comes next has a new watch.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_has_missed_history_is_replaced() {
+    let options = homeostat_store::Options { history_max: 1, ..homeostat_store::Options::default() };
+    let store = FaultyStore::over(Arc::new(MemoryStore::new(options)));
+    let watches = Watches::of(store.clone());
+    let mut slow = watches.watch(&managed(), store.revision());
+    change(&*store, "a").await;
+    names(&mut slow, 1).await;
+    for number in 0..5000 {
+        change(&*store, &number.to_string()).await;
+    }
+    assert!(matches!(soon(slow.next()).await, Err(Error::Expired { .. })));
+    let mut again = watches.watch(&managed(), store.revision());
+    change(&*store, "b").await;
+    assert_eq!((names(&mut again, 1).await, store.open()), (vec!["b".to_owned()], 2));
+    drop(slow);
+    assert_eq!(store.open(), 1);
+}
+
+/// W8
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_watch_hangs_holds_up_no_other_kind() {
+    let (store, watches) = watches();
+    store.fault(On::Watch, "Part", Fault::Wait);
+    let mut sick = watches.watch(&Kind::new("demo.dev", "v1", "Part"), store.revision());
+    let mut sound = watches.watch(&managed(), store.revision());
+    apply(&*store, "Part", "p", json!({})).await;
+    let hangs = tokio::spawn(async move { names(&mut sick, 1).await });
+    change(&*store, "a").await;
+    assert_eq!(names(&mut sound, 1).await, ["a"]);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!hangs.is_finished());
+    store.heal(On::Watch, "Part");
+    assert_eq!(soon(hangs).await.unwrap(), ["p"]);
+}
+
+/// What the store has of its own history is enough: nothing is missed by one that begins after others.
+#[tokio::test(start_paused = true)]
+async fn one_that_begins_with_an_older_list_than_the_others_misses_nothing() {
+    let store = MemoryStore::new(homeostat_store::Options::default());
+    let watches = Watches::of(Arc::new(store));
+    let store = watches.store().clone();
+    let old = store.revision();
+    change(&*store, "a").await;
+    let mut others = watches.watch(&managed(), store.revision());
+    let mut late = watches.watch(&managed(), old);
+    change(&*store, "b").await;
+    assert_eq!(names(&mut others, 1).await, ["b"]);
+    assert_eq!(names(&mut late, 2).await, ["a", "b"]);
+    let gone = Key::new(managed(), "default", "a");
+    super::super::tests::delete(&*store, gone).await;
+    assert_eq!((names(&mut late, 1).await, names(&mut others, 1).await), (vec!["a".to_owned()], vec!["a".to_owned()]));
+}

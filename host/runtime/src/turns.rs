@@ -1,0 +1,298 @@
+//! Shares the processors out among the controllers: nothing of a controller runs but in its turn.
+//!
+//! A turn is one poll of one task. Guests give way at every tick of the epoch clock, and a worker that has run several keys stops for
+//! breath when [`TURN`] has passed, so a turn lasts about that long at most. As many turns are out at a time as there are threads; who
+//! has none waits here, not in tokio's queue, and the controller that has used the least goes next ([`shares`]). So who has little to
+//! do waits for one turn to end, however many keys and workers the others have.
+//!
+//! Feeders of the host's own, the API and the store are not controllers, and run as tokio sees fit.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+mod shares;
+
+use shares::Shares;
+
+/// How long a worker goes on from key to key before it lets others have a turn.
+const TURN: Duration = Duration::from_millis(1);
+
+/// The turns of one host.
+pub(crate) struct Turns {
+    state: Mutex<State>,
+    origin: Instant,
+}
+
+struct State {
+    shares: Shares<usize>,
+    tasks: Vec<Option<Entry>>,
+    vacant: Vec<usize>,
+}
+
+/// What is known of one task.
+struct Entry {
+    account: usize,
+    phase: Phase,
+    /// Makes tokio poll it.
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Waits for something of its own.
+    Idle,
+    /// Could go on, and waits for a turn.
+    Asked,
+    /// Has a turn, and tokio was told.
+    Granted,
+    /// Is being polled; `again` when it was woken meanwhile.
+    Running { again: bool },
+}
+
+/// A controller's share of the turns. Its clones are the same; it ends with the last of them.
+#[derive(Clone)]
+pub(crate) struct Account(Arc<Opened>);
+
+struct Opened {
+    turns: Arc<Turns>,
+    number: usize,
+}
+
+/// The turn that a task has while it is polled.
+#[derive(Clone)]
+pub(crate) struct Turn(Arc<Task>);
+
+struct Task {
+    account: Account,
+    number: usize,
+    /// When its turn began, in nanoseconds from the origin of all turns.
+    began_ns: AtomicU64,
+}
+
+/// A future that is polled in its account's turns alone.
+pub(crate) struct InTurns<F> {
+    future: Pin<Box<F>>,
+    task: Arc<Task>,
+    waker: Waker,
+}
+
+impl Turns {
+    /// Returns turns for `threads` threads.
+    pub(crate) fn new(threads: usize) -> Arc<Self> {
+        let state = State { shares: Shares::new(threads), tasks: Vec::new(), vacant: Vec::new() };
+        Arc::new(Self { state: Mutex::new(state), origin: Instant::now() })
+    }
+
+    /// Opens an account for a controller.
+    pub(crate) fn account(self: &Arc<Self>) -> Account {
+        let number = self.state.lock().shares.open();
+        Account(Arc::new(Opened { turns: self.clone(), number }))
+    }
+
+    fn ns_at(&self, moment: Instant) -> u64 {
+        u64::try_from(moment.duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.turns.state.lock().shares.close(self.number);
+    }
+}
+
+impl Account {
+    /// Runs what `make` returns in turns of this account.
+    pub(crate) fn run<F: Future>(&self, make: impl FnOnce(Turn) -> F) -> InTurns<F> {
+        let number = self.0.turns.state.lock().enter(self.0.number);
+        let task = Arc::new(Task { account: self.clone(), number, began_ns: AtomicU64::new(0) });
+        InTurns { future: Box::pin(make(Turn(task.clone()))), waker: task.clone().into(), task }
+    }
+}
+
+impl Turn {
+    /// Returns whether it has lasted as long as it may at `now`.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        let lasted_ns = self.0.turns().ns_at(now).saturating_sub(self.0.began_ns.load(Ordering::Relaxed));
+        Duration::from_nanos(lasted_ns) >= TURN
+    }
+
+    /// Lets the others have a turn, if this one is over.
+    ///
+    /// *Cancel safety*: it takes nothing.
+    pub(crate) async fn pause_when_over(&self) {
+        let mut over = self.is_over(Instant::now());
+        std::future::poll_fn(|context| {
+            if !std::mem::take(&mut over) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Task {
+    fn turns(&self) -> &Turns {
+        &self.account.0.turns
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let granted = self.turns().state.lock().woken(self.number);
+        if let Some(waker) = granted {
+            waker.wake();
+        }
+    }
+}
+
+impl<F: Future> Future for InTurns<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { future, task, waker } = &mut *self;
+        let turns = task.turns();
+        if !turns.state.lock().begin(task.number, context.waker()) {
+            return Poll::Pending;
+        }
+        let began_ns = turns.ns_at(Instant::now());
+        task.began_ns.store(began_ns, Ordering::Relaxed);
+        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+        let cost_ns = turns.ns_at(Instant::now()) - began_ns;
+        let Ended { again, next } = turns.state.lock().end(task.number, cost_ns, polled.is_ready());
+        if let Some(next) = next {
+            next.wake();
+        }
+        if again {
+            // It goes on at once, but first tokio looks after sockets and timers.
+            let _: Poll<()> = pin!(tokio::task::yield_now()).poll(context);
+        }
+        polled
+    }
+}
+
+impl<F> Drop for InTurns<F> {
+    fn drop(&mut self) {
+        let next = self.task.turns().state.lock().leave(self.task.number);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+/// What the end of a turn led to.
+struct Ended {
+    /// The same task has the next turn.
+    again: bool,
+    /// Another one has it.
+    next: Option<Waker>,
+}
+
+/// **Invariant.** No turn is free while somebody waits for one.
+impl State {
+    fn enter(&mut self, account: usize) -> usize {
+        let entry = Some(Entry { account, phase: Phase::Idle, waker: None });
+        match self.vacant.pop() {
+            Some(number) => {
+                self.tasks[number] = entry;
+                number
+            }
+            None => {
+                self.tasks.push(entry);
+                self.tasks.len() - 1
+            }
+        }
+    }
+
+    /// Begins a turn, if the task has one or can have one at once.
+    fn begin(&mut self, number: usize, waker: &Waker) -> bool {
+        let entry = self.entry(number);
+        match &mut entry.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        let granted = match entry.phase {
+            Phase::Granted => true,
+            Phase::Idle => self.ask(number).is_some(),
+            Phase::Asked | Phase::Running { .. } => false,
+        };
+        if granted {
+            self.entry(number).phase = Phase::Running { again: false };
+        }
+        granted
+    }
+
+    /// Notes that a task can go on, and returns how to tell tokio if it may at once.
+    fn woken(&mut self, number: usize) -> Option<Waker> {
+        // A waker may outlive its task.
+        let entry = self.tasks.get_mut(number)?.as_mut()?;
+        match &mut entry.phase {
+            Phase::Idle => self.ask(number).and_then(|granted| self.entry(granted).waker.clone()),
+            Phase::Running { again } => {
+                *again = true;
+                None
+            }
+            Phase::Asked | Phase::Granted => None,
+        }
+    }
+
+    /// Ends a task's turn.
+    fn end(&mut self, number: usize, cost_ns: u64, done: bool) -> Ended {
+        let entry = self.entry(number);
+        let (account, again) = (entry.account, !done && entry.phase == Phase::Running { again: true });
+        entry.phase = if again { Phase::Asked } else { Phase::Idle };
+        self.shares.end(account, cost_ns);
+        if again {
+            self.shares.ask(account, number);
+        }
+        match self.grant() {
+            Some(granted) if granted == number => Ended { again: true, next: None },
+            granted => Ended { again: false, next: granted.and_then(|granted| self.entry(granted).waker.clone()) },
+        }
+    }
+
+    /// Forgets a task, and returns whom its turn goes to if it had one.
+    fn leave(&mut self, number: usize) -> Option<Waker> {
+        let Entry { account, phase, .. } = self.tasks[number].take().expect("a task leaves once");
+        self.vacant.push(number);
+        match phase {
+            Phase::Idle => return None,
+            Phase::Asked => self.shares.withdraw(account, &number),
+            Phase::Granted | Phase::Running { .. } => self.shares.end(account, 0),
+        }
+        self.grant().and_then(|granted| self.entry(granted).waker.clone())
+    }
+
+    /// Puts a task that is idle in line, and returns it if it has a turn at once.
+    fn ask(&mut self, number: usize) -> Option<usize> {
+        let entry = self.entry(number);
+        entry.phase = Phase::Asked;
+        let account = entry.account;
+        self.shares.ask(account, number);
+        self.grant()
+    }
+
+    fn grant(&mut self) -> Option<usize> {
+        let granted = self.shares.grant()?;
+        self.entry(granted).phase = Phase::Granted;
+        Some(granted)
+    }
+
+    fn entry(&mut self, number: usize) -> &mut Entry {
+        self.tasks[number].as_mut().expect("a task is known until it leaves")
+    }
+}
+
+#[cfg(test)]
+mod tests;

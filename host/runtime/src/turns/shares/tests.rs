@@ -1,0 +1,150 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const TURN_NS: u64 = 1_000_000;
+
+/// Two processors, and controllers whose tasks always want a turn. Advances by whole turns.
+struct Machine {
+    shares: Shares<(usize, u32)>,
+    running: Vec<(usize, u32)>,
+}
+
+impl Machine {
+    fn new(turns: usize) -> Self {
+        Self { shares: Shares::new(turns), running: Vec::new() }
+    }
+
+    /// Opens an account with so many tasks that never stop asking.
+    fn busy(&mut self, tasks: u32) -> usize {
+        let account = self.shares.open();
+        (0..tasks).for_each(|task| self.shares.ask(account, (account, task)));
+        account
+    }
+
+    /// Gives every free turn away, and says to whom.
+    fn start(&mut self) -> Vec<(usize, u32)> {
+        let granted: Vec<_> = std::iter::from_fn(|| self.shares.grant()).collect();
+        self.running.extend(&granted);
+        granted
+    }
+
+    /// Ends all turns; who had one asks again.
+    fn end(&mut self, cost_ns: impl Fn(usize) -> u64) {
+        for (account, task) in std::mem::take(&mut self.running) {
+            self.shares.end(account, cost_ns(account));
+            self.shares.ask(account, (account, task));
+        }
+    }
+}
+
+/// P5
+#[test]
+fn who_has_little_to_do_waits_for_one_turn_however_many_tasks_the_others_have() {
+    let mut machine = Machine::new(2);
+    for _ in 0..3 {
+        machine.busy(100);
+    }
+    let seldom = machine.shares.open();
+    for round in 0..1000 {
+        machine.start();
+        // Once every controller had a turn.
+        if round % 7 == 6 {
+            // It comes while both processors are taken, and is the first to get one that is free.
+            machine.shares.ask(seldom, (seldom, 0));
+            machine.end(|_| TURN_NS);
+            assert_eq!(machine.shares.grant(), Some((seldom, 0)), "round {round}");
+            machine.shares.end(seldom, 20_000);
+        } else {
+            machine.end(|_| TURN_NS);
+        }
+    }
+}
+
+/// P5: the measure is time, neither keys nor workers.
+#[test]
+fn busy_controllers_get_the_same_time_whatever_their_turns_cost_and_however_many_tasks_they_have() {
+    let mut machine = Machine::new(2);
+    let cost_ns =
+        BTreeMap::from([(machine.busy(1), TURN_NS), (machine.busy(50), TURN_NS / 10), (machine.busy(5), TURN_NS / 3)]);
+    let mut used_ns = BTreeMap::<usize, u64>::new();
+    for _ in 0..10_000 {
+        for (account, _) in machine.start() {
+            *used_ns.entry(account).or_default() += cost_ns[&account];
+        }
+        machine.end(|account| cost_ns[&account]);
+    }
+    let (least, most) = (used_ns.values().min().unwrap(), used_ns.values().max().unwrap());
+    assert!(most - least <= 2 * TURN_NS, "{used_ns:?}");
+}
+
+#[test]
+fn who_slept_goes_first_once_and_then_shares_alike() {
+    let mut machine = Machine::new(1);
+    let busy = machine.busy(1);
+    let sleeper = machine.shares.open();
+    for _ in 0..1000 {
+        machine.start();
+        machine.end(|_| TURN_NS);
+    }
+    machine.shares.ask(sleeper, (sleeper, 0));
+    let mut turns = BTreeMap::<usize, u64>::new();
+    for _ in 0..20 {
+        for (account, _) in machine.start() {
+            *turns.entry(account).or_default() += 1;
+        }
+        machine.end(|_| TURN_NS);
+    }
+    assert!(turns[&busy] >= 9, "what the sleeper missed is not made up for: {turns:?}");
+}
+
+#[test]
+fn the_tasks_of_one_controller_go_in_the_order_of_asking() {
+    let mut shares = Shares::new(1);
+    let account = shares.open();
+    (0..3).for_each(|task| shares.ask(account, task));
+    for task in 0..3 {
+        assert_eq!(shares.grant(), Some(task));
+        assert_eq!(shares.grant(), None, "one turn is all there is");
+        shares.end(account, 1);
+    }
+    assert_eq!(shares.grant(), None);
+}
+
+proptest! {
+    /// Whatever happens, no turn is lost and none is made, and nobody who waits is forgotten.
+    #[test]
+    fn turns_are_neither_lost_nor_made(steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000), 0..200)) {
+        let mut shares = Shares::new(2);
+        let accounts: Vec<usize> = (0..3).map(|_| shares.open()).collect();
+        let (mut waiting, mut running, mut asked) = (Vec::new(), Vec::new(), 0_u32);
+        for (verb, which, cost_ns) in steps {
+            match verb {
+                0 => {
+                    asked += 1;
+                    shares.ask(accounts[which], (which, asked));
+                    waiting.push((which, asked));
+                }
+                1 if !running.is_empty() => {
+                    let (which, _) = running.remove(which % running.len());
+                    shares.end(accounts[which], cost_ns);
+                }
+                2 if !waiting.is_empty() => {
+                    let gone: (usize, u32) = waiting.remove(which % waiting.len());
+                    shares.withdraw(accounts[gone.0], &gone);
+                }
+                _ => {}
+            }
+            while let Some(granted) = shares.grant() {
+                let at = waiting.iter().position(|waiter| *waiter == granted);
+                prop_assert!(at.is_some(), "{granted:?} did not wait");
+                waiting.remove(at.unwrap());
+                running.push(granted);
+            }
+            prop_assert!(running.len() == 2 || waiting.is_empty());
+            prop_assert!(running.len() <= 2);
+        }
+    }
+}

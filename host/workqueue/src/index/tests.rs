@@ -1,0 +1,58 @@
+use std::collections::HashMap;
+
+use super::*;
+
+/// Numbers that are mixed well enough to test with. Source: splitmix64, by Steele, Lea and Flood, 2014.
+fn mixed(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed ^ (mixed >> 27)
+}
+
+/// Q12: whatever comes and goes, what is there is found and nothing else, also where all hashes collide.
+#[test]
+fn what_is_there_is_found_however_the_hashes_collide() {
+    for different in [1, 3, 16, 1 << 32] {
+        let mut index = Index::new();
+        let mut there: HashMap<u32, Hash> = HashMap::new();
+        for step in 0..3000 {
+            let number = (mixed(step) % 40) as u32;
+            // Of the highest hashes: their places run over the end of the table.
+            let hash = Hash(u32::MAX - (mixed(u64::from(number)) % different) as u32);
+            match there.remove(&number) {
+                Some(hash) => index.remove(hash, number),
+                None => {
+                    index.insert(hash, number);
+                    there.insert(number, hash);
+                }
+            }
+            for number in 0..40 {
+                let hash = Hash(u32::MAX - (mixed(u64::from(number)) % different) as u32);
+                let found = index.find(hash, |its| its == number);
+                assert_eq!(found, there.contains_key(&number).then_some(number), "step {step}");
+            }
+        }
+    }
+}
+
+/// Q12: a table that keys pass through neither grows nor is rebuilt, and one that was full gives its memory back.
+#[test]
+fn the_table_is_as_large_as_what_is_in_it() {
+    let mut index = Index::new();
+    for number in 0..100_u32 {
+        index.insert(index.hash(&number), number);
+    }
+    let places = index.capacity();
+    for number in 100..100_000_u32 {
+        index.insert(index.hash(&number), number);
+        index.remove(index.hash(&(number - 100)), number - 100);
+        assert_eq!(index.capacity(), places);
+    }
+    for number in 100_000..200_000_u32 {
+        index.insert(index.hash(&number), number);
+    }
+    assert!(index.capacity() < 300_000);
+    for number in 99_900..200_000_u32 {
+        index.remove(index.hash(&number), number);
+    }
+    assert!(index.capacity() <= PLACES_KEPT, "{} places", index.capacity());
+}

@@ -1,0 +1,297 @@
+//! Two or three threads in many orders, chosen at random by shuttle. It prints a schedule that fails, and
+//! `shuttle::replay` runs that again. A claimer that sleeps for ever is a deadlock there, which fails too.
+//!
+//! Without due times, whose timer would take a runtime of tokio's.
+
+use std::sync::{Mutex, atomic::AtomicBool};
+
+use shuttle::{
+    Config, Runner,
+    future::block_on,
+    scheduler::{PctScheduler, RandomScheduler},
+    thread::{self, JoinHandle},
+};
+
+use super::*;
+use crate::lock::schedule::{branch, exploring};
+
+/// How many schedules of each kind a test tries.
+const SCHEDULES: usize = 1000;
+/// In how many places the schedules of the second kind leave the order of their threads' priorities.
+const DEPTH: usize = 3;
+
+fn explore(test: impl Fn() + Copy + Send + Sync + 'static) {
+    let random = RandomScheduler::new_from_seed(7, SCHEDULES);
+    let by_priority = PctScheduler::new_from_seed(7, DEPTH, SCHEDULES);
+    exploring(|| {
+        Runner::new(random, Config::default()).run(test);
+        Runner::new(by_priority, Config::default()).run(test);
+    });
+}
+
+/// What the workers of one test did.
+#[derive(Default)]
+struct Log {
+    busy: [AtomicBool; 4],
+    ran: Mutex<Vec<u32>>,
+}
+
+impl Log {
+    fn run(&self, key: u32) {
+        let busy = &self.busy[key as usize];
+        assert!(!busy.swap(true, Ordering::SeqCst), "{key} runs twice at once");
+        branch();
+        busy.store(false, Ordering::SeqCst);
+        self.ran.lock().unwrap().push(key);
+    }
+
+    fn ran(&self) -> Vec<u32> {
+        let mut ran = self.ran.lock().unwrap().clone();
+        ran.sort_unstable();
+        ran
+    }
+}
+
+/// Claims and runs keys until the queue is closed.
+fn worker(queue: &Queue<u32>, log: &Arc<Log>) -> JoinHandle<()> {
+    let (queue, log) = (queue.clone(), Arc::clone(log));
+    thread::spawn(move || {
+        while let Some(claim) = block_on(queue.claim()) {
+            log.run(*claim.key());
+            claim.finish(Next::Done);
+        }
+    })
+}
+
+/// As [`worker`], but goes from key to key without sleeping in between.
+fn busy_worker(queue: &Queue<u32>, log: &Arc<Log>) -> JoinHandle<()> {
+    let (queue, log) = (queue.clone(), Arc::clone(log));
+    thread::spawn(move || {
+        let mut held = None;
+        loop {
+            held = if held.is_some() { held } else { block_on(queue.claim()) };
+            let Some(claim) = held else { return };
+            log.run(*claim.key());
+            (_, held) = claim.finish_and_claim(Next::Done);
+        }
+    })
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// What [`Queue::drain`] does, but for the deadline, which takes a clock.
+fn drain(queue: &Queue<u32>) -> Report<u32> {
+    let mut phase = queue.shared.phase.subscribe();
+    queue.with(State::drain);
+    drop(block_on(phase.wait_for(|phase| phase.is_closed())));
+    queue.stop()
+}
+
+/// Q11: an add between looking and sleeping wakes the claimer.
+#[test]
+fn every_add_reaches_a_claimer_in_every_order() {
+    explore(|| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        let claimers: Vec<_> = (0..2)
+            .map(|_| {
+                let (queue, log) = (queue.clone(), Arc::clone(&log));
+                thread::spawn(move || {
+                    let claim = block_on(queue.claim()).expect("nobody closes the queue");
+                    log.run(*claim.key());
+                    claim.finish(Next::Done);
+                })
+            })
+            .collect();
+        add(&queue, 1);
+        add(&queue, 2);
+        join(claimers);
+        assert_eq!(log.ran(), [1, 2]);
+    });
+}
+
+/// Q5, Q10, Q11: of two claimers and one key one gets it, and the other sleeps until the queue closes.
+#[test]
+fn one_key_and_two_claimers_give_one_run_in_every_order() {
+    explore(|| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        let workers = [worker(&queue, &log), busy_worker(&queue, &log)];
+        add(&queue, 1);
+        let report = drain(&queue);
+        join(workers);
+        assert!(report.dropped.is_empty() && report.running.is_empty());
+        assert_eq!((log.ran(), queue.counters().claims), (vec![1], 1));
+    });
+}
+
+/// Q3, Q5: adds of a key that may be running give another run that begins later, and never two runs at once.
+#[test]
+fn the_last_add_is_seen_by_a_run_in_every_order() {
+    explore(|| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let (queue, log, asked) = (queue.clone(), Arc::clone(&log), Arc::clone(&asked));
+                thread::spawn(move || {
+                    let mut seen = 0;
+                    while let Some(claim) = block_on(queue.claim()) {
+                        seen = asked.load(Ordering::SeqCst);
+                        log.run(*claim.key());
+                        claim.finish(Next::Done);
+                    }
+                    log.ran.lock().unwrap().push(seen as u32);
+                })
+            })
+            .collect();
+        for asking in 1..=3 {
+            asked.store(asking, Ordering::SeqCst);
+            add(&queue, 0);
+        }
+        drain(&queue);
+        join(workers);
+        assert!(log.ran().contains(&3), "no run began after the last add");
+    });
+}
+
+/// Q11: a claimer that gives up after it was woken passes that on.
+#[test]
+fn a_claimer_that_gives_up_loses_no_key_in_any_order() {
+    explore(|| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        let impatient = queue.clone();
+        let impatient = thread::spawn(move || {
+            let mut claimer = Polled::new(impatient.claim());
+            drop(claimer.poll());
+            branch();
+        });
+        let (patient, its_log) = (queue.clone(), Arc::clone(&log));
+        let patient = thread::spawn(move || {
+            let claim = block_on(patient.claim()).expect("nobody closes the queue");
+            its_log.run(*claim.key());
+            claim.finish(Next::Done);
+        });
+        add(&queue, 1);
+        join([impatient, patient]);
+        assert_eq!((log.ran(), queue.counts()), (vec![1], Counts::default()));
+    });
+}
+
+/// Q8, Q10: what a drain takes is run, and what it refuses is not.
+#[test]
+fn a_drain_runs_what_it_took_in_every_order() {
+    explore(|| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        let worker = worker(&queue, &log);
+        let feeder = queue.clone();
+        let feeder = thread::spawn(move || {
+            let taken = [1, 2, 3, 1].map(|key| feeder.add(key, Priority::NORMAL).is_ok());
+            assert_eq!(
+                feeder.counters().adds + feeder.counters().merges,
+                taken.iter().filter(|taken| **taken).count() as u64
+            );
+        });
+        let report = drain(&queue);
+        join([feeder, worker]);
+        assert!(report.dropped.is_empty() && report.running.is_empty());
+        assert_eq!(queue.counters().adds, log.ran().len() as u64);
+    });
+}
+
+/// Q9: a stop wakes every claimer, and each key that was taken is either run or told to have been dropped.
+#[test]
+fn a_stop_ends_every_claimer_and_tells_what_it_dropped_in_every_order() {
+    explore(|| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        let workers = [worker(&queue, &log), busy_worker(&queue, &log)];
+        let feeder = queue.clone();
+        let feeder = thread::spawn(move || {
+            let _ = feeder.add(1, Priority::NORMAL);
+            let _ = feeder.add(2, Priority::HIGH);
+        });
+        queue.stop();
+        join(workers.into_iter().chain([feeder]));
+        let (counters, dropped) = (queue.counters(), queue.stop().dropped);
+        assert_eq!(counters.adds, counters.claims + dropped.len() as u64);
+        assert_eq!((counters.dropped, log.ran().len()), (dropped.len() as u64, counters.claims as usize));
+    });
+}
+
+/// Q13: a claim that is dropped wakes who sleeps, as an add does.
+#[test]
+fn a_dropped_claim_reaches_another_claimer_in_every_order() {
+    explore(|| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        add(&queue, 1);
+        let clumsy = queue.clone();
+        let clumsy = thread::spawn(move || drop(block_on(clumsy.claim())));
+        let (other, its_log) = (queue.clone(), Arc::clone(&log));
+        let other = thread::spawn(move || {
+            let claim = block_on(other.claim()).expect("nobody closes the queue");
+            its_log.run(*claim.key());
+            claim.finish(Next::Drop);
+        });
+        other.join().unwrap();
+        // It may have come too late, and sleeps then.
+        queue.stop();
+        join([clumsy]);
+        assert_eq!(log.ran(), [1]);
+    });
+}
+
+/// Q3, Q11: a key that is to run again reaches a claimer that sleeps, when the worker does not take it itself.
+#[test]
+fn a_key_that_was_added_while_running_reaches_another_claimer_in_every_order() {
+    explore(|| {
+        let queue = queue();
+        add(&queue, 1);
+        let held = queue.try_claim().unwrap();
+        let other = queue.clone();
+        let other = thread::spawn(move || {
+            let claim = block_on(other.claim()).expect("nobody closes the queue");
+            claim.finish(Next::Done);
+        });
+        add(&queue, 1);
+        held.finish(Next::Done);
+        join([other]);
+        assert_eq!(queue.counts(), Counts::default());
+    });
+}
+
+/// Q10: the last run ends a drain, also when its worker never comes back.
+#[test]
+fn the_last_finish_ends_a_drain_in_every_order() {
+    explore(|| {
+        for going_on in [false, true] {
+            let queue = queue();
+            add(&queue, 1);
+            let claim = queue.try_claim().unwrap();
+            let worker = thread::spawn(move || {
+                if going_on {
+                    assert!(claim.finish_and_claim(Next::Done).1.is_none());
+                } else {
+                    claim.finish(Next::Done);
+                }
+            });
+            assert!(drain(&queue).running.is_empty());
+            join([worker]);
+        }
+    });
+}
+
+/// C4: a resume wakes the claimers that a suspension left asleep.
+#[test]
+fn a_suspension_that_ends_leaves_no_claimer_asleep_in_any_order() {
+    explore(|| {
+        let queue = queue();
+        queue.suspend();
+        let claimer = queue.clone();
+        let claimer = thread::spawn(move || block_on(claimer.claim()).map(|claim| *claim.key()));
+        let feeder = queue.clone();
+        let feeder = thread::spawn(move || assert_eq!(add(&feeder, 1), Added::Ready));
+        queue.resume();
+        assert_eq!(claimer.join().unwrap(), Some(1));
+        join([feeder]);
+    });
+}

@@ -1,0 +1,64 @@
+//! Does what its resource says in `spec.mood`, and settles when there is no resource: so what was asked for can be ended.
+//!
+//! | mood | does |
+//! |---|---|
+//! | `settle` | settles |
+//! | `again`, `later` | asks to be called again in a millisecond, in an hour |
+//! | `at-once` | asks to be called again at once |
+//! | `fail`, `fail-never` | fails with backoff, for good |
+//! | `panic` | panics |
+//! | `wait` | waits on the clock until its deadline |
+
+use std::thread;
+
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Moody {
+    mood: String,
+}
+
+impl Kind for Moody {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Moody";
+    const PLURAL: &str = "moodies";
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Moody>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(moody) = Moody::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        match moody.spec.mood.as_str() {
+            "settle" => Ok(Outcome::settled()),
+            "again" => Ok(Outcome::again_after(Duration::from_millis(1))),
+            "later" => Ok(Outcome::again_after(Duration::from_secs(3600))),
+            "at-once" => Ok(Outcome::again_after(Duration::ZERO)),
+            "fail" => Err(Failure::new("failed on purpose")),
+            "fail-never" => Err(Failure::never("given up on purpose")),
+            "panic" => panic!("on purpose"),
+            "wait" => {
+                wait();
+                Ok(Outcome::settled())
+            }
+            mood => Err(Failure::never(format!("nobody knows the mood `{mood}`"))),
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a guest has its thread to itself, and this one is here to be interrupted"
+)]
+fn wait() {
+    thread::sleep(Duration::from_secs(86_400));
+}
+
+homeostat_sdk::export!(Guest);

@@ -1,0 +1,40 @@
+//! Reads its resource, whatever its size, and writes into its status how long the text in it is: what a reconcile costs that does what
+//! most of them do.
+
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Measured {
+    text: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Length {
+    characters: usize,
+}
+
+impl Kind for Measured {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Measured";
+    const PLURAL: &str = "measureds";
+    type Status = Length;
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Measured>()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut measured) = Measured::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let characters = measured.spec.text.chars().count();
+        measured.set_status(Length { characters })?;
+        Ok(Outcome::settled())
+    }
+}
+
+homeostat_sdk::export!(Guest);

@@ -1,0 +1,54 @@
+//! Logs that it begins, notes in its status which generation of the spec it has seen, and does what `spec.mood` says. So a change that is
+//! lost can be told from outside, and two runs of one key that meet.
+//!
+//! | mood | does |
+//! |---|---|
+//! | `settle` | settles |
+//! | `again` | asks to be called again in a tenth of a second |
+//! | `fail`, `never` | fails with backoff, for good |
+//! | `panic` | panics |
+
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Tally {
+    mood: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Seen {
+    generation: u64,
+}
+
+impl Kind for Tally {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Tally";
+    const PLURAL: &str = "tallies";
+    type Status = Seen;
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Tally>().ignore_status()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        info!("begin");
+        let Some(mut tally) = Tally::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let generation = tally.metadata.generation;
+        tally.set_status(Seen { generation })?;
+        match tally.spec.mood.as_str() {
+            "again" => Ok(Outcome::again_after(Duration::from_millis(100))),
+            "fail" => Err(Failure::new("failed on purpose")),
+            "never" => Err(Failure::never("given up on purpose")),
+            "panic" => panic!("on purpose"),
+            _ => Ok(Outcome::settled()),
+        }
+    }
+}
+
+homeostat_sdk::export!(Guest);

@@ -1,0 +1,161 @@
+//! What a person sees of a queue, and does to it: by the binary, against a running host.
+
+use std::path::Path;
+
+use homeostat_tests::{Output, Running, eventually_blocking, guest};
+use serde_json::Value;
+
+/// A host with the guest of many moods.
+struct Host {
+    _folder: tempfile::TempDir,
+    scratch: tempfile::TempDir,
+    running: Running,
+}
+
+impl Host {
+    fn start() -> Self {
+        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::copy(guest("guest-moody"), folder.path().join("moody.wasm")).unwrap();
+        let manifest = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: moody}\nspec:\n  \
+                        component: {file: moody.wasm}\n  grants:\n    resources:\n    \
+                        - {kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}\n  backoff: {base: 10m, max: 10m}\n  limits: {deadline: 300s}\n";
+        std::fs::write(folder.path().join("moody.yaml"), manifest).unwrap();
+        let running = Running::start("run", folder.path(), scratch.path(), &[]);
+        let host = Self { _folder: folder, scratch, running };
+        host.until_state("ready");
+        host
+    }
+
+    fn until_state(&self, wanted: &str) {
+        eventually_blocking(&format!("the controller to be {wanted}"), || {
+            let output = self.running.ask(&["get", "controllers", "moody", "-o", "json"]);
+            let document: Value = serde_json::from_str(&output.stdout).ok()?;
+            (document["status"]["state"] == wanted).then_some(())
+        });
+    }
+
+    fn apply(&self, moods: &[(&str, &str)]) {
+        let document = |(name, mood): &(&str, &str)| {
+            format!(
+                "---\napiVersion: demo.homeostat.dev/v1\nkind: Moody\nmetadata: {{name: {name}}}\nspec: {{mood: {mood}}}\n"
+            )
+        };
+        let file = self.scratch.path().join("moods.yaml");
+        write(&file, &moods.iter().map(document).collect::<String>());
+        self.ask(&["apply", "-f", &file.display().to_string()]);
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let output = self.running.ask(arguments);
+        assert_eq!(output.code, Some(0), "{arguments:?}: {}", output.stderr);
+        output
+    }
+
+    /// Returns the names of the keys in these states.
+    fn names(&self, more: &[&str]) -> Vec<String> {
+        let stdout = self.ask(&[&["queue", "moody", "-o", "name"], more].concat()).stdout;
+        let mut names: Vec<String> =
+            stdout.lines().map(|line| line.trim_start_matches("default/").to_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn until_names(&self, more: &[&str], wanted: &[&str]) {
+        eventually_blocking(&format!("{more:?} to be {wanted:?}"), || (self.names(more) == wanted).then_some(()));
+    }
+
+    /// Returns what the queue says of one key.
+    fn entry(&self, name: &str) -> Option<Value> {
+        let list = self.running.json(&["queue", "moody"]);
+        let items = list["items"][0]["items"].as_array().unwrap();
+        items.iter().find(|item| item["key"]["name"] == name).cloned()
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn every_key_tells_its_state_and_what_went_wrong() {
+    let host = Host::start();
+    host.apply(&[("fails", "fail"), ("never", "fail-never"), ("later", "later"), ("runs", "wait")]);
+    host.until_names(&["--state", "parked"], &["never"]);
+    host.until_names(&["--state", "waiting"], &["fails", "later"]);
+    host.until_names(&["--state", "running"], &["runs"]);
+    host.until_names(&["--state", "parked,running"], &["never", "runs"]);
+    host.until_names(&["--state", "ready"], &[]);
+    host.until_names(&[], &["fails", "later", "never", "runs"]);
+
+    let fails = host.entry("fails").unwrap();
+    assert_eq!((&fails["failures"], &fails["lastError"]), (&1.into(), &"failed on purpose".into()));
+    assert!(fails["dueInMs"].as_u64().is_some_and(|due| due > 60_000), "{fails}");
+    let never = host.entry("never").unwrap();
+    assert_eq!((&never["failures"], &never["lastError"]), (&1.into(), &"given up on purpose".into()));
+    assert!(host.entry("runs").unwrap()["runningForMs"].is_u64());
+    // A change while it runs makes it dirty, which is running as well.
+    host.apply(&[("runs", "settle")]);
+    host.until_names(&["--state", "dirty"], &["runs"]);
+    assert_eq!(host.names(&["--state", "running"]), ["runs"]);
+
+    let wide = host.ask(&["queue", "moody", "-o", "wide"]).stdout;
+    let header: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["CONTROLLER", "KEY", "STATE", "FAILURES", "DUE", "PRIORITY", "SINCE", "LAST", "ERROR"]);
+    let row = |name: &str| wide.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(row("default/never").ends_with("given up on purpose"), "{wide}");
+    assert!(row("default/runs").contains(" normal "), "{wide}");
+    let yaml = host.ask(&["queue", "moody", "-o", "yaml", "--state", "parked"]).stdout;
+    assert!(yaml.contains("state: parked") && !yaml.contains("state: waiting"), "{yaml}");
+    let unknown = host.running.ask(&["queue", "moody", "--state", "asleep"]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
+}
+
+#[test]
+fn keys_that_are_not_shown_are_counted() {
+    let host = Host::start();
+    host.apply(&[("a", "later"), ("b", "later"), ("c", "fail-never"), ("d", "fail-never"), ("e", "later")]);
+    host.until_names(&[], &["a", "b", "c", "d", "e"]);
+    for format in ["table", "json", "yaml", "name", "wide"] {
+        let said = |more: &[&str]| host.ask(&[&["queue", "moody", "-o", format], more].concat()).stderr;
+        assert_eq!(said(&["--limit", "2"]), "moody: 2 of 5 keys are shown; --limit shows more\n", "{format}");
+        let parked = said(&["--limit", "1", "--state", "parked"]);
+        assert_eq!(parked, "moody: 1 of 2 keys are shown; --limit shows more\n", "{format}");
+        assert_eq!(said(&["--limit", "5"]), "", "{format}");
+    }
+}
+
+#[test]
+fn a_suspended_controller_keeps_its_keys_and_a_resumed_one_runs_them() {
+    let host = Host::start();
+    assert_eq!(host.ask(&["suspend", "moody"]).stdout, "controller.homeostat.dev/moody suspended\n");
+    host.until_state("suspended");
+    host.apply(&[("one", "settle"), ("two", "later")]);
+    host.until_names(&["--state", "ready"], &["one", "two"]);
+    assert!(host.entry("one").unwrap()["readyForMs"].is_u64(), "it tells since when");
+    let before = host.running.json(&["get", "controllers", "moody"])["status"]["reconciles"].clone();
+    assert_eq!(before, 0, "nothing ran");
+    assert_eq!(host.ask(&["resume", "moody"]).stdout, "controller.homeostat.dev/moody resumed\n");
+    host.until_names(&[], &["two"]);
+    host.until_names(&["--state", "waiting"], &["two"]);
+}
+
+#[test]
+fn a_key_that_was_given_up_runs_again_when_somebody_says_so() {
+    let host = Host::start();
+    host.apply(&[("never", "fail-never"), ("fails", "fail")]);
+    host.until_names(&["--state", "parked"], &["never"]);
+    host.until_names(&["--state", "waiting"], &["fails"]);
+    let reconciles = || host.running.json(&["get", "controllers", "moody"])["status"]["reconciles"].as_u64().unwrap();
+    let before = reconciles();
+    let said = host.ask(&["retry", "moody", "moody", "never"]).stdout;
+    assert_eq!(said, "moody.demo.homeostat.dev/never retried by moody\n");
+    eventually_blocking("it to have run", || (reconciles() == before + 1).then_some(()));
+    host.until_names(&["--state", "parked"], &["never"]);
+    host.ask(&["retry", "moody", "moody/fails"]);
+    eventually_blocking("the other one to have run", || (reconciles() == before + 2).then_some(()));
+    assert_eq!(host.entry("fails").unwrap()["failures"], 1, "it began anew");
+    let unknown = host.running.ask(&["retry", "moody", "moody", "nobody"]);
+    assert_eq!(unknown.code, Some(1), "{}", unknown.stderr);
+    let nowhere = host.running.ask(&["retry", "nobody", "moody", "never"]);
+    assert_eq!(nowhere.code, Some(1), "{}", nowhere.stderr);
+}

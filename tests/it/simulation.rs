@@ -1,0 +1,374 @@
+//! Whole controllers in virtual time: changes, failures, slow and broken stores, swaps, removals and shutdown, all drawn from a seed.
+//!
+//! The same seed gives the same trace, line by line. A run that breaks a promise prints its seed and its trace up to there;
+//! `HOMEOSTAT_SIMULATION_SEED=N cargo test -p homeostat-tests simulation` runs that one alone, and `HOMEOSTAT_SIMULATION_SEEDS=N` more of
+//! them than the few that are run every time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use homeostat_component::{Component, Engine, EngineOptions};
+use homeostat_runtime::{
+    ControllerState, ControllerStatus, Definition, Host, LogBook, Observer, Options, Overrides, Reconciled, Recorder,
+    Removed,
+};
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Precondition, Propagation, Query, Selector, Store, Write};
+use homeostat_tests::{Fault, FaultyStore, On, all_resources, demo, demo_key, guest, renamed};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+/// Seeds that are run when nobody says otherwise.
+const SEEDS: u64 = 30;
+/// Things that happen in one run.
+const STEPS: u32 = 120;
+/// Resources, few enough that they meet.
+const NAMES: u64 = 6;
+/// The longest that anything may take once nothing is broken any more. Backoffs go up to a thousand seconds.
+const REST: Duration = Duration::from_secs(3 * 3600);
+const MOODS: [&str; 5] = ["settle", "again", "fail", "never", "panic"];
+const NAME: &str = "tally";
+const KIND: &str = "Tally";
+
+/// Random numbers from a seed. Source: splitmix64, by Steele, Lea and Flood, 2014.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn one_of<T: Copy>(&mut self, these: &[T]) -> T {
+        these[self.below(these.len() as u64) as usize]
+    }
+}
+
+/// Two versions of one guest, and what runs them: loaded once, for all seeds.
+struct Versions {
+    engine: Engine,
+    versions: [Component; 2],
+}
+
+fn versions() -> &'static Versions {
+    static LOADED: OnceLock<Versions> = OnceLock::new();
+    LOADED.get_or_init(|| {
+        let bytes = std::fs::read(guest("guest-tally")).unwrap();
+        let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let load = |bytes| runtime.block_on(engine.load(bytes, &all_resources())).unwrap();
+        let versions = [load(bytes.clone()), load(renamed(&bytes, "second"))];
+        Versions { engine, versions }
+    })
+}
+
+/// What happened, and what should not have.
+struct Book {
+    origin: Instant,
+    logs: OnceLock<Arc<LogBook>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    trace: Vec<String>,
+    wrong: Vec<String>,
+    /// The last line of the guests' log that was looked at.
+    line: u64,
+    /// Runs that have begun and not ended, by key.
+    open: BTreeMap<Key, u32>,
+    /// Since when nothing may begin.
+    held_since: Option<Duration>,
+}
+
+impl Book {
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    fn note(&self, what: &str) {
+        let line = format!("{:>9} {what}", self.now().as_millis());
+        self.inner.lock().trace.push(line);
+    }
+
+    fn wrong(&self, what: &str) {
+        self.note(&format!("WRONG {what}"));
+        self.inner.lock().wrong.push(what.to_owned());
+    }
+
+    /// Notes the runs that have begun since it was last asked.
+    fn read_log(&self) {
+        let Some(logs) = self.logs.get() else { return };
+        let last = self.inner.lock().line;
+        for line in logs.tail(Some(NAME), last, usize::MAX) {
+            let mut inner = self.inner.lock();
+            inner.line = line.sequence;
+            if line.message != "begin" {
+                continue;
+            }
+            let open = inner.open.entry(line.key.expect("it is a reconcile's")).or_default();
+            *open += 1;
+        }
+    }
+
+    /// Forgets runs that were stopped.
+    fn interrupted(&self, keys: &[Key]) {
+        self.read_log();
+        let mut inner = self.inner.lock();
+        inner.open.retain(|key, _| !keys.contains(key));
+    }
+}
+
+struct Tell(Arc<Book>);
+
+impl Observer for Tell {
+    fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
+        Arc::new(Tell(self.0.clone()))
+    }
+}
+
+impl Recorder for Tell {
+    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+        let Reconciled { key, label, worked_for, result, .. } = *reconciled;
+        let book = &self.0;
+        book.read_log();
+        let why = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let why: String = why.lines().next().unwrap_or_default().chars().take(60).collect();
+        book.note(&format!("run {} {} after {} ms {why}", key.name(), label.as_str(), worked_for.as_millis()));
+        let (began, mut inner) = (book.now() - worked_for, book.inner.lock());
+        let open = inner.open.remove(key).unwrap_or_default();
+        let held = inner.held_since.is_some_and(|held| began > held);
+        drop(inner);
+        if open > 1 {
+            book.wrong(&format!("{open} runs of {key} at once"));
+        }
+        if held {
+            book.wrong(&format!("{key} began while the controller was suspended"));
+        }
+    }
+}
+
+/// One run: a host, a store that fails, and somebody who changes things.
+struct World {
+    random: Random,
+    store: Arc<FaultyStore>,
+    host: Host,
+    book: Arc<Book>,
+    version: usize,
+}
+
+impl World {
+    async fn start(seed: u64) -> Self {
+        let Versions { engine, versions } = versions();
+        let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+        let book = Arc::new(Book { origin: Instant::now(), logs: OnceLock::new(), inner: Mutex::default() });
+        let observer = Arc::new(Tell(book.clone()));
+        let options = Options { observer, seed: Some(seed), ..Options::new(engine.clone(), store.clone()) };
+        let host = Host::start(options).await.unwrap();
+        drop(book.logs.set(host.logs()));
+        let world = Self { random: Random(seed), store, host, book, version: 0 };
+        assert_eq!(versions[0].describe().manages.kind.name, KIND);
+        world.put().await;
+        world
+    }
+
+    async fn put(&self) {
+        let component = versions().versions[self.version].clone();
+        let overrides = Overrides { concurrency: Some(3), ..Overrides::default() };
+        let definition = Definition { grants: all_resources(), overrides, ..Definition::new(NAME, component) };
+        self.host.put(definition).await.unwrap();
+    }
+
+    fn status(&self) -> Option<ControllerStatus> {
+        self.host.controllers().pop()
+    }
+
+    /// Does one thing, and says what.
+    async fn step(&mut self) -> String {
+        let key = demo_key(KIND, &format!("t{}", self.random.below(NAMES)));
+        match self.random.below(16) {
+            0..6 => {
+                let mood = self.random.one_of(&MOODS);
+                let applied = self.apply(key.name(), mood).await;
+                format!("apply {} {mood} {}", key.name(), if applied { "" } else { "fails" })
+            }
+            6 => {
+                let (precondition, propagation) = (Precondition::default(), Propagation::default());
+                let deleted = self.store.write(Write::Delete { key: key.clone(), precondition, propagation }).await;
+                format!("delete {} {}", key.name(), if deleted.is_ok() { "" } else { "fails" })
+            }
+            7 | 8 => {
+                self.version = 1 - self.version;
+                let component = versions().versions[self.version].clone();
+                let swapped = self.host.swap(NAME, component).await.is_ok();
+                format!("swap to {} {swapped}", self.version)
+            }
+            9 => {
+                let hold = self.random.below(2) == 0;
+                self.hold(hold);
+                format!("suspend {hold}")
+            }
+            10 => {
+                let Removed { interrupted, dropped, .. } = self.host.remove(NAME).await.unwrap();
+                self.book.interrupted(&interrupted);
+                self.book.inner.lock().held_since = None;
+                self.put().await;
+                format!("remove and add, {} dropped, {} interrupted", dropped.len(), interrupted.len())
+            }
+            11 | 12 => {
+                let on = self.random.one_of(&[On::Get, On::Write, On::List, On::Watch, On::Next]);
+                let fault = self.random.one_of(&[Fault::Fail, Fault::Fail, Fault::Slow(Duration::from_millis(700))]);
+                let fault = if on == On::Next && fault != Fault::Fail { Fault::Expire } else { fault };
+                self.store.fault(on, KIND, fault);
+                format!("fault {on:?} {fault:?}")
+            }
+            13 => {
+                let delay = Duration::from_millis(self.random.below(50));
+                self.store.fault(On::Get, KIND, Fault::Slow(delay));
+                self.store.fault(On::Write, KIND, Fault::Slow(delay));
+                format!("slow {delay:?}")
+            }
+            14 => {
+                let retried = self.host.retry(NAME, &key).is_ok();
+                format!("retry {} {retried}", key.name())
+            }
+            _ => {
+                self.heal();
+                "heal".to_owned()
+            }
+        }
+    }
+
+    async fn apply(&self, name: &str, mood: &str) -> bool {
+        // Every change is one, also when the mood is the same.
+        let spec = json!({"mood": mood, "at": self.book.now().as_millis() as u64});
+        self.host.apply_resource(demo(KIND, name, spec), "simulation").await.is_ok()
+    }
+
+    fn hold(&self, hold: bool) {
+        self.host.suspend(NAME, hold).unwrap();
+        let now = self.book.now();
+        let mut inner = self.book.inner.lock();
+        inner.held_since = hold.then(|| inner.held_since.unwrap_or(now));
+    }
+
+    fn heal(&self) {
+        [On::Get, On::Write, On::List, On::Watch, On::Next].into_iter().for_each(|on| self.store.heal(on, KIND));
+    }
+
+    async fn steps(&mut self) {
+        for _ in 0..STEPS {
+            let pause_ms = self.random.one_of(&[0, 0, 1, 10, 100, 3000]);
+            sleep(Duration::from_millis(self.random.below(pause_ms + 1))).await;
+            let what = self.step().await;
+            self.book.note(&what);
+        }
+    }
+
+    /// Repairs everything, and waits until there is nothing to do: then no change may have been lost.
+    async fn rest(&self) {
+        self.heal();
+        self.hold(false);
+        for name in 0..NAMES {
+            let key = demo_key(KIND, &format!("t{name}"));
+            if self.store.get(&key).await.is_ok() {
+                assert!(self.apply(key.name(), "settle").await);
+            }
+        }
+        self.book.note("everything is repaired");
+        let (end, mut quiet) = (Instant::now() + REST, 0);
+        while quiet < 3 && Instant::now() < end {
+            sleep(Duration::from_secs(60)).await;
+            let status = self.status().unwrap();
+            let busy = status.counts.waiting + status.counts.ready + status.counts.running;
+            quiet = if status.state == ControllerState::Ready && busy == 0 { quiet + 1 } else { 0 };
+        }
+        if quiet < 3 {
+            self.book.wrong(&format!("it does not come to rest: {:?}", self.status()));
+        }
+        let query =
+            Query { kind: demo_key(KIND, "").kind().clone(), selector: Selector::default(), limit: None, from: None };
+        for resource in self.store.list(&query).await.unwrap().items {
+            let seen = resource.document()["status"]["generation"].as_u64();
+            if seen != Some(resource.generation()) {
+                let key = resource.key();
+                self.book.wrong(&format!("a change of {key} is lost: {seen:?} of {}", resource.generation()));
+            }
+        }
+    }
+
+    /// Stops the host in the middle of everything: nothing begins or ends after that.
+    async fn shut_down(&self) {
+        let left = self.host.shutdown(Duration::from_millis(500)).await;
+        let Removed { finished, dropped, interrupted } = &left[NAME];
+        self.book.note(&format!("shutdown: {finished} finished, {dropped:?} dropped, {interrupted:?} interrupted"));
+        self.book.interrupted(interrupted);
+        let before = self.book.inner.lock().trace.len();
+        sleep(Duration::from_secs(3600)).await;
+        if self.book.inner.lock().trace.len() != before {
+            self.book.wrong("something ran after the shutdown");
+        }
+        if !self.book.inner.lock().open.is_empty() {
+            self.book.wrong("a run neither ended nor was it reported as interrupted");
+        }
+    }
+}
+
+/// Runs a seed, and returns its trace.
+///
+/// # Panics
+/// When a promise was broken.
+fn simulate(seed: u64) -> Vec<String> {
+    versions();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let book = runtime.block_on(async {
+        let mut world = World::start(seed).await;
+        world.steps().await;
+        // Every third one is stopped in the middle of everything.
+        if !seed.is_multiple_of(3) {
+            world.rest().await;
+        }
+        world.shut_down().await;
+        world.book.clone()
+    });
+    let Inner { trace, wrong, .. } = std::mem::take(&mut *book.inner.lock());
+    let first = trace.iter().position(|line| line.contains("WRONG")).unwrap_or_default();
+    let before = trace[first.saturating_sub(50)..=first].join("\n");
+    assert!(
+        wrong.is_empty(),
+        "seed {seed}: {wrong:#?}\nits trace up to there:\n{before}\n(HOMEOSTAT_SIMULATION_SEED={seed} runs it again)"
+    );
+    trace
+}
+
+#[expect(clippy::disallowed_methods, reason = "how a person says which seeds to run")]
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+}
+
+/// Q5, C2, C3, C4, C8, W2, W8: whatever fails, nothing is lost, nothing runs twice at once, and nothing runs that should not.
+#[test]
+fn whatever_happens_no_change_is_lost_and_no_key_runs_twice_at_once() {
+    if let Some(seed) = number("HOMEOSTAT_SIMULATION_SEED") {
+        simulate(seed);
+        return;
+    }
+    (0..number("HOMEOSTAT_SIMULATION_SEEDS").unwrap_or(SEEDS)).for_each(|seed| drop(simulate(seed)));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in [1, 3, 5] {
+        let (first, second) = (simulate(seed), simulate(seed));
+        assert!(first.len() > STEPS as usize, "hardly anything happens");
+        for (line, (first, second)) in first.iter().zip(&second).enumerate() {
+            assert_eq!(first, second, "line {line} of seed {seed}");
+        }
+        assert_eq!(first.len(), second.len());
+    }
+    assert_ne!(simulate(1), simulate(2));
+}

@@ -1,0 +1,111 @@
+//! Runs the contenders of every work in turn, A B A B, and writes what they came to.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::arguments::{Arguments, Suite};
+use crate::contender::Values;
+use crate::plan::{self, MadeIn, OURS, System, Work};
+use crate::process::{self, Programs};
+use crate::report::{self, Row};
+use crate::{go, guests};
+
+/// What each contender of one work printed, round by round, by its name.
+pub(crate) type Samples = BTreeMap<&'static str, Vec<Values>>;
+
+/// Measures a suite, writes `target/peers/NAME.json` and prints the table.
+///
+/// # Errors
+/// Something does not build, ours fails, or the results cannot be written. A peer that fails is told of and left out.
+pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
+    let suite = arguments.suite.context("say what to measure")?;
+    let works = works(suite, arguments)?;
+    let target = target_folder()?;
+    let folder = arguments.out.clone().unwrap_or_else(|| target.join("peers"));
+    std::fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let programs = prepare(&target, &folder, &works, arguments).await?;
+    let mut rows = Vec::new();
+    for (number, work) in works.iter().enumerate() {
+        let of = format!("{}/{} {}", number + 1, works.len(), work.figures[0].name);
+        let samples = measure(&programs, work, arguments.rounds.get(), &of).await?;
+        rows.extend(report::rows(work, &samples));
+    }
+    tell("");
+    writeln!(std::io::stdout(), "{}", report::table(&rows)).context("the table cannot be printed")?;
+    if arguments.only.is_none() {
+        let file = folder.join(format!("{}.json", suite.name()));
+        write(&file, &rows).with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns what is to be measured.
+fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
+    let mut works = plan::works(suite);
+    if let Some(only) = &arguments.only {
+        works.retain(|work| work.name.contains(only) || work.figures.iter().any(|figure| figure.name.contains(only)));
+    }
+    if arguments.tiny {
+        works = works.into_iter().map(Work::tiny).collect();
+    }
+    ensure!(!works.is_empty(), "nothing of {} is called so", suite.name());
+    Ok(works)
+}
+
+/// Builds what the works need.
+async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
+    let needs_go = works.iter().flat_map(|work| &work.peers).any(|system| system.made_in == MadeIn::Go);
+    let needs_guests = works.iter().any(|work| work.suite != Suite::Queue);
+    tell("building");
+    Ok(Programs {
+        rust: std::env::current_exe().context("this program does not know where it is")?,
+        go: if needs_go { go::build(folder).await? } else { PathBuf::new() },
+        guests: match &arguments.guests {
+            Some(guests) => guests.clone(),
+            None if needs_guests => guests::build(target).await?,
+            None => PathBuf::new(),
+        },
+    })
+}
+
+/// Runs every contender of a work once in each round.
+async fn measure(programs: &Programs, work: &Work, rounds: u32, of: &str) -> Result<Samples> {
+    let mut samples = Samples::new();
+    for round in 1..=rounds {
+        for system in [OURS].iter().chain(&work.peers) {
+            tell(&format!("{of}: round {round} of {rounds}, {}", system.shown));
+            match process::run(programs, system, work).await {
+                Ok(values) => samples.entry(system.name).or_default().push(values),
+                Err(error) if *system == OURS => {
+                    return Err(error.context(format!("{} failed at {}", system.shown, work.name)));
+                }
+                Err(error) => failed(system, work, &error),
+            }
+        }
+    }
+    Ok(samples)
+}
+
+fn failed(system: &System, work: &Work, error: &anyhow::Error) {
+    tell("");
+    drop(writeln!(std::io::stderr(), "{} failed at {}: {error:#}", system.shown, work.name));
+}
+
+/// Shows how far it is, in one line that the next one replaces. Nothing depends on it being seen.
+fn tell(progress: &str) {
+    drop(write!(std::io::stderr(), "\r\x1b[K{progress}").and_then(|()| std::io::stderr().flush()));
+}
+
+fn write(file: &Path, rows: &[Row]) -> Result<()> {
+    Ok(std::fs::write(file, serde_json::to_string_pretty(rows)? + "\n")?)
+}
+
+/// Returns cargo's folder of results: this binary lies in `target/PROFILE`.
+fn target_folder() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("this program does not know where it is")?;
+    let folder = program.ancestors().nth(2).context("this program lies in no folder of cargo's")?;
+    Ok(folder.to_owned())
+}

@@ -1,0 +1,154 @@
+//! How long the keys of one controller wait while another one is busy.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+use homeostat_runtime::{Feeder, FeederError, Intake, Observer, Priority, Reconciled, Recorder};
+use homeostat_store::{Key, Kind};
+use parking_lot::Mutex;
+
+use super::host::{Measured, key};
+use crate::arguments::Size;
+use crate::contender::{Values, named};
+use crate::keys;
+use crate::measure::percentile_us;
+use crate::ticker::{self, Ticks};
+
+const WATCHED: &str = "watched";
+const BUSY: &str = "busy";
+/// How often the busy controller gets all of its keys again: before they have run out.
+const REFILL_EVERY: Duration = Duration::from_millis(100);
+/// Keys of the guest that computes until its limit. More of them than can ever be in their backoff at once.
+const HOG_KEYS: usize = 1000;
+/// Events before the measured ones.
+const WARM_UP: usize = 20;
+
+pub(super) async fn alone(size: &Size, guests: &Path) -> Result<Values> {
+    let times = Times::default();
+    watch(&Measured::start(Arc::new(times.clone())).await?, &times, size, guests).await
+}
+
+/// Beside a controller that has so many ready keys, all of the time.
+pub(super) async fn ready(size: &Size, guests: &Path) -> Result<Values> {
+    let times = Times::default();
+    let measured = Measured::start(Arc::new(times.clone())).await?;
+    let kind = measured.add(measured.definition(BUSY, "noop", guests, size.workers).await?).await?;
+    let keys = (0..size.keys).map(|number| key(&kind, number)).collect();
+    measured.host.feed(BUSY, Arc::new(Refill(keys)))?;
+    watch(&measured, &times, size, guests).await
+}
+
+/// Beside a controller whose guest does nothing but compute, on every worker that it has, until it is stopped.
+pub(super) async fn hog(size: &Size, guests: &Path) -> Result<Values> {
+    let times = Times::default();
+    let measured = Measured::start(Arc::new(times.clone())).await?;
+    let kind = measured.add(measured.definition(BUSY, "hostile", guests, size.workers).await?).await?;
+    let keys = (0..HOG_KEYS).map(|number| Key::new(kind.clone(), &format!("ns-{number}"), "loop")).collect();
+    measured.feed(BUSY, keys)?;
+    watch(&measured, &times, size, guests).await
+}
+
+async fn watch(measured: &Measured, times: &Times, size: &Size, guests: &Path) -> Result<Values> {
+    let kind = measured.add(measured.definition(WATCHED, "noop", guests, size.workers).await?).await?;
+    measured.host.feed(WATCHED, Arc::new(Events { kind, times: times.clone() }))?;
+    times.until(WARM_UP).await;
+    tokio::time::sleep(Duration::from_millis(size.millis)).await;
+    times.until(WARM_UP + 1).await;
+    let now = ticker::now()?;
+    // What has not begun yet has waited until now.
+    let waited = |event: &Event| event.begun.unwrap_or(now).saturating_sub(event.happened);
+    let mut waits: Vec<Duration> = times.0.lock().iter().skip(WARM_UP).map(waited).map(Duration::from_nanos).collect();
+    Ok(named([("p50 us", percentile_us(&mut waits, 50)), ("p99 us", percentile_us(&mut waits, 99))]))
+}
+
+/// When something happened, and when the reconcile of its key began, in nanoseconds since 1970.
+struct Event {
+    happened: u64,
+    begun: Option<u64>,
+}
+
+/// All that happened, in order: the number of an event is that of its key.
+#[derive(Clone, Default)]
+struct Times(Arc<Mutex<Vec<Event>>>);
+
+impl Times {
+    /// Waits until this many events have happened.
+    async fn until(&self, events: usize) {
+        while self.0.lock().len() < events {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+impl Observer for Times {
+    fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
+        if **name == *WATCHED { Arc::new(self.clone()) } else { Arc::new(Ignored) }
+    }
+}
+
+impl Recorder for Times {
+    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+        let (Ok(now), Some(number)) = (ticker::now(), keys::number(reconciled.key.name())) else { return };
+        if let Some(event) = self.0.lock().get_mut(number) {
+            event.begun = Some(now.saturating_sub(reconciled.cost.wall.as_nanos() as u64));
+        }
+    }
+}
+
+/// Takes no note of the busy controller.
+struct Ignored;
+
+impl Recorder for Ignored {
+    fn reconciled(&self, _: &Reconciled<'_>) {}
+}
+
+/// Adds all of its keys again and again.
+struct Refill(Vec<Key>);
+
+#[async_trait]
+impl Feeder for Refill {
+    fn name(&self) -> &str {
+        "refill"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        loop {
+            for some in self.0.chunks(100) {
+                for key in some {
+                    intake.add(key.clone(), Priority::NORMAL);
+                }
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(REFILL_EVERY).await;
+        }
+    }
+}
+
+/// Adds a key for each event.
+struct Events {
+    kind: Kind,
+    times: Times,
+}
+
+#[async_trait]
+impl Feeder for Events {
+    fn name(&self) -> &str {
+        "events"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        let failed = |error: anyhow::Error| FeederError(format!("{error:#}"));
+        let mut ticks = Ticks::start().map_err(failed)?;
+        loop {
+            let happened = ticks.next().await.map_err(failed)?;
+            let mut times = self.times.0.lock();
+            let number = times.len();
+            times.push(Event { happened, begun: None });
+            drop(times);
+            intake.add(key(&self.kind, number), Priority::NORMAL);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A whole host in this process, over a store in memory, and what the works do with it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use homeostat_component::{Component, Engine, EngineOptions, Grants, ResourceGrant, Verb};
+use homeostat_runtime::{
+    Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled, Recorder,
+};
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Kind, Store};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::{guests, keys};
+
+/// A host and its store.
+pub(crate) struct Measured {
+    pub(crate) host: Host,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl Measured {
+    /// Starts a host without controllers.
+    pub(crate) async fn start(observer: Arc<dyn Observer>) -> Result<Measured> {
+        let engine = Engine::new(EngineOptions::default()).context("the engine does not start")?;
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+        let options = Options { observer, ..Options::new(engine, store.clone()) };
+        let host = Host::start(options).await.context("the host does not start")?;
+        Ok(Measured { host, store })
+    }
+
+    /// Loads the guest `guest` and returns a definition of a controller of that name that may do all that such guests do.
+    pub(crate) async fn definition(
+        &self,
+        name: &str,
+        guest: &str,
+        folder: &Path,
+        workers: usize,
+    ) -> Result<Definition> {
+        let grants = Grants { resources: vec![everything()], ..Grants::default() };
+        let component = self.host.load(guests::read(folder, guest)?, &grants).await?;
+        let concurrency = Some(u32::try_from(workers).context("there are too many workers")?);
+        let overrides = Overrides { concurrency, ..Overrides::default() };
+        Ok(Definition { grants, overrides, ..Definition::new(name, component) })
+    }
+
+    /// Adds a controller and waits until it is ready. Returns the kind that it manages.
+    pub(crate) async fn add(&self, definition: Definition) -> Result<Kind> {
+        let (name, component): (String, Component) = (definition.name.clone(), definition.component.clone());
+        self.host.put(definition).await?;
+        self.host.ready(&name).await?;
+        Ok(component.describe().manages.kind.clone())
+    }
+
+    /// Adds keys to a controller's queue, all at once.
+    pub(crate) fn feed(&self, controller: &str, keys: Vec<Key>) -> Result<()> {
+        Ok(self.host.feed(controller, Arc::new(AllAtOnce(keys)))?)
+    }
+}
+
+fn everything() -> ResourceGrant {
+    let all = || vec!["*".to_owned()];
+    ResourceGrant { kinds: all(), verbs: vec![Verb::Any], namespaces: all(), names: all() }
+}
+
+/// Returns the key of number `number`.
+pub(crate) fn key(kind: &Kind, number: usize) -> Key {
+    let (namespace, name) = keys::parts(number);
+    Key::new(kind.clone(), &namespace, &name)
+}
+
+/// Adds every key once.
+struct AllAtOnce(Vec<Key>);
+
+#[async_trait]
+impl Feeder for AllAtOnce {
+    fn name(&self) -> &str {
+        "all at once"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        for key in &self.0 {
+            intake.add(key.clone(), Priority::NORMAL);
+        }
+        Ok(())
+    }
+}
+
+/// Counts the reconciles of the one controller that there is, and keeps how long their keys waited.
+#[derive(Clone, Default)]
+pub(crate) struct Count(Arc<Counting>);
+
+#[derive(Default)]
+struct Counting {
+    counted: Mutex<Counted>,
+    reached: Notify,
+}
+
+/// What reconciles came to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    /// From the adding of each key to the start of its reconcile.
+    pub(crate) waits: Vec<Duration>,
+    pub(crate) failures: u64,
+    /// The number of reconciles that somebody waits for.
+    awaited: usize,
+}
+
+impl Observer for Count {
+    fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
+        self.0.clone()
+    }
+}
+
+impl Recorder for Counting {
+    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+        // Between the claim and the sandbox it may have waited for its turn.
+        let begun_after = reconciled.worked_for.saturating_sub(reconciled.cost.wall);
+        let mut counted = self.counted.lock();
+        counted.waits.push(reconciled.queued_for + begun_after);
+        counted.failures += u64::from(reconciled.label.is_failure());
+        let reached = counted.waits.len() == counted.awaited;
+        drop(counted);
+        if reached {
+            self.reached.notify_one();
+        }
+    }
+}
+
+impl Count {
+    /// Returns what was counted, and begins anew.
+    pub(crate) fn take(&self) -> Counted {
+        std::mem::take(&mut *self.0.counted.lock())
+    }
+
+    /// Waits until this many reconciles have ended since it was taken last.
+    pub(crate) async fn until(&self, reconciles: usize) {
+        loop {
+            let reached = self.0.reached.notified();
+            if self.has(reconciles) {
+                return;
+            }
+            reached.await;
+        }
+    }
+
+    /// Says whether this many have ended, and asks to be told when they have.
+    fn has(&self, reconciles: usize) -> bool {
+        let mut counted = self.0.counted.lock();
+        counted.awaited = reconciles;
+        counted.waits.len() >= reconciles
+    }
+}

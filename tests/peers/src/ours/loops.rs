@@ -1,0 +1,87 @@
+//! The loop of a whole host: keys in, sandboxed reconciles out.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use homeostat_store::{Key, Write};
+use serde_json::json;
+
+use super::beside;
+use super::host::{Count, Measured, key};
+use crate::arguments::Size;
+use crate::contender::{Values, named};
+use crate::keys;
+use crate::measure::percentile_us;
+
+/// The controller that is measured.
+const NAME: &str = "measured";
+/// Keys that are run before the measured ones.
+const WARM_UP_KEYS: usize = 1000;
+/// The text of a resource, so that the whole document is about 1 KiB.
+const TEXT_BYTES: usize = 700;
+
+pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values> {
+    match work {
+        "no-op" => no_op(size, guests).await,
+        "status" => status(size, guests).await,
+        "alone" => beside::alone(size, guests).await,
+        "beside ready" => beside::ready(size, guests).await,
+        "beside hog" => beside::hog(size, guests).await,
+        _ => bail!("the loop has no work {work}"),
+    }
+}
+
+async fn no_op(size: &Size, guests: &Path) -> Result<Values> {
+    let (took, mut waits) = no_op_run(size, guests).await?;
+    let per_second = size.keys as f64 / took.as_secs_f64();
+    Ok(named([("keys/s", per_second), ("p99 ms", percentile_us(&mut waits, 99) / 1e3)]))
+}
+
+/// Runs so many keys through the guest that does nothing; returns how long it took, and how long each key waited.
+pub(super) async fn no_op_run(size: &Size, guests: &Path) -> Result<(Duration, Vec<Duration>)> {
+    let count = Count::default();
+    let measured = Measured::start(Arc::new(count.clone())).await?;
+    let kind = measured.add(measured.definition(NAME, "noop", guests, size.workers).await?).await?;
+    let keys: Vec<Key> = (0..size.keys).map(|number| key(&kind, number)).collect();
+    let warm_up = WARM_UP_KEYS.min(keys.len());
+    measured.feed(NAME, keys[..warm_up].to_vec())?;
+    count.until(warm_up).await;
+    drop(count.take());
+    let start = Instant::now();
+    measured.feed(NAME, keys)?;
+    count.until(size.keys).await;
+    let took = start.elapsed();
+    let counted = count.take();
+    ensure!(counted.failures == 0, "{} reconciles failed", counted.failures);
+    Ok((took, counted.waits))
+}
+
+/// Lets a guest write the status of every resource once. Each write is a change, so every key runs twice: the second run finds nothing
+/// to do.
+async fn status(size: &Size, guests: &Path) -> Result<Values> {
+    let count = Count::default();
+    let measured = Measured::start(Arc::new(count.clone())).await?;
+    let mut definition = measured.definition(NAME, "status", guests, size.workers).await?;
+    let declared = &definition.component.describe().manages.kind;
+    for number in 0..size.keys {
+        let (namespace, name) = keys::parts(number);
+        let document = json!({
+            "apiVersion": declared.api_version(), "kind": declared.name,
+            "metadata": {"namespace": namespace, "name": name, "labels": {"app": "measured", "part-of": "peers"}},
+            "spec": {"text": "x".repeat(TEXT_BYTES)},
+        });
+        measured.store.write(Write::Create { document }).await?;
+    }
+    definition.suspend = true;
+    measured.add(definition.clone()).await?;
+    let start = Instant::now();
+    definition.suspend = false;
+    measured.host.put(definition).await?;
+    count.until(size.keys * 2).await;
+    let took = start.elapsed();
+    let failures = count.take().failures;
+    ensure!(failures == 0, "{failures} reconciles failed");
+    Ok(named([("keys/s", size.keys as f64 / took.as_secs_f64())]))
+}

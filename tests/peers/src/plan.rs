@@ -1,0 +1,139 @@
+//! What is measured, how large it is, and beside whom.
+//!
+//! A *work* is one piece of work that every contender does in the same way; one run of it gives one or more figures.
+
+use std::time::Duration;
+
+use crate::arguments::{Size, Suite};
+
+mod queue;
+mod runs;
+
+/// Whether more or less of something is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// One number that a work gives.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    /// Its name in the table and in the file.
+    pub(crate) name: String,
+    /// What its number counts.
+    pub(crate) unit: &'static str,
+    /// Whether more or less of it is wanted.
+    pub(crate) better: Better,
+    /// The name under which contenders print it.
+    pub(crate) value: &'static str,
+    /// What is made of it.
+    pub(crate) taken: Taken,
+}
+
+/// What a figure makes of the numbers of both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Ours beside the peer's.
+    Plain,
+    /// What ours is above the peer's, in each round, beside the peer's.
+    AbovePeer,
+}
+
+/// Somebody who does a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct System {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// Its name in the table and in the file.
+    pub(crate) shown: &'static str,
+    /// What its program is written in.
+    pub(crate) made_in: MadeIn,
+}
+
+/// Which program a contender is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MadeIn {
+    /// This binary.
+    Rust,
+    /// The program in `go/`.
+    Go,
+}
+
+/// One piece of work.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Work {
+    /// Where it belongs.
+    pub(crate) suite: Suite,
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// How large it is.
+    pub(crate) size: Size,
+    /// What it gives.
+    pub(crate) figures: Vec<Figure>,
+    /// Who does it besides us.
+    pub(crate) peers: Vec<System>,
+    /// When a contender is ended that has not ended by itself. About ten times what it should take.
+    pub(crate) timeout: Duration,
+}
+
+/// Ours.
+pub(crate) const OURS: System = System { name: "homeostat", shown: "homeostat", made_in: MadeIn::Rust };
+const CLIENT_GO: System = System { name: "client-go", shown: "client-go workqueue", made_in: MadeIn::Go };
+const CLIENT_GO_LIMITING: System =
+    System { name: "client-go-limiting", shown: "client-go rate-limiting queue", made_in: MadeIn::Go };
+const CONTROLLER_RUNTIME_QUEUE: System =
+    System { name: "controller-runtime", shown: "controller-runtime priority queue", made_in: MadeIn::Go };
+const CONTROLLER_RUNTIME: System =
+    System { name: "controller-runtime", shown: "controller-runtime", made_in: MadeIn::Go };
+const KUBE_SCHEDULER: System = System { name: "kube-rs", shown: "kube-rs scheduler", made_in: MadeIn::Rust };
+const KUBE: System = System { name: "kube-rs", shown: "kube-rs applier", made_in: MadeIn::Rust };
+const WASMTIME: System = System { name: "wasmtime", shown: "bare wasmtime call", made_in: MadeIn::Rust };
+const SANDBOX: System = System { name: "homeostat-component", shown: "the sandbox alone", made_in: MadeIn::Rust };
+
+/// Returns the works of a suite, in the order in which they are run.
+pub(crate) fn works(suite: Suite) -> Vec<Work> {
+    match suite {
+        Suite::Queue => queue::works(),
+        Suite::Loop => runs::loops(),
+        Suite::Tax => runs::tax(),
+    }
+}
+
+impl Work {
+    /// Returns the same work so small that it takes no time, with the peers that need no other language: what runs is what is of
+    /// interest then, and the figures mean nothing.
+    pub(crate) fn tiny(self) -> Work {
+        const SIZE_MAX: Size = Size { keys: 200, workers: 4, millis: 20 };
+        let Size { keys, workers, millis } = self.size;
+        // Keys that wait are all to be added before the first is due.
+        let millis = if self.name == queue::WAITING { 1000 } else { millis.min(SIZE_MAX.millis) };
+        let size = Size { keys: keys.min(SIZE_MAX.keys), workers: workers.min(SIZE_MAX.workers), millis };
+        let peers = self.peers.into_iter().filter(|peer| peer.made_in == MadeIn::Rust).collect();
+        Work { size, peers, ..self }
+    }
+}
+
+impl Figure {
+    fn lower(name: &str, unit: &'static str, value: &'static str) -> Figure {
+        Figure { name: name.to_owned(), unit, better: Better::Lower, value, taken: Taken::Plain }
+    }
+
+    fn higher(name: &str, unit: &'static str, value: &'static str) -> Figure {
+        Figure { better: Better::Higher, ..Figure::lower(name, unit, value) }
+    }
+}
+
+/// Returns a number with commas between the thousands.
+pub(crate) fn with_commas(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Runs a contender as a process of its own, for so long and no longer.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+
+use crate::contender::Values;
+use crate::plan::{MadeIn, System, Work};
+
+/// Where the programs and what they need lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// This binary.
+    pub(crate) rust: PathBuf,
+    /// The program in Go.
+    pub(crate) go: PathBuf,
+    /// The folder of the guests' components.
+    pub(crate) guests: PathBuf,
+}
+
+/// Runs `system` on `work` once, and returns what it printed.
+///
+/// *Cancel safety*: the process is ended when the future is dropped.
+///
+/// # Errors
+/// It does not start, fails, takes longer than the work's timeout (it is ended), or prints something else than figures.
+pub(crate) async fn run(programs: &Programs, system: &System, work: &Work) -> Result<Values> {
+    let program = match system.made_in {
+        MadeIn::Rust => &programs.rust,
+        MadeIn::Go => &programs.go,
+    };
+    figures(program, &arguments(&programs.guests, system, work), work.timeout).await
+}
+
+async fn figures(program: &Path, arguments: &[OsString], timeout: Duration) -> Result<Values> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(timeout, command.output()).await;
+    let output = output.with_context(|| format!("it was ended after {timeout:?}"))?;
+    let output = output.with_context(|| format!("{} does not start", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "it ended with {}: {}", output.status, said.trim_end());
+    serde_json::from_slice(&output.stdout).context("it did not print figures")
+}
+
+fn arguments(guests: &Path, system: &System, work: &Work) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> =
+        ["contender", system.name, work.suite.name(), work.name].map(OsString::from).into();
+    for (name, value) in [
+        ("--keys", work.size.keys.to_string()),
+        ("--workers", work.size.workers.to_string()),
+        ("--millis", work.size.millis.to_string()),
+    ] {
+        arguments.extend([OsString::from(name), value.into()]);
+    }
+    if !guests.as_os_str().is_empty() {
+        arguments.extend([OsString::from("--guests"), guests.into()]);
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> [OsString; 2] {
+        ["-c", script].map(OsString::from)
+    }
+
+    #[tokio::test]
+    async fn figures_are_what_a_contender_prints() {
+        let values = figures(Path::new("/bin/sh"), &shell(r#"echo '{"ns": 1.5}'"#), Duration::from_secs(60)).await;
+        assert_eq!(values.unwrap()["ns"], 1.5);
+    }
+
+    #[tokio::test]
+    async fn a_contender_that_fails_or_prints_no_figures_is_an_error() {
+        for (script, said) in [("echo why >&2; exit 3", "why"), ("echo nothing", "did not print figures")] {
+            let error = figures(Path::new("/bin/sh"), &shell(script), Duration::from_secs(60)).await.unwrap_err();
+            assert!(error.to_string().contains(said), "{error:#}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_contender_that_does_not_end_is_ended() {
+        let error =
+            figures(Path::new("/bin/sh"), &shell("exec sleep 3600"), Duration::from_millis(1)).await.unwrap_err();
+        assert!(error.to_string().contains("ended after"), "{error:#}");
+    }
+}

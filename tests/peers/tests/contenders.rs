@@ -1,0 +1,61 @@
+//! Everything that needs no other language still runs and gives figures that can be: a program that nobody runs rots.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs a suite in no time, and returns its results.
+fn results(suite: &str) -> Vec<Value> {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{suite}"));
+    let guests = homeostat_tests::guest("guest-noop");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-peers"));
+    command.args([suite, "--tiny", "--rounds", "1"]).arg("--out").arg(&out);
+    command.arg("--guests").arg(guests.parent().expect("the guest lies in a folder"));
+    let output = command.output().expect("the driver starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("failed at"), "{said}");
+    let rows = std::fs::read(out.join(format!("{suite}.json"))).expect("the results were written");
+    serde_json::from_slice(&rows).expect("the results are a list")
+}
+
+/// Asserts that `figure` was measured beside each of these peers, and that both sides are more than nothing.
+fn assert_measured(rows: &[Value], figure: &str, peers: &[&str]) {
+    let of_figure: Vec<&Value> = rows.iter().filter(|row| row["figure"] == figure).collect();
+    let named: Vec<&str> = of_figure.iter().filter_map(|row| row["peer_name"].as_str()).collect();
+    assert_eq!(named, peers, "{figure}");
+    assert!(!of_figure.is_empty(), "{figure} was not measured");
+    for row in of_figure {
+        let positive = |value: &Value| value.as_f64().is_some_and(|value| value > 0.0);
+        assert!(positive(&row["ours"]) && (peers.is_empty() || positive(&row["peer"])), "{row}");
+    }
+}
+
+#[test]
+fn the_queue_is_measured_beside_the_one_of_kube() {
+    let rows = results("queue");
+    for figure in ["add+get+done", "add of a key that is ready", "get+done+add among 1,000 ready keys"] {
+        assert_measured(&rows, figure, &["kube-rs scheduler"]);
+    }
+    assert_measured(&rows, "add of a waiting key, 1,000,000 of them", &["kube-rs scheduler"]);
+    for figure in ["add beside 1,000 workers and 1,000,000 keys", "50 producers x 10 workers"] {
+        assert_measured(&rows, figure, &[]);
+    }
+    assert_measured(&rows, "p99 add to start, sleeping worker", &[]);
+}
+
+#[test]
+fn the_loop_runs_every_guest() {
+    let rows = results("loop");
+    assert_measured(&rows, "no-op loop, 2 workers", &["kube-rs applier"]);
+    assert_measured(&rows, "status loop, 2 workers", &[]);
+    for whom in ["alone", "beside 100,000 ready keys", "beside code that only computes"] {
+        assert_measured(&rows, &format!("p99 add to start, {whom}"), &[]);
+    }
+}
+
+#[test]
+fn the_tax_is_measured_above_the_bare_call_and_the_sandbox() {
+    let rows = results("tax");
+    assert_measured(&rows, "reconcile, no-op", &["bare wasmtime call", "the sandbox alone"]);
+}

@@ -1,0 +1,175 @@
+//! A store with faults that a test turns on and off, each for one kind and one thing that is done to it.
+//!
+//! One file for every test that needs a store which fails: those beside the runtime's own code take it in by its path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use homeostat_store::{
+    Changes, Error, Event, Key, Kind, Page, Query, Resource, Result, Revision, Scope, Store, Watch, Write, Written,
+};
+use tokio::sync::watch;
+
+/// What is done to a kind.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum On {
+    /// One of its resources is read.
+    Get,
+    /// One of its resources is written.
+    Write,
+    /// Its resources are listed.
+    List,
+    /// A watch of it is opened.
+    Watch,
+    /// A watch of it waits for its next event.
+    Next,
+}
+
+/// What comes of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// Nothing, until the fault is gone.
+    Wait,
+    /// What it was to come to, after a while.
+    Slow(Duration),
+    /// `Unavailable`.
+    Fail,
+    /// `Expired`, once.
+    Expire,
+}
+
+type Faults = watch::Sender<BTreeMap<(On, &'static str), Fault>>;
+
+/// A store around another one.
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    faults: Arc<Faults>,
+    open: Arc<AtomicUsize>,
+}
+
+impl FaultyStore {
+    /// Returns a store that does what `inner` does.
+    pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { inner, faults: Arc::default(), open: Arc::default() })
+    }
+
+    /// Turns a fault on, also for watches that are open.
+    pub fn fault(&self, on: On, kind: &'static str, fault: Fault) {
+        self.faults.send_modify(|faults| {
+            faults.insert((on, kind), fault);
+        });
+    }
+
+    /// Turns a fault off.
+    pub fn heal(&self, on: On, kind: &'static str) {
+        self.faults.send_modify(|faults| {
+            faults.remove(&(on, kind));
+        });
+    }
+
+    /// Returns how many watches of single kinds are open now.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits for as long as a fault says so, and fails as it says.
+async fn pass(faults: &Faults, on: On, kind: &str) -> Result<()> {
+    let fault = |all: &BTreeMap<(On, &'static str), Fault>| {
+        all.iter().find(|((what, of), _)| *what == on && *of == kind).map(|(_, fault)| *fault)
+    };
+    let mut now = faults.subscribe();
+    // The sender lives as long as whoever asks.
+    let found = now.wait_for(|all| fault(all) != Some(Fault::Wait)).await.map(|all| fault(&all)).ok().flatten();
+    match found {
+        Some(Fault::Fail) => Err(Error::Unavailable { reason: "on purpose".into() }),
+        Some(Fault::Expire) => {
+            faults.send_modify(|all| all.retain(|(what, of), _| *what != on || *of != kind));
+            Err(Error::Expired { oldest: Revision::ZERO })
+        }
+        Some(Fault::Slow(delay)) => {
+            tokio::time::sleep(delay).await;
+            Ok(())
+        }
+        Some(Fault::Wait) | None => Ok(()),
+    }
+}
+
+/// A watch of one kind.
+struct Faulted {
+    inner: Watch,
+    kind: String,
+    faults: Arc<Faults>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Faulted {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Changes for Faulted {
+    async fn next(&mut self) -> Result<Event> {
+        let mut turned = self.faults.subscribe();
+        loop {
+            pass(&self.faults, On::Next, &self.kind).await?;
+            tokio::select! {
+                biased;
+                _ = turned.changed() => {}
+                event = self.inner.next() => return event,
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
+        pass(&self.faults, On::Get, &key.kind().name).await?;
+        self.inner.get(key).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page> {
+        pass(&self.faults, On::List, &query.kind.name).await?;
+        self.inner.list(query).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Written> {
+        pass(&self.faults, On::Write, &write.target()?.kind.name).await?;
+        self.inner.write(write).await
+    }
+
+    async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
+        let Scope::Kind(kind) = &scope else { return self.inner.watch(scope, from).await };
+        let kind = kind.name.clone();
+        pass(&self.faults, On::Watch, &kind).await?;
+        let inner = self.inner.watch(scope, from).await?;
+        self.open.fetch_add(1, Ordering::SeqCst);
+        Ok(Watch::new(Faulted { inner, kind, faults: self.faults.clone(), open: self.open.clone() }))
+    }
+
+    fn revision(&self) -> Revision {
+        self.inner.revision()
+    }
+
+    fn id(&self) -> &str {
+        self.inner.id()
+    }
+
+    fn health(&self) -> Result<()> {
+        self.inner.health()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    async fn kinds(&self) -> Result<Vec<Kind>> {
+        self.inner.kinds().await
+    }
+}
