@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, DuringDelay, Limits};
 use homeostat_runtime::events::{Event, EventFilter};
-use homeostat_runtime::{ControllerState, Definition, Options, Overrides, QueueEntry};
+use homeostat_runtime::{ControllerState, Definition, Options, Overrides, QueueEntry, Suspend};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Precondition, Propagation, Write};
+use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
 use homeostat_tests::{Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
-use serde_json::json;
+use serde_json::{Value, json};
 
 async fn event(test: &TestHost, name: &str, reason: &str) -> Event {
     let filter = EventFilter { key: Some(demo_key("Hostile", name)), ..EventFilter::default() };
@@ -73,7 +73,7 @@ async fn a_controller_that_a_person_suspended_stays_so_when_its_definition_chang
     let overrides = Overrides { concurrency: Some(2), ..Overrides::default() };
     test.host.put(Definition { overrides, ..definition.clone() }).await.unwrap();
     assert_eq!(test.status("hostile").state, ControllerState::Suspended);
-    test.host.put(Definition { suspend: true, ..definition }).await.unwrap();
+    test.host.put(Definition { suspend: Suspend::Yes, ..definition }).await.unwrap();
     test.host.suspend("hostile", false).unwrap();
     assert_eq!(test.status("hostile").state, ControllerState::Suspended);
 }
@@ -168,9 +168,62 @@ async fn changes_and_deletions_during_a_suspension_are_kept_and_run_once_after_i
     assert_eq!(test.idle("hostile").await.failures, 0);
 }
 
+fn pod(name: &str) -> Value {
+    let container = json!({"name": "main", "image": "main:1"});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}})
+}
+
+/// C4: the finalizer is taken off while everything else waits; a person's word holds deletions back too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_completes_while_its_controller_is_suspended_but_for_deletions() {
+    let test = TestHost::start().await;
+    test.add("kubelet", &guest("kubelet")).await;
+    let key = |name: &str| Key::new(Kind::new("", "v1", "Pod"), "default", name);
+    let is_running = |document: &Value| document["status"]["phase"] == "Running";
+    for name in ["before", "during", "stays"] {
+        test.apply(pod(name)).await;
+    }
+    for name in ["before", "during", "stays"] {
+        test.until(&key(name), "runs", is_running).await;
+    }
+    test.idle("kubelet").await;
+    let is_gone = async |name: &str| {
+        eventually(&format!("{name} to go"), async || test.get(&key(name)).await.is_none().then_some(())).await;
+    };
+    // In full first: what is deleted is there still when the manifest lets it pass.
+    test.host.suspend("kubelet", true).unwrap();
+    let definition = Definition { suspend: Suspend::ExceptDeletes, ..test.host.definition("kubelet").unwrap() };
+    test.host.put(definition.clone()).await.unwrap();
+    delete_key(&test, key("before")).await;
+    test.apply(pod("new")).await;
+    eventually("all to be kept", async || (test.status("kubelet").counts.ready == 4).then_some(())).await;
+    let held = test.status("kubelet");
+    assert_eq!((held.state, held.counts.running, &held.message), (ControllerState::Suspended, 0, &None));
+    assert!(test.get(&key("before")).await.is_some());
+    test.host.suspend("kubelet", false).unwrap();
+    is_gone("before").await;
+    delete_key(&test, key("during")).await;
+    is_gone("during").await;
+    let status = eventually("the rest to be kept", async || {
+        let status = test.status("kubelet");
+        (status.counts.ready == 2 && status.counts.running == 0).then_some(status)
+    })
+    .await;
+    assert_eq!((status.state, status.message.as_deref()), (ControllerState::Suspended, Some("deletions go through")));
+    let new = test.get(&key("new")).await.unwrap();
+    assert_eq!((new.finalizers().count(), new.document()["status"].is_null()), (0, true), "nobody has seen it");
+    test.host.put(Definition { suspend: Suspend::No, ..definition }).await.unwrap();
+    test.until(&key("new"), "runs", is_running).await;
+    assert_eq!(test.idle("kubelet").await.failures, 0);
+}
+
 async fn delete(test: &TestHost, name: &str) {
+    delete_key(test, demo_key("Hostile", name)).await;
+}
+
+async fn delete_key(test: &TestHost, key: Key) {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    let delete = Write::Delete { key: demo_key("Hostile", name), precondition, propagation };
+    let delete = Write::Delete { key, precondition, propagation };
     test.host.store().write(delete).await.unwrap();
 }
 
@@ -220,6 +273,21 @@ async fn a_limit_on_bytes_ends_a_call_under_its_own_name_and_the_next_key_is_wel
         test.apply(demo("Hostile", name, json!({}))).await;
         let exceeded = event(&test, name, "LimitExceeded").await;
         assert!(exceeded.message.contains(limit), "{}", exceeded.message);
+        test.apply(demo("Hostile", "good", json!({}))).await;
+        test.until(&demo_key("Hostile", "good"), "is well", |document| !document["status"].is_null()).await;
+    }
+}
+
+/// B11: the next call begins with none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_holds_too_many_handles_is_stopped_and_the_next_key_is_well() {
+    for handles_max in [Limits::default().handles_max, 20] {
+        let limits = Limits { handles_max, ..Limits::default() };
+        let test = hostile(limits, Overrides { concurrency: Some(1), ..Overrides::default() }).await;
+        test.apply(demo("Hostile", "handles", json!({}))).await;
+        let exceeded = event(&test, "handles", "LimitExceeded").await;
+        let told = format!("limit handles: the guest holds more than {handles_max} handles");
+        assert!(exceeded.message.contains(&told), "{}", exceeded.message);
         test.apply(demo("Hostile", "good", json!({}))).await;
         test.until(&demo_key("Hostile", "good"), "is well", |document| !document["status"].is_null()).await;
     }

@@ -57,7 +57,31 @@ async fn a_kind_that_cannot_be_listed_delays_only_those_who_need_it() {
     assert!(message.contains("watch notes") && message.contains("on purpose"), "{message}");
     store.heal(On::List, "Note");
     reads(&test, "nothing").await;
-    assert_eq!(test.status("follower").state, ControllerState::Ready);
+    let status = test.status("follower");
+    assert_eq!((status.state, status.message), (ControllerState::Ready, None));
+}
+
+/// W6, W13: it reconciles on, and whoever asks how it is sees what is wrong for as long as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_is_ready_tells_of_a_feeder_that_fails() {
+    let store = FaultyStore::over(memory());
+    let test = TestHost::over(store.clone()).await;
+    put(&test, "follower", "guest-follower", &[]).await;
+    test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
+    reads(&test, "nothing").await;
+    for on in [On::Next, On::List] {
+        store.fault(on, "Note", Fault::Fail);
+    }
+    let status =
+        eventually("it to tell", async || Some(test.status("follower")).filter(|status| status.message.is_some()))
+            .await;
+    assert_eq!(status.state, ControllerState::Ready);
+    let message = status.message.unwrap();
+    assert!(message.contains("watch notes failed") && message.contains("on purpose"), "{message}");
+    for on in [On::Next, On::List] {
+        store.heal(on, "Note");
+    }
+    eventually("it to be well", async || test.status("follower").message.is_none().then_some(())).await;
 }
 
 /// W7: what a reconcile follows is watched by somebody else. The watch of that kind hangs, and the reconcile ends all the same.
@@ -76,21 +100,32 @@ async fn a_reconcile_never_waits_for_the_watch_that_it_asks_for() {
     reads(&test, "first").await;
 }
 
-/// W5: four watches of one kind and those who follow it have one watch of the store, and the last one who goes takes it along.
+/// W5: several controllers, four watches of one kind in one of them, and those who follow it have one watch of the store. The last one
+/// who goes takes it along.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_has_one_watch_of_a_kind_however_often_it_asks_for_it() {
+async fn a_host_has_one_watch_of_a_kind_however_many_controllers_ask_for_it() {
     let store = FaultyStore::over(memory());
     let test = TestHost::over(store.clone()).await;
     for _ in 0..3 {
         test.add("mapped", &guest("guest-mapped")).await;
-        test.add("follower", &guest("guest-follower")).await;
+        for name in ["follower", "second", "third"] {
+            test.add(name, &guest("guest-follower")).await;
+        }
+        // One that is held back reads on like the others, and keeps none of them waiting.
+        test.host.suspend("third", true).unwrap();
         test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
         reads(&test, "nothing").await;
         test.apply(demo("Note", "other", json!({"now": store.revision().to_string()}))).await;
-        for name in ["mapped", "follower"] {
+        for name in ["mapped", "follower", "second"] {
             test.idle(name).await;
         }
-        eventually("two kinds of each", async || (store.open() == 4).then_some(())).await;
+        let kinds = ["Mapped", "Source", "Follower", "Note"].len();
+        eventually("one of each kind", async || (store.open() == kinds).then_some(())).await;
+        for name in ["second", "third"] {
+            test.host.remove(name).await.unwrap();
+        }
+        test.idle("follower").await;
+        assert_eq!(store.open(), kinds, "somebody still needs each of them");
         for name in ["mapped", "follower"] {
             test.host.remove(name).await.unwrap();
         }

@@ -14,16 +14,24 @@ struct Host {
 
 impl Host {
     fn start() -> Self {
-        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        std::fs::copy(guest("guest-moody"), folder.path().join("moody.wasm")).unwrap();
-        let manifest = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: moody}\nspec:\n  \
-                        component: {file: moody.wasm}\n  grants:\n    resources:\n    \
-                        - {kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}\n  backoff: {base: 10m, max: 10m}\n  limits: {deadline: 300s}\n";
-        std::fs::write(folder.path().join("moody.yaml"), manifest).unwrap();
-        let running = Running::start("run", folder.path(), scratch.path(), &[]);
-        let host = Self { _folder: folder, scratch, running };
+        let host = Self::with("");
         host.until_state("ready");
         host
+    }
+
+    /// With more in its manifest.
+    fn with(more: &str) -> Self {
+        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::copy(guest("guest-moody"), folder.path().join("moody.wasm")).unwrap();
+        let manifest = format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: moody}}\nspec:\n  \
+             component: {{file: moody.wasm}}\n  grants:\n    resources:\n    \
+             - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n  \
+             backoff: {{base: 10m, max: 10m}}\n  limits: {{deadline: 300s}}\n{more}"
+        );
+        std::fs::write(folder.path().join("moody.yaml"), manifest).unwrap();
+        let running = Running::start("run", folder.path(), scratch.path(), &[]);
+        Self { _folder: folder, scratch, running }
     }
 
     fn until_state(&self, wanted: &str) {
@@ -137,6 +145,26 @@ fn a_suspended_controller_keeps_its_keys_and_a_resumed_one_runs_them() {
     assert_eq!(host.ask(&["resume", "moody"]).stdout, "controller.homeostat.dev/moody resumed\n");
     host.until_names(&[], &["two"]);
     host.until_names(&["--state", "waiting"], &["two"]);
+}
+
+/// C4
+#[test]
+fn a_controller_whose_manifest_suspends_it_except_for_deletions_runs_them_alone() {
+    let host = Host::with("  suspend: exceptDeletes\n");
+    host.until_state("suspended");
+    host.apply(&[("one", "settle"), ("two", "settle")]);
+    host.until_names(&["--state", "ready"], &["one", "two"]);
+    let status = || host.running.json(&["get", "controllers", "moody"])["status"].clone();
+    assert_eq!(status()["reconciles"], 0);
+    host.ask(&["delete", "moody", "two"]);
+    host.until_names(&[], &["one"]);
+    eventually_blocking("it to have run", || (status()["reconciles"] == 1).then_some(()));
+    // A person's word is for all of them.
+    host.ask(&["suspend", "moody"]);
+    host.ask(&["delete", "moody", "one"]);
+    assert_eq!((status()["reconciles"].as_u64(), host.names(&[])), (Some(1), vec!["one".to_owned()]));
+    host.ask(&["resume", "moody"]);
+    host.until_names(&[], &[]);
 }
 
 #[test]

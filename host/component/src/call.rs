@@ -1,5 +1,6 @@
 //! One call of a guest, from the permit to the report.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,11 +60,13 @@ impl<'a> Sandbox<'a> {
         guest: impl Future<Output = wasmtime::Result<Result<T, types::Failure>>>,
     ) -> Report<T> {
         let deadline = self.port.limits.deadline;
-        let work = async {
+        // Pinned where they are: they are large, and moving them costs more than polling them.
+        let guest = pin!(guest);
+        let work = pin!(async {
             let result = guest.await?;
             self.port.finish_output().await?;
             Ok(result)
-        };
+        });
         let ended = tokio::time::timeout(deadline, self.port.meter.measure(work)).await;
         let cost = self.port.cost();
         let result = match (ended, self.port.first_hit()) {

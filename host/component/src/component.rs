@@ -1,6 +1,7 @@
 //! A component that was loaded, and what can be called in it.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -122,12 +123,13 @@ impl Component {
         let call = new_call(controller, Entry::Reconcile, Some(key.clone()));
         let sandbox = Sandbox::new(&self.0.machine, &self.0.engine, call, limits, effects).await;
         let key = convert::to_key(key);
-        let report = sandbox.run(async {
+        // Pinned here: it is large, and this is the call that must be fast.
+        let guest = pin!(async {
             let (mut store, instance) = sandbox.open(&self.0.pre).await?;
             let guest = self.0.entries.reconciler.load(&mut store, &instance)?;
             guest.call_reconcile(&mut store, &key).await
         });
-        let report = report.await;
+        let report = sandbox.run(guest).await;
         Report { result: report.result.map(outcome), cost: report.cost }
     }
 

@@ -12,7 +12,7 @@ use homeostat_workqueue::{Priority, Queue};
 
 use crate::context::{for_each_listed, now};
 use crate::controller::Controller;
-use crate::feeders::{Feeder, FeederError, Intake};
+use crate::feeders::{Deletions, Feeder, FeederError, Intake};
 use crate::slot::Loaded;
 use crate::status::SwapRecord;
 use crate::{Definition, Error, Settings, sink};
@@ -105,7 +105,11 @@ impl Controller {
         if manages.keys_only {
             return 0;
         }
-        let look = LookAgain { queue: self.queue.clone(), store: self.context.store.clone(), kind: manages.kind };
+        let look = LookAgain {
+            deletions: self.feeding.deletions().clone(),
+            store: self.context.store.clone(),
+            kind: manages.kind,
+        };
         match look.once().await {
             Ok(keys) => keys,
             Err(_) => {
@@ -126,7 +130,7 @@ impl Controller {
 
 /// A second look at every key. Those that wait keep their due time and failures; those that were given up get a fresh try.
 struct LookAgain {
-    queue: Queue<Key>,
+    deletions: Arc<Deletions>,
     store: Arc<dyn Store>,
     kind: Kind,
 }
@@ -136,7 +140,8 @@ impl LookAgain {
         let mut keys = 0;
         for_each_listed(&*self.store, &self.kind, |resource| {
             let key = Key::new(self.kind.clone(), resource.key().namespace(), resource.key().name());
-            keys += usize::from(self.queue.look_again(key, Priority::LOW, true).is_ok());
+            let look = |queue: &Queue<Key>, key, priority| queue.look_again(key, priority, true).is_ok();
+            keys += usize::from(self.deletions.add(key, Priority::LOW, look));
         })
         .await?;
         Ok(keys)

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::definitions;
+use crate::feeders::Watches;
 use crate::kinds::{is_definition, kind_of, place};
 use crate::turns::Turns;
 use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
@@ -20,6 +21,8 @@ const PAGE_ITEMS: usize = 500;
 pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn Store>,
+    /// The watches that the feeders of all controllers share.
+    pub(crate) watches: Arc<Watches>,
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) events: Arc<EventLog>,
     pub(crate) logs: Arc<LogBook>,
@@ -42,6 +45,7 @@ impl Context {
         let Options { engine, store, secrets, observer, drain_deadline: _, seed } = options;
         Ok(Self {
             engine,
+            watches: Watches::of(store.clone()),
             store,
             http: HttpClient::new(Limits::default().http_body_bytes_max)?,
             secrets,

@@ -1,17 +1,18 @@
 //! One controller that runs: its queue, what its slot holds, and the tasks around them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use homeostat_component::Severity;
 use homeostat_store::Key;
 use homeostat_workqueue::Queue;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
+use crate::feeders::THROUGH;
 use crate::feeding::Feeding;
 use crate::follows::Follows;
 use crate::observer::Recorder;
@@ -19,7 +20,7 @@ use crate::slot::{Loaded, Slot};
 use crate::stats::{Stats, Workers};
 use crate::status::{ControllerState, ControllerStatus, Counts};
 use crate::turns::Account;
-use crate::{Definition, Removed, Settings, sink, worker};
+use crate::{Definition, Removed, Settings, Suspend, sink, worker};
 
 /// The wait before a start hook that failed is tried again: after the first failure, and at most.
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
@@ -43,8 +44,8 @@ pub(crate) struct Controller {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Cancelled when the start hook has succeeded.
     started: CancellationToken,
-    /// A person holds its keys back.
-    held: AtomicBool,
+    /// A person holds its keys back. Locked while that, or what the definition says, reaches the queue.
+    held: Mutex<bool>,
     /// Cancelled when nothing runs any more of the controller that had the name before.
     before: Option<CancellationToken>,
     /// Cancelled when nothing runs any more under this name.
@@ -62,9 +63,6 @@ impl Controller {
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let seed = context.seed(&name);
         let queue = Queue::new(homeostat_workqueue::Options { seed, ..settings.queue_options() });
-        if definition.suspend {
-            queue.suspend();
-        }
         let effects = sink::effects(&context, &follows, &definition);
         let slot = Arc::new(Slot::new(Loaded { definition, settings, effects, generation: 1 }));
         let (tasks, account) = (TaskTracker::new(), context.turns.account());
@@ -81,11 +79,12 @@ impl Controller {
             account,
             changing: tokio::sync::Mutex::default(),
             started: CancellationToken::new(),
-            held: AtomicBool::new(false),
+            held: Mutex::default(),
             before,
             ended: CancellationToken::new(),
             tasks,
         });
+        controller.apply_suspension();
         controller.tasks.spawn(controller.clone().hook_then_work());
         controller
     }
@@ -172,17 +171,41 @@ impl Controller {
 
     /// Holds the keys back on behalf of a person, or lets them go again, whatever the definition says.
     pub(crate) fn hold(&self, hold: bool) {
-        self.held.store(hold, Ordering::SeqCst);
-        self.apply_suspension();
+        let mut held = self.held.lock();
+        *held = hold;
+        self.suspend_by(*held);
     }
 
     /// Suspends the queue when the definition or a person says so.
     pub(crate) fn apply_suspension(&self) {
-        if self.is_suspended() { self.queue.suspend() } else { self.queue.resume() }
+        let held = self.held.lock();
+        self.suspend_by(*held);
     }
 
-    fn is_suspended(&self) -> bool {
-        self.slot.current().definition.suspend || self.held.load(Ordering::SeqCst)
+    /// `held` stays locked meanwhile.
+    fn suspend_by(&self, held: bool) {
+        let deletions = self.feeding.deletions();
+        match self.suspension(held) {
+            Suspend::No => {
+                deletions.let_through(false);
+                self.queue.resume();
+            }
+            Suspend::Yes => {
+                self.queue.suspend();
+                deletions.let_through(false);
+            }
+            Suspend::ExceptDeletes => {
+                // In full first, so that nothing slips through while the bands are put in order.
+                self.queue.suspend();
+                deletions.let_through(true);
+                self.queue.suspend_below(THROUGH);
+            }
+        }
+    }
+
+    /// What the definition and a person say together.
+    fn suspension(&self, held: bool) -> Suspend {
+        if held { Suspend::Yes } else { self.slot.current().definition.suspend }
     }
 
     /// Notes that a worker panicked. That is a fault of the host; the key is back on the queue.
@@ -238,10 +261,15 @@ impl Controller {
             (ControllerState::Starting, Some("the start hook has not succeeded yet".into()))
         } else if !unlisted.is_empty() {
             (ControllerState::Syncing, Some(format!("waits for the first list of {}", unlisted.join(", "))))
-        } else if self.is_suspended() {
-            (ControllerState::Suspended, None)
         } else {
-            (ControllerState::Ready, None)
+            let held = *self.held.lock();
+            let failing = self.feeding.failing();
+            let failing = (!failing.is_empty()).then(|| failing.join("; "));
+            match self.suspension(held) {
+                Suspend::No => (ControllerState::Ready, failing),
+                Suspend::Yes => (ControllerState::Suspended, None),
+                Suspend::ExceptDeletes => (ControllerState::Suspended, Some("deletions go through".into())),
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Component, DuringDelay, Grants, Limits};
 
+use crate::Suspend;
+
 /// One controller: its code, what it may do, and how it is driven.
 #[derive(Clone)]
 pub struct Definition {
@@ -21,7 +23,7 @@ pub struct Definition {
     /// What replaces the component's own defaults.
     pub overrides: Overrides,
     /// Keep the keys, run nothing.
-    pub suspend: bool,
+    pub suspend: Suspend,
 }
 
 impl Definition {
@@ -34,7 +36,7 @@ impl Definition {
             limits: Limits::default(),
             config: BTreeMap::new(),
             overrides: Overrides::default(),
-            suspend: false,
+            suspend: Suspend::No,
         }
     }
 

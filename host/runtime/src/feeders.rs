@@ -3,6 +3,7 @@
 //! A feeder is one small trait. The runtime brings its own for watches, polls and resyncs; whoever embeds the runtime writes more in
 //! Rust. A feeder that fails is started again with backoff, alone: no other feeder waits for it, and none is reset by it.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +11,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use homeostat_component::Severity;
-use homeostat_store::{Key, Kind};
+use homeostat_store::{Key, Kind, Revision};
 use homeostat_workqueue::{Priority, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
+mod deletions;
 mod follow;
 mod gate;
 mod guest_map;
@@ -25,6 +27,7 @@ mod resync;
 mod shared;
 mod watch;
 
+pub(crate) use deletions::{Deletions, Fate, THROUGH};
 pub(crate) use follow::FollowFeeder;
 pub(crate) use gate::{Gate, Ticket};
 pub(crate) use guest_map::GuestMap;
@@ -35,6 +38,8 @@ pub(crate) use watch::{How, WatchFeeder};
 
 /// The wait before a feeder that failed is started again: after the first failure, and at most.
 const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// A feeder that failed and has not said since that it listed is taken for well when it has run so long: longer than any wait.
+const WELL_AFTER: Duration = Duration::from_secs(40);
 /// A feeder that ran this long without failing starts with the first wait again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
@@ -75,15 +80,15 @@ pub trait Feeder: Send + Sync + 'static {
 /// Where a feeder puts its keys.
 #[derive(Clone)]
 pub struct Intake {
-    queue: Queue<Key>,
+    deletions: Arc<Deletions>,
     manages: Kind,
     gate: Gate,
     ticket: Ticket,
 }
 
 impl Intake {
-    pub(crate) fn new(queue: Queue<Key>, manages: Kind, gate: Gate, ticket: Ticket) -> Self {
-        Self { queue, manages, gate, ticket }
+    pub(crate) fn new(deletions: Arc<Deletions>, manages: Kind, gate: Gate, ticket: Ticket) -> Self {
+        Self { deletions, manages, gate, ticket }
     }
 
     /// Returns the kind whose keys are wanted.
@@ -91,19 +96,31 @@ impl Intake {
         &self.manages
     }
 
-    /// Adds one key. A key of another kind is dropped, and `false` returned; so it is when the queue is closed.
+    /// Adds one key. While the controller is suspended but for deletions, the highest priority is that of theirs, and no other key has
+    /// it. A key of another kind is dropped, and `false` returned; so it is when the queue is closed.
     pub fn add(&self, key: Key, priority: Priority) -> bool {
-        self.ours(key).is_some_and(|key| self.queue.add(key, priority).is_ok())
+        self.put(key, priority, |queue, key, priority| queue.add(key, priority).is_ok())
     }
 
     /// Adds one key that becomes due after `delay`, counted from now. Otherwise as [`Intake::add`].
     pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> bool {
-        self.ours(key).is_some_and(|key| self.queue.add_after(key, delay, priority).is_ok())
+        self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority).is_ok())
     }
 
     /// Adds one key for a second look, which is no event: a key that waits or is parked stays as it is. Otherwise as [`Intake::add`].
     pub fn look_again(&self, key: Key, priority: Priority) -> bool {
-        self.ours(key).is_some_and(|key| self.queue.look_again(key, priority, false).is_ok())
+        self.put(key, priority, |queue, key, priority| queue.look_again(key, priority, false).is_ok())
+    }
+
+    fn put(&self, key: Key, priority: Priority, add: impl FnOnce(&Queue<Key>, Key, Priority) -> bool) -> bool {
+        self.ours(key).is_some_and(|key| self.deletions.add(key, priority, add))
+    }
+
+    /// Takes note of what becomes of a managed resource.
+    fn note(&self, key: &Key, revision: Revision, fate: Fate) {
+        if let Some(key) = self.ours(key.clone()) {
+            self.deletions.note(&key, revision, fate);
+        }
     }
 
     /// Returns the key in the version that the controller manages: what differs in the version alone is one resource, and one key.
@@ -122,6 +139,10 @@ impl Intake {
 
     fn failed(&self, error: &FeederError) {
         self.gate.failed(&self.ticket, &error.0);
+    }
+
+    fn well(&self) {
+        self.gate.well(&self.ticket);
     }
 }
 
@@ -156,12 +177,13 @@ pub(crate) async fn supervise(
     loop {
         let started = Instant::now();
         let ended = tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => break,
             ended = AssertUnwindSafe(feeder.run(&intake)).catch_unwind() => {
                 ended.unwrap_or_else(|_| Err(FeederError("it panicked".into())))
             }
+            never = well_after_a_while(&intake), if failures > 0 => match never {},
         };
-        let Err(error) = ended else { return };
+        let Err(error) = ended else { break };
         if started.elapsed() >= HEALTHY_AFTER {
             failures = 0;
         }
@@ -172,10 +194,18 @@ pub(crate) async fn supervise(
         context.event(&controller, None, Severity::Warning, "FeederFailed", &message);
         tracing::warn!(%controller, feeder = feeder.name(), %error, ?delay, "feeder failed, it is started again after a while");
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => break,
             () = tokio::time::sleep(delay) => {}
         }
     }
+    intake.well();
+}
+
+/// Notes that a feeder is well when it has not failed for a while, and never ends.
+async fn well_after_a_while(intake: &Intake) -> Infallible {
+    tokio::time::sleep(WELL_AFTER).await;
+    intake.well();
+    std::future::pending().await
 }
 
 /// Returns the wait after this many failures before the last one. Doubles; never above the cap.

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 use crate::feeders::{
-    Feeder, FollowFeeder, Gate, GuestMap, How, Intake, PollFeeder, ResyncFeeder, Ticket, WatchFeeder, Watches,
+    Deletions, Feeder, FollowFeeder, Gate, GuestMap, How, Intake, PollFeeder, ResyncFeeder, Ticket, WatchFeeder,
     supervise,
 };
 use crate::follows::Follows;
@@ -21,9 +21,8 @@ use crate::slot::{Loaded, Slot};
 pub(crate) struct Feeding {
     controller: Arc<str>,
     context: Arc<Context>,
-    watches: Arc<Watches>,
     slot: Arc<Slot>,
-    queue: Queue<Key>,
+    deletions: Arc<Deletions>,
     manages: Kind,
     gate: Gate,
     tasks: TaskTracker,
@@ -70,8 +69,8 @@ impl Feeding {
     ) -> Self {
         let manages = slot.current().component().describe().manages.kind.clone();
         let (gate, end, current) = (Gate::new(), CancellationToken::new(), Mutex::default());
-        let watches = Watches::of(context.store.clone());
-        let feeding = Self { controller, context, watches, slot, queue, manages, gate, tasks, end, current };
+        let deletions = Arc::new(Deletions::of(queue));
+        let feeding = Self { controller, context, slot, deletions, manages, gate, tasks, end, current };
         feeding.follow_slot();
         feeding
     }
@@ -93,6 +92,16 @@ impl Feeding {
     /// Returns the feeders that lack their first full list.
     pub(crate) fn waiting_for(&self) -> Vec<Arc<str>> {
         self.gate.waiting_for()
+    }
+
+    /// Returns which keys are let through while the controller is suspended but for deletions.
+    pub(crate) fn deletions(&self) -> &Arc<Deletions> {
+        &self.deletions
+    }
+
+    /// Returns the feeders that fail, with why.
+    pub(crate) fn failing(&self) -> Vec<String> {
+        self.gate.failing()
     }
 
     /// Brings the feeders in line with what the slot's component asks for now. Those that are asked for still go on undisturbed.
@@ -145,7 +154,7 @@ impl Feeding {
     pub(crate) fn follow(&self, follows: &Arc<Follows>) {
         let mut current = self.current.lock();
         for kind in follows.take_unwatched() {
-            let feeder = FollowFeeder::new(self.watches.clone(), kind, follows.clone());
+            let feeder = FollowFeeder::new(self.context.watches.clone(), kind, follows.clone());
             self.supervise(&mut current, Arc::new(feeder), self.end.clone());
         }
     }
@@ -171,13 +180,14 @@ impl Feeding {
         if feeder.lists_first() {
             self.gate.wait_for(ticket.clone());
         }
-        let intake = Intake::new(self.queue.clone(), self.manages.clone(), self.gate.clone(), ticket.clone());
+        let intake = Intake::new(self.deletions.clone(), self.manages.clone(), self.gate.clone(), ticket.clone());
         self.tasks.spawn(supervise(feeder, intake, self.controller.clone(), self.context.clone(), stop));
         ticket
     }
 
     fn feeder(&self, wish: &Wish) -> Arc<dyn Feeder> {
-        let (store, watches, manages) = (self.context.store.clone(), self.watches.clone(), self.manages.clone());
+        let (store, watches) = (self.context.store.clone(), self.context.watches.clone());
+        let manages = self.manages.clone();
         let (controller, slot, context) = (self.controller.clone(), self.slot.clone(), self.context.clone());
         match wish.clone() {
             Wish::Itself(kind, changes) => {

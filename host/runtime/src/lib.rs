@@ -33,6 +33,7 @@ mod sink;
 mod slot;
 mod stats;
 mod status;
+mod suspend;
 mod turns;
 mod worker;
 
@@ -50,3 +51,4 @@ pub use observer::{Observer, Reconciled, Recorder};
 pub use settings::Settings;
 pub use stats::{ControllerMeasures, Measures};
 pub use status::{ControllerState, ControllerStatus, Counts, QueueEntry, SwapRecord};
+pub use suspend::Suspend;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use homeostat_component::{BackoffSpec, DuringDelay, Grants, HeaderSource, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::Overrides;
+use crate::{Overrides, Suspend};
 
 mod quantity;
 
@@ -78,9 +78,10 @@ pub struct Spec {
     /// What an event does while its key waits: `runNow` or `hold`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub during_delay: Option<DuringDelay>,
-    /// Keep the keys, run nothing.
+    /// Keep the keys, run nothing: `true`, or `false`; or `exceptDeletes`, which runs the keys of resources that are being deleted or are
+    /// gone, so that finalizers are taken off and what they left behind is cleaned up.
     #[serde(default)]
-    pub suspend: bool,
+    pub suspend: Suspend,
 }
 
 /// Where a controller's code is.
@@ -142,7 +143,7 @@ pub struct Checked {
     /// What replaces the component's own defaults.
     pub overrides: Overrides,
     /// Keep the keys, run nothing.
-    pub suspend: bool,
+    pub suspend: Suspend,
 }
 
 /// A value out of its bounds, or one that can never mean anything.
@@ -183,7 +184,8 @@ impl Spec {
             poll: poll.map(|span| span.0),
             during_delay: *during_delay,
         };
-        Ok(Checked { grants: grants.clone(), limits, config: config.clone(), overrides, suspend: *suspend })
+        let (grants, config) = (grants.clone(), config.clone());
+        Ok(Checked { grants, limits, config, overrides, suspend: *suspend })
     }
 }
 

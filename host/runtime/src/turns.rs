@@ -1,7 +1,7 @@
 //! Shares the processors out among the controllers: nothing of a controller runs but in its turn.
 //!
-//! A turn is one poll of one task. Guests give way at every tick of the epoch clock, and a worker that has run several keys stops for
-//! breath when [`TURN`] has passed, so a turn lasts about that long at most. As many turns are out at a time as there are threads; who
+//! A turn is one poll of one task. A worker stops for breath when [`TURN`] has passed, and a guest that computes for longer gives way at
+//! the next tick of the epoch clock, so a turn lasts a millisecond at most. As many turns are out at a time as there are threads; who
 //! has none waits here, not in tokio's queue, and the controller that has used the least goes next ([`shares`]). So who has little to
 //! do waits for one turn to end, however many keys and workers the others have.
 //!
@@ -20,8 +20,9 @@ mod shares;
 
 use shares::Shares;
 
-/// How long a worker goes on from key to key before it lets others have a turn.
-const TURN: Duration = Duration::from_millis(1);
+/// How long a worker goes on from key to key before it lets others have a turn: long enough that giving way costs it a hundredth of its
+/// time, and a quarter of what a guest may take that computes.
+const TURN: Duration = Duration::from_micros(250);
 
 /// The turns of one host.
 pub(crate) struct Turns {

@@ -143,6 +143,17 @@ impl Bands {
         self.take_first(slab, band)
     }
 
+    /// Takes the first key of the highest band, if that is `floor` or above. Nobody counts as passed over.
+    pub(crate) fn pop_from<T: Linked>(&mut self, slab: &mut Slab<T>, floor: Priority) -> Option<u32> {
+        let band = (floor.index()..5).rev().find(|band| self.lines[*band].len() > 0)?;
+        self.take_first(slab, band)
+    }
+
+    /// How many keys stand in this band and those above.
+    pub(crate) fn len_from(&self, floor: Priority) -> usize {
+        self.lines[floor.index()..].iter().map(Line::len).sum()
+    }
+
     #[inline]
     fn take_first<T: Linked>(&mut self, slab: &mut Slab<T>, band: usize) -> Option<u32> {
         let slot = self.lines[band].first()?;

@@ -34,7 +34,7 @@
 //! ```
 //!
 //! **Invariants.** A key is claimed by at most one worker at a time. A queued key is handed out exactly once per claim.
-//! No delay fires early. No ready key waits while a claimer sleeps, unless the queue is suspended.
+//! No delay fires early. No ready key waits while a claimer sleeps, unless a suspension holds it back.
 //!
 //! **Bounds.** The queue holds one entry per distinct key and at most 2³²−1 of them (it panics beyond); what bounds it
 //! in practice is the number of things that can be reconciled. An entry takes about 100 bytes, the handle of an

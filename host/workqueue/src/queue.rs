@@ -144,6 +144,12 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.expedite(now, key))
     }
 
+    /// Moves a key to another band, up or down, whatever its state; its due time and its failures stay. Of a running key it
+    /// moves the run that follows.
+    pub fn prioritize(&self, key: &K, priority: Priority) -> Verdict {
+        self.with(|state, now| state.prioritize(now, key, priority))
+    }
+
     /// Gives a key a fresh start: its failures are forgotten, and a parked or waiting key is ready now, in its band. A
     /// running key runs once more.
     pub fn retry(&self, key: &K) -> Verdict {
@@ -187,12 +193,17 @@ impl<K: Key> Queue<K> {
         self.with(State::suspend);
     }
 
+    /// As [`Queue::suspend`], but for the keys in the band `floor` and above: these are handed out, the highest band first.
+    pub fn suspend_below(&self, floor: Priority) {
+        self.with(|state, now| state.suspend_below(now, floor));
+    }
+
     /// Ends a suspension.
     pub fn resume(&self) {
         self.with(State::resume);
     }
 
-    /// Says whether the queue is suspended.
+    /// Says whether the queue is suspended, be it for some bands alone.
     pub fn is_suspended(&self) -> bool {
         self.with(|state, _| state.is_suspended())
     }

@@ -5,7 +5,7 @@
 //! method did to the sleeping claimers' business is read afterwards from [`State::claimable`], [`State::next_due`] and
 //! [`State::phase`].
 //!
-//! The sibling modules hold the rest of it: [`finish`](State::finish), closing, and what can be asked.
+//! The sibling modules hold the rest of it: [`finish`](State::finish), closing, suspending, and what can be asked.
 //!
 //! **Invariants.** An entry is in exactly one place: the timers, the line of its band, the line of the running or of
 //! the parked ones. Its key is in the index as long as the entry exists. No entry exists for a key that has nothing to
@@ -13,6 +13,7 @@
 
 mod closing;
 mod finish;
+mod holding;
 mod inspect;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::{
 };
 
 use closing::Closing;
+use holding::Held;
 
 /// All keys of one queue and where they are.
 pub struct State<K> {
@@ -44,7 +46,7 @@ pub struct State<K> {
     dirty: usize,
     /// The sum of the nanoseconds at which the running ones were claimed.
     running_since: u128,
-    suspended: bool,
+    held: Held,
     phase: Phase,
     closing: Closing<K>,
     counters: Counters,
@@ -81,7 +83,7 @@ impl<K: Key> State<K> {
             parked: Line::new(),
             dirty: 0,
             running_since: 0,
-            suspended: false,
+            held: Held::Nothing,
             phase: Phase::Open,
             closing: Closing::default(),
             counters: Counters::default(),
@@ -216,7 +218,7 @@ impl<K: Key> State<K> {
             }
             Place::Ready { .. } => {
                 if priority > item.priority {
-                    self.raise(slot, priority);
+                    self.change_band(slot, priority);
                 }
                 Added::Merged
             }
@@ -291,10 +293,31 @@ impl<K: Key> State<K> {
                 self.move_to(slot, now, false);
             }
             Place::Ready { .. } if item.priority == Priority::HIGHEST => return Verdict::Unchanged,
-            Place::Ready { .. } => self.raise(slot, Priority::HIGHEST),
+            Place::Ready { .. } => self.change_band(slot, Priority::HIGHEST),
             Place::Running { dirty: Some(dirty), .. } => *dirty = Dirty { due: now, priority: Priority::HIGHEST },
             Place::Running { dirty: None, .. } => return Verdict::Unchanged,
         }
+        Verdict::Done
+    }
+
+    /// Moves a key to another band, up or down, whatever its state: a ready one stands at the tail there, one that is there already stays
+    /// where it is. Of a running key it moves the run that follows too.
+    pub fn prioritize(&mut self, now: Moment, key: &K, priority: Priority) -> Verdict {
+        self.tick(now);
+        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        let item = &mut self.slab[slot];
+        let stays = item.priority == priority;
+        match &mut item.place {
+            Place::Running { dirty: Some(dirty), .. } if dirty.priority != priority => dirty.priority = priority,
+            _ if stays => return Verdict::Unchanged,
+            Place::Ready { .. } => {
+                self.change_band(slot, priority);
+                self.wind_up();
+                return Verdict::Done;
+            }
+            Place::Waiting { .. } | Place::Running { .. } | Place::Parked => {}
+        }
+        self.slab[slot].priority = priority;
         Verdict::Done
     }
 
@@ -326,7 +349,10 @@ impl<K: Key> State<K> {
         if self.claimable() == 0 {
             return None;
         }
-        let slot = self.bands.pop(&mut self.slab, self.options.ageing_claims.get())?;
+        let slot = match self.held {
+            Held::Below(floor) => self.bands.pop_from(&mut self.slab, floor)?,
+            _ => self.bands.pop(&mut self.slab, self.options.ageing_claims.get())?,
+        };
         self.running.push(&mut self.slab, slot);
         self.running_since += u128::from(now.nanos());
         self.counters.claims += 1;
@@ -345,34 +371,16 @@ impl<K: Key> State<K> {
     /// Returns how many keys could be claimed now, by as many workers.
     #[inline]
     pub fn claimable(&self) -> usize {
-        if self.suspended || self.phase.is_closed() { 0 } else { self.bands.len() }
+        if self.phase.is_closed() { 0 } else { self.not_held() }
     }
 
     /// Returns when the next waiting key is due; `None` when none waits or none would be handed out.
     pub fn next_due(&mut self) -> Option<Moment> {
-        if self.suspended || self.phase.is_closed() {
+        if self.held == Held::Everything || self.phase.is_closed() {
             return None;
         }
         let slab = &self.slab;
         self.timers.first(|timer| is_live(slab, timer))
-    }
-
-    /// Hands nothing out until [`State::resume`]. Adds are kept and due times pass.
-    pub fn suspend(&mut self, now: Moment) {
-        self.tick(now);
-        self.suspended = true;
-        self.wind_up();
-    }
-
-    /// Ends a suspension.
-    pub fn resume(&mut self, now: Moment) {
-        self.tick(now);
-        self.suspended = false;
-    }
-
-    /// Says whether the queue is suspended.
-    pub fn is_suspended(&self) -> bool {
-        self.suspended
     }
 
     /// Makes the keys ready whose due time has come, and returns the present.
@@ -437,8 +445,8 @@ impl<K: Key> State<K> {
         self.place(slot, due, floor);
     }
 
-    /// Moves a ready entry to the tail of a higher band. It has been ready since it was.
-    fn raise(&mut self, slot: u32, priority: Priority) {
+    /// Moves a ready entry to the tail of another band. It has been ready since it was.
+    fn change_band(&mut self, slot: u32, priority: Priority) {
         let old = self.slab[slot].priority;
         self.bands.leave(&mut self.slab, slot, old);
         self.slab[slot].priority = priority;

@@ -11,8 +11,8 @@ use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
 
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::measure::Laps;
+use crate::values::{Values, named};
 use crate::{guests, keys};
 
 use bindings::exports::homeostat::reconciler::reconciler::GuestIndices;

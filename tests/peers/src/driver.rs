@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::arguments::{Arguments, Suite};
-use crate::contender::Values;
-use crate::plan::{self, MadeIn, OURS, System, Work};
+use crate::plan::{self, OURS, Program, System, Work};
 use crate::process::{self, Programs};
 use crate::report::{self, Row};
-use crate::{go, guests};
+use crate::values::Values;
+use crate::{go, guests, kube};
 
 /// What each contender of one work printed, round by round, by its name.
 pub(crate) type Samples = BTreeMap<&'static str, Vec<Values>>;
@@ -27,19 +27,18 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let folder = arguments.out.clone().unwrap_or_else(|| target.join("peers"));
     std::fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let programs = prepare(&target, &folder, &works, arguments).await?;
-    let mut rows = Vec::new();
+    let (file, mut rows) = (folder.join(format!("{}.json", suite.name())), Vec::new());
     for (number, work) in works.iter().enumerate() {
         let of = format!("{}/{} {}", number + 1, works.len(), work.figures[0].name);
         let samples = measure(&programs, work, arguments.rounds.get(), &of).await?;
         rows.extend(report::rows(work, &samples));
+        if arguments.only.is_none() {
+            // After every work, so that a run that is interrupted leaves what it has.
+            write(&file, &rows).with_context(|| format!("{} cannot be written", file.display()))?;
+        }
     }
     tell("");
-    writeln!(std::io::stdout(), "{}", report::table(&rows)).context("the table cannot be printed")?;
-    if arguments.only.is_none() {
-        let file = folder.join(format!("{}.json", suite.name()));
-        write(&file, &rows).with_context(|| format!("{} cannot be written", file.display()))?;
-    }
-    Ok(())
+    writeln!(std::io::stdout(), "{}", report::table(&rows)).context("the table cannot be printed")
 }
 
 /// Returns what is to be measured.
@@ -57,12 +56,13 @@ fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
 
 /// Builds what the works need.
 async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
-    let needs_go = works.iter().flat_map(|work| &work.peers).any(|system| system.made_in == MadeIn::Go);
+    let needs = |program| works.iter().flat_map(|work| &work.peers).any(|system| system.program == program);
     let needs_guests = works.iter().any(|work| work.suite != Suite::Queue);
     tell("building");
     Ok(Programs {
-        rust: std::env::current_exe().context("this program does not know where it is")?,
-        go: if needs_go { go::build(folder).await? } else { PathBuf::new() },
+        this: std::env::current_exe().context("this program does not know where it is")?,
+        kube: if needs(Program::Kube) { kube::build(target).await? } else { PathBuf::new() },
+        go: if needs(Program::Go) { go::build(folder).await? } else { PathBuf::new() },
         guests: match &arguments.guests {
             Some(guests) => guests.clone(),
             None if needs_guests => guests::build(target).await?,

@@ -50,15 +50,17 @@ pub(crate) struct System {
     pub(crate) name: &'static str,
     /// Its name in the table and in the file.
     pub(crate) shown: &'static str,
-    /// What its program is written in.
-    pub(crate) made_in: MadeIn,
+    /// The program that it is part of.
+    pub(crate) program: Program,
 }
 
 /// Which program a contender is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MadeIn {
+pub(crate) enum Program {
     /// This binary.
-    Rust,
+    This,
+    /// The program in `kube/`.
+    Kube,
     /// The program in `go/`.
     Go,
 }
@@ -81,18 +83,18 @@ pub(crate) struct Work {
 }
 
 /// Ours.
-pub(crate) const OURS: System = System { name: "homeostat", shown: "homeostat", made_in: MadeIn::Rust };
-const CLIENT_GO: System = System { name: "client-go", shown: "client-go workqueue", made_in: MadeIn::Go };
+pub(crate) const OURS: System = System { name: "homeostat", shown: "homeostat", program: Program::This };
+const CLIENT_GO: System = System { name: "client-go", shown: "client-go workqueue", program: Program::Go };
 const CLIENT_GO_LIMITING: System =
-    System { name: "client-go-limiting", shown: "client-go rate-limiting queue", made_in: MadeIn::Go };
+    System { name: "client-go-limiting", shown: "client-go rate-limiting queue", program: Program::Go };
 const CONTROLLER_RUNTIME_QUEUE: System =
-    System { name: "controller-runtime", shown: "controller-runtime priority queue", made_in: MadeIn::Go };
+    System { name: "controller-runtime", shown: "controller-runtime priority queue", program: Program::Go };
 const CONTROLLER_RUNTIME: System =
-    System { name: "controller-runtime", shown: "controller-runtime", made_in: MadeIn::Go };
-const KUBE_SCHEDULER: System = System { name: "kube-rs", shown: "kube-rs scheduler", made_in: MadeIn::Rust };
-const KUBE: System = System { name: "kube-rs", shown: "kube-rs applier", made_in: MadeIn::Rust };
-const WASMTIME: System = System { name: "wasmtime", shown: "bare wasmtime call", made_in: MadeIn::Rust };
-const SANDBOX: System = System { name: "homeostat-component", shown: "the sandbox alone", made_in: MadeIn::Rust };
+    System { name: "controller-runtime", shown: "controller-runtime", program: Program::Go };
+const KUBE_SCHEDULER: System = System { name: "kube-rs", shown: "kube-rs scheduler", program: Program::Kube };
+const KUBE: System = System { name: "kube-rs", shown: "kube-rs applier", program: Program::Kube };
+const WASMTIME: System = System { name: "wasmtime", shown: "bare wasmtime call", program: Program::This };
+const SANDBOX: System = System { name: "homeostat-component", shown: "the sandbox alone", program: Program::This };
 
 /// Returns the works of a suite, in the order in which they are run.
 pub(crate) fn works(suite: Suite) -> Vec<Work> {
@@ -104,15 +106,15 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
 }
 
 impl Work {
-    /// Returns the same work so small that it takes no time, with the peers that need no other language: what runs is what is of
-    /// interest then, and the figures mean nothing.
+    /// Returns the same work so small that it takes no time, with the peers in this binary: what runs is what is of interest
+    /// then, and the figures mean nothing.
     pub(crate) fn tiny(self) -> Work {
         const SIZE_MAX: Size = Size { keys: 200, workers: 4, millis: 20 };
         let Size { keys, workers, millis } = self.size;
         // Keys that wait are all to be added before the first is due.
         let millis = if self.name == queue::WAITING { 1000 } else { millis.min(SIZE_MAX.millis) };
         let size = Size { keys: keys.min(SIZE_MAX.keys), workers: workers.min(SIZE_MAX.workers), millis };
-        let peers = self.peers.into_iter().filter(|peer| peer.made_in == MadeIn::Rust).collect();
+        let peers = self.peers.into_iter().filter(|peer| peer.program == Program::This).collect();
         Work { size, peers, ..self }
     }
 }

@@ -8,14 +8,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-use crate::contender::Values;
-use crate::plan::{MadeIn, System, Work};
+use crate::plan::{Program, System, Work};
+use crate::values::Values;
 
 /// Where the programs and what they need lie.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     /// This binary.
-    pub(crate) rust: PathBuf,
+    pub(crate) this: PathBuf,
+    /// The program that is kube-rs.
+    pub(crate) kube: PathBuf,
     /// The program in Go.
     pub(crate) go: PathBuf,
     /// The folder of the guests' components.
@@ -29,9 +31,10 @@ pub(crate) struct Programs {
 /// # Errors
 /// It does not start, fails, takes longer than the work's timeout (it is ended), or prints something else than figures.
 pub(crate) async fn run(programs: &Programs, system: &System, work: &Work) -> Result<Values> {
-    let program = match system.made_in {
-        MadeIn::Rust => &programs.rust,
-        MadeIn::Go => &programs.go,
+    let program = match system.program {
+        Program::This => &programs.this,
+        Program::Kube => &programs.kube,
+        Program::Go => &programs.go,
     };
     figures(program, &arguments(&programs.guests, system, work), work.timeout).await
 }
@@ -57,7 +60,7 @@ fn arguments(guests: &Path, system: &System, work: &Work) -> Vec<OsString> {
     ] {
         arguments.extend([OsString::from(name), value.into()]);
     }
-    if !guests.as_os_str().is_empty() {
+    if system.program == Program::This && !guests.as_os_str().is_empty() {
         arguments.extend([OsString::from("--guests"), guests.into()]);
     }
     arguments

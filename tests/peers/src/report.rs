@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::contender::Values;
 use crate::driver::Samples;
 use crate::plan::{Better, Figure, OURS, System, Taken, Work, with_commas};
+use crate::values::Values;
 
 /// One line of the results: a figure of ours beside one peer's.
 #[derive(Clone, Debug, PartialEq, Serialize)]

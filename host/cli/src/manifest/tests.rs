@@ -68,7 +68,7 @@ fn every_problem_has_its_place_and_says_what_was_expected() {
         ),
         (
             format!("{CONTROLLER}  component: {{file: a.wasm}}\n  suspend: yes\n"),
-            "a.yaml:6:12: invalid boolean (true or false expected), found the text \"yes\"",
+            "a.yaml:6:3: invalid value: string \"yes\", expected true, false or exceptDeletes",
         ),
         (
             format!(

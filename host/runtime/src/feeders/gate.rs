@@ -1,17 +1,25 @@
 //! Keeps workers back until every feeder that lists first has listed. Level-triggered: acting on half a list would delete the rest.
+//!
+//! It knows too which feeders fail, for whoever asks how they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// The feeders that have not listed yet, each with why it failed last. Clones are one gate.
+/// The feeders that have not listed yet, and those that fail. Clones are one gate.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    waiting_for: Arc<watch::Sender<WaitingFor>>,
+    feeders: Arc<watch::Sender<Feeders>>,
 }
 
-type WaitingFor = BTreeMap<Ticket, Option<String>>;
+#[derive(Default)]
+struct Feeders {
+    /// They have not listed yet.
+    waiting_for: BTreeSet<Ticket>,
+    /// They failed, and have not been well since: why.
+    failing: BTreeMap<Ticket, String>,
+}
 
 /// One feeder, each time that it is started anew.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -23,57 +31,73 @@ pub(crate) struct Ticket {
 impl Gate {
     /// Returns a gate that is open.
     pub(crate) fn new() -> Self {
-        Self { waiting_for: Arc::new(watch::Sender::new(WaitingFor::new())) }
+        Self { feeders: Arc::new(watch::Sender::new(Feeders::default())) }
     }
 
     /// Shuts the gate until this feeder has listed, or is gone.
     pub(crate) fn wait_for(&self, ticket: Ticket) {
-        self.waiting_for.send_if_modified(|waiting_for| waiting_for.insert(ticket, None).is_none());
+        self.feeders.send_if_modified(|feeders| feeders.waiting_for.insert(ticket));
     }
 
-    /// Notes that a feeder has listed, or is gone.
+    /// Notes that a feeder has listed, or is gone. It fails no more.
     pub(crate) fn open(&self, ticket: &Ticket) {
-        self.waiting_for.send_if_modified(|waiting_for| waiting_for.remove(ticket).is_some());
+        self.feeders.send_if_modified(|feeders| {
+            feeders.failing.remove(ticket);
+            feeders.waiting_for.remove(ticket)
+        });
     }
 
-    /// Notes why a feeder has not listed.
+    /// Notes why a feeder failed.
     pub(crate) fn failed(&self, ticket: &Ticket, error: &str) {
-        self.waiting_for.send_if_modified(|waiting_for| {
-            if let Some(failed) = waiting_for.get_mut(ticket) {
-                *failed = Some(error.to_owned());
-            }
+        self.feeders.send_if_modified(|feeders| {
+            feeders.failing.insert(ticket.clone(), error.to_owned());
+            false
+        });
+    }
+
+    /// Notes that a feeder fails no more, or is not there any more to fail.
+    pub(crate) fn well(&self, ticket: &Ticket) {
+        self.feeders.send_if_modified(|feeders| {
+            feeders.failing.remove(ticket);
             false
         });
     }
 
     /// Returns who has not listed yet, with why it failed.
     pub(crate) fn waiting_for(&self) -> Vec<Arc<str>> {
-        let say = |(ticket, failed): (&Ticket, &Option<String>)| match failed {
+        let feeders = self.feeders.borrow();
+        let say = |ticket: &Ticket| match feeders.failing.get(ticket) {
             Some(error) => format!("{} (which failed: {error})", ticket.feeder).into(),
             None => ticket.feeder.clone(),
         };
-        self.waiting_for.borrow().iter().map(say).collect()
+        feeders.waiting_for.iter().map(say).collect()
+    }
+
+    /// Returns who fails, with why.
+    pub(crate) fn failing(&self) -> Vec<String> {
+        let say = |(ticket, error): (&Ticket, &String)| format!("{} failed: {error}", ticket.feeder);
+        self.feeders.borrow().failing.iter().map(say).collect()
     }
 
     /// Waits until this feeder has listed, or is gone.
     pub(crate) async fn opened_by(&self, ticket: &Ticket) {
-        self.until(|waiting_for| !waiting_for.contains_key(ticket)).await;
+        self.until(|feeders| !feeders.waiting_for.contains(ticket)).await;
     }
 
     /// Returns whether every feeder has listed.
     pub(crate) fn is_open(&self) -> bool {
-        self.waiting_for.borrow().is_empty()
+        self.feeders.borrow().waiting_for.is_empty()
     }
 
     /// Waits until every feeder has listed.
     pub(crate) async fn opened(&self) {
         if !self.is_open() {
-            self.until(WaitingFor::is_empty).await;
+            self.until(|feeders| feeders.waiting_for.is_empty()).await;
         }
     }
 
-    async fn until(&self, condition: impl FnMut(&WaitingFor) -> bool) {
-        let mut receiver = self.waiting_for.subscribe();
+    async fn until(&self, condition: impl FnMut(&Feeders) -> bool) {
+        let mut receiver = self.feeders.subscribe();
         // The sender lives as long as `self`, so this ends only by success.
         drop(receiver.wait_for(condition).await);
     }

@@ -1,19 +1,21 @@
-//! One watch of a kind for all feeders that need it, however many they are.
+//! One watch of a kind for all feeders of a host that need it, whichever controllers they belong to.
 //!
 //! What the watch brings is kept for a short while, and each feeder reads it at its own position: nobody pushes, so a slow feeder holds
-//! up no other. There is no task either: whoever finds nothing new reads on for all. A feeder that has fallen behind what is kept reads
-//! alone, from the store's own history, until it has caught up.
+//! up no other. There is no task either: whoever finds nothing new reads on for all, and tells all at once when there is something. A
+//! feeder that has fallen behind what is kept reads alone, from the store's own history, until it has caught up.
 //!
 //! Users are counted by what they hold: the last one that goes takes the watch with it, and the next one begins anew. Deliberately
 //! absent: documents. The stores of today are their own cache.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use homeostat_store::{Changes, Error, Event, Kind, Result, Revision, Scope, Store, Watch};
 use parking_lot::Mutex;
+use tokio::sync::{MutexGuard, Notify};
 
 /// Events that are kept of a kind, at most.
 const EVENTS_MAX: usize = 1024;
@@ -51,8 +53,9 @@ impl Watches {
             return hub;
         }
         let recent = Recent { events: VecDeque::new(), bytes: 0, since: from, ended: false };
-        let hub = Hub { scope: Scope::Kind(kind.clone()), watch: tokio::sync::Mutex::default(), recent: recent.into() };
-        let hub = Arc::new(hub);
+        let scope = Scope::Kind(kind.clone());
+        let (watch, news) = (tokio::sync::Mutex::default(), Notify::new());
+        let hub = Arc::new(Hub { scope, watch, news, recent: recent.into() });
         hubs.insert(name, Arc::downgrade(&hub));
         hub
     }
@@ -61,8 +64,11 @@ impl Watches {
 /// What the users of one kind share.
 struct Hub {
     scope: Scope,
-    /// Opened by the first user that waits for an event. Whoever holds it reads on for all.
+    /// Opened by the first user that waits for an event. Whoever holds it reads on for all. Nobody stands in line for it: who is told and
+    /// does not come would hold up those behind.
     watch: tokio::sync::Mutex<Option<Watch>>,
+    /// Told to all who wait, when there is something new or nobody reads on any more.
+    news: Notify,
     recent: Mutex<Recent>,
 }
 
@@ -86,19 +92,43 @@ enum After {
     Dropped,
 }
 
+/// The one who reads on for all. When it goes, for whatever reason, all are told, and one of them takes its place.
+struct Reading<'a> {
+    /// Let go first.
+    watch: MutexGuard<'a, Option<Watch>>,
+    _tells: Tells<'a>,
+}
+
+struct Tells<'a>(&'a Notify);
+
+impl Drop for Tells<'_> {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
+    }
+}
+
 impl Hub {
-    /// Reads on until there is something after `position`. *Cancel safety*: what was read is kept for all.
+    /// Waits until there is something after `position`, and reads on for all if nobody else does. *Cancel safety*: what was read is kept
+    /// for all.
     async fn read_on(&self, store: &Arc<dyn Store>, position: Revision) -> Result<()> {
-        let mut watch = self.watch.lock().await;
-        // Somebody else may have read on meanwhile.
-        while matches!(self.recent.lock().after(position), After::Nothing) {
-            let read = self.read(store, &mut watch).await;
+        loop {
+            let mut told = pin!(self.news.notified());
+            // From here on nothing is missed, so this comes before looking.
+            told.as_mut().enable();
+            if !matches!(self.recent.lock().after(position), After::Nothing) {
+                return Ok(());
+            }
+            let Ok(watch) = self.watch.try_lock() else {
+                told.await;
+                continue;
+            };
+            let mut reading = Reading { watch, _tells: Tells(&self.news) };
+            let read = self.read(store, &mut reading.watch).await;
             if matches!(&read, Err(error) if !matches!(error, Error::Unavailable { .. })) {
                 self.recent.lock().ended = true;
             }
             read?;
         }
-        Ok(())
     }
 
     /// Waits for one event, and takes those that are there already with it.

@@ -44,7 +44,7 @@ pub(super) fn ticket() -> Ticket {
 /// A queue and the intake of one feeder to it.
 pub(super) fn intake(gate: &Gate) -> (Queue<Key>, Intake) {
     let queue = Queue::new(Options::default());
-    (queue.clone(), Intake::new(queue, managed(), gate.clone(), ticket()))
+    (queue.clone(), Intake::new(Arc::new(Deletions::of(queue)), managed(), gate.clone(), ticket()))
 }
 
 /// Waits for something, but not for ever: on the paused clock of these tests the bound comes as soon as nothing else can.
@@ -158,6 +158,50 @@ async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_
     store.heal(faulty::On::List, "App");
     soon(gate.opened()).await;
     assert!(gate.waiting_for().is_empty());
+}
+
+/// W6, W13: a feeder that has listed once and fails is told of until it is well.
+#[tokio::test(start_paused = true)]
+async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
+    let gate = Gate::new();
+    gate.wait_for(ticket());
+    let (_, intake) = intake(&gate);
+    let store = faulty::FaultyStore::over(store());
+    let context = crate::context::tests::context(self::store());
+    let changes = homeostat_component::Changes::All;
+    let feeder = WatchFeeder::new("apps", Watches::of(store.clone()), managed(), managed(), How::Itself, changes);
+    let stop = CancellationToken::new();
+    let supervised = tokio::spawn(supervise(Arc::new(feeder), intake, "web".into(), context, stop.clone()));
+    soon(gate.opened()).await;
+    let failed = ["feeder failed: the store is unavailable: on purpose"];
+    for ends in [false, true] {
+        assert!(gate.failing().is_empty());
+        store.fault(faulty::On::Next, "App", faulty::Fault::Fail);
+        store.fault(faulty::On::List, "App", faulty::Fault::Fail);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!((gate.failing(), gate.is_open()), (failed.map(str::to_owned).to_vec(), true));
+        if ends {
+            stop.cancel();
+        }
+        store.heal(faulty::On::Next, "App");
+        store.heal(faulty::On::List, "App");
+        tokio::time::sleep(RESTART.1).await;
+    }
+    soon(supervised).await.unwrap();
+    assert!(gate.failing().is_empty(), "one that is gone fails no more");
+}
+
+/// W13: one that never lists is well when it has run for a while.
+#[tokio::test(start_paused = true)]
+async fn a_feeder_that_does_not_list_is_well_when_it_has_run_for_a_while() {
+    let gate = Gate::new();
+    let (_, intake) = intake(&gate);
+    let context = crate::context::tests::context(store());
+    tokio::spawn(supervise(Sick::new(true), intake, "web".into(), context, CancellationToken::new()));
+    tokio::time::sleep(WELL_AFTER).await;
+    assert_eq!(gate.failing(), ["feeder failed: on purpose"]);
+    tokio::time::sleep(WELL_AFTER).await;
+    assert!(gate.failing().is_empty());
 }
 
 /// Fails in every round, or only in the first, and notes when each began.

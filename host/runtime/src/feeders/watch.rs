@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::guest_map::GuestMap;
-use super::{Feeder, FeederError, Intake, Watches};
+use super::{Fate, Feeder, FeederError, Intake, Watches};
 use crate::context::for_each_listed;
 use crate::mapping;
 
@@ -89,12 +89,26 @@ impl Feeder for WatchFeeder {
 
 impl WatchFeeder {
     async fn list_and_watch(&self, intake: &Intake) -> Result<(), FeederError> {
+        let mut turns = intake.deletions.turns();
         loop {
             let revision = self.list(intake).await?;
+            let let_through = *turns.borrow_and_update();
+            self.let_gone_through(intake, let_through).await?;
             intake.listed();
             let mut watch = self.watches.watch(&self.kind, revision);
             loop {
-                match watch.next().await {
+                let event = tokio::select! {
+                    biased;
+                    event = watch.next() => Some(event),
+                    // The sender lives as long as the intake.
+                    Ok(()) = turns.changed() => None,
+                };
+                let Some(event) = event else {
+                    let let_through = *turns.borrow_and_update();
+                    self.let_gone_through(intake, let_through).await?;
+                    continue;
+                };
+                match event {
                     Ok(event) => self.changed(intake, &event.resource, event.kind),
                     // What was missed is found by listing again.
                     Err(Error::Expired { .. } | Error::FutureRevision { .. }) => break,
@@ -119,9 +133,35 @@ impl WatchFeeder {
             if let How::Asked(map) = &self.how {
                 map.forget(&key);
             }
+            self.note(intake, &key, revision, Fate::Gone);
             self.add(intake, seen.led_to);
         }
         Ok(revision)
+    }
+
+    /// Lets those keys through that were queued for resources which are gone, if deletions are let through.
+    ///
+    /// What comes after is told by the watch, in order: a key that is made anew is held back again.
+    async fn let_gone_through(&self, intake: &Intake, let_through: bool) -> Result<(), FeederError> {
+        if !let_through || !matches!(self.how, How::Itself) {
+            return Ok(());
+        }
+        for key in intake.deletions.unknown(|key| self.seen.lock().contains_key(key)) {
+            // It may have been made after what was seen last.
+            match self.watches.store().get(&key).await {
+                Ok(_) => {}
+                Err(Error::NotFound { .. }) => intake.deletions.is_gone(&key),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of what becomes of a resource of the managed kind.
+    fn note(&self, intake: &Intake, key: &Key, revision: Revision, fate: Fate) {
+        if matches!(self.how, How::Itself) {
+            intake.note(key, revision, fate);
+        }
     }
 
     /// Takes note of a resource that was there before this watch. That is no event: it cuts no delay short.
@@ -129,6 +169,7 @@ impl WatchFeeder {
         let led_to = self.leads_to(resource, false, Priority::LOW);
         let seen = self.seen_now(resource, led_to.clone());
         self.seen.lock().insert(resource.key().clone(), seen);
+        self.note(intake, resource.key(), resource.revision(), fate(resource, false));
         for key in led_to {
             intake.look_again(key, Priority::LOW);
         }
@@ -147,6 +188,7 @@ impl WatchFeeder {
             seen.insert(resource.key().clone(), self.seen_now(resource, led_to.clone()))
         };
         drop(seen);
+        self.note(intake, resource.key(), resource.revision(), fate(resource, deleted));
         let before = before.map(|seen| seen.led_to).unwrap_or_default();
         self.add(intake, before.into_iter().filter(|key| !led_to.contains(key)).collect());
         self.add(intake, led_to);
@@ -186,6 +228,14 @@ impl WatchFeeder {
         for key in keys {
             intake.add(key, Priority::NORMAL);
         }
+    }
+}
+
+fn fate(resource: &Resource, deleted: bool) -> Fate {
+    match (deleted, resource.is_deleting()) {
+        (true, _) => Fate::Gone,
+        (false, true) => Fate::Goes,
+        (false, false) => Fate::Stays,
     }
 }
 

@@ -30,6 +30,25 @@ fn what_is_left_out_keeps_its_default() {
     assert_eq!(checked.grants, Grants::default());
 }
 
+/// C4
+#[test]
+fn suspend_is_yes_or_no_or_all_but_deletions() {
+    let written = |value: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "suspend": value}));
+    let written_as =
+        [(json!(false), Suspend::No), (json!(true), Suspend::Yes), (json!("exceptDeletes"), Suspend::ExceptDeletes)];
+    for (value, suspend) in written_as {
+        let spec = written(value.clone());
+        assert_eq!(serde_json::to_value(&spec).unwrap()["suspend"], value);
+        assert_eq!(spec.check().unwrap().suspend, suspend);
+    }
+    assert_eq!(spec(json!({"component": {"file": "a.wasm"}})).check().unwrap().suspend, Suspend::No);
+    for wrong in [json!("exceptdeletes"), json!(1), json!(null)] {
+        let written = json!({"component": {"file": "a.wasm"}, "suspend": wrong});
+        let error = serde_json::from_value::<Spec>(written).unwrap_err().to_string();
+        assert!(error.contains("expected true, false or exceptDeletes"), "{error}");
+    }
+}
+
 #[test]
 fn every_value_out_of_bounds_is_named_at_once() {
     let written = json!({

@@ -28,7 +28,7 @@ impl<K: Key> State<K> {
 
     /// Drops what is waiting, takes no new keys, and stops by itself as soon as nothing is ready or running.
     ///
-    /// What is ready while the queue is suspended cannot be handed out: it is dropped when the last run has ended.
+    /// What a suspension holds back cannot be handed out: it is dropped when the last run has ended.
     pub fn drain(&mut self, now: Moment) {
         self.tick(now);
         if self.phase == Phase::Open {
@@ -69,7 +69,7 @@ impl<K: Key> State<K> {
         if self.phase != Phase::Draining || self.running.len() > 0 {
             return;
         }
-        if self.bands.len() == 0 || self.suspended {
+        if self.not_held() == 0 {
             self.close(self.now, Phase::Stopped);
         }
     }

@@ -8,6 +8,7 @@
 //! | `memory` | allocates without end |
 //! | `recurse` | exhausts the stack |
 //! | `calls` | reads without end |
+//! | `handles` | begins timers without end, and lets none of them go |
 //! | `log-flood` | logs without end |
 //! | `event-flood` | emits a different event without end |
 //! | `fail`, `fail-after`, `fail-never` | fails with backoff, not before an hour, for good |
@@ -24,6 +25,7 @@ use std::thread;
 
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::raw;
+use wasip2::clocks::monotonic_clock;
 
 #[derive(Serialize, Deserialize)]
 struct Hostile {}
@@ -59,6 +61,7 @@ impl Reconciler for Guest {
             "memory" => allocate(),
             "recurse" => Ok(Outcome::again_after(Duration::from_millis(recurse(1)))),
             "calls" => call(&key),
+            "handles" => hold(),
             "log-flood" => flood(|number| info!("line {number}")),
             "event-flood" => flood(|number| events::normal("Flood", number)),
             "fail" => Err(Failure::new("failed on purpose")),
@@ -132,6 +135,13 @@ fn recurse(depth: u64) -> u64 {
 fn call(key: &Key) -> ! {
     loop {
         drop(black_box(Hostile::get_opt(key)));
+    }
+}
+
+fn hold() -> ! {
+    let mut timers = Vec::new();
+    loop {
+        timers.push(monotonic_clock::subscribe_duration(u64::MAX));
     }
 }
 

@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 
 use super::host::{Measured, key};
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::keys;
 use crate::measure::percentile_us;
 use crate::ticker::{self, Ticks};
+use crate::values::{Values, named};
 
 const WATCHED: &str = "watched";
 const BUSY: &str = "busy";

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use homeostat_runtime::Suspend;
 use homeostat_store::{Key, Write};
 use serde_json::json;
 
 use super::beside;
 use super::host::{Count, Measured, key};
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::keys;
 use crate::measure::percentile_us;
+use crate::values::{Values, named};
 
 /// The controller that is measured.
 const NAME: &str = "measured";
@@ -74,10 +75,10 @@ async fn status(size: &Size, guests: &Path) -> Result<Values> {
         });
         measured.store.write(Write::Create { document }).await?;
     }
-    definition.suspend = true;
+    definition.suspend = Suspend::Yes;
     measured.add(definition.clone()).await?;
     let start = Instant::now();
-    definition.suspend = false;
+    definition.suspend = Suspend::No;
     measured.host.put(definition).await?;
     count.until(size.keys * 2).await;
     let took = start.elapsed();

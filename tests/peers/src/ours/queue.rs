@@ -6,9 +6,9 @@ use anyhow::{Result, bail, ensure};
 use homeostat_workqueue::{Next, Priority, Queue};
 
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::keys::{Name, names, shuffled};
 use crate::measure::{Due, Laps, nanos_each, processor_nanos, resident_bytes};
+use crate::values::{Values, named};
 
 mod shared;
 

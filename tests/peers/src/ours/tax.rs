@@ -14,9 +14,9 @@ use homeostat_store::Key;
 use super::host::key;
 use super::loops::no_op_run;
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::guests;
 use crate::measure::{Laps, nanos_each};
+use crate::values::{Values, named};
 
 /// Calls between two looks at the clock.
 const BATCH: usize = 100;

@@ -33,11 +33,11 @@ fn thousands_are_set_apart() {
 }
 
 #[test]
-fn a_tiny_work_is_the_same_work_without_peers_in_go() {
+fn a_tiny_work_is_the_same_work_without_peers_that_are_programs_of_their_own() {
     for work in SUITES.into_iter().flat_map(works) {
         let tiny = work.clone().tiny();
         assert_eq!((tiny.name, &tiny.figures), (work.name, &work.figures));
         assert!(tiny.size.keys <= 200 && tiny.size.millis <= 1000, "{tiny:?}");
-        assert!(tiny.peers.iter().all(|peer| peer.made_in == MadeIn::Rust), "{tiny:?}");
+        assert!(tiny.peers.iter().all(|peer| peer.program == Program::This), "{tiny:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::arguments::{Size, Suite};
-use crate::contender::named;
 use crate::plan;
+use crate::values::named;
 
 fn work() -> Work {
     plan::works(Suite::Queue).into_iter().find(|work| work.name == "add+get+done").unwrap()

@@ -76,6 +76,25 @@ async fn the_others_go_on_when_the_one_that_reads_for_all_goes() {
     assert_eq!(soon(waits).await.unwrap(), ["a"]);
 }
 
+/// W5: whoever does not come when there is something new holds up nobody behind it.
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_and_is_not_asked_again_holds_up_no_other() {
+    let (store, watches) = watches();
+    let [mut first, mut stuck, mut last] = [0, 1, 2].map(|_| watches.watch(&managed(), store.revision()));
+    let mut reads = Box::pin(first.next());
+    let mut waits = Box::pin(stuck.next());
+    assert!((&mut reads).now_or_never().is_none() && (&mut waits).now_or_never().is_none());
+    let others = tokio::spawn(async move { names(&mut last, 3).await });
+    tokio::task::yield_now().await;
+    drop(reads);
+    for name in ["a", "b", "c"] {
+        change(&*store, name).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(soon(others).await.unwrap(), ["a", "b", "c"]);
+    assert_eq!(soon(waits).await.unwrap().resource.key().name(), "a");
+}
+
 /// W5: whoever begins sees everything since its own list, whatever begins and ends beside it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn users_that_come_and_go_at_once_leave_none_without_a_watch_and_no_watch_without_a_user() {

@@ -247,7 +247,8 @@ async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
     set_status(&*store, key("a"), json!({"state": "up"})).await;
     let gate = Gate::new();
     let resync = ResyncFeeder { store, kind: managed(), every: std::time::Duration::from_secs(3600) };
-    let intake = crate::feeders::Intake::new(queue.clone(), managed(), gate, ticket());
+    let deletions = Arc::new(crate::feeders::Deletions::of(queue.clone()));
+    let intake = crate::feeders::Intake::new(deletions, managed(), gate, ticket());
     tokio::spawn(async move { resync.run(&intake).await });
     assert_eq!(next(&queue).await, key("a"));
 }

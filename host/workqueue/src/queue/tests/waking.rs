@@ -116,6 +116,23 @@ async fn resuming_wakes_the_claimers_that_suspension_left_asleep() {
     assert!(claimers[0].poll().is_ready());
 }
 
+/// C4
+#[tokio::test(start_paused = true)]
+async fn a_suspension_below_a_band_wakes_the_claimers_for_what_is_raised_above_it() {
+    let queue = queue();
+    queue.suspend_below(Priority::HIGHEST);
+    let mut claimers = sleepers(&queue, 2);
+    add(&queue, 1);
+    add(&queue, 2);
+    assert!(woken(&claimers) == [0, 0] && queue.is_suspended());
+    assert_eq!(queue.prioritize(&2, Priority::HIGHEST), Verdict::Done);
+    assert_eq!(woken(&claimers), [1, 0]);
+    let Poll::Ready(Some(claim)) = claimers[0].poll() else { panic!("it was raised") };
+    assert_eq!(*claim.key(), 2);
+    queue.resume();
+    assert_eq!(woken(&claimers), [1, 1]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_ready_key_takes_none_away_from_a_claimer() {
     let queue = queue();

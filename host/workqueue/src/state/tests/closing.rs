@@ -147,6 +147,27 @@ fn a_suspended_queue_drains_what_runs_and_drops_the_rest() {
     assert_eq!(desk.stop().dropped, ["dirty", "ready", "waiting"]);
 }
 
+/// Q10, C4: what a suspension lets through is still run, and what it holds back is not waited for.
+#[test]
+fn a_queue_that_is_suspended_below_a_band_drains_those_above() {
+    let mut desk = full();
+    desk.add_at("urgent", Priority::HIGHEST);
+    desk.state.suspend_below(desk.now, Priority::HIGHEST);
+    desk.state.drain(desk.now);
+    desk.finish("running", Next::Done);
+    desk.finish("dirty", Next::Done);
+    assert_eq!(desk.state.phase(), Phase::Draining);
+    desk.run("urgent", Next::Done);
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["dirty", "ready", "waiting"]));
+
+    let mut desk = Desk::new();
+    desk.add_at("urgent", Priority::HIGHEST);
+    desk.state.suspend_below(desk.now, Priority::HIGHEST);
+    desk.state.drain(desk.now);
+    desk.state.prioritize(desk.now, &"urgent", Priority::NORMAL);
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["urgent"]));
+}
+
 /// Q10
 #[test]
 fn stop_and_abort_end_a_drain_and_an_abort_stays_one() {

@@ -20,17 +20,38 @@ use reference::Known;
 /// One thing that is done. Few keys, few bands and few delays, so that they meet.
 #[derive(Clone, Debug)]
 enum Step {
-    Add { key: u8, delay_ms: u64, band: Priority },
-    LookAgain { key: u8, band: Priority, unpark: bool },
-    Postpone { key: u8, delay_ms: u64 },
+    Add {
+        key: u8,
+        delay_ms: u64,
+        band: Priority,
+    },
+    LookAgain {
+        key: u8,
+        band: Priority,
+        unpark: bool,
+    },
+    Postpone {
+        key: u8,
+        delay_ms: u64,
+    },
     Cancel(u8),
     Expedite(u8),
     Retry(u8),
+    Prioritize {
+        key: u8,
+        band: Priority,
+    },
     Claim,
-    Finish { nth: usize, next: Next },
-    GiveBack { nth: usize },
+    Finish {
+        nth: usize,
+        next: Next,
+    },
+    GiveBack {
+        nth: usize,
+    },
     Pass(u64),
-    Suspend(bool),
+    /// Hands out keys of this band and above alone; of none from 5, of all without any suspension from 0.
+    Suspend(usize),
     Hold(bool),
     Close(Phase),
 }
@@ -55,13 +76,14 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (key.clone(), delay).prop_map(|(key, delay_ms)| Step::Postpone { key, delay_ms }),
         10 => key.clone().prop_map(Step::Cancel),
         10 => key.clone().prop_map(Step::Expedite),
-        10 => key.prop_map(Step::Retry),
+        10 => key.clone().prop_map(Step::Retry),
+        10 => (key, band()).prop_map(|(key, band)| Step::Prioritize { key, band }),
         70 => Just(Step::Claim),
         60 => (any::<usize>(), next).prop_map(|(nth, next)| Step::Finish { nth, next }),
         10 => any::<usize>().prop_map(|nth| Step::GiveBack { nth }),
         40 => (0..50_u64).prop_map(Step::Pass),
         2 => Just(Step::Pass(1_000_000_000)),
-        4 => any::<bool>().prop_map(Step::Suspend),
+        4 => prop_oneof![2 => Just(0), 1 => 1..5_usize, 1 => Just(5)].prop_map(Step::Suspend),
         4 => any::<bool>().prop_map(Step::Hold),
         2 => close.prop_map(Step::Close),
     ]
@@ -113,7 +135,7 @@ struct Pair {
     claims: Vec<Claimed<u8>>,
     now: Moment,
     options: Options,
-    suspended: bool,
+    open_from: usize,
     phase: Phase,
     keys: BTreeMap<u8, Known>,
     /// Keys that lost their run to the closing.
@@ -131,7 +153,7 @@ impl Pair {
             claims: Vec::new(),
             now: Moment::ZERO,
             options,
-            suspended: false,
+            open_from: 0,
             phase: Phase::Open,
             keys: BTreeMap::new(),
             lost: Vec::new(),
@@ -183,9 +205,14 @@ impl Pair {
                 self.real.give_back(now, claimed);
             }
             Step::Pass(passed_ms) => self.now = now.after(ms(passed_ms)),
-            Step::Suspend(suspended) => {
-                self.suspended = suspended;
-                if suspended { self.real.suspend(now) } else { self.real.resume(now) }
+            Step::Suspend(open_from) => {
+                self.open_from = open_from;
+                match Priority::ALL.get(open_from) {
+                    Some(_) if open_from == 0 => self.real.resume(now),
+                    Some(floor) => self.real.suspend_below(now, *floor),
+                    None => self.real.suspend(now),
+                }
+                assert_eq!(self.real.is_suspended(), open_from > 0);
             }
             Step::Hold(hold) => {
                 self.options.during_delay = during_delay(hold);
@@ -199,7 +226,11 @@ impl Pair {
                 }
                 self.close(phase);
             }
-            Step::Postpone { key, .. } | Step::Cancel(key) | Step::Expedite(key) | Step::Retry(key) => {
+            Step::Postpone { key, .. }
+            | Step::Cancel(key)
+            | Step::Expedite(key)
+            | Step::Retry(key)
+            | Step::Prioritize { key, .. } => {
                 self.verb(key, step);
             }
         }
@@ -218,6 +249,7 @@ impl Pair {
             Step::Postpone { delay_ms, .. } => self.real.postpone(now, &key, ms(delay_ms)),
             Step::Cancel(_) => self.real.cancel(now, &key),
             Step::Expedite(_) => self.real.expedite(now, &key),
+            Step::Prioritize { band, .. } => self.real.prioritize(now, &key, band),
             _ => self.real.retry(now, &key),
         };
         assert_eq!(verdict == Verdict::Absent, state.is_none());
@@ -232,6 +264,10 @@ impl Pair {
             Step::Cancel(_) if idle => drop(self.keys.remove(&key)),
             Step::Cancel(_) => known.run = None,
             Step::Expedite(_) if idle || known.run.is_some() => known.run = Some((now, Priority::HIGHEST, false)),
+            Step::Prioritize { band, .. } => {
+                known.run = known.run.map(|(due, _, floor)| (due, band, floor));
+                known.band = band;
+            }
             Step::Retry(_) if idle => {
                 let band = known.run.map_or(known.band, |(_, band, _)| band);
                 (known.failures, known.until) = (0, Moment::ZERO);
@@ -244,7 +280,8 @@ impl Pair {
 
     fn claim(&mut self) {
         let claimed = self.real.claim(self.now);
-        if self.suspended || self.phase.is_closed() || self.line.is_empty() {
+        let is_open = |(_, band): &(u8, Priority)| band.index() >= self.open_from;
+        if self.phase.is_closed() || !self.line.iter().any(is_open) {
             return assert!(claimed.is_none(), "nothing may be handed out");
         }
         let claimed = claimed.expect("a ready key is handed out");
@@ -252,13 +289,15 @@ impl Pair {
         let first = self.line.iter().find(|(_, its)| *its == claimed.priority);
         assert_eq!(first, Some(&(claimed.key, claimed.priority)), "first come, first served inside a band");
         let aged = |band: Priority| ready(band) && self.passes[band.index()] >= self.options.ageing_claims.get();
-        if Priority::ALL.into_iter().any(aged) {
+        if self.open_from == 0 && Priority::ALL.into_iter().any(aged) {
             assert!(aged(claimed.priority), "a band that was passed over so often comes first");
         } else {
             assert_eq!(Some(claimed.priority), Priority::ALL.into_iter().rfind(|band| ready(*band)));
         }
-        self.passes = Priority::ALL
-            .map(|band| if band != claimed.priority && ready(band) { self.passes[band.index()] + 1 } else { 0 });
+        if self.open_from == 0 {
+            self.passes = Priority::ALL
+                .map(|band| if band != claimed.priority && ready(band) { self.passes[band.index()] + 1 } else { 0 });
+        }
         assert!(self.passes.iter().all(|passes| *passes <= self.options.passes_max()), "{:?}", self.passes);
         let known = self.keys.get_mut(&claimed.key).unwrap();
         assert!(known.held.is_none(), "{} runs already", claimed.key);
@@ -297,7 +336,8 @@ impl Pair {
     /// Everything that can be asked is the same in both.
     fn compare(&mut self) {
         let now = self.now;
-        let busy = |known: &Known| known.held.is_some() || !self.suspended && known.state(now) == KeyState::Ready;
+        let is_open = |known: &Known| known.run.is_some_and(|(_, band, _)| band.index() >= self.open_from);
+        let busy = |known: &Known| known.held.is_some() || known.state(now) == KeyState::Ready && is_open(known);
         if self.phase == Phase::Draining && !self.keys.values().any(busy) {
             self.close(Phase::Stopped);
         }
@@ -320,7 +360,7 @@ impl Pair {
         self.compare_counts(&entries);
         let runs = self.keys.values().filter(|known| known.held.is_none()).filter_map(|known| known.run);
         let next_due = runs.map(|(due, ..)| due).filter(|due| *due > now).min();
-        if !self.suspended && !self.phase.is_closed() {
+        if self.open_from < 5 && !self.phase.is_closed() {
             assert_eq!(self.real.next_due(), next_due);
         }
     }

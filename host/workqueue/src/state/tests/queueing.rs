@@ -141,6 +141,49 @@ fn a_suspended_queue_keeps_keys_and_hands_out_nothing() {
     assert_eq!(desk.run_all(), ["a", "b"]);
 }
 
+/// C4: while some bands are held back, the others are served strictly in their order.
+#[test]
+fn a_suspension_below_a_band_hands_out_that_one_and_those_above() {
+    let mut desk = Desk::with(Options { ageing_claims: NonZeroU32::MIN, ..Options::default() });
+    desk.state.suspend_below(desk.now, Priority::HIGH);
+    for (key, band) in [("n", Priority::NORMAL), ("h", Priority::HIGH), ("i", Priority::HIGH), ("j", Priority::HIGHEST)]
+    {
+        desk.add_at(key, band);
+    }
+    desk.state.add_after(desk.now, "late", ms(10), Priority::HIGH).unwrap();
+    desk.add_after("held", 10);
+    assert!(desk.state.is_suspended());
+    assert_eq!((desk.state.claimable(), desk.state.next_due()), (3, Some(desk.now.after(ms(10)))));
+    assert_eq!(desk.run_all(), ["j", "h", "i"]);
+    desk.pass(10);
+    assert_eq!((desk.run_all(), desk.len()), (vec!["late"], 2));
+    // A full one takes its place, and is taken back like it.
+    desk.state.suspend(desk.now);
+    desk.add_at("j", Priority::HIGHEST);
+    assert_eq!((desk.claim(), desk.state.next_due()), (None, None));
+    desk.state.suspend_below(desk.now, Priority::HIGHEST);
+    assert_eq!(desk.run_all(), ["j"]);
+    desk.state.resume(desk.now);
+    assert_eq!((desk.run_all(), desk.state.is_suspended()), (vec!["n", "held"], false));
+}
+
+/// C4, P4: a suspension does not count: what was held back comes first no sooner than it would have.
+#[test]
+fn nobody_is_passed_over_by_what_a_suspension_lets_through() {
+    let mut desk = Desk::with(Options { ageing_claims: NonZeroU32::new(2).unwrap(), ..Options::default() });
+    desk.add("n");
+    desk.state.suspend_below(desk.now, Priority::HIGHEST);
+    for key in ["a", "b", "c"] {
+        desk.add_at(key, Priority::HIGHEST);
+    }
+    assert_eq!(desk.run_all(), ["a", "b", "c"]);
+    for key in ["d", "e", "f"] {
+        desk.add_at(key, Priority::HIGHEST);
+    }
+    desk.state.resume(desk.now);
+    assert_eq!(desk.run_all(), ["d", "e", "n", "f"]);
+}
+
 #[test]
 fn a_dropped_key_is_forgotten_with_the_run_that_was_to_follow() {
     let mut desk = Desk::new();

@@ -176,3 +176,48 @@ fn a_second_look_leaves_a_due_time_alone_and_wakes_a_parked_key_only_when_told()
     assert_eq!((look(&mut desk, false), desk.claim()), (Added::Merged, None));
     assert_eq!(look(&mut desk, true), Added::Unparked);
 }
+
+/// Q15: a key goes to another band in every state, and is otherwise left as it is.
+#[test]
+fn a_key_can_be_moved_to_another_band_in_every_state() {
+    let mut desk = Desk::new();
+    let (high, low) = (Priority::HIGH, Priority::LOW);
+    let band = |desk: &mut Desk, key| desk.state.entry(desk.now, &key).unwrap().priority;
+    assert_eq!(desk.state.prioritize(desk.now, &"nobody", high), Verdict::Absent);
+    desk.add("parked");
+    desk.run("parked", parked());
+    desk.add("waits");
+    desk.run("waits", failed());
+    desk.add("runs");
+    desk.add("dirty");
+    desk.claim();
+    desk.claim();
+    desk.add_at("dirty", Priority::HIGHEST);
+    for key in ["ready", "other"] {
+        desk.add(key);
+    }
+    for (key, state) in [
+        ("parked", KeyState::Parked),
+        ("waits", KeyState::Waiting),
+        ("runs", KeyState::Running),
+        ("dirty", KeyState::Dirty),
+        ("ready", KeyState::Ready),
+    ] {
+        let before = (desk.due_in(key), desk.failures(key));
+        for priority in [high, low] {
+            assert_eq!(desk.state.prioritize(desk.now, &key, priority), Verdict::Done, "{key}");
+            assert_eq!(desk.state.prioritize(desk.now, &key, priority), Verdict::Unchanged, "{key}");
+            assert_eq!((band(&mut desk, key), desk.at(key)), (priority, Some(state)));
+        }
+        assert_eq!((desk.due_in(key), desk.failures(key)), before);
+    }
+    // The run that follows is in the new band, whatever was asked for before.
+    desk.finish("dirty", Next::Done);
+    desk.finish("runs", Next::Again);
+    for key in ["dirty", "runs"] {
+        assert_eq!(band(&mut desk, key), low);
+    }
+    assert_eq!(desk.run_all(), ["other", "ready", "dirty", "runs"]);
+    desk.pass(1000);
+    assert_eq!(desk.run_all(), ["waits"]);
+}

@@ -10,9 +10,9 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{TURN, add};
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::keys::{Name, names};
 use crate::measure::{Laps, percentile_us};
+use crate::values::{Values, named};
 
 /// How many add keys at once.
 const PRODUCERS: usize = 50;

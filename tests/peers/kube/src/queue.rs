@@ -15,9 +15,9 @@ use futures_util::{Stream, StreamExt};
 use kube_runtime::scheduler::{ScheduleRequest, Scheduler, scheduler};
 
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::keys::{Name, names, shuffled};
 use crate::measure::{Due, Laps, nanos_each, resident_bytes};
+use crate::values::{Values, named};
 
 pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
     match work {

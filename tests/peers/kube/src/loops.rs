@@ -16,9 +16,9 @@ use kube_runtime::{applier, watcher};
 use parking_lot::Mutex;
 
 use crate::arguments::Size;
-use crate::contender::{Values, named};
 use crate::keys;
 use crate::measure::percentile_us;
+use crate::values::{Values, named};
 
 /// When each key was given to the applier, and when its reconcile began.
 struct Times {

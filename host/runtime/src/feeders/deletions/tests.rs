@@ -1,0 +1,256 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_component::{Changes, Mapping};
+use homeostat_store::{Change, Kind, Precondition, Store, Write};
+use serde_json::json;
+
+use super::super::tests::faulty::{Fault, FaultyStore, On};
+use super::super::tests::{apply, delete, key, managed, next, soon, store, ticket};
+use super::super::{Feeder, Gate, How, Intake, WatchFeeder, Watches};
+use super::*;
+
+/// A controller that is suspended and resumed, fed by a watch of its own kind and by one of parts, which name it in a label.
+struct Fed {
+    store: Arc<FaultyStore>,
+    queue: Queue<Key>,
+    deletions: Arc<Deletions>,
+}
+
+impl Fed {
+    /// Feeds, when everything that is there was listed.
+    async fn over(store: Arc<FaultyStore>) -> Self {
+        let queue = Queue::<Key>::default();
+        let fed = Self { store, queue: queue.clone(), deletions: Arc::new(Deletions::of(queue)) };
+        fed.feed().await;
+        fed
+    }
+
+    async fn feed(&self) {
+        let watches = Watches::of(self.store.clone());
+        let parts = Kind::new("demo.dev", "v1", "Part");
+        let mapped = How::Mapped(Mapping::Label("app".into()));
+        for feeder in [
+            WatchFeeder::new("apps", watches.clone(), managed(), managed(), How::Itself, Changes::All),
+            WatchFeeder::new("parts", watches, parts, managed(), mapped, Changes::All),
+        ] {
+            let gate = Gate::new();
+            gate.wait_for(ticket());
+            let intake = Intake::new(self.deletions.clone(), managed(), gate.clone(), ticket());
+            tokio::spawn(async move { while feeder.run(&intake).await.is_err() {} });
+            soon(gate.opened()).await;
+        }
+    }
+
+    fn suspend(&self) {
+        self.queue.suspend();
+        self.deletions.let_through(true);
+        self.queue.suspend_below(THROUGH);
+    }
+
+    fn resume(&self) {
+        self.deletions.let_through(false);
+        self.queue.resume();
+    }
+
+    /// Expects exactly these keys, in whatever order, until nothing else happens.
+    async fn comes(&self, names: &[&str]) {
+        let mut came = Vec::new();
+        while let Ok(claim) = tokio::time::timeout(Duration::from_secs(1), self.queue.claim()).await {
+            let claim = claim.unwrap();
+            came.push(claim.key().name().to_owned());
+            claim.finish(homeostat_workqueue::Next::Done);
+        }
+        came.sort_unstable();
+        assert_eq!(came, names);
+    }
+
+    async fn finalizers(&self, name: &str, finalizers: &[&str]) {
+        let change = Change::Merge(json!({"metadata": {"finalizers": finalizers}}));
+        self.store.write(Write::Patch { key: key(name), change, precondition: Precondition::default() }).await.unwrap();
+    }
+
+    /// Ends the watches of apps, and keeps them from beginning anew.
+    async fn blind(&self) {
+        self.store.fault(On::List, "App", Fault::Wait);
+        self.store.fault(On::Next, "App", Fault::Expire);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+
+    /// Adds a part of this app.
+    async fn part_of(&self, name: &str) {
+        let part = format!("p{}", self.store.revision());
+        apply(&*self.store, "Part", &part, json!({"app": name})).await;
+    }
+
+    /// Makes these, and runs each once.
+    async fn with(names: &[&str]) -> Self {
+        let fed = Self::over(FaultyStore::over(store())).await;
+        for name in names {
+            apply(&*fed.store, "App", name, json!({})).await;
+        }
+        fed.comes(names).await;
+        fed
+    }
+}
+
+/// C4: from the time stamp to the last finalizer, and whoever adds the key; what is made anew has to wait.
+#[tokio::test(start_paused = true)]
+async fn what_is_being_deleted_goes_through_and_nothing_else_does() {
+    let fed = Fed::with(&["goes", "stays"]).await;
+    fed.finalizers("goes", &["demo.dev/held"]).await;
+    fed.comes(&["goes"]).await;
+    fed.suspend();
+    apply(&*fed.store, "App", "new", json!({})).await;
+    fed.part_of("stays").await;
+    fed.part_of("goes").await;
+    fed.comes(&[]).await;
+    delete(&*fed.store, key("goes")).await;
+    fed.comes(&["goes"]).await;
+    fed.part_of("goes").await;
+    fed.part_of("stays").await;
+    fed.comes(&["goes"]).await;
+    fed.finalizers("goes", &[]).await;
+    fed.comes(&["goes"]).await;
+    apply(&*fed.store, "App", "goes", json!({})).await;
+    fed.part_of("goes").await;
+    fed.comes(&[]).await;
+    fed.resume();
+    fed.comes(&["goes", "new", "stays"]).await;
+}
+
+/// C4: what was deleted before the suspension, and what has gone before it, is on the queue already.
+#[tokio::test(start_paused = true)]
+async fn what_was_queued_before_the_suspension_goes_through_if_it_is_deleted() {
+    let fed = Fed::with(&["goes", "gone", "stays"]).await;
+    fed.finalizers("goes", &["demo.dev/held"]).await;
+    for name in ["goes", "gone"] {
+        delete(&*fed.store, key(name)).await;
+    }
+    apply(&*fed.store, "App", "stays", json!({"now": "1"})).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fed.queue.len(), 3);
+    fed.suspend();
+    fed.comes(&["goes", "gone"]).await;
+    fed.resume();
+    fed.comes(&["stays"]).await;
+}
+
+/// C4: an older word on a resource, from a feeder that lags behind another one, is no news.
+#[tokio::test(start_paused = true)]
+async fn a_feeder_that_lags_behind_holds_nothing_back() {
+    let fed = Fed::with(&[]).await;
+    let revision = |now: &str| apply(&*fed.store, "Other", "a", json!({"now": now}));
+    let (old, new) = (revision("1").await.revision(), revision("2").await.revision());
+    fed.suspend();
+    fed.comes(&[]).await;
+    fed.deletions.note(&key("a"), new, Fate::Goes);
+    fed.deletions.note(&key("a"), old, Fate::Stays);
+    let add = |queue: &Queue<Key>, key, priority| queue.add(key, priority).is_ok();
+    assert!(fed.deletions.add(key("a"), Priority::LOW, add));
+    fed.comes(&["a"]).await;
+}
+
+/// C4: what is made anew before its deletion was handled waits like everything else.
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_made_anew_is_held_back_again() {
+    let fed = Fed::with(&["a", "b"]).await;
+    fed.suspend();
+    let running = {
+        delete(&*fed.store, key("a")).await;
+        soon(fed.queue.claim()).await.unwrap()
+    };
+    apply(&*fed.store, "App", "a", json!({})).await;
+    delete(&*fed.store, key("a")).await;
+    apply(&*fed.store, "App", "a", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    running.finish(homeostat_workqueue::Next::Again);
+    fed.queue.suspend();
+    delete(&*fed.store, key("b")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fed.queue.entry(&key("b")).unwrap().priority, THROUGH);
+    apply(&*fed.store, "App", "b", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fed.queue.suspend_below(THROUGH);
+    fed.comes(&[]).await;
+    fed.resume();
+    fed.comes(&["a", "b"]).await;
+}
+
+/// C4: the band is that of deletions alone, as long as they are let through.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_somebody_else_finds_urgent_has_to_wait_too() {
+    let fed = Fed::with(&["a", "b", "c"]).await;
+    let urgent = |name: &str| {
+        let add = |queue: &Queue<Key>, key, priority| queue.add(key, priority).is_ok();
+        assert!(fed.deletions.add(key(name), THROUGH, add));
+    };
+    urgent("c");
+    let running = soon(fed.queue.claim()).await.unwrap();
+    urgent("c");
+    urgent("a");
+    fed.suspend();
+    urgent("b");
+    running.finish(homeostat_workqueue::Next::Done);
+    fed.comes(&[]).await;
+    fed.resume();
+    urgent("b");
+    assert_eq!(next(&fed.queue).await, key("b"), "it is urgent again");
+    fed.comes(&["a", "c"]).await;
+}
+
+/// C4: a feeder that begins anew tells what is being deleted, and what has gone while nobody looked.
+#[tokio::test(start_paused = true)]
+async fn deletions_that_are_found_by_listing_go_through() {
+    let fed = Fed::with(&["goes", "gone", "stays"]).await;
+    fed.finalizers("goes", &["demo.dev/held"]).await;
+    fed.comes(&["goes"]).await;
+    fed.suspend();
+    fed.blind().await;
+    for name in ["goes", "gone"] {
+        delete(&*fed.store, key(name)).await;
+    }
+    apply(&*fed.store, "App", "stays", json!({"now": "1"})).await;
+    fed.comes(&[]).await;
+    fed.store.heal(On::List, "App");
+    fed.comes(&["goes", "gone"]).await;
+    // So does one that has never seen anything.
+    fed.feed().await;
+    fed.comes(&["goes"]).await;
+    let late = Fed::over(fed.store.clone()).await;
+    late.queue.suspend();
+    assert_eq!(late.queue.len(), 2);
+    late.suspend();
+    late.comes(&["goes"]).await;
+}
+
+/// C4: it is told once, like one that was seen to go.
+#[tokio::test(start_paused = true)]
+async fn a_last_finalizer_that_is_taken_off_unseen_is_noticed() {
+    let fed = Fed::with(&["goes"]).await;
+    fed.finalizers("goes", &["demo.dev/held"]).await;
+    fed.comes(&["goes"]).await;
+    fed.suspend();
+    delete(&*fed.store, key("goes")).await;
+    fed.comes(&["goes"]).await;
+    fed.blind().await;
+    fed.finalizers("goes", &[]).await;
+    fed.store.heal(On::List, "App");
+    fed.comes(&["goes"]).await;
+    fed.part_of("goes").await;
+    fed.comes(&[]).await;
+}
+
+/// C4: what the watch has not seen yet is asked for, and not taken for gone.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_the_watch_does_not_know_yet_waits() {
+    let fed = Fed::with(&[]).await;
+    fed.store.fault(On::Next, "App", Fault::Wait);
+    apply(&*fed.store, "App", "unseen", json!({})).await;
+    fed.part_of("unseen").await;
+    fed.part_of("nobody").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fed.queue.len(), 2);
+    fed.suspend();
+    fed.comes(&["nobody"]).await;
+}

@@ -1,0 +1,58 @@
+//! Whether a controller is suspended: in manifests `true`, `false` or `exceptDeletes`.
+
+use std::fmt;
+
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The one that is a word.
+const EXCEPT_DELETES: &str = "exceptDeletes";
+
+/// Whether a controller keeps its keys and runs nothing.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Suspend {
+    /// `false`: it runs.
+    #[default]
+    No,
+    /// `true`: it runs nothing.
+    Yes,
+    /// `exceptDeletes`: it runs the keys alone whose resource is being deleted or is gone.
+    ExceptDeletes,
+}
+
+impl Serialize for Suspend {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::No => serializer.serialize_bool(false),
+            Self::Yes => serializer.serialize_bool(true),
+            Self::ExceptDeletes => serializer.serialize_str(EXCEPT_DELETES),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Suspend {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Written;
+
+        impl Visitor<'_> for Written {
+            type Value = Suspend;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "true, false or {EXCEPT_DELETES}")
+            }
+
+            fn visit_bool<E: Error>(self, yes: bool) -> Result<Self::Value, E> {
+                Ok(if yes { Suspend::Yes } else { Suspend::No })
+            }
+
+            fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+                match word {
+                    EXCEPT_DELETES => Ok(Suspend::ExceptDeletes),
+                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Written)
+    }
+}

@@ -1,0 +1,46 @@
+//! The contender that is made of kube-rs, as far as it is public: its scheduler as a queue, its applier as a loop.
+//!
+//! Each run is one process that does one work and prints its figures as one line of JSON, as every contender does. The stop-watch, the
+//! keys, the threads and the command line are those of ours, in the same files.
+
+#[path = "../../src/arguments/contender.rs"]
+mod arguments;
+#[path = "../../src/keys.rs"]
+mod keys;
+mod loops;
+#[path = "../../src/measure.rs"]
+#[expect(dead_code, reason = "some of the stop-watch is for queues that threads share")]
+mod measure;
+mod queue;
+#[path = "../../src/threads.rs"]
+mod threads;
+#[path = "../../src/values.rs"]
+mod values;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use arguments::{Contender, Suite};
+use values::Values;
+
+/// Measure kube-rs
+#[derive(Debug, Parser)]
+#[command(name = "peers-kube")]
+enum Arguments {
+    /// Do one work and print its figures
+    Contender(Contender),
+}
+
+fn main() -> Result<()> {
+    let Arguments::Contender(contender) = Arguments::parse();
+    values::print(&threads::tokio()?.block_on(run(&contender))?)
+}
+
+async fn run(contender: &Contender) -> Result<Values> {
+    let Contender { system, suite, work, size } = contender;
+    match (system.as_str(), suite) {
+        ("kube-rs", Suite::Queue) => queue::run(work, size).await,
+        ("kube-rs", Suite::Loop) => loops::run(work, size).await,
+        _ => bail!("{system} has nothing to do with {}", suite.name()),
+    }
+}
