@@ -6,6 +6,9 @@ use std::path::Path;
 
 use homeostat_tests::repository;
 
+/// The one promise that other work owns.
+const LATER: &str = "C7";
+
 /// A test that shows some promises.
 #[derive(Debug, PartialEq)]
 struct Shows {
@@ -137,6 +140,9 @@ fn written(document: &str, mut tests: BTreeMap<String, BTreeSet<String>>) -> (St
         let Some(promise) = promise(line) else { continue };
         let shown = tests.remove(promise).unwrap_or_default();
         let is_later = lines.get(number + 1).is_some_and(|next| next.starts_with("  * later: "));
+        if is_later && promise != LATER {
+            wrong.push(format!("{promise} cannot wait"));
+        }
         if shown.is_empty() != is_later {
             let what = if is_later { "is for later, and shown by tests" } else { "is shown by no test" };
             wrong.push(format!("{promise} {what}"));

@@ -1,14 +1,20 @@
 //! The life of a controller beside others: how it begins, is held back, changes its settings, gives up keys, and ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use homeostat_component::{BackoffSpec, DuringDelay, Limits};
 use homeostat_runtime::events::{Event, EventFilter};
-use homeostat_runtime::{ControllerState, Definition, Options, Overrides, QueueEntry, Suspend};
+use homeostat_runtime::{
+    ControllerState, Definition, Feeder, FeederError, Intake, Observer, Options, Overrides, Priority, QueueEntry,
+    Reconciled, Recorder, Suspend,
+};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
 use homeostat_tests::{Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 async fn event(test: &TestHost, name: &str, reason: &str) -> Event {
@@ -400,4 +406,69 @@ async fn other_settings_cut_no_delay_short_and_wake_no_parked_key_by_themselves(
     test.host.put(Definition { overrides, ..definition }).await.unwrap();
     let status = test.idle("hostile").await;
     assert_eq!((status.reconciles, status.counts.waiting), (1, 1));
+}
+
+/// Counts the reconciles of two controllers, and how many of the busy one's have ended at each of the other's.
+#[derive(Default)]
+struct Seen {
+    busy: AtomicUsize,
+    seldom: Mutex<Vec<usize>>,
+}
+
+struct Sees(Arc<Seen>, bool);
+
+impl Observer for Sees {
+    fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
+        Arc::new(Self(self.0.clone(), &**name == "busy"))
+    }
+}
+
+impl Recorder for Sees {
+    fn reconciled(&self, _: &Reconciled<'_>) {
+        if self.1 {
+            self.0.busy.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.0.seldom.lock().push(self.0.busy.load(Ordering::SeqCst));
+        }
+    }
+}
+
+struct Adds(usize);
+
+#[async_trait]
+impl Feeder for Adds {
+    fn name(&self) -> &str {
+        "adds"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        for number in 0..self.0 {
+            intake.add(Key::new(intake.manages().clone(), "default", &number.to_string()), Priority::NORMAL);
+        }
+        Ok(())
+    }
+}
+
+/// P5: on one thread, where a hundred workers of the other controller always have a key.
+#[tokio::test]
+async fn a_key_waits_for_a_turn_or_two_and_not_for_the_hundred_thousand_keys_of_another_controller() {
+    const WORKERS: u32 = 128;
+    let (seen, store) = (Arc::<Seen>::default(), Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let observer = Arc::new(Sees(seen.clone(), false));
+    let test = TestHost::with(store, |options| Options { observer, ..options }).await;
+    for name in ["busy", "seldom"] {
+        let overrides = Overrides { concurrency: Some(WORKERS), ..Overrides::default() };
+        let definition = test.definition(name, &guest("guest-noop")).await;
+        test.host.put(Definition { overrides, ..definition }).await.unwrap();
+    }
+    test.host.feed("busy", Arc::new(Adds(100_000))).unwrap();
+    eventually("the busy one to be busy", async || (seen.busy.load(Ordering::SeqCst) > 1000).then_some(())).await;
+    for round in 0..20 {
+        let before = seen.busy.load(Ordering::SeqCst);
+        test.host.feed("seldom", Arc::new(Adds(1))).unwrap();
+        let ran = eventually("the other one to run", async || seen.seldom.lock().get(round).copied()).await;
+        // Each worker that goes before it would bring several keys along.
+        assert!(ran - before < WORKERS as usize, "{} keys went before, in round {round}", ran - before);
+    }
+    assert!(seen.busy.load(Ordering::SeqCst) < 100_000, "the busy one is still busy");
 }

@@ -34,11 +34,13 @@ struct Holder {
 pub(crate) struct Permit {
     instances: Arc<Instances>,
     controller: Arc<str>,
+    /// Whether somebody has it, so that its end is to be told.
+    is_given: bool,
 }
 
 impl Instances {
     pub(crate) fn new(instances_max: u32) -> Arc<Self> {
-        let each_max = instances_max - instances_max / 4;
+        let each_max = (instances_max - instances_max.div_ceil(4)).max(1);
         let state = State { free: instances_max, holders: HashMap::new(), ring: VecDeque::new() };
         Arc::new(Self { state: Mutex::new(state), each_max })
     }
@@ -83,15 +85,19 @@ impl Instances {
     }
 
     fn place(self: &Arc<Self>, controller: &Arc<str>) -> Permit {
-        Permit { instances: self.clone(), controller: controller.clone() }
+        Permit { instances: self.clone(), controller: controller.clone(), is_given: true }
     }
 
     /// Takes a place back, and gives it to whose turn it is.
     fn release(self: &Arc<Self>, controller: &Arc<str>) {
-        let next = self.state.lock().pass_on(controller, self.each_max);
-        // Outside of the lock: a place that nobody takes comes back here.
-        if let Some((next, give)) = next {
-            drop(give.send(self.place(&next)));
+        let mut from = controller.clone();
+        loop {
+            let next = self.state.lock().pass_on(&from, self.each_max);
+            let Some((next, give)) = next else { return };
+            // Outside of the lock. Who does not wait any more leaves the place to the next, without one more call for each of them.
+            let Err(mut refused) = give.send(self.place(&next)) else { return };
+            refused.is_given = false;
+            from = next;
         }
     }
 }
@@ -124,7 +130,9 @@ impl State {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.instances.release(&self.controller);
+        if self.is_given {
+            self.instances.release(&self.controller);
+        }
     }
 }
 

@@ -66,9 +66,13 @@ impl Controller {
         let effects = sink::effects(&context, &follows, &definition);
         let slot = Arc::new(Slot::new(Loaded { definition, settings, effects, generation: 1 }));
         let (tasks, account) = (TaskTracker::new(), context.turns.account());
+        let feeding = {
+            let (name, context, slot, account) = (name.clone(), context.clone(), slot.clone(), account.clone());
+            Feeding::start(name, context, slot, account, queue.clone(), tasks.clone())
+        };
         let controller = Arc::new(Self {
             recorder: context.observer.controller(&name),
-            feeding: Feeding::start(name.clone(), context.clone(), slot.clone(), queue.clone(), tasks.clone()),
+            feeding,
             name,
             context,
             queue,
@@ -85,7 +89,7 @@ impl Controller {
             tasks,
         });
         controller.apply_suspension();
-        controller.tasks.spawn(controller.clone().hook_then_work());
+        controller.tasks.spawn(controller.account.run(|_| controller.clone().hook_then_work()));
         controller
     }
 

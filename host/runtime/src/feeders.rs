@@ -177,6 +177,7 @@ pub(crate) async fn supervise(
     loop {
         let started = Instant::now();
         let ended = tokio::select! {
+            biased;
             () = stop.cancelled() => break,
             ended = AssertUnwindSafe(feeder.run(&intake)).catch_unwind() => {
                 ended.unwrap_or_else(|_| Err(FeederError("it panicked".into())))
@@ -194,6 +195,7 @@ pub(crate) async fn supervise(
         context.event(&controller, None, Severity::Warning, "FeederFailed", &message);
         tracing::warn!(%controller, feeder = feeder.name(), %error, ?delay, "feeder failed, it is started again after a while");
         tokio::select! {
+            biased;
             () = stop.cancelled() => break,
             () = tokio::time::sleep(delay) => {}
         }

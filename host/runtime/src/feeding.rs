@@ -17,11 +17,14 @@ use crate::feeders::{
 };
 use crate::follows::Follows;
 use crate::slot::{Loaded, Slot};
+use crate::turns::Account;
 
 pub(crate) struct Feeding {
     controller: Arc<str>,
     context: Arc<Context>,
     slot: Arc<Slot>,
+    /// Feeders run in their controller's turns: a guest that maps or polls is as greedy as one that reconciles.
+    account: Account,
     deletions: Arc<Deletions>,
     manages: Kind,
     gate: Gate,
@@ -64,13 +67,14 @@ impl Feeding {
         controller: Arc<str>,
         context: Arc<Context>,
         slot: Arc<Slot>,
+        account: Account,
         queue: Queue<Key>,
         tasks: TaskTracker,
     ) -> Self {
         let manages = slot.current().component().describe().manages.kind.clone();
         let (gate, end, current) = (Gate::new(), CancellationToken::new(), Mutex::default());
         let deletions = Arc::new(Deletions::of(queue));
-        let feeding = Self { controller, context, slot, deletions, manages, gate, tasks, end, current };
+        let feeding = Self { controller, context, slot, account, deletions, manages, gate, tasks, end, current };
         feeding.follow_slot();
         feeding
     }
@@ -134,6 +138,7 @@ impl Feeding {
         self.tasks.spawn(async move {
             for ticket in &new {
                 tokio::select! {
+                    biased;
                     () = gate.opened_by(ticket) => {}
                     () = end.cancelled() => return,
                 }
@@ -181,7 +186,8 @@ impl Feeding {
             self.gate.wait_for(ticket.clone());
         }
         let intake = Intake::new(self.deletions.clone(), self.manages.clone(), self.gate.clone(), ticket.clone());
-        self.tasks.spawn(supervise(feeder, intake, self.controller.clone(), self.context.clone(), stop));
+        let (controller, context) = (self.controller.clone(), self.context.clone());
+        self.tasks.spawn(self.account.run(|_| supervise(feeder, intake, controller, context, stop)));
         ticket
     }
 

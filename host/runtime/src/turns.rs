@@ -170,7 +170,7 @@ impl<F: Future> Future for InTurns<F> {
         let began_ns = turns.ns_at(Instant::now());
         task.began_ns.store(began_ns, Ordering::Relaxed);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
-        let cost_ns = turns.ns_at(Instant::now()) - began_ns;
+        let cost_ns = turns.ns_at(Instant::now()).saturating_sub(began_ns);
         let Ended { again, next } = turns.state.lock().end(task.number, cost_ns, polled.is_ready());
         if let Some(next) = next {
             next.wake();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use homeostat_component::{Fault, Outcome, Report, Severity};
 use homeostat_store::Key;
-use homeostat_workqueue::Claim;
+use homeostat_workqueue::{Claim, Queue};
 use tokio::time::Instant;
 
 use crate::controller::Controller;
@@ -28,6 +28,8 @@ pub(crate) async fn work(controller: Arc<Controller>, turn: Turn) {
         let claim = match claimed.take() {
             Some(claim) => claim,
             None => match next(&controller).await {
+                // A worker that slept while fewer were asked for: the key goes back, and another one takes it.
+                Some(_) if controller.leaves() => return,
                 Some(claim) => claim,
                 None => return,
             },
@@ -40,7 +42,7 @@ pub(crate) async fn work(controller: Arc<Controller>, turn: Turn) {
             }
         }
         if claimed.is_none() {
-            if controller.workers.leave_if_surplus(controller.slot.current().settings.concurrency) {
+            if controller.leaves() {
                 return;
             }
             turn.pause_when_over().await;
@@ -81,7 +83,8 @@ async fn run_one(
     let (next, label) = settle(&result);
     if controller.keep(&key, &result) {
         // It follows something else than before: whatever changed until now is looked at once more.
-        let _ = controller.queue.add(key.clone(), claim.priority());
+        let again = |queue: &Queue<Key>, key, priority| queue.add(key, priority);
+        let _ = controller.feeding.deletions().add(key.clone(), claim.priority(), again);
     }
     let (queued_for, ended) = (claim.queued_for(), Instant::now());
     let pauses = turn.is_over(ended)
@@ -104,6 +107,11 @@ async fn reconcile(controller: &Controller, key: &Key) -> (Arc<Loaded>, Report<O
 }
 
 impl Controller {
+    /// Lets the calling worker leave when there are more than the slot asks for.
+    fn leaves(&self) -> bool {
+        self.workers.leave_if_surplus(self.slot.current().settings.concurrency)
+    }
+
     /// Keeps what a reconcile asked to follow, and tells of a failure. Returns whether the key follows something else than before.
     fn keep(&self, key: &Key, result: &Result<Outcome, Fault>) -> bool {
         let Err(fault) = result else {

@@ -6,8 +6,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// A mutex that knows no poison: a panic inside the lock can only come from the key's own `clone`, `eq` or `hash`, which
-/// the state calls before it changes anything.
+/// A mutex that knows no poison: a panic inside the lock can only come from the key's own `clone`, `eq` or `hash`, and costs at most
+/// that key its place.
 pub(crate) struct Lock<T>(Mutex<T>);
 
 /// What is locked, for as long as this exists.

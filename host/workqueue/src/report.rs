@@ -42,6 +42,9 @@ pub struct Counters {
     pub merges: u64,
     /// Keys handed out.
     pub claims: u64,
+    /// Runs that the end of a claim queued: after a delay, at once, as a retry, or because the claim was dropped. Not where an add had
+    /// queued one meanwhile.
+    pub requeues: u64,
     /// Failures that are tried again.
     pub retries: u64,
     /// Keys given up: retries used up, [`Next::Drop`](crate::Next::Drop), or queued when the queue closed.

@@ -250,9 +250,10 @@ impl One {
         [self.name("name"), self.name("controller")]
     }
 
-    /// Returns how many runs were queued. As in Kubernetes, where a result that asks for another run adds its key anew.
+    /// Returns how many runs were queued. As in Kubernetes, a result that asks for another run queues one, and an add of a key that has
+    /// one queued does not.
     fn adds(&self) -> u64 {
-        let Counters { adds, retries, finished, .. } = self.measures.counters;
-        adds + retries + finished.after + finished.again
+        let Counters { adds, requeues, .. } = self.measures.counters;
+        adds + requeues
     }
 }

@@ -72,3 +72,16 @@ async fn a_place_that_is_given_to_who_has_left_goes_to_the_next() {
     drop(stays);
     assert_eq!(instances.free(), 1);
 }
+
+#[test]
+fn places_pass_over_any_number_of_those_who_have_left() {
+    let instances = Instances::new(1);
+    let [greedy, modest, _] = names();
+    let held = now(instances.permit(&greedy)).unwrap();
+    for _ in 0..100_000 {
+        assert!(now(instances.permit(&modest)).is_none());
+    }
+    drop(held);
+    assert_eq!(instances.free(), 1);
+    assert!(instances.state.lock().holders.is_empty());
+}

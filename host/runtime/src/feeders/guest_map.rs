@@ -33,7 +33,7 @@ struct Seen {
 
 impl GuestMap {
     pub(crate) fn new(watch: &str, controller: Arc<str>, slot: Arc<Slot>, context: Arc<Context>) -> Self {
-        let changes = Queue::new(Options::default());
+        let changes = Queue::new(Options { seed: context.seed(watch), ..Options::default() });
         Self { watch: watch.into(), controller, slot, context, changes, seen: Mutex::default() }
     }
 

@@ -50,6 +50,11 @@ impl Watches {
         hubs.retain(|_, hub| hub.strong_count() > 0);
         let name = (kind.group.clone(), kind.name.clone());
         if let Some(hub) = hubs.get(&name).and_then(Weak::upgrade).filter(|hub| !hub.recent.lock().ended) {
+            // Nobody has begun: then it begins where the one who is furthest behind wants it.
+            if hub.watch.try_lock().is_ok_and(|watch| watch.is_none()) {
+                let mut recent = hub.recent.lock();
+                recent.since = recent.since.min(from);
+            }
             return hub;
         }
         let recent = Recent { events: VecDeque::new(), bytes: 0, since: from, ended: false };

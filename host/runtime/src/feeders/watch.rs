@@ -81,6 +81,7 @@ impl Feeder for WatchFeeder {
             }
         };
         tokio::select! {
+            biased;
             ended = self.list_and_watch(intake) => ended,
             () = asking => Ok(()),
         }

@@ -34,6 +34,7 @@ impl<K: Key> State<K> {
             self.wind_up();
             return Finished { state: None, failures: 0, due_in: None, dropped: false };
         }
+        let was_dirty = dirty.is_some();
         let (plan, dropped) = match next {
             Next::Drop => {
                 self.counters.finished.drop += 1;
@@ -57,6 +58,7 @@ impl<K: Key> State<K> {
             }
         };
         self.counters.dropped += u64::from(dropped);
+        self.counters.requeues += u64::from(!was_dirty && matches!(plan, Plan::Queue { .. }));
         let failures = self.slab[slot].failures();
         self.follow(slot, plan);
         self.finished(slot, plan, failures, dropped)
@@ -69,6 +71,7 @@ impl<K: Key> State<K> {
         let (_, dirty) = self.end_run(slot);
         self.counters.finished.returned += 1;
         let again = Plan::Queue { due: now, floor: false, priority: self.slab[slot].priority };
+        self.counters.requeues += u64::from(dirty.is_none());
         let plan = self.merged(again, dirty);
         self.follow(slot, plan);
     }
