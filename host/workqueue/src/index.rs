@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use hashbrown::DefaultHashBuilder;
+use foldhash::fast::RandomState;
 
 /// Half of a key's hash: enough to find it, and small enough to keep beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct Index {
     /// A power of two of them, at most two thirds taken.
     places: Box<[Place]>,
     len: usize,
-    hasher: DefaultHashBuilder,
+    hasher: RandomState,
 }
 
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ impl Place {
 
 impl Index {
     pub(crate) fn new() -> Index {
-        Index { places: vec![FREE; PLACES_MIN].into(), len: 0, hasher: DefaultHashBuilder::default() }
+        Index { places: vec![FREE; PLACES_MIN].into(), len: 0, hasher: RandomState::default() }
     }
 
     pub(crate) fn hash<K: std::hash::Hash>(&self, key: &K) -> Hash {
