@@ -34,6 +34,10 @@ func newQueue(system string) (queue, error) {
 	case "client-go":
 		plain := workqueue.NewTyped[string]()
 		return queue{plain, nil, plain.Done}, nil
+	case "client-go-metrics":
+		// A queue that has a name tells the metrics that controller-runtime registers, as in every controller.
+		named := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "measured"})
+		return queue{named, nil, named.Done}, nil
 	case "client-go-limiting":
 		limiting := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 		return forgetting(limiting), nil

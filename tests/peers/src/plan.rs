@@ -85,6 +85,8 @@ pub(crate) struct Work {
 /// Ours.
 pub(crate) const OURS: System = System { name: "homeostat", shown: "homeostat", program: Program::This };
 const CLIENT_GO: System = System { name: "client-go", shown: "client-go workqueue", program: Program::Go };
+const CLIENT_GO_METRICS: System =
+    System { name: "client-go-metrics", shown: "client-go workqueue with metrics", program: Program::Go };
 const CLIENT_GO_LIMITING: System =
     System { name: "client-go-limiting", shown: "client-go rate-limiting queue", program: Program::Go };
 const CONTROLLER_RUNTIME_QUEUE: System =

@@ -26,6 +26,8 @@ impl Suite {
 
 /// One run of one contender.
 #[derive(Args, Clone, Debug)]
+// Whoever takes it in may have a subcommand of that name, and groups have names of their own.
+#[group(skip)]
 pub(crate) struct Contender {
     /// Who
     pub(crate) system: String,

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::{
-    CLIENT_GO, CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE, Figure, KUBE_SCHEDULER, System, Work, with_commas,
+    CLIENT_GO, CLIENT_GO_LIMITING, CLIENT_GO_METRICS, CONTROLLER_RUNTIME_QUEUE, Figure, KUBE_SCHEDULER, System, Work,
+    with_commas,
 };
 use crate::arguments::{Size, Suite};
 
 /// Those that hold keys and hand them out.
-const ALL: &[System] = &[CLIENT_GO, CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE, KUBE_SCHEDULER];
+const ALL: &[System] = &[CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE, KUBE_SCHEDULER];
 /// Those that more than one thread can use.
-const SHARED: &[System] = &[CLIENT_GO, CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE];
+const SHARED: &[System] = &[CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE];
 /// Those that can hold a key until it is due. client-go's plain queue cannot.
 const DELAYING: &[System] = &[CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE, KUBE_SCHEDULER];
 
