@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use clap::Args;
-use homeostat_component::{
-    Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, HttpError, Limits, StoreError,
-};
+use homeostat_component::layers::Nothing;
+use homeostat_component::{Component, Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_runtime::{
     ControllerState, Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled,
     Recorder,
@@ -264,27 +263,6 @@ async fn bare(component: &Component, keys: &[Key]) -> f64 {
         count += 1;
     }
     count as f64 / start.elapsed().as_secs_f64()
-}
-
-/// A world in which there is nothing.
-struct Nothing;
-
-#[async_trait]
-impl Effects for Nothing {
-    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
-        let gone = || StoreError::NotFound("nothing is here".to_owned());
-        match effect {
-            Effect::Get { .. } => Answer::Resource(Err(gone())),
-            Effect::List { .. } => Answer::Page(Err(gone())),
-            Effect::Write(_) => Answer::Written(Err(gone())),
-            Effect::Follow { .. } | Effect::FollowAll { .. } => Answer::Done(Err(gone())),
-            Effect::Emit { .. } | Effect::Log { .. } => Answer::Unit,
-            Effect::Config { .. } => Answer::Config(Vec::new()),
-            Effect::Http(_) => Answer::Http(Err(HttpError::Unreachable("nothing is here".to_owned()))),
-            Effect::WallClock | Effect::MonotonicClock => Answer::Nanoseconds(0),
-            Effect::Random { bytes } => Answer::Bytes(vec![0; bytes as usize].into()),
-        }
-    }
 }
 
 fn document(key: &Key) -> Value {

@@ -1,14 +1,16 @@
 //! Implementations of [`crate::Effects`] that wrap one another, one file each.
 //!
 //! The usual order, from the guest outwards: [`Granted`], whatever records or disturbs, [`Headers`], [`World`]. What is added by an
-//! inner layer, as the secrets by `Headers`, is never seen by an outer one.
+//! inner layer, as the secrets by `Headers`, is never seen by an outer one. [`Nothing`] takes the place of the world where only the call matters.
 
 mod granted;
 mod headers;
 mod http;
+mod nothing;
 mod world;
 
 pub use granted::Granted;
 pub use headers::{Headers, Secrets};
 pub use http::HttpClient;
+pub use nothing::Nothing;
 pub use world::{Emitted, Followed, Line, Sink, World};

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use async_trait::async_trait;
-use homeostat_component::{
-    Answer, Call, Effect, Effects, Engine, EngineOptions, Grants, HttpError, Limits, StoreError,
-};
+use homeostat_component::layers::Nothing;
+use homeostat_component::{Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_store::Key;
 
 use super::host::key;
@@ -50,25 +48,4 @@ pub(crate) async fn sandbox(work: &str, size: &Size, guests: &Path) -> Result<Va
     let (nanos, failed) = calls.await.context("the calling task failed")?;
     ensure!(failed == 0, "{failed} calls failed");
     Ok(named([("us", nanos / 1e3)]))
-}
-
-/// A world in which there is nothing.
-struct Nothing;
-
-#[async_trait]
-impl Effects for Nothing {
-    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
-        let gone = || StoreError::NotFound("nothing is here".to_owned());
-        match effect {
-            Effect::Get { .. } => Answer::Resource(Err(gone())),
-            Effect::List { .. } => Answer::Page(Err(gone())),
-            Effect::Write(_) => Answer::Written(Err(gone())),
-            Effect::Follow { .. } | Effect::FollowAll { .. } => Answer::Done(Err(gone())),
-            Effect::Emit { .. } | Effect::Log { .. } => Answer::Unit,
-            Effect::Config { .. } => Answer::Config(Vec::new()),
-            Effect::Http(_) => Answer::Http(Err(HttpError::Unreachable("nothing is here".to_owned()))),
-            Effect::WallClock | Effect::MonotonicClock => Answer::Nanoseconds(0),
-            Effect::Random { bytes } => Answer::Bytes(vec![0; bytes as usize].into()),
-        }
-    }
 }

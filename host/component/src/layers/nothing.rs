@@ -1,0 +1,29 @@
+//! A world that answers at once, and has nothing in it.
+
+use async_trait::async_trait;
+
+use crate::effect::{Answer, Call, Effect, Effects, HttpError, StoreError};
+
+/// A world in which there is nothing: for whoever measures what a call costs by itself.
+///
+/// What is asked for is not found, what is told is not kept, clocks stand at zero, and no address can be reached.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+#[async_trait]
+impl Effects for Nothing {
+    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
+        let gone = || StoreError::NotFound("nothing is here".to_owned());
+        match effect {
+            Effect::Get { .. } => Answer::Resource(Err(gone())),
+            Effect::List { .. } => Answer::Page(Err(gone())),
+            Effect::Write(_) => Answer::Written(Err(gone())),
+            Effect::Follow { .. } | Effect::FollowAll { .. } => Answer::Done(Err(gone())),
+            Effect::Emit { .. } | Effect::Log { .. } => Answer::Unit,
+            Effect::Config { .. } => Answer::Config(Vec::new()),
+            Effect::Http(_) => Answer::Http(Err(HttpError::Unreachable("nothing is here".to_owned()))),
+            Effect::WallClock | Effect::MonotonicClock => Answer::Nanoseconds(0),
+            Effect::Random { bytes } => Answer::Bytes(vec![0; bytes as usize].into()),
+        }
+    }
+}
