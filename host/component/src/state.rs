@@ -1,7 +1,6 @@
 //! What belongs to one instance while it lives: its opening, its handles, and how much memory it has.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
@@ -11,15 +10,6 @@ use crate::imports::HttpHooks;
 use crate::outcome::LimitName;
 use crate::port::Port;
 
-/// Ticks for which a guest runs at full speed. What runs for longer gives way with pauses, so that a hog cannot slow others down.
-const TICKS_FREE: u32 = 20;
-
-/// How many ticks make the pauses one millisecond longer.
-const TICKS_PER_STEP: u32 = 200;
-
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_millis(5);
-
 /// The data of one instance.
 pub(crate) struct State {
     pub(crate) port: Arc<Port>,
@@ -28,7 +18,6 @@ pub(crate) struct State {
     pub(crate) hooks: HttpHooks,
     memory_bytes: u64,
     table_elements: u64,
-    ticks: u32,
 }
 
 impl State {
@@ -39,7 +28,7 @@ impl State {
         let mut table = ResourceTable::new();
         table.set_max_capacity(handles_max);
         let hooks = HttpHooks::new(Arc::clone(&port));
-        let state = Self { port, table, http: WasiHttpCtx::new(), hooks, memory_bytes: 0, table_elements: 0, ticks: 0 };
+        let state = Self { port, table, http: WasiHttpCtx::new(), hooks, memory_bytes: 0, table_elements: 0 };
         let mut store = Store::new(engine, state);
         store.limiter(|state| state);
         store.set_hostcall_fuel(transfer_bytes_max);
@@ -56,17 +45,8 @@ impl State {
         if state.port.meter.spent_so_far() > cpu {
             return Err(state.port.hit(LimitName::Cpu, format!("more than {cpu:?} of processor time in one call")));
         }
-        state.ticks += 1;
-        if state.ticks <= TICKS_FREE {
-            return Ok(UpdateDeadline::Yield(1));
-        }
-        Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::time::sleep(pause(state.ticks)))))
+        Ok(UpdateDeadline::Yield(1))
     }
-}
-
-/// Returns how long a guest pauses at its tick number `ticks`.
-fn pause(ticks: u32) -> Duration {
-    Duration::from_millis(u64::from(1 + ticks / TICKS_PER_STEP)).min(PAUSE_MAX)
 }
 
 impl ResourceLimiter for State {

@@ -3,7 +3,9 @@
 //! A turn is one poll of one task. A worker stops for breath when [`TURN`] has passed, and a guest that computes for longer gives way at
 //! the next tick of the epoch clock, so a turn lasts a millisecond at most. As many turns are out at a time as there are threads; who
 //! has none waits here, not in tokio's queue, and the controller that has used the least goes next ([`shares`]). So who has little to
-//! do waits for one turn to end, however many keys and workers the others have.
+//! do waits for one turn to end, however many keys and workers the others have. A task whose turns are long again and again, because its
+//! guest computes, is kept away from the last turn: a thread that computes sees neither sockets nor timers, and what makes it stop is a
+//! thread that waits for a processor itself.
 //!
 //! Feeders of the host's own, the API and the store are not controllers, and run as tokio sees fit.
 
@@ -18,11 +20,18 @@ use tokio::time::Instant;
 
 mod shares;
 
-use shares::Shares;
+use shares::{Length, Shares};
 
 /// How long a worker goes on from key to key before it lets others have a turn: long enough that giving way costs it a hundredth of its
 /// time, and a quarter of what a guest may take that computes.
 const TURN: Duration = Duration::from_micros(250);
+
+/// What a turn costs that only the epoch clock has ended: more than a worker takes that pauses, less than a tick.
+const LONG_NS: u64 = 600_000;
+
+/// How many turns in a row must have been long for the next one to count as long. A guest that computes for some milliseconds may have
+/// every thread; one that goes on and on may not.
+const LONG_TURNS: u32 = 5;
 
 /// The turns of one host.
 pub(crate) struct Turns {
@@ -40,6 +49,8 @@ struct State {
 struct Entry {
     account: usize,
     phase: Phase,
+    /// How many of its turns in a row have been long.
+    long_turns: u32,
     /// Makes tokio poll it.
     waker: Option<Waker>,
 }
@@ -192,6 +203,13 @@ impl<F> Drop for InTurns<F> {
     }
 }
 
+impl Entry {
+    /// Returns what its next turn is expected to be, or the one that it has.
+    fn length(&self) -> Length {
+        if self.long_turns < LONG_TURNS { Length::Short } else { Length::Long }
+    }
+}
+
 /// What the end of a turn led to.
 struct Ended {
     /// The same task has the next turn.
@@ -203,7 +221,7 @@ struct Ended {
 /// **Invariant.** No turn is free while somebody waits for one.
 impl State {
     fn enter(&mut self, account: usize) -> usize {
-        let entry = Some(Entry { account, phase: Phase::Idle, waker: None });
+        let entry = Some(Entry { account, phase: Phase::Idle, long_turns: 0, waker: None });
         match self.vacant.pop() {
             Some(number) => {
                 self.tasks[number] = entry;
@@ -251,11 +269,14 @@ impl State {
     /// Ends a task's turn.
     fn end(&mut self, number: usize, cost_ns: u64, done: bool) -> Ended {
         let entry = self.entry(number);
-        let (account, again) = (entry.account, !done && entry.phase == Phase::Running { again: true });
+        let (account, length) = (entry.account, entry.length());
+        let again = !done && entry.phase == Phase::Running { again: true };
         entry.phase = if again { Phase::Asked } else { Phase::Idle };
-        self.shares.end(account, cost_ns);
+        entry.long_turns = if cost_ns < LONG_NS { 0 } else { entry.long_turns.saturating_add(1) };
+        let next_length = entry.length();
+        self.shares.end(account, cost_ns, length);
         if again {
-            self.shares.ask(account, number);
+            self.shares.ask(account, number, next_length);
         }
         match self.grant() {
             Some(granted) if granted == number => Ended { again: true, next: None },
@@ -265,12 +286,12 @@ impl State {
 
     /// Forgets a task, and returns whom its turn goes to if it had one.
     fn leave(&mut self, number: usize) -> Option<Waker> {
-        let Entry { account, phase, .. } = self.tasks[number].take().expect("a task leaves once");
+        let entry = self.tasks[number].take().expect("a task leaves once");
         self.vacant.push(number);
-        match phase {
+        match entry.phase {
             Phase::Idle => return None,
-            Phase::Asked => self.shares.withdraw(account, &number),
-            Phase::Granted | Phase::Running { .. } => self.shares.end(account, 0),
+            Phase::Asked => self.shares.withdraw(entry.account, &number, entry.length()),
+            Phase::Granted | Phase::Running { .. } => self.shares.end(entry.account, 0, entry.length()),
         }
         self.grant().and_then(|granted| self.entry(granted).waker.clone())
     }
@@ -279,8 +300,8 @@ impl State {
     fn ask(&mut self, number: usize) -> Option<usize> {
         let entry = self.entry(number);
         entry.phase = Phase::Asked;
-        let account = entry.account;
-        self.shares.ask(account, number);
+        let (account, length) = (entry.account, entry.length());
+        self.shares.ask(account, number, length);
         self.grant()
     }
 

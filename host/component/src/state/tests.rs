@@ -1,10 +1,9 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use wasmtime::ResourceLimiter;
 
-use super::{PAUSE_MAX, State, TICKS_FREE, pause};
+use super::State;
 use crate::component::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry};
 use crate::limits::Limits;
@@ -48,11 +47,4 @@ fn elements_of_tables_have_a_limit_of_their_own() {
         state.table_growing(0, 1, None).unwrap_err();
         assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Tables);
     });
-}
-
-#[test]
-fn pauses_grow_and_stop_growing() {
-    assert_eq!(pause(TICKS_FREE + 1), Duration::from_millis(1));
-    assert!(pause(500) > pause(100));
-    assert_eq!(pause(u32::MAX), PAUSE_MAX);
 }

@@ -13,14 +13,27 @@ const CREDIT_NS: u64 = 1_000_000;
 /// The least that a turn costs, so that turns too short for the clock are still shared out evenly.
 const COST_NS_MIN: u64 = 1;
 
+/// What a turn is expected to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// It ends soon.
+    Short,
+    /// It lasts as long as a turn can.
+    Long,
+}
+
 /// Shares a number of turns out among accounts. `T` names what waits for one.
+///
+/// Long turns never have all of them, unless there is but one: whoever needs little finds a free one at any time.
 #[derive(Debug)]
 pub(crate) struct Shares<T> {
     free: usize,
+    /// How many more long ones may be out.
+    free_for_long: usize,
     accounts: Vec<Account<T>>,
     vacant: Vec<usize>,
-    /// The accounts that wait, the one whose turn it is first.
-    line: BTreeSet<Place>,
+    /// The accounts that wait for a turn of each length, the one whose turn it is first.
+    lines: Both<BTreeSet<Place>>,
     /// What the account had used that went last.
     floor_ns: u64,
     /// Counts the places that were given out.
@@ -30,8 +43,21 @@ pub(crate) struct Shares<T> {
 #[derive(Debug)]
 struct Account<T> {
     used_ns: u64,
+    waiting: Both<Waiting<T>>,
+}
+
+/// Who of an account waits, and where the first of them stands in the line.
+#[derive(Debug)]
+struct Waiting<T> {
+    waiters: VecDeque<T>,
     place: Option<Place>,
-    waiting: VecDeque<T>,
+}
+
+/// One thing for each length.
+#[derive(Debug, Default)]
+struct Both<T> {
+    short: T,
+    long: T,
 }
 
 /// Where an account stands in the line. Of those that have used the same, the one that has stood there longest goes first.
@@ -45,14 +71,15 @@ struct Place {
 impl<T: PartialEq> Shares<T> {
     /// Returns shares of `turns` turns at a time.
     pub(crate) fn new(turns: usize) -> Self {
-        let (accounts, vacant, line) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (accounts, vacant, lines) = (Vec::new(), Vec::new(), Both::default());
+        let free_for_long = turns.saturating_sub(1).max(1);
         // Far enough from zero for a credit.
-        Self { free: turns, accounts, vacant, line, floor_ns: CREDIT_NS, places: 0 }
+        Self { free: turns, free_for_long, accounts, vacant, lines, floor_ns: CREDIT_NS, places: 0 }
     }
 
     /// Opens an account and returns its number.
     pub(crate) fn open(&mut self) -> usize {
-        let account = Account { used_ns: 0, place: None, waiting: VecDeque::new() };
+        let account = Account { used_ns: 0, waiting: Both::default() };
         match self.vacant.pop() {
             Some(number) => {
                 self.accounts[number] = account;
@@ -71,62 +98,87 @@ impl<T: PartialEq> Shares<T> {
     }
 
     /// Puts one more in the line of its account.
-    pub(crate) fn ask(&mut self, account: usize, waiter: T) {
+    pub(crate) fn ask(&mut self, account: usize, waiter: T, length: Length) {
         let floor_ns = self.floor_ns;
         let own = &mut self.accounts[account];
-        own.waiting.push_back(waiter);
-        if own.place.is_none() {
+        if own.waiting.short.place.is_none() && own.waiting.long.place.is_none() {
             own.used_ns = own.used_ns.max(floor_ns.saturating_sub(CREDIT_NS));
-            self.stand(account);
+        }
+        let waiting = own.waiting.of(length);
+        waiting.waiters.push_back(waiter);
+        if waiting.place.is_none() {
+            self.stand(account, length);
         }
     }
 
     /// Takes one that waits out of the line of its account.
-    pub(crate) fn withdraw(&mut self, account: usize, waiter: &T) {
-        let own = &mut self.accounts[account];
-        own.waiting.retain(|other| other != waiter);
-        if own.waiting.is_empty()
-            && let Some(place) = own.place.take()
+    pub(crate) fn withdraw(&mut self, account: usize, waiter: &T, length: Length) {
+        let waiting = self.accounts[account].waiting.of(length);
+        waiting.waiters.retain(|other| other != waiter);
+        if waiting.waiters.is_empty()
+            && let Some(place) = waiting.place.take()
         {
-            self.line.remove(&place);
+            self.lines.of(length).remove(&place);
         }
     }
 
-    /// Gives a free turn to whom it is due; `None` when none is free, or nobody waits.
+    /// Gives a free turn to whom it is due; `None` when none is free, or nobody waits who may have it.
     pub(crate) fn grant(&mut self) -> Option<T> {
         if self.free == 0 {
             return None;
         }
-        let place = self.line.pop_first()?;
+        let short = self.lines.short.first().map(|place| (*place, Length::Short));
+        let long = self.lines.long.first().map(|place| (*place, Length::Long)).filter(|_| self.free_for_long > 0);
+        let (place, length) = short.into_iter().chain(long).min_by_key(|(place, _)| *place)?;
+        self.lines.of(length).remove(&place);
         self.floor_ns = self.floor_ns.max(place.used_ns);
-        let own = &mut self.accounts[place.account];
-        own.place = None;
-        let waiter = own.waiting.pop_front().expect("who stands in line has somebody waiting");
-        if !own.waiting.is_empty() {
-            self.stand(place.account);
+        let waiting = self.accounts[place.account].waiting.of(length);
+        waiting.place = None;
+        let waiter = waiting.waiters.pop_front().expect("who stands in line has somebody waiting");
+        if !waiting.waiters.is_empty() {
+            self.stand(place.account, length);
         }
         self.free -= 1;
+        self.free_for_long -= usize::from(length == Length::Long);
         Some(waiter)
     }
 
-    /// Takes a turn back that has cost this much.
-    pub(crate) fn end(&mut self, account: usize, cost_ns: u64) {
+    /// Takes a turn back that was asked for with this length, and has cost this much.
+    pub(crate) fn end(&mut self, account: usize, cost_ns: u64, length: Length) {
         self.free += 1;
+        self.free_for_long += usize::from(length == Length::Long);
         let own = &mut self.accounts[account];
         own.used_ns = own.used_ns.saturating_add(cost_ns.max(COST_NS_MIN));
-        if let Some(place) = own.place.take() {
-            self.line.remove(&place);
-            self.stand(account);
+        for length in [Length::Short, Length::Long] {
+            if let Some(place) = self.accounts[account].waiting.of(length).place.take() {
+                self.lines.of(length).remove(&place);
+                self.stand(account, length);
+            }
         }
     }
 
     /// Puts an account at the end of those that have used as much as it has.
-    fn stand(&mut self, account: usize) {
+    fn stand(&mut self, account: usize, length: Length) {
         self.places += 1;
         let own = &mut self.accounts[account];
         let place = Place { used_ns: own.used_ns, number: self.places, account };
-        own.place = Some(place);
-        self.line.insert(place);
+        own.waiting.of(length).place = Some(place);
+        self.lines.of(length).insert(place);
+    }
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { waiters: VecDeque::new(), place: None }
+    }
+}
+
+impl<T> Both<T> {
+    fn of(&mut self, length: Length) -> &mut T {
+        match length {
+            Length::Short => &mut self.short,
+            Length::Long => &mut self.long,
+        }
     }
 }
 

@@ -140,3 +140,31 @@ fn an_account_that_is_closed_is_used_again() {
     let kept = turns.account();
     assert_ne!(turns.account().0.number, kept.0.number);
 }
+
+/// P5: whoever computes on and on never has the last turn.
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_others() {
+    let turns = Turns::new(2);
+    let (busy, seldom) = (turns.account(), turns.account());
+    let computes = || {
+        std::future::poll_fn(|context| {
+            let _: Poll<()> = pin!(tokio::time::advance(Duration::from_millis(1))).poll(context);
+            context.waker().wake_by_ref();
+            Poll::<()>::Pending
+        })
+    };
+    // Each of them asks for its next turn when one ends, and has it until it is polled again.
+    let mut hogs = [busy.run(|_| computes()), busy.run(|_| computes())];
+    let mut runs = |hog: usize| {
+        let before = Instant::now();
+        assert!(Pin::new(&mut hogs[hog]).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        Instant::now() > before
+    };
+    for _ in 0..LONG_TURNS {
+        assert!(runs(0) && runs(1), "both threads, for some milliseconds");
+    }
+    assert!(!runs(1), "both compute on");
+    let other = pin!(seldom.run(|_| std::future::ready(())));
+    assert!(other.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    assert!(runs(0) && runs(1), "one after the other");
+}

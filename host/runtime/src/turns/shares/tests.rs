@@ -20,7 +20,7 @@ impl Machine {
     /// Opens an account with so many tasks that never stop asking.
     fn busy(&mut self, tasks: u32) -> usize {
         let account = self.shares.open();
-        (0..tasks).for_each(|task| self.shares.ask(account, (account, task)));
+        (0..tasks).for_each(|task| self.shares.ask(account, (account, task), Length::Short));
         account
     }
 
@@ -34,8 +34,8 @@ impl Machine {
     /// Ends all turns; who had one asks again.
     fn end(&mut self, cost_ns: impl Fn(usize) -> u64) {
         for (account, task) in std::mem::take(&mut self.running) {
-            self.shares.end(account, cost_ns(account));
-            self.shares.ask(account, (account, task));
+            self.shares.end(account, cost_ns(account), Length::Short);
+            self.shares.ask(account, (account, task), Length::Short);
         }
     }
 }
@@ -53,10 +53,10 @@ fn who_has_little_to_do_waits_for_one_turn_however_many_tasks_the_others_have() 
         // Once every controller had a turn.
         if round % 7 == 6 {
             // It comes while both processors are taken, and is the first to get one that is free.
-            machine.shares.ask(seldom, (seldom, 0));
+            machine.shares.ask(seldom, (seldom, 0), Length::Short);
             machine.end(|_| TURN_NS);
             assert_eq!(machine.shares.grant(), Some((seldom, 0)), "round {round}");
-            machine.shares.end(seldom, 20_000);
+            machine.shares.end(seldom, 20_000, Length::Short);
         } else {
             machine.end(|_| TURN_NS);
         }
@@ -89,7 +89,7 @@ fn who_slept_goes_first_once_and_then_shares_alike() {
         machine.start();
         machine.end(|_| TURN_NS);
     }
-    machine.shares.ask(sleeper, (sleeper, 0));
+    machine.shares.ask(sleeper, (sleeper, 0), Length::Short);
     let mut turns = BTreeMap::<usize, u64>::new();
     for _ in 0..20 {
         for (account, _) in machine.start() {
@@ -104,36 +104,67 @@ fn who_slept_goes_first_once_and_then_shares_alike() {
 fn the_tasks_of_one_controller_go_in_the_order_of_asking() {
     let mut shares = Shares::new(1);
     let account = shares.open();
-    (0..3).for_each(|task| shares.ask(account, task));
+    (0..3).for_each(|task| shares.ask(account, task, Length::Short));
     for task in 0..3 {
         assert_eq!(shares.grant(), Some(task));
         assert_eq!(shares.grant(), None, "one turn is all there is");
-        shares.end(account, 1);
+        shares.end(account, 1, Length::Short);
     }
     assert_eq!(shares.grant(), None);
+}
+
+/// P5
+#[test]
+fn long_turns_leave_one_for_whoever_needs_little() {
+    for turns in 1..5 {
+        let mut shares = Shares::new(turns);
+        let (busy, seldom) = (shares.open(), shares.open());
+        (0..10).for_each(|task| shares.ask(busy, task, Length::Long));
+        let long = std::iter::from_fn(|| shares.grant()).count();
+        assert_eq!(long, if turns == 1 { 1 } else { turns - 1 }, "of {turns} turns");
+        shares.ask(seldom, 100, Length::Short);
+        assert_eq!(shares.grant().is_some(), turns > 1, "of {turns} turns");
+    }
+}
+
+#[test]
+fn an_account_that_waits_for_both_lengths_goes_on_with_the_one_that_is_free() {
+    let mut shares = Shares::new(2);
+    let account = shares.open();
+    for (task, length) in [(0, Length::Long), (1, Length::Long), (2, Length::Short)] {
+        shares.ask(account, task, length);
+    }
+    assert_eq!([shares.grant(), shares.grant(), shares.grant()], [Some(0), Some(2), None]);
+    shares.end(account, TURN_NS, Length::Short);
+    assert_eq!(shares.grant(), None, "the other long one has to wait");
+    shares.end(account, TURN_NS, Length::Long);
+    assert_eq!(shares.grant(), Some(1));
 }
 
 proptest! {
     /// Whatever happens, no turn is lost and none is made, and nobody who waits is forgotten.
     #[test]
-    fn turns_are_neither_lost_nor_made(steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000), 0..200)) {
-        let mut shares = Shares::new(2);
+    fn turns_are_neither_lost_nor_made(
+        steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000, any::<bool>()), 0..200),
+    ) {
+        let mut shares = Shares::new(3);
         let accounts: Vec<usize> = (0..3).map(|_| shares.open()).collect();
         let (mut waiting, mut running, mut asked) = (Vec::new(), Vec::new(), 0_u32);
-        for (verb, which, cost_ns) in steps {
+        for (verb, which, cost_ns, long) in steps {
             match verb {
                 0 => {
                     asked += 1;
-                    shares.ask(accounts[which], (which, asked));
-                    waiting.push((which, asked));
+                    let length = if long { Length::Long } else { Length::Short };
+                    shares.ask(accounts[which], (which, asked, length), length);
+                    waiting.push((which, asked, length));
                 }
                 1 if !running.is_empty() => {
-                    let (which, _) = running.remove(which % running.len());
-                    shares.end(accounts[which], cost_ns);
+                    let (which, _, length) = running.remove(which % running.len());
+                    shares.end(accounts[which], cost_ns, length);
                 }
                 2 if !waiting.is_empty() => {
-                    let gone: (usize, u32) = waiting.remove(which % waiting.len());
-                    shares.withdraw(accounts[gone.0], &gone);
+                    let gone: (usize, u32, Length) = waiting.remove(which % waiting.len());
+                    shares.withdraw(accounts[gone.0], &gone, gone.2);
                 }
                 _ => {}
             }
@@ -143,8 +174,10 @@ proptest! {
                 waiting.remove(at.unwrap());
                 running.push(granted);
             }
-            prop_assert!(running.len() == 2 || waiting.is_empty());
-            prop_assert!(running.len() <= 2);
+            let long = running.iter().filter(|(_, _, length)| *length == Length::Long).count();
+            prop_assert!(running.len() <= 3 && long <= 2);
+            // Nobody waits who could go.
+            prop_assert!(running.len() == 3 || waiting.iter().all(|(_, _, length)| *length == Length::Long && long == 2));
         }
     }
 }
