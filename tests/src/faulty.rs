@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Changes, Error, Event, Key, Kind, Page, Query, Resource, Result, Revision, Scope, Store, Watch, Write, Written,
+    Changes, Error, Event, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Written,
 };
 use tokio::sync::watch;
 
@@ -139,9 +140,13 @@ impl Store for FaultyStore {
         self.inner.list(query).await
     }
 
-    async fn write(&self, write: Write) -> Result<Written> {
-        pass(&self.faults, On::Write, &write.target()?.kind.name).await?;
-        self.inner.write(write).await
+    async fn submit(&self, request: Request) -> Result<Written> {
+        pass(&self.faults, On::Write, &request.write.target()?.kind.name).await?;
+        self.inner.submit(request).await
+    }
+
+    fn schemas(&self) -> &Schemas {
+        self.inner.schemas()
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {

@@ -184,7 +184,7 @@ async fn delete(api: &Api, key: Key, deletion: Deletion) -> Result<Response, Fai
 
 /// Writes, and answers with the resource as it is now.
 async fn write(api: &Api, write: Write) -> Result<Response, Failure> {
-    let Written { resource, change } = api.host.write(write).await?;
+    let Written { resource, change } = api.host.write(write.into()).await?;
     Ok(written(&resource, change))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use homeostat_component::layers::{HttpClient, Secrets};
 use homeostat_component::{ControllerSpec, Engine, Limits, Severity};
-use homeostat_store::{Key, Kind, Query, Resource, Revision, Selector, Store, Write, Written};
+use homeostat_store::{Key, Kind, Query, Request, Resource, Revision, Selector, Store, Write, Written};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -113,21 +113,22 @@ impl Context {
             .served(&kind)
             .ok_or_else(|| Error::UnknownKind { kind: kind.to_string(), similar: self.kinds.similar(&kind.name) })?;
         place(&mut document, &info)?;
-        self.write(Write::Apply { document, manager: manager.into(), force: true }).await
+        self.submit(Write::Apply { document, manager: manager.into(), force: true }.into()).await
     }
 
     /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind.
-    pub(crate) async fn write(&self, write: Write) -> Result<Written, Error> {
-        let declares = match &write {
+    pub(crate) async fn submit(&self, request: Request) -> Result<Written, Error> {
+        let write = &request.write;
+        let declares = match write {
             Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
                 is_definition(&write.target()?.kind)
             }
             Write::UpdateStatus { .. } | Write::Delete { .. } => false,
         };
         if declares {
-            return definitions::write(&*self.store, &self.kinds, write).await;
+            return definitions::write(&*self.store, &self.kinds, request).await;
         }
-        Ok(self.store.write(write).await?)
+        Ok(self.store.submit(request).await?)
     }
 }
 

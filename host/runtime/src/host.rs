@@ -305,8 +305,8 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::BadDocument`] and [`Error::KindDiffers`] for a definition, before it is stored; [`Error::Store`].
-    pub async fn write(&self, write: homeostat_store::Write) -> Result<homeostat_store::Written, Error> {
-        self.inner.context.write(write).await
+    pub async fn write(&self, request: homeostat_store::Request) -> Result<homeostat_store::Written, Error> {
+        self.inner.context.submit(request).await
     }
 
     /// Stops everything in order: feeders, then what is ready and running within the deadline, then stop hooks, garbage collection and

@@ -25,8 +25,11 @@ use redb::Database;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot, watch};
 
 use crate::history::{History, check_start};
+use crate::schema::Schemas;
 use crate::watch::{Reader, Tip};
-use crate::{Error, Key, Kind, Options, Page, Query, Resource, Result, Revision, Scope, Store, Watch, Write, Written};
+use crate::{
+    Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Written,
+};
 use feed::Feed;
 pub use open::OpenError;
 use read::Snapshot;
@@ -54,6 +57,7 @@ pub struct EmbeddedStore {
 struct Shared {
     id: String,
     path: std::path::PathBuf,
+    schemas: Schemas,
     /// `None` once the store is closed. The writer thread and every read hold it for as long as they use it.
     database: Arc<RwLock<Option<Database>>>,
     recent: Mutex<History>,
@@ -83,6 +87,7 @@ impl EmbeddedStore {
         let shared = Arc::new(Shared {
             id: meta.id,
             path: path.to_owned(),
+            schemas: Schemas::default(),
             database: Arc::new(RwLock::new(Some(database))),
             recent: Mutex::new(History::new(
                 meta.revision,
@@ -143,11 +148,15 @@ impl Store for EmbeddedStore {
         self.shared.read(move |snapshot| snapshot.list(&query, &id)).await
     }
 
-    async fn write(&self, write: Write) -> Result<Written> {
+    fn schemas(&self) -> &Schemas {
+        &self.shared.schemas
+    }
+
+    async fn submit(&self, request: Request) -> Result<Written> {
         self.health()?;
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs().ok_or(Error::Closed)?;
-        jobs.send(Job { write, reply }).await.map_err(|_| self.shared.why_gone())?;
+        jobs.send(Job { request, reply }).await.map_err(|_| self.shared.why_gone())?;
         drop(jobs);
         answer.await.map_err(|_| Error::unavailable("the writer ended before it answered"))?
     }

@@ -10,17 +10,19 @@ use tokio::sync::watch;
 use crate::history::{History, check_start};
 use crate::listing::{self, Past, Start};
 use crate::model::{Path, owner_prefix};
+use crate::schema::Schemas;
 use crate::semantics::{self, Decision, Performed};
 use crate::watch::{Batch, Log, Reader, Tip};
 use crate::{
-    Error, Event, EventType, Key, Kind, Options, Page, Query, Resource, Result, Revision, Scope, Source, Store, Watch,
-    Write, Written,
+    Error, Event, EventType, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Source,
+    Store, Watch, Written,
 };
 
 /// Resources in memory.
 pub struct MemoryStore {
     id: String,
     source: Arc<dyn Source>,
+    schemas: Schemas,
     shared: Arc<Shared>,
 }
 
@@ -56,7 +58,12 @@ impl MemoryStore {
             closed: false,
         };
         let tip = watch::Sender::new(Tip { revision: Revision::ZERO, closed: false });
-        Self { id: source.uid(), source, shared: Arc::new(Shared { state: Mutex::new(state), tip }) }
+        Self {
+            id: source.uid(),
+            source,
+            schemas: Schemas::default(),
+            shared: Arc::new(Shared { state: Mutex::new(state), tip }),
+        }
     }
 }
 
@@ -133,13 +140,17 @@ impl Store for MemoryStore {
         listing::page(query, &self.id, revision, rows.into_iter().map(Ok), past)
     }
 
-    async fn write(&self, write: Write) -> Result<Written> {
+    fn schemas(&self) -> &Schemas {
+        &self.schemas
+    }
+
+    async fn submit(&self, request: Request) -> Result<Written> {
         let mut state = self.shared.open()?;
         let revision = state.history.newest().next();
-        let performed =
-            semantics::perform(&*self.source, write, revision, |key| Ok(state.resources.get(&Path::of(key)).cloned()))?;
+        let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(state.resources.get(&Path::of(key)).cloned()));
+        let performed = semantics::perform(&*self.source, &self.schemas, request, revision, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
-        if let Some(kind) = change {
+        if let Some(kind) = change.filter(|_| !dry_run) {
             state.commit(performed, kind);
             // Under the lock, so that tips are told in order.
             self.shared.tip.send_replace(Tip { revision, closed: false });

@@ -20,10 +20,13 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use crate::{Error, EventType, Key, Precondition, Resource, Result, Revision, Source, Target, Write, patch, validate};
+use crate::schema::{Schema, Schemas};
+use crate::{
+    Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Write, patch, validate,
+};
 
 /// What a write needs from outside of the document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
     /// The time of day.
     pub now: SystemTime,
@@ -31,6 +34,10 @@ pub struct Moment {
     pub uid: String,
     /// The revision that the change will have, should there be one.
     pub revision: Revision,
+    /// Who writes.
+    pub manager: String,
+    /// What documents of the kind look like, as far as it is known.
+    pub schema: Option<Arc<Schema>>,
 }
 
 /// What a write came to.
@@ -88,10 +95,12 @@ impl Performed {
 /// As [`address`] and [`decide`], and what `lookup` answers.
 pub fn perform(
     source: &dyn Source,
-    mut write: Write,
+    schemas: &Schemas,
+    request: Request,
     revision: Revision,
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
 ) -> Result<Performed> {
+    let Request { mut write, manager, dry_run: _ } = request;
     let generates = write.target()?.name.is_none();
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
     let (key, previous) = loop {
@@ -105,7 +114,7 @@ pub fn perform(
             set(metadata(document), "name", None);
         }
     };
-    let moment = Moment { now: source.now(), uid: source.uid(), revision };
+    let moment = Moment { now: source.now(), uid: source.uid(), revision, manager, schema: schemas.of(key.kind()) };
     let decision = decide(&key, previous.as_ref(), &write, &moment)?;
     Ok(Performed { key, previous, decision })
 }

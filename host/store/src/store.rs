@@ -5,7 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Key, Kind, Resource, Result, Revision, Scope, Selector, Source, SystemSource, Watch, Write, Written};
+use crate::schema::Schemas;
+use crate::{
+    Key, Kind, Request, Resource, Result, Revision, Scope, Selector, Source, SystemSource, Watch, Write, Written,
+};
 
 /// A question for the resources of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,12 +85,24 @@ pub trait Store: Send + Sync + 'static {
     /// `Invalid` for a selector, limit or continue token; `Expired` when the history since the first page is gone. Cancel safe.
     async fn list(&self, query: &Query) -> Result<Page>;
 
-    /// Makes one change, and answers when it will survive whatever the store is made to survive.
+    /// Makes one change, and answers when it will survive whatever the store is made to survive. A dry run answers the same, and changes
+    /// nothing.
     ///
     /// # Errors
     /// `NotFound`, `Conflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing was changed. After `Unavailable` it is not known.
     /// A call that is dropped may still be carried out.
-    async fn write(&self, write: Write) -> Result<Written>;
+    async fn submit(&self, request: Request) -> Result<Written>;
+
+    /// Makes one change in the name of the host: [`Store::submit`] with a manager of that name.
+    ///
+    /// # Errors
+    /// As [`Store::submit`].
+    async fn write(&self, write: Write) -> Result<Written> {
+        self.submit(write.into()).await
+    }
+
+    /// Returns the schemas by which documents are checked and merged. Whoever declares a kind sets its schema here.
+    fn schemas(&self) -> &Schemas;
 
     /// Follows all changes with a revision above `from`, each once, in the order of their revisions.
     ///

@@ -67,6 +67,24 @@ pub enum Write {
     },
 }
 
+/// A write, who asks for it, and whether it is to be kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What is to change.
+    pub write: Write,
+    /// Who owns the fields that the write sets, unless it is an apply, which names its manager itself. 1 to 128 bytes.
+    pub manager: String,
+    /// Answers what the write would come to, and keeps nothing.
+    pub dry_run: bool,
+}
+
+impl From<Write> for Request {
+    /// Asks for a write in the name of the host.
+    fn from(write: Write) -> Self {
+        Self { write, manager: "homeostat".to_owned(), dry_run: false }
+    }
+}
+
 /// What must be true of a resource for a write to go through. Otherwise the write answers `Conflict` and changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

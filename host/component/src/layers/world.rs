@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use homeostat_store::{Key, Kind, Page, Query, Selector, Store, View, Write};
+use homeostat_store::{Key, Kind, Page, Query, Request, Selector, Store, View, Write};
 use wasmtime_wasi::Rng;
 
 use super::HttpClient;
@@ -89,8 +89,9 @@ impl World {
         Ok(PageData { items, revision: revision.to_string(), next })
     }
 
-    async fn write(&self, write: Write) -> Result<Written, StoreError> {
-        let homeostat_store::Written { resource, change } = self.store.write(write).await?;
+    async fn write(&self, call: &Call, write: Write) -> Result<Written, StoreError> {
+        let request = Request { write, manager: call.controller.to_string(), dry_run: false };
+        let homeostat_store::Written { resource, change } = self.store.submit(request).await?;
         Ok(Written { resource: ResourceData::new(&resource, View::Whole), change })
     }
 
@@ -117,7 +118,7 @@ impl Effects for World {
                 Answer::Resource(resource.map(|resource| ResourceData::new(&resource, view)).map_err(Into::into))
             }
             Effect::List { query, view } => Answer::Page(self.list(&query, view).await),
-            Effect::Write(write) => Answer::Written(self.write(write).await),
+            Effect::Write(write) => Answer::Written(self.write(call, write).await),
             Effect::Follow { target } => Answer::Done(self.sink.follow(call, Followed::Key(target))),
             Effect::FollowAll { kind, selector } => Answer::Done(self.sink.follow(call, Followed::All(kind, selector))),
             Effect::Emit { severity, reason, message, regarding } => {

@@ -11,13 +11,14 @@ use super::codec::{self, LOG, LogRow, META, META_COMPACTED, META_REVISION, Meta,
 use super::read::Snapshot;
 use super::{Shared, probe};
 use crate::model::{Path, owner_prefix};
+use crate::schema::Schemas;
 use crate::semantics::{self, Decision, Performed};
 use crate::watch::Tip;
-use crate::{Error, Event, EventType, Options, Resource, Result, Revision, Write, Written};
+use crate::{Error, Event, EventType, Options, Request, Resource, Result, Revision, Written};
 
 /// A write and who waits for it.
 pub(super) struct Job {
-    pub(super) write: Write,
+    pub(super) request: Request,
     pub(super) reply: oneshot::Sender<Result<Written>>,
 }
 
@@ -54,8 +55,9 @@ impl Drop for End {
 fn run(shared: &Shared, mut queue: mpsc::Receiver<Job>, options: &Options) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
-        let (writes, replies): (Vec<_>, Vec<_>) = batch.drain(..).map(|Job { write, reply }| (write, reply)).unzip();
-        let answers = answer(shared, writes, replies.len(), options);
+        let (requests, replies): (Vec<_>, Vec<_>) =
+            batch.drain(..).map(|Job { request, reply }| (request, reply)).unzip();
+        let answers = answer(shared, requests, replies.len(), options);
         for (reply, answer) in replies.into_iter().zip(answers) {
             // Who asked may have gone; the write stands all the same.
             drop(reply.send(answer));
@@ -64,7 +66,7 @@ fn run(shared: &Shared, mut queue: mpsc::Receiver<Job>, options: &Options) {
 }
 
 /// Carries out a batch: after this the file is synced, the watches are told, and the answers can go out.
-fn answer(shared: &Shared, writes: Vec<Write>, count: usize, options: &Options) -> Vec<Result<Written>> {
+fn answer(shared: &Shared, requests: Vec<Request>, count: usize, options: &Options) -> Vec<Result<Written>> {
     let refused = |error: Error| vec![Err(error); count];
     if let Some(reason) = shared.poison.get() {
         return refused(Error::unavailable(reason));
@@ -72,7 +74,7 @@ fn answer(shared: &Shared, writes: Vec<Write>, count: usize, options: &Options) 
     let outcome = {
         let database = shared.database.blocking_read();
         match &*database {
-            Some(database) => transact(shared, database, writes, options),
+            Some(database) => transact(shared, database, requests, options),
             None => return refused(Error::Closed),
         }
     };
@@ -100,17 +102,17 @@ struct Batch {
     events: Vec<(Event, u64)>,
 }
 
-fn transact(shared: &Shared, database: &Database, writes: Vec<Write>, options: &Options) -> Engine<Batch> {
+fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, options: &Options) -> Engine<Batch> {
     let mut transaction = database.begin_write().map_err(engine)?;
     transaction.set_quick_repair(std::fs::metadata(&shared.path).is_ok_and(|file| file.len() > QUICK_REPAIR_BYTES));
     let meta = Snapshot::of(database).and_then(|snapshot| snapshot.meta());
     let meta = meta.map_err(|error| Box::new(redb::Error::Corrupted(error.to_string())))?;
-    let mut batch = Batch { answers: Vec::with_capacity(writes.len()), events: Vec::new() };
+    let mut batch = Batch { answers: Vec::with_capacity(requests.len()), events: Vec::new() };
     {
         let mut tables = Tables::open(&transaction)?;
-        for write in writes {
+        for request in requests {
             let revision = Revision(meta.revision.0 + batch.events.len() as u64).next();
-            let answer = match tables.perform(write, revision, options)? {
+            let answer = match tables.perform(request, revision, &shared.schemas, options)? {
                 Ok((written, event)) => {
                     batch.events.extend(event);
                     Ok(written)
@@ -174,9 +176,15 @@ impl<'a> Tables<'a> {
     }
 
     /// Carries out one write. The inner error is the write's own; the outer one ends the whole transaction.
-    fn perform(&mut self, write: Write, revision: Revision, options: &Options) -> Engine<Outcome> {
-        let mut failure = None;
-        let performed = semantics::perform(&*options.source, write, revision, |key| {
+    fn perform(
+        &mut self,
+        request: Request,
+        revision: Revision,
+        schemas: &Schemas,
+        options: &Options,
+    ) -> Engine<Outcome> {
+        let (mut failure, dry_run) = (None, request.dry_run);
+        let performed = semantics::perform(&*options.source, schemas, request, revision, |key| {
             match self.resources.get(Path::of(key).0.as_slice()) {
                 Ok(None) => Ok(None),
                 Ok(Some(document)) => codec::resource(document.value()).map(Some),
@@ -197,7 +205,7 @@ impl<'a> Tables<'a> {
         let change = performed.event();
         let resource = Arc::clone(performed.decision.resource());
         let mut event = None;
-        if let Some(kind) = change {
+        if let Some(kind) = change.filter(|_| !dry_run) {
             let bytes = self.keep(&performed, kind, revision)?;
             let resource = Arc::clone(&resource);
             event = Some((Event { kind, resource, previous: performed.previous, revision }, bytes));

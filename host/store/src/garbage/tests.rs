@@ -7,9 +7,10 @@ use tokio::sync::oneshot;
 
 use super::collect;
 use crate::memory::MemoryStore;
+use crate::schema::Schemas;
 use crate::{
-    Change, Changes, Error, Event, Key, Kind, Options, Page, Precondition, Query, Resource, Result, Revision, Scope,
-    Store, Watch, Write, Written,
+    Change, Changes, Error, Event, Key, Kind, Options, Page, Precondition, Query, Request, Resource, Result, Revision,
+    Scope, Store, Watch, Write, Written,
 };
 
 /// A store whose answers are errors, for as long as there are some to give.
@@ -58,9 +59,13 @@ impl Store for Flaky {
         self.inner.list(query).await
     }
 
-    async fn write(&self, write: Write) -> Result<Written> {
+    async fn submit(&self, request: Request) -> Result<Written> {
         self.fail()?;
-        self.inner.write(write).await
+        self.inner.submit(request).await
+    }
+
+    fn schemas(&self) -> &Schemas {
+        self.inner.schemas()
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {

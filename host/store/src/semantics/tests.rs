@@ -13,6 +13,8 @@ fn moment(revision: u64) -> Moment {
         now: SystemTime::UNIX_EPOCH + Duration::from_millis(1_500),
         uid: format!("uid-{revision}"),
         revision: Revision(revision),
+        manager: "test".to_owned(),
+        schema: None,
     }
 }
 
