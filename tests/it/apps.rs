@@ -16,7 +16,7 @@ fn key() -> Key {
 }
 
 /// Runs the three controllers with the grants that their manifests state, and nothing more.
-async fn apps() -> TestHost {
+pub(crate) async fn apps() -> TestHost {
     let test = TestHost::start().await;
     for name in ["deployments", "replicasets", "kubelet"] {
         let written = manifest(&repository().join("examples/apps/controllers.yaml"), name);

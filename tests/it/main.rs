@@ -11,6 +11,7 @@ mod crash;
 mod effects;
 mod feeders;
 mod journey;
+mod kubectl;
 mod metrics;
 mod queue;
 mod simulation;

@@ -5,6 +5,7 @@ mod faulty;
 mod host;
 mod process;
 mod sources;
+mod tools;
 mod wait;
 
 pub use artifacts::{embed, guest, homeostat, renamed, repository};
@@ -12,4 +13,5 @@ pub use faulty::{Fault, FaultyStore, On};
 pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run};
 pub use sources::copy_of_sources;
+pub use tools::kubectl;
 pub use wait::{eventually, eventually_blocking, eventually_built};

@@ -3,18 +3,26 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::KindInfo;
+use homeostat_store::Kind;
 use serde_json::{Value, json};
 
-use crate::controllers;
 use crate::status::Failure;
+use crate::{controllers, events};
 
 /// The verbs that every stored kind has.
-const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// The verbs of a part of a resource.
+const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// The type of the answer that has all groups in it.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The version of the dialect that is spoken, for clients that ask.
-const DIALECT: (&str, &str) = ("1", "34");
+const DIALECT: (&str, &str) = ("1", "36");
 
 pub(crate) async fn version() -> Json<Value> {
     let (major, minor) = DIALECT;
@@ -74,20 +82,97 @@ fn group_document(name: &str, versions: &[&str]) -> Value {
     json!({ "name": name, "preferredVersion": versions.last(), "versions": versions })
 }
 
-/// Returns a kind, and its status where it can be written by itself.
-fn resource_documents(info: &KindInfo) -> Vec<Value> {
-    let KindInfo { kind, plural, singular, short_names, namespaced, keys_only, .. } = info;
-    if *keys_only {
+/// A kind, or a part of its resources, as discovery tells of it.
+struct Told<'k> {
+    info: &'k KindInfo,
+    /// As `status`; empty for the resource itself.
+    part: &'static str,
+    /// Group, version and kind of what is answered.
+    kind: (&'k str, &'k str, &'k str),
+    verbs: &'static [&'static str],
+}
+
+/// Returns what is told of a kind: its resources, and the parts that can be read and written by themselves.
+fn told(info: &KindInfo) -> Vec<Told<'_>> {
+    let Kind { group, version, name } = &info.kind;
+    let own = (group.as_str(), version.as_str(), name.as_str());
+    if info.keys_only {
         return Vec::new();
     }
-    let document = |name: &str, verbs: &[&str]| {
+    let is_read_only = (group == controllers::GROUP && info.plural == controllers::PLURAL)
+        || (group.is_empty() && info.plural == events::PLURAL);
+    if is_read_only {
+        let verbs: &[&str] = if info.plural == events::PLURAL { &["get", "list", "watch"] } else { &["get", "list"] };
+        return vec![Told { info, part: "", kind: own, verbs }];
+    }
+    let mut told = vec![
+        Told { info, part: "", kind: own, verbs: &VERBS },
+        Told { info, part: "status", kind: own, verbs: &PART_VERBS },
+    ];
+    if info.scale.is_some() {
+        told.push(Told { info, part: "scale", kind: ("autoscaling", "v1", "Scale"), verbs: &PART_VERBS });
+    }
+    told
+}
+
+/// Returns a kind and its parts in the form of `APIResourceList`.
+fn resource_documents(info: &KindInfo) -> Vec<Value> {
+    let document = |told: Told<'_>| {
+        let Told { info, part, kind: (group, version, kind), verbs } = told;
+        let KindInfo { plural, singular, short_names, categories, namespaced, .. } = info;
+        if part.is_empty() {
+            return json!({
+                "name": plural, "singularName": singular, "namespaced": namespaced, "kind": kind, "verbs": verbs,
+                "shortNames": short_names, "categories": categories,
+            });
+        }
         json!({
-            "name": name, "singularName": singular, "namespaced": namespaced, "kind": kind.name,
-            "verbs": verbs, "shortNames": short_names,
+            "name": format!("{plural}/{part}"), "singularName": "", "namespaced": namespaced,
+            "group": group, "version": version, "kind": kind, "verbs": verbs,
         })
     };
-    if kind.group == controllers::GROUP && plural == controllers::PLURAL {
-        return vec![document(plural, &["get", "list"])];
+    told(info).into_iter().map(document).collect()
+}
+
+/// Answers all groups with their kinds at once, or the core group alone.
+pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
+    let mut groups: BTreeMap<&str, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
+    for info in kinds.iter().filter(|info| info.kind.group.is_empty() == core && !info.keys_only) {
+        let versions = groups.entry(&info.kind.group).or_default();
+        versions.entry(&info.kind.version).or_default().push(discovered(info));
     }
-    vec![document(plural, &VERBS), document(&format!("{plural}/status"), &["get", "update"])]
+    let version = |(version, resources): (&str, Vec<Value>)| json!({ "version": version, "freshness": "Current", "resources": resources });
+    let group = |(name, versions): (&str, BTreeMap<&str, Vec<Value>>)| {
+        let metadata = if name.is_empty() { json!({}) } else { json!({ "name": name }) };
+        let versions: Vec<Value> = versions.into_iter().rev().map(version).collect();
+        json!({ "metadata": metadata, "versions": versions })
+    };
+    let items: Vec<Value> = groups.into_iter().map(group).collect();
+    let document = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+    });
+    ([(header::CONTENT_TYPE, AGGREGATED)], document.to_string()).into_response()
+}
+
+/// Returns a kind with its parts in the form of `APIGroupDiscoveryList`.
+fn discovered(info: &KindInfo) -> Value {
+    let response =
+        |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
+    let mut own = Value::Null;
+    let mut parts = Vec::new();
+    for told in told(info) {
+        if told.part.is_empty() {
+            own = json!({
+                "resource": info.plural, "responseKind": response(told.kind),
+                "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
+                "singularResource": info.singular, "verbs": told.verbs, "shortNames": info.short_names, "categories": info.categories,
+            });
+        } else {
+            parts.push(json!({ "subresource": told.part, "responseKind": response(told.kind), "verbs": told.verbs }));
+        }
+    }
+    if !parts.is_empty() {
+        own["subresources"] = parts.into();
+    }
+    own
 }

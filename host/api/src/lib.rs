@@ -14,16 +14,21 @@
 mod address;
 mod controllers;
 mod discovery;
+mod events;
 mod health;
 mod listen;
 mod metrics;
+mod negotiate;
+mod openapi;
 mod params;
 mod path;
 mod records;
 mod resources;
 mod router;
+mod scale;
 mod serve;
 mod status;
+mod table;
 mod watch;
 
 pub use address::{Address, BadAddress};

@@ -4,6 +4,7 @@ use homeostat_store::{Kind, Precondition, Propagation, Query, Revision, Selector
 use serde::Deserialize;
 
 use crate::status::Failure;
+use crate::table::Included;
 
 /// The parameters that the Kubernetes dialect knows and that mean something here. Others are ignored, as an API server does.
 #[derive(Debug, Default, Deserialize)]
@@ -22,6 +23,9 @@ pub(crate) struct Params {
     pub(crate) force: Option<String>,
     pub(crate) dry_run: Option<String>,
     pub(crate) propagation_policy: Option<String>,
+    pub(crate) include_object: Included,
+    pub(crate) allow_watch_bookmarks: Option<String>,
+    pub(crate) resource_version_match: Option<String>,
 }
 
 impl Params {
@@ -37,11 +41,36 @@ impl Params {
         is_yes(self.force.as_deref())
     }
 
-    /// Refuses a dry run: to write what somebody only wanted to try would be worse.
-    pub(crate) fn refuse_dry_run(&self) -> Result<(), Failure> {
+    /// Returns whether the write is to be tried and not kept.
+    pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
         match self.dry_run.as_deref() {
-            None | Some("") => Ok(()),
-            Some(_) => Err(Failure::bad_request("dry runs are not supported: nothing was changed")),
+            None | Some("") => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => Err(Failure::bad_request(format!("dryRun: `{other}` is not All: nothing was changed"))),
+        }
+    }
+
+    pub(crate) fn wants_bookmarks(&self) -> bool {
+        is_yes(self.allow_watch_bookmarks.as_deref())
+    }
+
+    /// Returns how much of a resource goes with its row of a table.
+    pub(crate) fn included(&self) -> Included {
+        self.include_object
+    }
+
+    /// Returns the terms of the field selector: JSON pointers, and what must stand there.
+    pub(crate) fn fields(&self) -> Result<Vec<(String, String)>, Failure> {
+        self.field_selector.as_deref().map_or(Ok(Vec::new()), fields)
+    }
+
+    /// Checks what a list asks of its revision, `current` being that of the store.
+    pub(crate) fn check_revision(&self, current: Revision) -> Result<(), Failure> {
+        let Some(asked) = self.after()? else { return Ok(()) };
+        match self.resource_version_match.as_deref() {
+            _ if asked > current => Err(homeostat_store::Error::FutureRevision { asked, current }.into()),
+            Some("Exact") if asked != current => Err(homeostat_store::Error::Expired { oldest: current }.into()),
+            _ => Ok(()),
         }
     }
 
@@ -52,7 +81,7 @@ impl Params {
                 Selector::parse_labels(text).map_err(|error| Failure::bad_request(format!("labelSelector: {error}")))?
             }
         };
-        let fields = self.field_selector.as_deref().map_or(Ok(Vec::new()), fields)?;
+        let fields = self.fields()?;
         let selector = Selector { namespace: namespace.map(str::to_owned), labels, fields, owner: None };
         selector.validate().map_err(|error| Failure::bad_request(error.to_string()))?;
         Ok(selector)
@@ -100,13 +129,15 @@ impl Deletion {
             serde_json::from_slice(body)
                 .map_err(|error| Failure::bad_request(format!("the body is not DeleteOptions: {error}")))?
         };
-        if !deletion.dry_run.is_empty() {
-            return Err(Failure::bad_request("dry runs are not supported: nothing was changed"));
-        }
         if params.propagation_policy.is_some() {
             deletion.propagation_policy.clone_from(&params.propagation_policy);
         }
         Ok(deletion)
+    }
+
+    /// Returns whether the deletion is to be tried and not kept.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run.iter().any(|what| what == "All")
     }
 
     pub(crate) fn propagation(&self) -> Result<Propagation, Failure> {

@@ -6,18 +6,26 @@ use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, EventType, Key, Precondition, Resource, Write, Written};
+use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Write, Written};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::negotiate::{Form, form};
 use crate::params::{Deletion, Params};
 use crate::path::Target;
 use crate::router::Api;
 use crate::status::Failure;
-use crate::watch;
+use crate::table::Table;
+use crate::{events, scale, watch};
 
 /// Says what a write came to, which the dialect itself does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
+
+/// Letters of a field manager's name that are kept, of what a client says of itself.
+const MANAGER_CHARS_MAX: usize = 128;
+
+/// How often a patch of a status is tried when others write the resource meanwhile.
+const PATCH_TRIES: u32 = 5;
 
 /// One request for resources.
 pub(crate) struct Ask<'r> {
@@ -34,9 +42,30 @@ impl Ask<'_> {
         Ok(params.0)
     }
 
-    fn document(&self) -> Result<Value, Failure> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| Failure::bad_request(format!("the body is not JSON: {error}")))
+    /// Reads the body, which is JSON or YAML.
+    pub(crate) fn document(&self) -> Result<Value, Failure> {
+        if matches!(self.content_type(), "application/vnd.kubernetes.protobuf" | "application/cbor") {
+            let reason =
+                format!("a body of the type {} is not supported here: use application/json", self.content_type());
+            return Err(Failure::unsupported_media_type(reason));
+        }
+        let is_yaml = self.content_type().ends_with("yaml");
+        let read = serde_json::from_slice(&self.body).map_err(|error| error.to_string());
+        let read = read.or_else(|error| {
+            let text = std::str::from_utf8(&self.body).ok().filter(|_| is_yaml).ok_or(error)?;
+            serde_saphyr::from_str(text).map_err(|error| error.to_string())
+        });
+        let language = if is_yaml { "neither JSON nor YAML" } else { "not JSON" };
+        read.map_err(|error| Failure::bad_request(format!("the body is {language}: {error}")))
+    }
+
+    /// Returns a write in the name of who asks: the field manager, or else the program.
+    pub(crate) fn request(&self, write: Write, params: &Params) -> Result<Request, Failure> {
+        let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
+        let manager = params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
+        let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
+        Ok(Request { write, manager, dry_run: params.is_dry_run()? })
     }
 
     fn content_type(&self) -> &str {
@@ -49,15 +78,16 @@ impl Ask<'_> {
 pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
     let target = &ask.target;
     let info = kind(api, target)?;
-    let params: Params = ask.params()?;
-    if ask.method != Method::GET {
-        params.refuse_dry_run()?;
+    if info.kind.group.is_empty() && info.plural == events::PLURAL {
+        return events::answer(api, &info, ask).await;
     }
+    let params: Params = ask.params()?;
     let Some(name) = target.name else {
         return match *ask.method {
-            Method::GET if params.is_watch() => watch::answer(api, &info, target.namespace, &params).await,
-            Method::GET => list(api, &info, target, &params).await,
-            Method::POST => create(api, &info, ask).await,
+            Method::GET if params.is_watch() => watch::answer(api, &info, ask, &params).await,
+            Method::GET => list(api, &info, ask, &params).await,
+            Method::POST => create(api, &info, ask, &params).await,
+            Method::DELETE => delete_all(api, &info, ask, &params).await,
             _ => Err(not_allowed(ask)),
         };
     };
@@ -66,17 +96,25 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
     }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
     match (ask.method, target.part) {
-        (&Method::GET, None | Some("status")) => Ok(Json(api.host.store().get(&key).await?.document()).into_response()),
-        (&Method::PUT, None) => update(api, &key, ask.document()?).await,
-        (&Method::PUT, Some("status")) => update_status(api, key, &ask.document()?).await,
-        (&Method::PATCH, None) => patch(api, key, ask, &params).await,
-        (&Method::DELETE, None) => delete(api, key, Deletion::read(&ask.body, &params)?).await,
+        (&Method::GET, None | Some("status")) => {
+            let resource = api.host.store().get(&key).await?;
+            Ok(shown(&info, &resource, ask, &params))
+        }
+        (&Method::PUT, None) => update(api, &info, &key, ask, &params).await,
+        (&Method::PUT, Some("status")) => {
+            let document = ask.document()?;
+            update_status(api, &info, key, &document, ask, &params).await
+        }
+        (&Method::PATCH, None) => patch(api, &info, key, ask, &params).await,
+        (&Method::PATCH, Some("status")) => patch_status(api, &info, key, ask, &params).await,
+        (&Method::DELETE, None) => delete(api, key, ask, &params).await,
+        (_, Some("scale")) => scale::answer(api, &info, key, ask, &params).await,
         (_, None | Some("status")) => Err(not_allowed(ask)),
         (_, Some(part)) => Err(Failure::not_found(format!("resources have no part {part} here"))),
     }
 }
 
-fn not_allowed(ask: &Ask<'_>) -> Failure {
+pub(crate) fn not_allowed(ask: &Ask<'_>) -> Failure {
     Failure::method_not_allowed(format!("{} is not supported at {}", ask.method, ask.uri.path()))
 }
 
@@ -93,13 +131,25 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     Ok(info)
 }
 
-async fn list(api: &Api, info: &KindInfo, target: &Target<'_>, params: &Params) -> Result<Response, Failure> {
-    let query = params.query(info.kind.clone(), target.namespace)?;
+async fn list(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    params.check_revision(api.host.store().revision())?;
+    let query = params.query(info.kind.clone(), ask.target.namespace)?;
     let page = api.host.store().list(&query).await?;
     let metadata = json!({ "resourceVersion": page.revision.to_string(), "continue": page.next.unwrap_or_default() });
-    let items = page.items.iter().map(|resource| resource.document()).collect();
-    Ok(Json(List { kind: format!("{}List", info.kind.name), api_version: info.kind.api_version(), metadata, items })
-        .into_response())
+    let documents = page.items.iter().map(|resource| resource.document());
+    match form(ask.headers) {
+        Form::Table => Ok(Json(Table::of(info, params.included()).document(&metadata, documents)).into_response()),
+        Form::Metadata => {
+            let items: Vec<Value> = page.items.iter().map(|resource| only_metadata(resource)).collect();
+            let (kind, api_version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
+            Ok(Json(json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items }))
+                .into_response())
+        }
+        Form::Document => {
+            let (kind, api_version) = (format!("{}List", info.kind.name), info.kind.api_version());
+            Ok(Json(List { kind, api_version, metadata, items: documents.collect() }).into_response())
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -111,7 +161,24 @@ struct List<'a> {
     items: Vec<&'a Value>,
 }
 
-async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<Response, Failure> {
+/// Answers with one resource, in the form that is asked for.
+fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
+    match form(ask.headers) {
+        Form::Table => {
+            let metadata = json!({ "resourceVersion": resource.revision().to_string() });
+            Json(Table::of(info, params.included()).document(&metadata, [resource.document()])).into_response()
+        }
+        Form::Metadata => Json(only_metadata(resource)).into_response(),
+        Form::Document => Json(resource.document()).into_response(),
+    }
+}
+
+pub(crate) fn only_metadata(resource: &Resource) -> Value {
+    let metadata = resource.document().get("metadata");
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
+}
+
+async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let mut document = ask.document()?;
     if info.namespaced && ask.target.namespace.is_none() {
         return Err(Failure::method_not_allowed(format!(
@@ -120,58 +187,95 @@ async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<Response, F
         )));
     }
     fill_in(&mut document, info, ask.target.namespace, None)?;
-    write(api, Write::Create { document }).await
+    write(api, info, Write::Create { document }, ask, params).await
 }
 
-async fn update(api: &Api, key: &Key, mut document: Value) -> Result<Response, Failure> {
-    let info = api.host.kinds().of(key.kind()).ok_or_else(|| Failure::not_found("the kind is gone"))?;
-    fill_in(&mut document, &info, namespace(key), Some(key.name()))?;
-    write(api, Write::Update { document, precondition: Precondition::default() }).await
+async fn update(api: &Api, info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    let mut document = ask.document()?;
+    fill_in(&mut document, info, namespace(key), Some(key.name()))?;
+    write(api, info, Write::Update { document, precondition: Precondition::default() }, ask, params).await
 }
 
-async fn update_status(api: &Api, key: Key, document: &Value) -> Result<Response, Failure> {
+async fn update_status(
+    api: &Api,
+    info: &KindInfo,
+    key: Key,
+    document: &Value,
+    ask: &Ask<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
     let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
     let status = document.get("status").cloned().unwrap_or(Value::Null);
-    write(api, Write::UpdateStatus { key, status, precondition }).await
+    write(api, info, Write::UpdateStatus { key, status, precondition }, ask, params).await
 }
 
-async fn patch(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
-    let precondition = Precondition::default();
+/// Changes a status in place: what a patch says of anything else is not done.
+async fn patch_status(
+    api: &Api,
+    info: &KindInfo,
+    key: Key,
+    ask: &Ask<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
+    let mut tries = PATCH_TRIES;
+    loop {
+        let current = api.host.store().get(&key).await?;
+        let mut document = patched(current.document(), ask)?;
+        // The patch may ask for a revision of its own; else nobody may have come between.
+        let asked =
+            document.pointer("/metadata/resourceVersion") != current.document().pointer("/metadata/resourceVersion");
+        document["metadata"]["uid"] = current.uid().into();
+        tries -= 1;
+        match update_status(api, info, key.clone(), &document, ask, params).await {
+            Err(failure) if failure.is_conflict() && !asked && tries > 0 => {}
+            done => return done,
+        }
+    }
+}
+
+/// Returns a document after the patch that a request carries.
+pub(crate) fn patched(document: &Value, ask: &Ask<'_>) -> Result<Value, Failure> {
+    Ok(change(ask)?.apply(document)?)
+}
+
+/// Reads the change that a patch asks for.
+fn change(ask: &Ask<'_>) -> Result<Change, Failure> {
     match ask.content_type() {
-        "application/merge-patch+json" => {
-            let change = Change::Merge(ask.document()?);
-            write(api, Write::Patch { key, change, precondition }).await
-        }
-        "application/json-patch+json" => {
-            let change = Change::Json(ask.document()?);
-            write(api, Write::Patch { key, change, precondition }).await
-        }
-        "application/apply-patch+yaml" | "application/apply-patch+json" => apply(api, &key, ask, params).await,
+        "application/merge-patch+json" => Ok(Change::Merge(ask.document()?)),
+        "application/strategic-merge-patch+json" => Ok(Change::Strategic(ask.document()?)),
+        "application/json-patch+json" => Ok(Change::Json(ask.document()?)),
         other => Err(Failure::unsupported_media_type(format!(
-            "a patch of the type `{other}` is not supported: use application/merge-patch+json, application/json-patch+json or \
-             application/apply-patch+yaml"
+            "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json, \
+             application/strategic-merge-patch+json or, for a whole resource, application/apply-patch+yaml"
         ))),
     }
 }
 
-async fn apply(api: &Api, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
-    let text = std::str::from_utf8(&ask.body).map_err(|_| Failure::bad_request("the body is not UTF-8"))?;
-    let mut document: Value = serde_json::from_str(text)
-        .or_else(|_| serde_saphyr::from_str(text))
-        .map_err(|error| Failure::bad_request(format!("the body is neither JSON nor YAML: {error}")))?;
-    let manager = params.field_manager.clone().filter(|manager| !manager.is_empty());
-    let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: say who applies"))?;
-    let info = api.host.kinds().of(key.kind()).ok_or_else(|| Failure::not_found("the kind is gone"))?;
-    fill_in(&mut document, &info, namespace(key), Some(key.name()))?;
-    write(api, Write::Apply { document, manager, force: params.forces() }).await
+async fn patch(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    if ask.content_type().starts_with("application/apply-patch+") {
+        return apply(api, info, &key, ask, params).await;
+    }
+    let change = change(ask)?;
+    write(api, info, Write::Patch { key, change, precondition: Precondition::default() }, ask, params).await
 }
 
-async fn delete(api: &Api, key: Key, deletion: Deletion) -> Result<Response, Failure> {
+async fn apply(api: &Api, info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    let mut document = ask.document()?;
+    let manager = params.field_manager.clone().filter(|manager| !manager.is_empty());
+    let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: say who applies"))?;
+    fill_in(&mut document, info, namespace(key), Some(key.name()))?;
+    write(api, info, Write::Apply { document, manager, force: params.forces() }, ask, params).await
+}
+
+async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    let deletion = Deletion::read(&ask.body, params)?;
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
-    let Written { resource, change } = api.host.store().write(Write::Delete { key, precondition, propagation }).await?;
+    let mut request = ask.request(Write::Delete { key, precondition, propagation }, params)?;
+    request.dry_run |= deletion.is_dry_run();
+    let Written { resource, change } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
         return Ok(Json(resource.document()).into_response());
@@ -182,19 +286,38 @@ async fn delete(api: &Api, key: Key, deletion: Deletion) -> Result<Response, Fai
         .into_response())
 }
 
-/// Writes, and answers with the resource as it is now.
-async fn write(api: &Api, write: Write) -> Result<Response, Failure> {
-    let Written { resource, change } = api.host.write(write.into()).await?;
-    Ok(written(&resource, change))
+/// Deletes what the selectors mean, one after the other, and answers what there was.
+async fn delete_all(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    let deletion = Deletion::read(&ask.body, params)?;
+    let query = params.query(info.kind.clone(), ask.target.namespace)?;
+    let page = api.host.store().list(&query).await?;
+    for resource in &page.items {
+        let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
+        let write = Write::Delete { key: resource.key().clone(), precondition, propagation: deletion.propagation()? };
+        let mut request = ask.request(write, params)?;
+        request.dry_run |= deletion.is_dry_run();
+        match api.host.write(request).await.map_err(Failure::from) {
+            // Somebody else was faster.
+            Err(failure) if failure.is_conflict() || failure.is_not_found() => {}
+            Err(failure) => return Err(failure),
+            Ok(_) => {}
+        }
+    }
+    let metadata = json!({ "resourceVersion": page.revision.to_string(), "continue": page.next.unwrap_or_default() });
+    let items = page.items.iter().map(|resource| resource.document()).collect();
+    let (kind, api_version) = (format!("{}List", info.kind.name), info.kind.api_version());
+    Ok(Json(List { kind, api_version, metadata, items }).into_response())
 }
 
-fn written(resource: &Resource, change: Option<EventType>) -> Response {
+/// Writes, and answers with the resource as it is now.
+async fn write(api: &Api, info: &KindInfo, write: Write, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    let Written { resource, change } = api.host.write(ask.request(write, params)?).await?;
     let (code, word) = match change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    (code, [(CHANGE, word)], Json(resource.document())).into_response()
+    Ok((code, [(CHANGE, word)], shown(info, &resource, ask, params)).into_response())
 }
 
 fn namespace(key: &Key) -> Option<&str> {

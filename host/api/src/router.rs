@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::path::{self, Route};
 use crate::status::Failure;
-use crate::{Check, Metrics, controllers, discovery, health, metrics, records, resources};
+use crate::{Check, Metrics, controllers, discovery, health, metrics, negotiate, openapi, records, resources};
 
 /// What every handler has.
 #[derive(Clone)]
@@ -41,6 +41,13 @@ pub(crate) fn router(api: Api) -> Router {
         .route("/api/{*path}", any(dialect))
         .route("/apis", any(dialect))
         .route("/apis/{*path}", any(dialect))
+        .route("/openapi/v3", get(async |State(api): State<Api>| openapi::index(&api.host.kinds().list())))
+        .route(
+            "/openapi/v3/{*path}",
+            get(async |State(api): State<Api>, Path(path): Path<String>| {
+                openapi::document(&api.host.kinds().list(), &path)
+            }),
+        )
         .route("/homeostat/v1/kinds", get(records::kinds))
         .route("/homeostat/v1/events", get(records::events))
         .route("/homeostat/v1/logs", get(records::logs))
@@ -64,7 +71,10 @@ async fn dialect(State(api): State<Api>, request: Request) -> Result<Response, F
         return answer.map_err(|failure| failure.about(&target));
     }
     let kinds = api.host.kinds().list();
+    let all = negotiate::wants_all_groups(&parts.headers);
     match route {
+        Route::Versions if all => Ok(discovery::aggregated(&kinds, true)),
+        Route::Groups if all => Ok(discovery::aggregated(&kinds, false)),
         Route::Versions => Ok(discovery::versions()),
         Route::Groups => Ok(discovery::groups(&kinds)),
         Route::Group(group) => discovery::group(&kinds, group),

@@ -13,11 +13,15 @@ pub(crate) struct Failure {
     reason: &'static str,
     message: String,
     details: Value,
+    /// Whether it is about a resource as the store has it.
+    of_resource: bool,
+    /// The name of that resource, where the path has none.
+    name: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: json!({}) }
+        Self { code, reason, message: message.into(), details: json!({}), of_resource: false, name: None }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -48,8 +52,18 @@ impl Failure {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
     }
 
-    /// Adds what the request was about.
+    /// Adds what the request was about. A resource that is missing, or there already, is named as clients of the dialect expect it.
     pub(crate) fn about(mut self, target: &Target<'_>) -> Self {
+        let plural = [target.plural, target.group].join(".");
+        let plural = plural.trim_end_matches('.');
+        let name = target.name.map(str::to_owned).or(self.name.take());
+        match (self.of_resource, &name) {
+            (true, Some(name)) if self.reason == "NotFound" => self.message = format!("{plural} \"{name}\" not found"),
+            (true, Some(name)) if self.reason == "AlreadyExists" => {
+                self.message = format!("{plural} \"{name}\" already exists");
+            }
+            _ => {}
+        }
         let details = [("group", Some(target.group)), ("kind", Some(target.plural)), ("name", target.name)];
         for (name, value) in details {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -65,6 +79,15 @@ impl Failure {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
         })
+    }
+
+    /// Returns whether somebody else has written what was to be written.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.reason == "Conflict"
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code == StatusCode::NOT_FOUND
     }
 
     #[cfg(test)]
@@ -84,9 +107,13 @@ impl From<homeostat_store::Error> for Failure {
         use homeostat_store::Error;
         let message = error.to_string();
         match error {
-            Error::NotFound { .. } => Self::not_found(message),
+            Error::NotFound { .. } => Self { of_resource: true, ..Self::not_found(message) },
             Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
-            Error::AlreadyExists { .. } => Self::new(StatusCode::CONFLICT, "AlreadyExists", message),
+            Error::AlreadyExists { key, .. } => Self {
+                of_resource: true,
+                name: Some(key.name().to_owned()),
+                ..Self::new(StatusCode::CONFLICT, "AlreadyExists", message)
+            },
             Error::Invalid { path, reason } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
                 failure.details["causes"] =

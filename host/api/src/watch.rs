@@ -14,27 +14,32 @@ use homeostat_store::{Event, EventType, Resource, Revision, Scope, Selector, Wat
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::negotiate::{Form, form};
 use crate::params::Params;
+use crate::resources::Ask;
 use crate::router::Api;
 use crate::serve::stop;
 use crate::status::Failure;
+use crate::table::Table;
 
 /// The longest watch, in seconds. A client asks again then.
-const WATCH_S_MAX: u64 = 24 * 3600;
+pub(crate) const WATCH_S_MAX: u64 = 24 * 3600;
 
 /// Answers a watch: from the revision asked for, or from everything that is there now.
-pub(crate) async fn answer(
-    api: &Api,
-    info: &KindInfo,
-    namespace: Option<&str>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    let selector = params.selector(namespace)?;
+pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    let selector = params.selector(ask.target.namespace)?;
+    let shape = Shape {
+        table: (form(ask.headers) == Form::Table).then(|| Table::of(info, params.included())),
+        metadata: form(ask.headers) == Form::Metadata,
+        api_version: info.kind.api_version(),
+        kind: info.kind.name.clone(),
+    };
     let mut pending = VecDeque::new();
     let after = match params.after()? {
         Some(revision) if !params.wants_initial_events() => revision,
-        _ => initial(api, info, &selector, params, &mut pending).await?,
+        _ => initial(api, info, &selector, params, &shape, &mut pending).await?,
     };
+    let knows_columns = !pending.is_empty();
     let watch = api.host.store().watch(Scope::Kind(info.kind.clone()), after).await?;
     let time = Duration::from_secs(params.timeout_seconds.unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX));
     let following = Following {
@@ -44,6 +49,10 @@ pub(crate) async fn answer(
         stopped: api.stopped.clone(),
         end: Instant::now() + time,
         is_over: false,
+        knows_columns,
+        seen: after,
+        bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
+        shape,
     };
     let lines = stream::unfold(following, async |mut following| {
         Some((Ok::<_, Infallible>(following.next().await?), following))
@@ -57,20 +66,68 @@ async fn initial(
     info: &KindInfo,
     selector: &Selector,
     params: &Params,
+    shape: &Shape,
     pending: &mut VecDeque<Bytes>,
 ) -> Result<Revision, Failure> {
     let query = homeostat_store::Query { selector: selector.clone(), ..homeostat_store::Query::all(info.kind.clone()) };
     let page = api.host.store().list(&query).await?;
-    pending.extend(page.items.iter().map(|resource| line("ADDED", resource.document())));
+    for resource in &page.items {
+        pending.push_back(shape.line("ADDED", resource.document(), !pending.is_empty()));
+    }
     if params.wants_initial_events() {
-        let metadata = json!({
-            "resourceVersion": page.revision.to_string(),
-            "annotations": { "k8s.io/initial-events-end": "true" },
-        });
-        let mark = json!({ "apiVersion": info.kind.api_version(), "kind": info.kind.name, "metadata": metadata });
-        pending.push_back(line("BOOKMARK", &mark));
+        pending.push_back(shape.bookmark(page.revision, &json!({ "k8s.io/initial-events-end": "true" })));
     }
     Ok(page.revision)
+}
+
+/// How often a client that wants to know is told how far the watch has come.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// In which form a watch tells of resources.
+struct Shape {
+    /// As rows of this table.
+    table: Option<Table>,
+    /// As their metadata alone.
+    metadata: bool,
+    api_version: String,
+    kind: String,
+}
+
+impl Shape {
+    /// Returns the line of one event. The first table has the columns, `further` ones do not.
+    fn line(&self, word: &str, document: &Value, further: bool) -> Bytes {
+        match &self.table {
+            Some(table) if further => line(word, &table.further(document)),
+            Some(table) => {
+                let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
+                line(word, &table.document(&metadata, [document]))
+            }
+            None if self.metadata => {
+                let metadata = document.get("metadata");
+                let kind = "PartialObjectMetadata";
+                line(word, &json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": metadata }))
+            }
+            None => line(word, document),
+        }
+    }
+
+    /// Returns the line that tells how far a watch has come.
+    fn bookmark(&self, revision: Revision, annotations: &Value) -> Bytes {
+        let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
+        let (api_version, kind) = (&self.api_version, &self.kind);
+        let mark = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
+        match &self.table {
+            Some(table) => {
+                let mut told = table.further(&mark);
+                told["metadata"] = json!({ "resourceVersion": revision.to_string() });
+                told["rows"][0]["object"] = json!({
+                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                });
+                line("BOOKMARK", &told)
+            }
+            None => line("BOOKMARK", &mark),
+        }
+    }
 }
 
 /// One watch of one client.
@@ -82,6 +139,13 @@ struct Following {
     end: Instant,
     /// An error was told, and nothing comes after it.
     is_over: bool,
+    shape: Shape,
+    /// A table with columns was told.
+    knows_columns: bool,
+    /// The last revision that was looked at.
+    seen: Revision,
+    /// When the next bookmark is due; `None` for a client that wants none.
+    bookmark: Option<Instant>,
 }
 
 impl Following {
@@ -91,15 +155,22 @@ impl Following {
             return Some(line);
         }
         while !self.is_over {
+            let bookmark = self.bookmark;
             let event = tokio::select! {
                 () = stop(&self.stopped) => return None,
                 () = tokio::time::sleep_until(self.end) => return None,
                 event = self.watch.next() => event,
+                () = at(bookmark) => {
+                    self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
+                    return Some(self.shape.bookmark(self.seen, &json!({})));
+                }
             };
             match event {
                 Ok(event) => {
+                    self.seen = event.revision;
                     if let Some((word, resource)) = seen(&event, &self.selector) {
-                        return Some(told(word, resource, event.revision));
+                        let further = std::mem::replace(&mut self.knows_columns, true);
+                        return Some(told(&self.shape, word, resource, event.revision, further));
                     }
                 }
                 Err(error) => {
@@ -133,16 +204,25 @@ fn seen<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e 
 }
 
 /// Returns the line of an event. Its resource has the revision of the event, so that a client can go on from there.
-fn told(word: &str, resource: &Resource, revision: Revision) -> Bytes {
+fn told(shape: &Shape, word: &str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
     if resource.revision() == revision {
-        return line(word, resource.document());
+        return shape.line(word, resource.document(), further);
     }
     let mut document = resource.document().clone();
     document["metadata"]["resourceVersion"] = revision.to_string().into();
-    line(word, &document)
+    shape.line(word, &document, further)
 }
 
-fn line(word: &str, object: &Value) -> Bytes {
+/// Waits until a moment; for ever when there is none.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns one line of a watch.
+pub(crate) fn line(word: &str, object: &Value) -> Bytes {
     format!("{{\"type\":\"{word}\",\"object\":{object}}}\n").into()
 }
 

@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::Error;
 
 /// What a person may call a well-known kind for short, when nobody declared it.
-const SHORT_NAMES: [(&str, &str, &str); 9] = [
+const SHORT_NAMES: [(&str, &str, &str); 10] = [
+    ("", "Event", "ev"),
     ("apps", "Deployment", "deploy"),
     ("apps", "ReplicaSet", "rs"),
     ("apps", "StatefulSet", "sts"),
@@ -24,6 +25,9 @@ const SHORT_NAMES: [(&str, &str, &str); 9] = [
     ("", "Namespace", "ns"),
     ("apiextensions.k8s.io", "CustomResourceDefinition", "crd"),
 ];
+
+/// Well-known kinds that people mean by `all`, when nobody declared them.
+const ALL: [&str; 7] = ["Pod", "Service", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"];
 
 /// One kind and its names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,14 +41,53 @@ pub struct KindInfo {
     pub singular: String,
     /// Shorter names, as `deploy`.
     pub short_names: Vec<String>,
+    /// Groups of kinds that it is listed with, as `all`.
+    pub categories: Vec<String>,
     /// Whether its resources live in namespaces.
     pub namespaced: bool,
     /// Whether nothing of this kind is stored.
     pub keys_only: bool,
     /// A JSON schema of the document.
     pub schema: Option<Value>,
+    /// Where a resource says how many of something it wants and has; `None` when it cannot be scaled.
+    pub scale: Option<ScalePaths>,
     /// Who declared it: a controller, or a `CustomResourceDefinition`.
     pub source: String,
+}
+
+/// Where the numbers of a scale stand in a document, as JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScalePaths {
+    /// How many are wanted.
+    pub spec: String,
+    /// How many there are.
+    pub status: String,
+    /// By which labels they are found: a text, or an object with `matchLabels`.
+    pub selector: Option<String>,
+}
+
+impl ScalePaths {
+    /// Returns the paths of the kinds of Kubernetes that everybody scales.
+    fn well_known(kind: &Kind) -> Option<Self> {
+        let known = kind.group == "apps" && matches!(kind.name.as_str(), "Deployment" | "ReplicaSet" | "StatefulSet");
+        known.then(|| Self {
+            spec: "/spec/replicas".to_owned(),
+            status: "/status/replicas".to_owned(),
+            selector: Some("/spec/selector".to_owned()),
+        })
+    }
+
+    /// Reads the paths of a version of a `CustomResourceDefinition`.
+    fn from_version(version: &Value) -> Option<Self> {
+        let scale = version.pointer("/subresources/scale")?;
+        let pointer = |name: &str| Some(scale.get(name)?.as_str()?.replace('.', "/"));
+        Some(Self {
+            spec: pointer("specReplicasPath")?,
+            status: pointer("statusReplicasPath")?,
+            selector: pointer("labelSelectorPath"),
+        })
+    }
 }
 
 impl KindInfo {
@@ -56,9 +99,11 @@ impl KindInfo {
             plural: declaration.plural.clone(),
             singular: kind.name.to_lowercase(),
             short_names: short_names.map(|(_, _, short)| (*short).to_owned()).collect(),
+            categories: ALL.contains(&kind.name.as_str()).then(|| "all".to_owned()).into_iter().collect(),
             namespaced: declaration.namespaced,
             keys_only: declaration.keys_only,
             schema: declaration.schema.clone(),
+            scale: ScalePaths::well_known(&kind),
             source: source.to_owned(),
             kind,
         }
@@ -82,15 +127,19 @@ impl KindInfo {
             .and_then(|versions| versions.iter().find(|version| version["storage"] == true).or(versions.first()))
             .ok_or_else(|| Error::BadDocument("spec.versions: must name at least one version".into()))?;
         let name = text("/spec/names/kind")?;
-        let short_names =
-            document.pointer("/spec/names/shortNames").and_then(Value::as_array).cloned().unwrap_or_default();
+        let texts = |pointer: &str| -> Vec<String> {
+            let found = document.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+            found.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
         Ok(Self {
             plural: text("/spec/names/plural")?,
             singular: text("/spec/names/singular").unwrap_or_else(|_| name.to_lowercase()),
-            short_names: short_names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            short_names: texts("/spec/names/shortNames"),
+            categories: texts("/spec/names/categories"),
             namespaced: text("/spec/scope")? == "Namespaced",
             keys_only: false,
             schema: version.pointer("/schema/openAPIV3Schema").cloned(),
+            scale: ScalePaths::from_version(version),
             source: format!("CustomResourceDefinition {}", text("/metadata/name")?),
             kind: Kind {
                 group: text("/spec/group")?,
@@ -139,19 +188,20 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Returns a registry that knows what is built in: `Controller`, `CustomResourceDefinition` and `Namespace`.
+    /// Returns a registry that knows what is built in: `Controller`, `CustomResourceDefinition`, `Event` and `Namespace`.
     pub fn with_built_in() -> Self {
         let mut kinds = Self::default();
         let built_in = [
-            (Kind::new("homeostat.dev", "v1alpha1", "Controller"), "controllers"),
-            (Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions"),
-            (Kind::new("", "v1", "Namespace"), "namespaces"),
+            (Kind::new("homeostat.dev", "v1alpha1", "Controller"), "controllers", false),
+            (Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", false),
+            (Kind::new("", "v1", "Event"), "events", true),
+            (Kind::new("", "v1", "Namespace"), "namespaces", false),
         ];
-        for (kind, plural) in built_in {
+        for (kind, plural, namespaced) in built_in {
             let declaration = KindDeclaration {
                 kind: kind.clone(),
                 plural: plural.into(),
-                namespaced: false,
+                namespaced,
                 keys_only: false,
                 schema: None,
             };

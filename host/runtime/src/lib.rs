@@ -45,7 +45,7 @@ pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake};
 pub use homeostat_workqueue::{Ages, Counters, Counts as KeyCounts, Priority};
 pub use host::{Host, Options, Put, Removed, ShutdownReport};
-pub use kinds::{KindInfo, Kinds};
+pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;
 pub use observer::{Observer, Reconciled, Recorder};
 pub use settings::Settings;

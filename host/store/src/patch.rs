@@ -1,5 +1,6 @@
-//! Changing a document in place: JSON merge patch and JSON patch, with bounds on what a small patch can blow up to.
+//! Changing a document in place: JSON merge patch, strategic merge patch and JSON patch, with bounds on what a small patch can blow up to.
 
+mod strategic;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -7,6 +8,7 @@ use json_patch::{PatchOperation, jsonptr::PointerBuf};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
+use crate::schema::Schema;
 use crate::{Change, DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Result, validate};
 
 const OPERATIONS_MAX: usize = 1000;
@@ -14,12 +16,16 @@ const OPERATIONS_MAX: usize = 1000;
 const CARRIED_BYTES_MAX: u64 = 4 * DOCUMENT_BYTES_MAX;
 
 /// Returns the document after the change, which is applied as a whole or not at all.
-pub(crate) fn change(document: &Value, change: &Change) -> Result<Value> {
+pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>) -> Result<Value> {
     let mut changed = document.clone();
     match change {
         Change::Merge(patch) => {
             validate::size("patch", patch)?;
             merge(&mut changed, patch);
+        }
+        Change::Strategic(patch) => {
+            validate::size("patch", patch)?;
+            strategic::apply(&mut changed, patch, schema)?;
         }
         Change::Json(patch) => {
             validate::size("patch", patch)?;

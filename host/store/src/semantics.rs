@@ -168,7 +168,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         Write::Patch { key: _, change, precondition } => {
             let current = existing()?;
             check(current, precondition)?;
-            replace(current, patch::change(current.document(), change)?, moment)
+            replace(current, patch::change(current.document(), change, moment.schema.as_deref())?, moment)
         }
         Write::Apply { document, manager, force: _ } => apply(key, current, document, manager, moment),
         Write::Delete { key: _, precondition, propagation } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{EventType, Key, Kind, Resource, Result, Revision, validate};
+use crate::{EventType, Key, Kind, Resource, Result, Revision, patch, validate};
 
 /// One write to a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,8 +103,20 @@ pub struct Precondition {
 pub enum Change {
     /// A JSON merge patch (RFC 7396).
     Merge(Value),
+    /// A strategic merge patch of Kubernetes: lists whose items have a key are merged item by item.
+    Strategic(Value),
     /// A JSON patch (RFC 6902): a list of operations, all or none. At most 1000.
     Json(Value),
+}
+
+impl Change {
+    /// Returns a document after the change, which is made as a whole or not at all.
+    ///
+    /// # Errors
+    /// `Invalid` and `TooLarge`, for a change that does not fit.
+    pub fn apply(&self, document: &Value) -> Result<Value> {
+        patch::change(document, self, None)
+    }
 }
 
 /// What happens to the resources that name a deleted one as their owner.

@@ -53,8 +53,10 @@ fn the_query_of_a_deletion_goes_before_its_body() {
 }
 
 #[test]
-fn a_dry_run_is_refused_and_not_done() {
-    let params = Params { dry_run: Some("All".into()), ..Params::default() };
-    assert_eq!(params.refuse_dry_run().unwrap_err().code(), 400);
-    assert_eq!(Deletion::read(br#"{"dryRun": ["All"]}"#, &Params::default()).unwrap_err().code(), 400);
+fn a_dry_run_is_all_or_an_error() {
+    let params = |what: &str| Params { dry_run: Some(what.into()), ..Params::default() };
+    assert!(params("All").is_dry_run().unwrap());
+    assert!(!params("").is_dry_run().unwrap());
+    assert_eq!(params("Some").is_dry_run().unwrap_err().code(), 400);
+    assert!(Deletion::read(br#"{"dryRun": ["All"]}"#, &Params::default()).unwrap().is_dry_run());
 }

@@ -75,7 +75,9 @@ fn of_write(write: &Write) -> usize {
         }
         Write::UpdateStatus { status, .. } => of_json(status),
         Write::Patch { change, .. } => match change {
-            homeostat_store::Change::Merge(value) | homeostat_store::Change::Json(value) => of_json(value),
+            homeostat_store::Change::Merge(value)
+            | homeostat_store::Change::Strategic(value)
+            | homeostat_store::Change::Json(value) => of_json(value),
         },
         Write::Delete { key, .. } => of_key(key),
     }

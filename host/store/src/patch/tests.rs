@@ -39,7 +39,7 @@ fn the_operations_of_a_json_patch_work_in_order() {
         {"op": "copy", "from": "/c~1d/1", "path": "/a/e"},
         {"op": "replace", "path": "/c~1d/0", "value": {"x": null}},
     ]);
-    let changed = change(&document, &Change::Json(patch)).expect("it fits");
+    let changed = change(&document, &Change::Json(patch), None).expect("it fits");
     assert_eq!(changed, json!({"a": {"e": 2}, "c/d": [{"x": null}, 2]}));
 }
 
@@ -54,10 +54,10 @@ fn an_operation_that_does_not_fit_is_named() {
         (json!({"op": "add", "path": "x", "value": 1}), "patch"),
         (json!({"op": "add", "path": "/x"}), "patch"),
     ] {
-        let refused = change(&json!({"a": [1]}), &Change::Json(json!([operation])));
+        let refused = change(&json!({"a": [1]}), &Change::Json(json!([operation])), None);
         assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == wanted), "{operation}: {refused:?}");
     }
-    let refused = change(&json!({}), &Change::Json(json!({})));
+    let refused = change(&json!({}), &Change::Json(json!({})), None);
     assert!(matches!(refused, Err(Error::Invalid { .. })));
 }
 
@@ -119,6 +119,6 @@ proptest! {
 
     #[test]
     fn any_json_is_refused_or_applied_as_a_patch(document in json_value(), patch in json_value()) {
-        drop(change(&document, &Change::Json(patch)));
+        drop(change(&document, &Change::Json(patch), None));
     }
 }

@@ -1,0 +1,68 @@
+//! Reads in which form a client wants its answer. Pure.
+
+use axum::http::{HeaderMap, header};
+
+/// A form of resources.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    /// As they are.
+    Document,
+    /// As the rows of a table, for people.
+    Table,
+    /// Names, labels and the like alone.
+    Metadata,
+}
+
+/// Returns the first form that the `Accept` header names and that is known here; as they are, when there is none.
+pub(crate) fn form(headers: &HeaderMap) -> Form {
+    ranges(headers).find_map(|range| known(&range)).unwrap_or(Form::Document)
+}
+
+/// Returns whether the client takes all groups with their kinds in one document (`APIGroupDiscoveryList`, v2).
+pub(crate) fn wants_all_groups(headers: &HeaderMap) -> bool {
+    let wants = |range: &Range<'_>| range.kind == Some("APIGroupDiscoveryList") && range.version == Some("v2");
+    ranges(headers).any(|range| wants(&range))
+}
+
+/// One media range of the header.
+struct Range<'h> {
+    media: &'h str,
+    kind: Option<&'h str>,
+    version: Option<&'h str>,
+    group: Option<&'h str>,
+}
+
+fn known(range: &Range<'_>) -> Option<Form> {
+    if !matches!(range.media, "application/json" | "application/*" | "*/*") {
+        return None;
+    }
+    match (range.kind, range.group, range.version) {
+        (None, ..) => Some(Form::Document),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table),
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+            Some(Form::Metadata)
+        }
+        _ => None,
+    }
+}
+
+fn ranges(headers: &HeaderMap) -> impl Iterator<Item = Range<'_>> {
+    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        let mut range = Range { media, kind: None, version: None, group: None };
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            match name {
+                "as" => range.kind = Some(value),
+                "v" => range.version = Some(value),
+                "g" => range.group = Some(value),
+                _ => {}
+            }
+        }
+        range
+    })
+}
+
+#[cfg(test)]
+mod tests;

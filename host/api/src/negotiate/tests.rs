@@ -1,0 +1,24 @@
+use axum::http::HeaderValue;
+
+use super::*;
+
+fn accept(text: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(text))])
+}
+
+#[test]
+fn the_first_form_that_is_known_is_taken() {
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+    assert_eq!(form(&accept(table)), Form::Table);
+    assert_eq!(form(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")), Form::Document);
+    assert_eq!(form(&accept("application/vnd.kubernetes.protobuf, */*")), Form::Document);
+    assert_eq!(form(&accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")), Form::Metadata);
+    assert_eq!(form(&HeaderMap::new()), Form::Document);
+}
+
+#[test]
+fn all_groups_in_one_document_are_told_from_the_old_form() {
+    let new = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    assert!(wants_all_groups(&accept(new)));
+    assert!(!wants_all_groups(&accept("application/json")));
+}

@@ -1,0 +1,136 @@
+//! Describes the kinds in OpenAPI v3: one document for each group and version, made of the kinds' schemas.
+//!
+//! It says what clients ask it for: which fields a kind has, and what can be done with it. It is no complete description of the API.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use homeostat_runtime::KindInfo;
+use serde_json::{Map, Value, json};
+
+use crate::status::Failure;
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// Answers which documents there are.
+pub(crate) fn index(kinds: &[KindInfo]) -> Response {
+    let mut paths = Map::new();
+    for info in kinds.iter().filter(|info| !info.keys_only) {
+        let path = group_version_path(info);
+        paths.insert(path.clone(), json!({ "serverRelativeURL": format!("/openapi/v3/{path}") }));
+    }
+    Json(json!({ "paths": paths })).into_response()
+}
+
+/// Answers the document at `api/v1` or `apis/GROUP/VERSION`.
+pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failure> {
+    let kinds: Vec<&KindInfo> =
+        kinds.iter().filter(|info| !info.keys_only && group_version_path(info) == path).collect();
+    if kinds.is_empty() {
+        return Err(Failure::not_found(format!("there is no description of {path}")));
+    }
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    schemas.insert(OBJECT_META.to_owned(), object_meta());
+    for info in kinds {
+        schemas.insert(schema_name(info), schema(info));
+        let all = format!("/{path}/{}", info.plural);
+        let (collection, one) = if info.namespaced {
+            paths.insert(all, json!({ "get": operation(info, "list") }));
+            let collection = format!("/{path}/namespaces/{{namespace}}/{}", info.plural);
+            (collection.clone(), format!("{collection}/{{name}}"))
+        } else {
+            (all.clone(), format!("{all}/{{name}}"))
+        };
+        let verbs = json!({ "get": operation(info, "list"), "post": operation(info, "post") });
+        paths.insert(collection, verbs);
+        let verbs = ["get", "put", "patch", "delete"].map(|verb| (verb.to_owned(), operation(info, verb)));
+        paths.insert(one, Value::Object(Map::from_iter(verbs)));
+    }
+    let info = json!({ "title": "Homeostat", "version": env!("CARGO_PKG_VERSION") });
+    Ok(Json(json!({ "openapi": "3.0.0", "info": info, "paths": paths, "components": { "schemas": schemas } }))
+        .into_response())
+}
+
+fn group_version_path(info: &KindInfo) -> String {
+    let kind = &info.kind;
+    if kind.group.is_empty() {
+        format!("api/{}", kind.version)
+    } else {
+        format!("apis/{}/{}", kind.group, kind.version)
+    }
+}
+
+/// Returns the name of a kind's schema: its group backwards, version and name.
+fn schema_name(info: &KindInfo) -> String {
+    let mut words: Vec<&str> = info.kind.group.split('.').rev().filter(|word| !word.is_empty()).collect();
+    words.extend([info.kind.version.as_str(), info.kind.name.as_str()]);
+    words.join(".")
+}
+
+fn schema(info: &KindInfo) -> Value {
+    let mut schema = info.schema.clone().filter(Value::is_object).unwrap_or_else(|| json!({ "type": "object" }));
+    let properties = schema.as_object_mut().map(|schema| schema.entry("properties").or_insert_with(|| json!({})));
+    if let Some(properties) = properties.and_then(Value::as_object_mut) {
+        let text = |words: &str| json!({ "type": "string", "description": words });
+        properties.insert("apiVersion".to_owned(), text("Group and version of the kind"));
+        properties.insert("kind".to_owned(), text("Name of the kind"));
+        let meta = json!({ "$ref": format!("#/components/schemas/{OBJECT_META}") });
+        let meta = json!({ "description": "Name, labels and what else every resource has", "allOf": [meta] });
+        properties.insert("metadata".to_owned(), meta);
+    }
+    schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]);
+    schema
+}
+
+fn group_version_kind(info: &KindInfo) -> Value {
+    json!({ "group": info.kind.group, "version": info.kind.version, "kind": info.kind.name })
+}
+
+/// Returns what can be said of one verb: its parameters, what goes in and what comes out.
+fn operation(info: &KindInfo, verb: &str) -> Value {
+    let reference = json!({ "$ref": format!("#/components/schemas/{}", schema_name(info)) });
+    let content = json!({ "application/json": { "schema": reference } });
+    let query = |name: &str| json!({ "name": name, "in": "query", "schema": { "type": "string" } });
+    let mut operation = json!({
+        "x-kubernetes-group-version-kind": group_version_kind(info),
+        "x-kubernetes-action": verb,
+        "responses": { "200": { "description": "OK", "content": content } },
+    });
+    if matches!(verb, "post" | "put" | "patch") {
+        operation["parameters"] = ["dryRun", "fieldManager", "fieldValidation"].map(query).into();
+        operation["requestBody"] = json!({ "content": content });
+    }
+    if verb == "patch" {
+        // Of strategic merge patches nothing is said: clients would look for merge keys that the schemas do not have.
+        let types = ["apply-patch+yaml", "json-patch+json", "merge-patch+json"];
+        let content = types.map(|name| (format!("application/{name}"), json!({ "schema": { "type": "object" } })));
+        operation["requestBody"] = json!({ "content": Map::from_iter(content) });
+    }
+    operation
+}
+
+/// Returns the schema of the metadata that a writer can set or wants to read.
+fn object_meta() -> Value {
+    let text = |words: &str| json!({ "type": "string", "description": words });
+    let texts =
+        |words: &str| json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": words });
+    json!({
+        "type": "object",
+        "description": "What every resource has beside its content.",
+        "properties": {
+            "name": text("Unique within a namespace, and fixed"),
+            "generateName": text("A beginning for a name that is completed here"),
+            "namespace": text("Where the resource lives"),
+            "labels": texts("Names and values to select by"),
+            "annotations": texts("Names and values for whoever knows them"),
+            "finalizers": { "type": "array", "items": { "type": "string" }, "x-kubernetes-list-type": "set",
+                "description": "A deletion waits until there are none" },
+            "ownerReferences": { "type": "array", "items": { "type": "object" }, "description": "The resource goes when all of these are gone" },
+            "uid": text("Differs for every creation"),
+            "resourceVersion": text("Changes with every change"),
+            "generation": { "type": "integer", "format": "int64", "description": "Grows when something but metadata and status changes" },
+            "creationTimestamp": { "type": "string", "format": "date-time", "description": "When it was created" },
+            "deletionTimestamp": { "type": "string", "format": "date-time", "description": "Since when it is being deleted" },
+            "managedFields": { "type": "array", "items": { "type": "object" }, "description": "Who owns which fields" },
+        },
+    })
+}

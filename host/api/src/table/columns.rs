@@ -1,0 +1,91 @@
+//! Which columns a kind has.
+
+use homeostat_runtime::KindInfo;
+use serde_json::{Value, json};
+
+use super::{Cell, Column};
+
+/// Returns the columns of a kind, the name first.
+pub(super) fn of(info: &KindInfo) -> Vec<Column> {
+    let mut columns = vec![Column {
+        name: "Name".to_owned(),
+        kind: "string",
+        format: "name",
+        description: "Name of the resource, unique in its namespace".to_owned(),
+        priority: 0,
+        cell: at("/metadata/name"),
+    }];
+    columns.extend(well_known(info));
+    columns.push(column("Age", "date", 0, at("/metadata/creationTimestamp")));
+    columns
+}
+
+/// Returns what people are used to see of kinds that everybody knows.
+fn well_known(info: &KindInfo) -> Vec<Column> {
+    match (info.kind.group.as_str(), info.kind.name.as_str()) {
+        ("apps", "Deployment") => vec![
+            column("Ready", "string", 0, share("/status/readyReplicas", "/spec/replicas")),
+            column("Up-to-date", "integer", 0, count("/status/updatedReplicas")),
+            column("Available", "integer", 0, count("/status/availableReplicas")),
+        ],
+        ("apps", "ReplicaSet") => vec![
+            column("Desired", "integer", 0, count("/spec/replicas")),
+            column("Current", "integer", 0, count("/status/replicas")),
+            column("Ready", "integer", 0, count("/status/readyReplicas")),
+        ],
+        ("", "Pod") => vec![
+            column("Status", "string", 0, at("/status/phase")),
+            column("IP", "string", 1, at("/status/podIP")),
+            column("Node", "string", 1, at("/spec/nodeName")),
+        ],
+        ("", "Namespace") => vec![column("Status", "string", 0, Box::new(phase))],
+        ("", "ConfigMap") => vec![column("Data", "integer", 0, Box::new(data))],
+        ("", "Event") => vec![
+            column("Last Seen", "date", 0, at("/lastTimestamp")),
+            column("Type", "string", 0, at("/type")),
+            column("Reason", "string", 0, at("/reason")),
+            column("Object", "string", 0, Box::new(object)),
+            column("Message", "string", 0, at("/message")),
+        ],
+        ("homeostat.dev", "Controller") => vec![
+            column("State", "string", 0, at("/status/state")),
+            column("Component", "string", 1, at("/spec/component/digest")),
+        ],
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => vec![],
+        _ => vec![],
+    }
+}
+
+fn column(name: &str, kind: &'static str, priority: u64, cell: Cell) -> Column {
+    Column { name: name.to_owned(), kind, format: "", description: name.to_owned(), priority, cell }
+}
+
+fn at(pointer: &'static str) -> Cell {
+    Box::new(move |document| document.pointer(pointer).cloned().unwrap_or(Value::Null))
+}
+
+fn count(pointer: &'static str) -> Cell {
+    Box::new(move |document| document.pointer(pointer).and_then(Value::as_u64).unwrap_or(0).into())
+}
+
+fn share(some: &'static str, all: &'static str) -> Cell {
+    Box::new(move |document| {
+        let number = |pointer| document.pointer(pointer).and_then(Value::as_u64);
+        format!("{}/{}", number(some).unwrap_or(0), number(all).unwrap_or(1)).into()
+    })
+}
+
+fn phase(document: &Value) -> Value {
+    let deleting = document.pointer("/metadata/deletionTimestamp").is_some();
+    json!(if deleting { "Terminating" } else { "Active" })
+}
+
+fn data(document: &Value) -> Value {
+    let size = |name: &str| document.get(name).and_then(Value::as_object).map_or(0, serde_json::Map::len);
+    json!(size("data") + size("binaryData"))
+}
+
+fn object(document: &Value) -> Value {
+    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    json!(format!("{}/{}", text("/involvedObject/kind").to_lowercase(), text("/involvedObject/name")))
+}

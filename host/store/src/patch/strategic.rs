@@ -1,0 +1,204 @@
+//! Strategic merge patches: a merge patch that looks into lists, as clients of Kubernetes send it for the kinds that they know.
+//!
+//! A list whose items are known by a field is merged item by item; any other one is replaced. Which field that is, the schema of the
+//! kind says, and for the lists that every client knows, [`KEYS`]. The directives are `$patch`, `$retainKeys`, `$deleteFromPrimitiveList/…`
+//! and `$setElementOrder/…`.
+//!
+//! Source: Kubernetes' "strategic merge patch" (sig-api-machinery), and the patch annotations of its types.
+
+use serde_json::{Map, Value};
+
+use crate::schema::{ListType, Schema};
+use crate::{Error, Result};
+
+/// By which field the items of well-known lists are told apart. Where two are possible, the first that all items have.
+const KEYS: [(&str, &[&str]); 17] = [
+    ("conditions", &["type"]),
+    ("containers", &["name"]),
+    ("env", &["name"]),
+    ("ephemeralContainers", &["name"]),
+    ("hostAliases", &["ip"]),
+    ("imagePullSecrets", &["name"]),
+    ("initContainers", &["name"]),
+    ("ownerReferences", &["uid"]),
+    ("podIPs", &["ip"]),
+    ("ports", &["containerPort", "port"]),
+    ("resourceClaims", &["name"]),
+    ("schedulingGates", &["name"]),
+    ("secrets", &["name"]),
+    ("topologySpreadConstraints", &["topologyKey"]),
+    ("volumeDevices", &["devicePath"]),
+    ("volumeMounts", &["mountPath"]),
+    ("volumes", &["name"]),
+];
+
+/// Lists of scalars that are sets.
+const SETS: [&str; 1] = ["finalizers"];
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
+const ORDER: &str = "$setElementOrder/";
+
+/// Applies a patch. It is no deeper than documents may be.
+///
+/// # Errors
+/// `Invalid` with the path of a directive that is malformed, or of an item without its key.
+pub(super) fn apply(target: &mut Value, patch: &Value, schema: Option<&Schema>) -> Result<()> {
+    let patch = patch.as_object().ok_or_else(|| Error::invalid("patch", "must be an object"))?;
+    object(target, patch, schema, &mut Place(Vec::new()))
+}
+
+/// Where in the patch something stands, for errors.
+struct Place<'p>(Vec<&'p str>);
+
+impl Place<'_> {
+    fn refuse(&self, reason: &str) -> Error {
+        Error::invalid(format!("patch.{}", self.0.join(".")), reason)
+    }
+}
+
+fn object<'p>(
+    target: &mut Value,
+    patch: &'p Map<String, Value>,
+    schema: Option<&Schema>,
+    place: &mut Place<'p>,
+) -> Result<()> {
+    match patch.get(PATCH).map(Value::as_str) {
+        None | Some(Some("merge")) => {}
+        Some(Some("replace")) => {
+            *target = without_directives(patch);
+            return Ok(());
+        }
+        Some(Some("delete")) => {
+            *target = Value::Null;
+            return Ok(());
+        }
+        Some(_) => return Err(place.refuse("$patch: must be one of merge, replace, delete")),
+    }
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Some(fields) = target.as_object_mut() else { return Ok(()) };
+    if let Some(kept) = patch.get(RETAIN_KEYS) {
+        let kept = kept.as_array().ok_or_else(|| place.refuse("$retainKeys: must be a list of names"))?;
+        fields.retain(|name, _| kept.iter().any(|kept| kept == name));
+    }
+    for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
+        let schema = schema.and_then(|schema| schema.field(name));
+        place.0.push(name);
+        match value {
+            Value::Null => drop(fields.remove(name)),
+            Value::Object(inner) => {
+                let target = fields.entry(name.clone()).or_insert(Value::Null);
+                object(target, inner, schema, place)?;
+                if target.is_null() {
+                    fields.remove(name);
+                }
+            }
+            Value::Array(items) => list(fields.entry(name.clone()).or_insert(Value::Null), name, items, schema, place)?,
+            scalar => drop(fields.insert(name.clone(), scalar.clone())),
+        }
+        place.0.pop();
+    }
+    for (directive, value) in patch {
+        if let Some(name) = directive.strip_prefix(DELETE_FROM_LIST) {
+            let gone = value.as_array().ok_or_else(|| place.refuse("$deleteFromPrimitiveList: must be a list"))?;
+            if let Some(items) = fields.get_mut(name).and_then(Value::as_array_mut) {
+                items.retain(|item| !gone.contains(item));
+            }
+        }
+    }
+    for (directive, order) in patch {
+        if let Some(name) = directive.strip_prefix(ORDER) {
+            let order = order.as_array().ok_or_else(|| place.refuse("$setElementOrder: must be a list"))?;
+            if let Some(items) = fields.get_mut(name).and_then(Value::as_array_mut) {
+                let keys = keys(name, schema.and_then(|schema| schema.field(name)), order);
+                sort(items, order, &keys);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list<'p>(
+    target: &mut Value,
+    name: &str,
+    patch: &'p [Value],
+    schema: Option<&Schema>,
+    place: &mut Place<'p>,
+) -> Result<()> {
+    let replaces = patch.iter().any(|item| {
+        item.get(PATCH).is_some_and(|directive| directive == "replace")
+            && item.as_object().is_some_and(|item| item.len() == 1)
+    });
+    let keys = keys(name, schema, patch);
+    let is_set = SETS.contains(&name) || schema.is_some_and(|schema| *schema.list_type() == ListType::Set);
+    if replaces || !target.is_array() || (keys.is_empty() && !is_set) {
+        let items = patch.iter().filter(|item| item.get(PATCH).is_none());
+        *target = Value::Array(items.map(without_directives_below).collect());
+        return Ok(());
+    }
+    let Some(items) = target.as_array_mut() else { return Ok(()) };
+    if is_set {
+        let new: Vec<Value> = patch.iter().filter(|item| !items.contains(item)).cloned().collect();
+        items.extend(new);
+        return Ok(());
+    }
+    let item_schema = schema.and_then(Schema::items);
+    for item in patch {
+        let fields = item.as_object().ok_or_else(|| place.refuse("an item must be an object"))?;
+        if keys.iter().any(|key| !fields.contains_key(key)) {
+            return Err(place.refuse(&format!("an item has no `{}`, by which it is known", keys.join("`, `"))));
+        }
+        let at = items.iter().position(|known| same(known, item, &keys));
+        let mut now = at.map_or(Value::Null, |at| items[at].take());
+        object(&mut now, fields, item_schema, place)?;
+        match (at, now.is_null()) {
+            (Some(at), true) => drop(items.remove(at)),
+            (Some(at), false) => items[at] = now,
+            (None, true) => {}
+            (None, false) => items.push(now),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the fields by which the items of a list are told apart; none when the list is one value.
+fn keys(name: &str, schema: Option<&Schema>, items: &[Value]) -> Vec<String> {
+    if let Some(ListType::Map(keys)) = schema.map(Schema::list_type) {
+        return keys.clone();
+    }
+    let known = KEYS.iter().find(|(list, _)| *list == name);
+    let candidates = known.map_or(&[][..], |(_, keys)| keys);
+    let fits = |key: &&&str| items.iter().all(|item| item.get(**key).is_some());
+    candidates.iter().find(fits).map(|key| vec![(**key).to_owned()]).unwrap_or_default()
+}
+
+fn same(left: &Value, right: &Value, keys: &[String]) -> bool {
+    keys.iter().all(|key| left.get(key).is_some() && left.get(key) == right.get(key))
+}
+
+/// Brings the items into the order of a list of keys or scalars; those that it does not name stay behind those that it does.
+fn sort(items: &mut [Value], order: &[Value], keys: &[String]) {
+    let place = |item: &Value| {
+        let named = |entry: &Value| if keys.is_empty() { entry == item } else { same(entry, item, keys) };
+        order.iter().position(named).unwrap_or(order.len())
+    };
+    items.sort_by_cached_key(place);
+}
+
+fn without_directives(fields: &Map<String, Value>) -> Value {
+    let fields = fields.iter().filter(|(name, value)| !name.starts_with('$') && !value.is_null());
+    Value::Object(fields.map(|(name, value)| (name.clone(), without_directives_below(value))).collect())
+}
+
+fn without_directives_below(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => without_directives(fields),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The `kubectl` of a current Kubernetes release, against a host without a cluster: what its users do all day.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use homeostat_api::{Handle, Options, serve};
+use homeostat_tests::{TestHost, eventually, kubectl};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+use crate::apps::apps;
+
+/// How long one command of kubectl may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A host that serves its API, and a home folder for kubectl.
+struct Cluster {
+    test: TestHost,
+    served: Handle,
+    home: TempDir,
+}
+
+impl Cluster {
+    async fn over(test: TestHost) -> Self {
+        let options = Options { address: "http://127.0.0.1:0".into(), ..Options::default() };
+        let served = serve(options, test.host.clone()).await.unwrap();
+        // Building it takes a while the first time.
+        tokio::task::spawn_blocking(kubectl).await.unwrap();
+        Self { test, served, home: TempDir::new().unwrap() }
+    }
+
+    async fn apps() -> Self {
+        Self::over(apps().await).await
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(kubectl());
+        command.arg("--server").arg(self.served.address().to_string()).args(arguments);
+        command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/bin:/bin").current_dir(self.home.path());
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    /// Runs kubectl and returns what it printed, and whether it succeeded.
+    async fn run(&self, arguments: &[&str]) -> (bool, String) {
+        let output = tokio::time::timeout(PATIENCE, self.command(arguments).output()).await;
+        let output = output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+
+    /// Runs kubectl, which has to succeed.
+    async fn done(&self, arguments: &[&str]) -> String {
+        let (done, said) = self.run(arguments).await;
+        assert!(done, "kubectl {arguments:?}: {said}");
+        said
+    }
+
+    /// Runs kubectl, which has to fail.
+    async fn refused(&self, arguments: &[&str]) -> String {
+        let (done, said) = self.run(arguments).await;
+        assert!(!done, "kubectl {arguments:?}: {said}");
+        said
+    }
+
+    async fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.done(&[arguments, &["-o", "json"]].concat()).await).unwrap()
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn web(&self, replicas: u32, image: &str) {
+        self.file("web.yaml", &web(replicas, image));
+    }
+}
+
+fn web(replicas: u32, image: &str) -> String {
+    format!(
+        r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web, labels: {{app: web}}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec:
+      containers:
+      - {{name: web, image: "{image}"}}
+"#
+    )
+}
+
+fn cells(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[tokio::test]
+async fn kubectl_applies_a_deployment_waits_for_its_rollout_and_shows_it() {
+    let cluster = Cluster::apps().await;
+    cluster.web(2, "web:1");
+    assert_eq!(cluster.done(&["apply", "-f", "web.yaml"]).await, "deployment.apps/web created\n");
+    assert!(cluster.done(&["rollout", "status", "deployment/web"]).await.contains("successfully rolled out"));
+    cluster.done(&["wait", "--for=condition=Available", "deployment/web"]).await;
+    let shown = cluster.done(&["get", "deploy"]).await;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(cells(lines[0]), ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]);
+    assert_eq!(cells(lines[1])[..4], ["web", "2/2", "2", "2"]);
+    let wide = cluster.done(&["get", "pods", "-o", "wide", "--no-headers"]).await;
+    assert_eq!(wide.lines().map(|line| cells(line)[1]).collect::<Vec<_>>(), ["Running", "Running"]);
+    assert_eq!(cluster.done(&["get", "deploy", "web", "-o", "jsonpath={.status.readyReplicas}"]).await, "2");
+    assert!(cluster.done(&["get", "deploy", "web", "-o", "yaml"]).await.contains("image: web:1"));
+    assert_eq!(cluster.json(&["get", "pods", "-l", "app=web"]).await["items"].as_array().unwrap().len(), 2);
+    assert!(cluster.done(&["get", "all"]).await.contains("replicaset.apps/web-"));
+    let described = cluster.done(&["describe", "deploy", "web"]).await;
+    assert!(described.contains("2 desired | 2 updated | 2 total | 2 available"), "{described}");
+    assert!(described.contains("ScalingReplicaSet"), "{described}");
+    assert_eq!(cluster.done(&["apply", "-f", "web.yaml"]).await, "deployment.apps/web unchanged\n");
+}
+
+#[tokio::test]
+async fn kubectl_changes_a_deployment_in_every_way_that_it_knows() {
+    let cluster = Cluster::apps().await;
+    cluster.web(1, "web:1");
+    cluster.done(&["apply", "-f", "web.yaml"]).await;
+    cluster.web(1, "web:2");
+    let difference = cluster.refused(&["diff", "-f", "web.yaml"]).await;
+    assert!(
+        difference.contains("-      - image: web:1") && difference.contains("+      - image: web:2"),
+        "{difference}"
+    );
+    assert!(!difference.contains("warning"), "{difference}");
+    let image = ["get", "deploy", "web", "-o", "jsonpath={.spec.template.spec.containers[*].image}"];
+    assert_eq!(cluster.done(&image).await, "web:1", "a diff changes nothing");
+    assert_eq!(cluster.done(&["apply", "-f", "web.yaml"]).await, "deployment.apps/web configured\n");
+    assert_eq!(cluster.done(&image).await, "web:2");
+    let dry = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "web.yaml"];
+    assert!(cluster.done(&dry).await.contains("(server dry run)"));
+
+    let strategic = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:3"},{"name":"log","image":"log:1"}]}}}}"#;
+    cluster.done(&["patch", "deploy/web", "-p", strategic]).await;
+    assert_eq!(cluster.done(&image).await, "web:3 log:1");
+    cluster.done(&["patch", "deploy/web", "--type=merge", "-p", r#"{"spec":{"replicas":3}}"#]).await;
+    let json = r#"[{"op":"remove","path":"/spec/template/spec/containers/1"}]"#;
+    cluster.done(&["patch", "deploy/web", "--type=json", "-p", json]).await;
+    assert_eq!(cluster.done(&image).await, "web:3");
+    cluster.done(&["label", "deploy/web", "tier=front"]).await;
+    cluster.done(&["annotate", "deploy/web", "note=hello"]).await;
+    cluster.done(&["set", "image", "deploy/web", "web=web:4"]).await;
+    let mut edit = cluster.command(&["edit", "deploy/web"]);
+    let edited = edit.env("EDITOR", "sed -i s/web:4/web:5/").output().await.unwrap();
+    assert!(edited.status.success(), "{}", String::from_utf8_lossy(&edited.stderr));
+    cluster.done(&["scale", "deploy/web", "--replicas=2"]).await;
+    let now = cluster.json(&["get", "deploy", "web"]).await;
+    assert_eq!((&now["spec"]["replicas"], &now["metadata"]["labels"]["tier"]), (&2.into(), &"front".into()));
+    assert_eq!(now["metadata"]["annotations"]["note"], "hello");
+    assert_eq!(cluster.done(&image).await, "web:5");
+    let refused = cluster.refused(&["scale", "deploy/web", "--current-replicas=7", "--replicas=1"]).await;
+    assert!(refused.contains('7'), "{refused}");
+}
+
+#[tokio::test]
+async fn kubectl_watches_and_deletes() {
+    let cluster = Cluster::apps().await;
+    cluster.web(1, "web:1");
+    cluster.done(&["apply", "-f", "web.yaml"]).await;
+    cluster.done(&["rollout", "status", "deploy/web"]).await;
+    let mut watch = cluster.command(&["get", "deploy", "-w", "--no-headers"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut line = async || tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    assert_eq!(cells(&line().await)[..2], ["web", "1/1"]);
+    cluster.done(&["scale", "deploy/web", "--replicas=2"]).await;
+    while cells(&line().await)[1] != "2/2" {}
+    let deleted = cluster.done(&["delete", "-f", "web.yaml"]).await;
+    assert!(deleted.contains("deployment.apps \"web\" deleted"), "{deleted}");
+    eventually("the pods to go", async || {
+        let left = cluster.done(&["get", "pods"]).await;
+        left.contains("No resources found").then_some(())
+    })
+    .await;
+    let missing = cluster.refused(&["get", "deploy", "web"]).await;
+    assert_eq!(missing, "Error from server (NotFound): deployments.apps \"web\" not found\n");
+}
+
+#[tokio::test]
+async fn kubectl_learns_what_there_is() {
+    let cluster = Cluster::apps().await;
+    assert!(cluster.done(&["version"]).await.contains("homeostat"));
+    let resources = cluster.done(&["api-resources", "--no-headers"]).await;
+    let deployments = resources.lines().find(|line| line.starts_with("deployments ")).unwrap();
+    assert_eq!(cells(deployments), ["deployments", "deploy", "apps/v1", "true", "Deployment"]);
+    assert!(cluster.done(&["api-versions"]).await.lines().any(|version| version == "apps/v1"));
+    let explained = cluster.done(&["explain", "deployment.metadata.labels"]).await;
+    assert!(explained.contains("Names and values to select by"), "{explained}");
+    let events = cluster.done(&["get", "events", "-A"]).await;
+    assert!(events.contains("No resources found"), "{events}");
+    let unknown = cluster.refused(&["get", "gadgets"]).await;
+    assert!(unknown.contains("doesn't have a resource type"), "{unknown}");
+    assert!(cluster.test.host.controllers().len() == 3);
+}
