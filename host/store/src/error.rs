@@ -1,5 +1,6 @@
 //! What can go wrong with a call to a store. One enum for all stores.
 
+use crate::schema::Violation;
 use crate::{Key, Revision};
 
 /// A result whose error is this room's [`Error`].
@@ -38,6 +39,14 @@ pub enum Error {
         path: String,
         /// What is wrong with it, as `must not be empty`.
         reason: String,
+    },
+    /// Fields of the document are not as the schema of its kind says.
+    #[error("{what} is invalid: {}", together(violations))]
+    InvalidFields {
+        /// The resource, for a person, as `Widget.demo.dev "a"`.
+        what: String,
+        /// What is wrong, one or more, at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
+        violations: Vec<Violation>,
     },
     /// Something is larger than its limit.
     #[error("{what} has {bytes} bytes, the limit is {bytes_max}")]
@@ -94,5 +103,12 @@ fn now_at(current: Option<Revision>) -> String {
     match current {
         Some(revision) => format!("it is at revision {revision} now"),
         None => "it is gone".to_owned(),
+    }
+}
+
+fn together(violations: &[Violation]) -> String {
+    match violations {
+        [one] => one.to_string(),
+        many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -8,14 +8,18 @@
 //! Deliberately absent: this room knows nothing of guests, grants, queues and HTTP, reads no environment variable, and has no cache in
 //! front of a store.
 
+pub mod definition;
 pub mod embedded;
 mod error;
+mod fields;
 pub mod garbage;
 mod history;
+pub mod jsonpath;
 mod listing;
 pub mod memory;
 mod model;
 mod patch;
+mod path;
 pub mod schema;
 mod selector;
 pub mod semantics;

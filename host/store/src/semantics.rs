@@ -5,12 +5,16 @@
 //! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and `managedFields` of the metadata.
 //!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored.
 //! * `status` is written by [`Write::UpdateStatus`] alone, which writes nothing else.
+//! * A document of a kind with a schema loses what the schema does not know, gets what it lacks and is checked. A status is checked
+//!   when the status is written, all else when anything but metadata changes: what was stored before the schema can still be labelled,
+//!   reported on and deleted.
 //! * A write that changes nothing makes no revision. The generation grows when something outside of `metadata` and `status` changes.
 //! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it. Nobody can add finalizers
 //!   to a marked resource, and deleting it again changes nothing.
 //!
 //! Deliberately absent: clock, randomness, I/O and locks.
 
+mod admit;
 mod delete;
 #[cfg(test)]
 mod tests;
@@ -20,6 +24,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
+use self::admit::Part;
 use crate::schema::{Schema, Schemas};
 use crate::{
     Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Write, patch, validate,
@@ -163,6 +168,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
             validate::size("status", status)?;
             let mut document = current.document().clone();
             set(fields(&mut document), "status", Some(status.clone()).filter(|status| !status.is_null()));
+            admit::admit(moment.schema.as_deref(), &mut document, Part::Status)?;
             store(current, document, moment)
         }
         Write::Patch { key: _, change, precondition } => {
@@ -207,6 +213,7 @@ fn create(document: &Value, moment: &Moment) -> Result<Decision> {
     set(metadata, "creationTimestamp", Some(json!(timestamp(moment.now))));
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     set(metadata, "generation", Some(json!(1)));
+    admit::admit(moment.schema.as_deref(), &mut document, Part::Specification)?;
     validate::document(&document)?;
     Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
 }
@@ -247,6 +254,9 @@ fn replace(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Res
         set(metadata, field, old["metadata"].get(field).cloned());
     }
     tidy(metadata);
+    if specification(&document).ne(specification(old)) {
+        admit::admit(moment.schema.as_deref(), &mut document, Part::Specification)?;
+    }
     store(current, document, moment)
 }
 

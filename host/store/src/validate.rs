@@ -177,7 +177,8 @@ fn is_dns_label(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.bytes().all(inner)
 }
 
-fn dns_label(path: &str, text: &str) -> Result<()> {
+/// Checks one part of a DNS name.
+pub(crate) fn dns_label(path: &str, text: &str) -> Result<()> {
     if !is_dns_label(text) || text.len() > LABEL_BYTES_MAX {
         return Err(Error::invalid(
             path,
@@ -187,7 +188,8 @@ fn dns_label(path: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn subdomain(path: &str, text: &str) -> Result<()> {
+/// Checks a DNS name.
+pub(crate) fn subdomain(path: &str, text: &str) -> Result<()> {
     if !text.split('.').all(is_dns_label) || text.len() > SUBDOMAIN_BYTES_MAX {
         return Err(Error::invalid(
             path,

@@ -1,0 +1,260 @@
+//! Reading a definition.
+
+use serde_json::Value;
+
+use super::{Column, ColumnType, Definition, Names, Scale, Version};
+use crate::fields::Fields;
+use crate::jsonpath::JsonPath;
+use crate::path::Path;
+use crate::schema::Schema;
+use crate::{Error, Result, validate};
+
+const VERSIONS_MAX: usize = 100;
+const COLUMNS_MAX: usize = 100;
+/// Source: Kubernetes.
+const SELECTABLE_FIELDS_MAX: usize = 8;
+/// In bytes. Source: Kubernetes.
+const DEPRECATION_BYTES_MAX: usize = 256;
+
+/// Reads a whole definition.
+pub(super) fn definition(document: &Value) -> Result<Definition> {
+    validate::size("document", document)?;
+    let fields = Fields::of(document, Path::ROOT)?;
+    let is = |name: &str, wanted: &str| match fields.required_text(name)? {
+        found if found == wanted => Ok(()),
+        _ => Err(fields.error(name, format!("must be {wanted}"))),
+    };
+    is("apiVersion", "apiextensions.k8s.io/v1")?;
+    is("kind", "CustomResourceDefinition")?;
+    let spec = fields.required_object("spec")?;
+    let group = spec.required_text("group")?;
+    validate::subdomain("spec.group", group)?;
+    let names = names(&spec.required_object("names")?)?;
+    let metadata = fields.required_object("metadata")?;
+    let wanted = format!("{}.{group}", names.plural);
+    if metadata.required_text("name")? != wanted {
+        return Err(metadata.error("name", format!("must be spec.names.plural+\".\"+spec.group, which is `{wanted}`")));
+    }
+    let namespaced = match spec.required_text("scope")? {
+        "Namespaced" => true,
+        "Cluster" => false,
+        _ => return Err(spec.error("scope", "must be Cluster or Namespaced")),
+    };
+    if spec.flag("preserveUnknownFields")? {
+        return Err(spec
+            .error("preserveUnknownFields", "must be false: set x-kubernetes-preserve-unknown-fields in the schema"));
+    }
+    conversion(&spec)?;
+    Ok(Definition { group: group.to_owned(), names, namespaced, versions: versions(&spec, group)? })
+}
+
+fn names(fields: &Fields<'_>) -> Result<Names> {
+    let plural = label(fields, "plural", fields.required_text("plural")?)?;
+    let kind = kind_name(fields, "kind", fields.required_text("kind")?)?;
+    let or = |text: Option<&str>, other: String| match text {
+        Some(text) if !text.is_empty() => text.to_owned(),
+        _ => other,
+    };
+    let list_kind = or(fields.text("listKind")?, format!("{kind}List"));
+    if list_kind == kind {
+        return Err(fields.error("listKind", "must differ from kind"));
+    }
+    let singular = or(fields.text("singular")?, kind.to_lowercase());
+    Ok(Names {
+        list_kind: kind_name(fields, "listKind", &list_kind)?,
+        singular: label(fields, "singular", &singular)?,
+        short_names: labels(fields, "shortNames")?,
+        categories: labels(fields, "categories")?,
+        plural,
+        kind,
+    })
+}
+
+fn label(fields: &Fields<'_>, name: &str, text: &str) -> Result<String> {
+    validate::dns_label(&fields.path().field(name).to_string(), text)?;
+    Ok(text.to_owned())
+}
+
+fn labels(fields: &Fields<'_>, name: &str) -> Result<Vec<String>> {
+    let texts = fields.texts(name)?;
+    for (at, text) in texts.iter().enumerate() {
+        validate::dns_label(&fields.path().field(name).item(at).to_string(), text)?;
+    }
+    Ok(texts)
+}
+
+fn kind_name(fields: &Fields<'_>, name: &str, text: &str) -> Result<String> {
+    validate::kind_name(text).map_err(|error| match error {
+        Error::Invalid { reason, .. } => fields.error(name, reason),
+        other => other,
+    })?;
+    Ok(text.to_owned())
+}
+
+fn conversion(spec: &Fields<'_>) -> Result<()> {
+    let Some(conversion) = spec.object("conversion")? else { return Ok(()) };
+    match conversion.text("strategy")? {
+        None | Some("None") => Ok(()),
+        Some("Webhook") => {
+            Err(conversion.error("strategy", "conversion by a webhook is not supported, it must be None"))
+        }
+        Some(_) => Err(conversion.error("strategy", "must be None")),
+    }
+}
+
+fn versions(spec: &Fields<'_>, group: &str) -> Result<Vec<Version>> {
+    let sources = spec.list("versions")?;
+    if sources.is_empty() || sources.len() > VERSIONS_MAX {
+        return Err(spec.error("versions", format!("must name 1 to {VERSIONS_MAX} versions")));
+    }
+    let path = spec.path().field("versions");
+    let mut versions: Vec<Version> = Vec::with_capacity(sources.len());
+    for (at, source) in sources.iter().enumerate() {
+        let version = version(&Fields::of(source, path.item(at))?, group)?;
+        if versions.iter().any(|known| known.name == version.name) {
+            return Err(Error::invalid(
+                path.item(at).field("name").to_string(),
+                format!("`{}` is there twice", version.name),
+            ));
+        }
+        versions.push(version);
+    }
+    if versions.iter().filter(|version| version.storage).count() != 1 {
+        return Err(spec.error("versions", "must have exactly one version marked as storage version"));
+    }
+    Ok(versions)
+}
+
+fn version(fields: &Fields<'_>, group: &str) -> Result<Version> {
+    let name = label(fields, "name", fields.required_text("name")?)?;
+    let subresources = fields.object("subresources")?;
+    let scale = match &subresources {
+        Some(subresources) => subresources.object("scale")?.map(|scale| self::scale(&scale)).transpose()?,
+        None => None,
+    };
+    Ok(Version {
+        served: required_flag(fields, "served")?,
+        storage: required_flag(fields, "storage")?,
+        deprecation: deprecation(fields, group, &name)?,
+        schema: schema(fields)?,
+        has_status: subresources.is_some_and(|subresources| subresources.get("status").is_some()),
+        scale,
+        columns: columns(fields)?,
+        selectable_fields: selectable_fields(fields)?,
+        name,
+    })
+}
+
+fn required_flag(fields: &Fields<'_>, name: &str) -> Result<bool> {
+    match fields.get(name) {
+        Some(Value::Bool(flag)) => Ok(*flag),
+        _ => Err(fields.error(name, "must be true or false")),
+    }
+}
+
+fn deprecation(fields: &Fields<'_>, group: &str, version: &str) -> Result<Option<String>> {
+    let warning = fields.text("deprecationWarning")?;
+    match (fields.flag("deprecated")?, warning) {
+        (false, None) => Ok(None),
+        (false, Some(_)) => Err(fields.error("deprecationWarning", "can only be set where deprecated is true")),
+        (true, None) => Ok(Some(format!("{group}/{version} is deprecated"))),
+        (true, Some(text))
+            if text.is_empty() || text.len() > DEPRECATION_BYTES_MAX || text.contains(char::is_control) =>
+        {
+            let reason = format!("must be 1 to {DEPRECATION_BYTES_MAX} bytes of text in one line");
+            Err(fields.error("deprecationWarning", reason))
+        }
+        (true, Some(text)) => Ok(Some(text.to_owned())),
+    }
+}
+
+fn schema(fields: &Fields<'_>) -> Result<Option<Schema>> {
+    let Some(holder) = fields.object("schema")? else { return Ok(None) };
+    let Some(source) = holder.get("openAPIV3Schema") else { return Ok(None) };
+    Schema::parse(source).map(Some).map_err(|error| within(error, holder.path()))
+}
+
+/// Puts a path before the one that an error names.
+fn within(error: Error, path: &Path<'_>) -> Error {
+    match error {
+        Error::Invalid { path: inner, reason } => Error::invalid(format!("{path}.{inner}"), reason),
+        Error::TooLarge { what, bytes, bytes_max } => {
+            Error::TooLarge { what: format!("{path}.{what}"), bytes, bytes_max }
+        }
+        other => other,
+    }
+}
+
+fn scale(fields: &Fields<'_>) -> Result<Scale> {
+    let below = |name: &str, roots: &[&str]| {
+        let path = json_path(fields, name, fields.required_text(name)?)?;
+        let text = path.to_string();
+        let is_below = path.is_plain() && roots.iter().any(|root| text.starts_with(root));
+        if is_below { Ok(path) } else { Err(fields.error(name, format!("must be names below {}", roots.join(" or ")))) }
+    };
+    let label_selector = match fields.text("labelSelectorPath")? {
+        Some(text) if !text.is_empty() => Some(below("labelSelectorPath", &[".spec.", ".status."])?),
+        _ => None,
+    };
+    Ok(Scale {
+        spec_replicas: below("specReplicasPath", &[".spec."])?,
+        status_replicas: below("statusReplicasPath", &[".status."])?,
+        label_selector,
+    })
+}
+
+fn json_path(fields: &Fields<'_>, name: &str, text: &str) -> Result<JsonPath> {
+    JsonPath::parse(text).map_err(|error| match error {
+        Error::Invalid { reason, .. } => fields.error(name, reason),
+        other => other,
+    })
+}
+
+fn columns(fields: &Fields<'_>) -> Result<Vec<Column>> {
+    let sources = fields.list("additionalPrinterColumns")?;
+    if sources.len() > COLUMNS_MAX {
+        return Err(fields.error("additionalPrinterColumns", format!("must be at most {COLUMNS_MAX}")));
+    }
+    let path = fields.path().field("additionalPrinterColumns");
+    sources.iter().enumerate().map(|(at, source)| column(&Fields::of(source, path.item(at))?)).collect()
+}
+
+fn column(fields: &Fields<'_>) -> Result<Column> {
+    let column_type = match fields.required_text("type")? {
+        "integer" => ColumnType::Integer,
+        "number" => ColumnType::Number,
+        "string" => ColumnType::String,
+        "boolean" => ColumnType::Boolean,
+        "date" => ColumnType::Date,
+        _ => return Err(fields.error("type", "must be integer, number, string, boolean or date")),
+    };
+    let priority = match fields.number("priority")? {
+        None => 0,
+        Some(number) => {
+            let whole = number.as_i64().and_then(|number| i32::try_from(number).ok());
+            whole.ok_or_else(|| fields.error("priority", "must be a whole number of 32 bits"))?
+        }
+    };
+    Ok(Column {
+        name: fields.required_text("name")?.to_owned(),
+        column_type,
+        format: fields.text("format")?.unwrap_or("").to_owned(),
+        description: fields.text("description")?.unwrap_or("").to_owned(),
+        priority,
+        path: json_path(fields, "jsonPath", fields.required_text("jsonPath")?)?,
+    })
+}
+
+fn selectable_fields(fields: &Fields<'_>) -> Result<Vec<JsonPath>> {
+    let sources = fields.list("selectableFields")?;
+    if sources.len() > SELECTABLE_FIELDS_MAX {
+        return Err(fields.error("selectableFields", format!("must be at most {SELECTABLE_FIELDS_MAX}")));
+    }
+    let path = fields.path().field("selectableFields");
+    let read = |(at, source)| {
+        let fields = Fields::of(source, path.item(at))?;
+        let path = json_path(&fields, "jsonPath", fields.required_text("jsonPath")?)?;
+        if path.is_plain() { Ok(path) } else { Err(fields.error("jsonPath", "must be names alone, as .spec.color")) }
+    };
+    sources.iter().enumerate().map(read).collect()
+}

@@ -1,0 +1,118 @@
+//! Reading the fields of an object one by one, where every error names the path of the field.
+//!
+//! A field that is `null` is as good as absent.
+
+use serde_json::{Map, Number, Value};
+
+use crate::path::Path;
+use crate::{Error, Result};
+
+/// An object and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    map: &'a Map<String, Value>,
+    path: Path<'a>,
+}
+
+impl<'a> Fields<'a> {
+    /// Takes the fields of a value.
+    ///
+    /// # Errors
+    /// `Invalid` when it is no object.
+    pub(crate) fn of(value: &'a Value, path: Path<'a>) -> Result<Self> {
+        match value {
+            Value::Object(map) => Ok(Self { map, path }),
+            _ => Err(Error::invalid(path.to_string(), "must be an object")),
+        }
+    }
+
+    /// Returns where the object stands.
+    pub(crate) fn path(&self) -> &Path<'a> {
+        &self.path
+    }
+
+    /// Returns an error about a field.
+    pub(crate) fn error(&self, name: &str, reason: impl Into<String>) -> Error {
+        Error::invalid(self.path.field(name).to_string(), reason)
+    }
+
+    /// Returns a field as it is; `None` when it is absent or null.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Returns a field that may be null; `None` when it is absent.
+    pub(crate) fn get_even_null(&self, name: &str) -> Option<&'a Value> {
+        self.map.get(name)
+    }
+
+    /// Returns a field that is true or false; false when it is absent.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool> {
+        match self.get(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(self.error(name, "must be true or false")),
+        }
+    }
+
+    /// Returns a field that is a text.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>> {
+        self.get(name).map(|value| value.as_str().ok_or_else(|| self.error(name, "must be a string"))).transpose()
+    }
+
+    /// Returns a field that is a text and not empty.
+    pub(crate) fn required_text(&self, name: &str) -> Result<&'a str> {
+        let text = self.text(name)?.filter(|text| !text.is_empty());
+        text.ok_or_else(|| self.error(name, "must not be empty"))
+    }
+
+    /// Returns a field that is a number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<&'a Number>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Number(number)) => Ok(Some(number)),
+            Some(_) => Err(self.error(name, "must be a number")),
+        }
+    }
+
+    /// Returns a field that is a whole number from 0.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<u64>> {
+        let whole = |value: &Value| value.as_u64().ok_or_else(|| self.error(name, "must be a whole number from 0"));
+        self.get(name).map(whole).transpose()
+    }
+
+    /// Returns a field that is a list; empty when it is absent.
+    pub(crate) fn list(&self, name: &str) -> Result<&'a [Value]> {
+        match self.get(name) {
+            None => Ok(&[]),
+            Some(Value::Array(items)) => Ok(items),
+            Some(_) => Err(self.error(name, "must be a list")),
+        }
+    }
+
+    /// Returns a field that is a list of texts; empty when it is absent.
+    pub(crate) fn texts(&self, name: &str) -> Result<Vec<String>> {
+        let wrong = |at| Error::invalid(self.path.field(name).item(at).to_string(), "must be a string");
+        let text = |(at, item): (usize, &Value)| item.as_str().map(str::to_owned).ok_or_else(|| wrong(at));
+        self.list(name)?.iter().enumerate().map(text).collect()
+    }
+
+    /// Returns a field that is an object.
+    pub(crate) fn object<'b>(&'b self, name: &'b str) -> Result<Option<Fields<'b>>> {
+        self.get(name).map(|value| Fields::of(value, self.path.field(name))).transpose()
+    }
+
+    /// Returns a field that is an object and has to be there.
+    pub(crate) fn required_object<'b>(&'b self, name: &'b str) -> Result<Fields<'b>> {
+        self.object(name)?.ok_or_else(|| self.error(name, "must be an object"))
+    }
+
+    /// Returns the entries of a field that is an object; none when it is absent.
+    pub(crate) fn entries(&self, name: &str) -> Result<impl Iterator<Item = (&'a String, &'a Value)> + use<'a>> {
+        match self.get(name) {
+            None => Ok(None.into_iter().flatten()),
+            Some(Value::Object(map)) => Ok(Some(map).into_iter().flatten()),
+            Some(_) => Err(self.error(name, "must be an object")),
+        }
+    }
+}

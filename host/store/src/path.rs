@@ -1,0 +1,69 @@
+//! Where something stands inside of a document, as `spec.ports[0].name` or `spec.labels[key]`.
+//!
+//! A path lives on the stack while a tree is walked, and becomes text only when it is told to somebody.
+
+use std::fmt;
+
+/// Characters of one step that are shown.
+const STEP_CHARS_MAX: usize = 128;
+
+/// The way from the root of a document to a value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Field(&'a str),
+    Key(&'a str),
+    Item(usize),
+}
+
+impl<'a> Path<'a> {
+    /// The root of a document, which shows as nothing.
+    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+
+    /// Returns the path of a field that has a name of its own, as `.spec`.
+    pub(crate) fn field(&'a self, name: &'a str) -> Self {
+        Self { parent: Some(self), step: Step::Field(name) }
+    }
+
+    /// Returns the path of an entry of an object whose names are free, as `[name]`.
+    pub(crate) fn key(&'a self, name: &'a str) -> Self {
+        Self { parent: Some(self), step: Step::Key(name) }
+    }
+
+    /// Returns the path of an item of a list, as `[0]`.
+    pub(crate) fn item(&'a self, at: usize) -> Self {
+        Self { parent: Some(self), step: Step::Item(at) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        let dot = if self.parent.is_none_or(|parent| matches!(parent.step, Step::Root)) { "" } else { "." };
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Field(name) => write!(f, "{dot}{}", shortened(name, STEP_CHARS_MAX)),
+            Step::Key(name) => write!(f, "[{}]", shortened(name, STEP_CHARS_MAX)),
+            Step::Item(at) => write!(f, "[{at}]"),
+        }
+    }
+}
+
+/// Returns a text of at most `chars_max` characters, and an ellipsis when there were more.
+pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

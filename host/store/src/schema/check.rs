@@ -1,0 +1,269 @@
+//! What is wrong with a value, by its schema.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Number, Value};
+
+use super::format::Format;
+use super::limits::{Bound, Limits, compare, is_multiple, same};
+use super::violation::{VIOLATIONS_MAX, shown, type_name};
+use super::{ListType, Reason, Schema, ValueType, Violation};
+use crate::path::Path;
+
+/// Values that a violation names as possible.
+const VALUES_SHOWN_MAX: usize = 20;
+
+/// Returns what is wrong with a value that stands at `path`.
+pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>) -> Vec<Violation> {
+    let mut report = Report { found: Vec::new(), count_max: VIOLATIONS_MAX };
+    report.value(schema, value, path);
+    report.found
+}
+
+/// Returns whether nothing is wrong with a value.
+fn fits(schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
+    let mut report = Report { found: Vec::new(), count_max: 1 };
+    report.value(schema, value, path);
+    report.found.is_empty()
+}
+
+/// What was found so far.
+struct Report {
+    found: Vec<Violation>,
+    count_max: usize,
+}
+
+impl Report {
+    fn is_full(&self) -> bool {
+        self.found.len() >= self.count_max
+    }
+
+    fn add(&mut self, path: &Path<'_>, reason: Reason, detail: impl Into<String>) {
+        if !self.is_full() {
+            self.found.push(Violation { path: path.to_string(), reason, detail: detail.into() });
+        }
+    }
+
+    /// Adds that a value is not what it should be.
+    fn invalid(&mut self, path: &Path<'_>, shown: &str, should: &str) {
+        self.add(path, Reason::Invalid, format!("{shown}: {path} in body {should}"));
+    }
+
+    fn value(&mut self, schema: &Schema, value: &Value, path: &Path<'_>) {
+        if self.is_full() || (value.is_null() && schema.nullable) {
+            return;
+        }
+        if let Some(wanted) = schema.value_type.filter(|wanted| !wanted.holds(value)) {
+            let (name, found) = (wanted.name(), type_name(value));
+            let detail = format!("{found:?}: {path} in body must be of type {name}: {found:?}");
+            return self.add(path, Reason::TypeInvalid, detail);
+        }
+        if let Some(limits) = &schema.limits {
+            self.limits(limits, value, path);
+        }
+        match value {
+            Value::Object(fields) => self.fields(schema, fields, path),
+            Value::Array(items) => self.items(schema, items, path),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn fields(&mut self, schema: &Schema, fields: &Map<String, Value>, path: &Path<'_>) {
+        if schema.embedded {
+            self.resource(fields, path);
+        }
+        for (name, value) in fields {
+            if let Some(property) = schema.properties.get(name) {
+                self.value(property, value, &path.field(name));
+            } else if let Some(additional) = &schema.additional {
+                self.value(additional, value, &path.key(name));
+            }
+        }
+    }
+
+    /// Checks what every resource has.
+    fn resource(&mut self, fields: &Map<String, Value>, path: &Path<'_>) {
+        for name in ["apiVersion", "kind"] {
+            match fields.get(name) {
+                Some(Value::String(text)) if !text.is_empty() => {}
+                Some(Value::String(_)) | None => self.add(&path.field(name), Reason::Required, ""),
+                Some(other) => self.wrong_type(other, "string", &path.field(name)),
+            }
+        }
+        if let Some(other) = fields.get("metadata").filter(|metadata| !metadata.is_object()) {
+            self.wrong_type(other, "object", &path.field("metadata"));
+        }
+    }
+
+    fn wrong_type(&mut self, value: &Value, wanted: &str, path: &Path<'_>) {
+        let found = type_name(value);
+        self.add(path, Reason::TypeInvalid, format!("{found:?}: {path} in body must be of type {wanted}: {found:?}"));
+    }
+
+    fn items(&mut self, schema: &Schema, items: &[Value], path: &Path<'_>) {
+        match &schema.list {
+            ListType::Atomic => {}
+            ListType::Set => self.duplicates(items, path, Value::to_string, shown),
+            ListType::Map(keys) => {
+                let key = |item: &Value| keys.iter().map(|key| (key.clone(), item[key].clone())).collect::<Value>();
+                self.duplicates(items, path, |item| key(item).to_string(), |item| key(item).to_string());
+            }
+        }
+        let Some(schema) = schema.items() else { return };
+        for (at, item) in items.iter().enumerate() {
+            self.value(schema, item, &path.item(at));
+        }
+    }
+
+    fn duplicates(
+        &mut self,
+        items: &[Value],
+        path: &Path<'_>,
+        identity: impl Fn(&Value) -> String,
+        shown: impl Fn(&Value) -> String,
+    ) {
+        let mut seen = HashSet::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            if !seen.insert(identity(item)) {
+                self.add(&path.item(at), Reason::Duplicate, crate::path::shortened(&shown(item), 200));
+            }
+        }
+    }
+
+    fn limits(&mut self, limits: &Limits, value: &Value, path: &Path<'_>) {
+        let hidden = limits.format == Some(Format::Password);
+        let shown = if hidden { "\"…\"".to_owned() } else { shown(value) };
+        if !limits.values.is_empty() && !limits.values.iter().any(|known| same(known, value)) {
+            self.add(path, Reason::Unsupported, format!("{shown}: supported values: {}", listed(&limits.values)));
+        }
+        if let Some(format) = limits.format.filter(|format| !format.holds(value)) {
+            let should = format!("must be of type {}: {shown}", format.name());
+            self.invalid(path, &shown, &should);
+        }
+        match value {
+            Value::Number(number) => self.number(limits, number, path, &shown),
+            Value::String(text) => self.text(limits, text, path, &shown),
+            Value::Array(items) => self.list(limits, items, path),
+            Value::Object(fields) => self.object(limits, fields, path),
+            Value::Null | Value::Bool(_) => {}
+        }
+        self.combinations(limits, value, path, &shown);
+    }
+
+    fn number(&mut self, limits: &Limits, number: &Number, path: &Path<'_>, shown: &str) {
+        if let Some(Bound { number: bound, exclusive }) = &limits.minimum {
+            let order = compare(number, bound);
+            if order.is_lt() || (*exclusive && order.is_eq()) {
+                let equal = if *exclusive { "" } else { " or equal to" };
+                self.invalid(path, shown, &format!("should be greater than{equal} {bound}"));
+            }
+        }
+        if let Some(Bound { number: bound, exclusive }) = &limits.maximum {
+            let order = compare(number, bound);
+            if order.is_gt() || (*exclusive && order.is_eq()) {
+                let equal = if *exclusive { "" } else { " or equal to" };
+                self.invalid(path, shown, &format!("should be less than{equal} {bound}"));
+            }
+        }
+        if let Some(of) = limits.multiple_of.as_ref().filter(|of| !is_multiple(number, of)) {
+            self.invalid(path, shown, &format!("should be a multiple of {of}"));
+        }
+    }
+
+    fn text(&mut self, limits: &Limits, text: &str, path: &Path<'_>, shown: &str) {
+        if limits.length_min.is_some() || limits.length_max.is_some() {
+            let length = text.chars().count() as u64;
+            if let Some(least) = limits.length_min.filter(|least| length < *least) {
+                self.invalid(path, shown, &format!("should be at least {least} chars long"));
+            }
+            if let Some(most) = limits.length_max.filter(|most| length > *most) {
+                self.add(path, Reason::TooLong, format!("may not be more than {most} characters"));
+            }
+        }
+        if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_in(text)) {
+            self.invalid(path, shown, &format!("should match '{}'", pattern.text()));
+        }
+    }
+
+    fn list(&mut self, limits: &Limits, items: &[Value], path: &Path<'_>) {
+        let count = items.len() as u64;
+        if let Some(least) = limits.items_min.filter(|least| count < *least) {
+            self.invalid(path, &count.to_string(), &format!("should have at least {least} items"));
+        }
+        if let Some(most) = limits.items_max.filter(|most| count > *most) {
+            self.add(path, Reason::TooMany, format!("{count}: must have at most {most} items"));
+        }
+        if limits.unique_items {
+            self.duplicates(items, path, Value::to_string, shown);
+        }
+    }
+
+    fn object(&mut self, limits: &Limits, fields: &Map<String, Value>, path: &Path<'_>) {
+        for name in limits.required.iter().filter(|name| !fields.contains_key(*name)) {
+            self.add(&path.field(name), Reason::Required, "");
+        }
+        let count = fields.len() as u64;
+        if let Some(least) = limits.properties_min.filter(|least| count < *least) {
+            self.invalid(path, &count.to_string(), &format!("should have at least {least} properties"));
+        }
+        if let Some(most) = limits.properties_max.filter(|most| count > *most) {
+            self.add(path, Reason::TooMany, format!("{count}: must have at most {most} items"));
+        }
+    }
+
+    fn combinations(&mut self, limits: &Limits, value: &Value, path: &Path<'_>, shown: &str) {
+        for schema in &limits.all_of {
+            self.value(schema, value, path);
+        }
+        if !limits.any_of.is_empty() && !limits.any_of.iter().any(|schema| fits(schema, value, path)) {
+            self.invalid(path, shown, "must validate at least one schema (anyOf)");
+        }
+        if !limits.one_of.is_empty() {
+            match limits.one_of.iter().filter(|schema| fits(schema, value, path)).take(2).count() {
+                0 => self.invalid(path, shown, "must validate one and only one schema (oneOf), and validates none"),
+                1 => {}
+                _ => self.invalid(path, shown, "must validate one and only one schema (oneOf), and validates several"),
+            }
+        }
+        if limits.not.as_ref().is_some_and(|schema| fits(schema, value, path)) {
+            self.invalid(path, shown, "must not validate the schema (not)");
+        }
+    }
+}
+
+impl ValueType {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntegerOrString => "integer or string",
+        }
+    }
+
+    /// Returns whether a value is of this type. A number without a fraction is an integer, however it is written.
+    fn holds(self, value: &Value) -> bool {
+        let is_integer =
+            |number: &Number| !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0);
+        match self {
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+            Self::String => value.is_string(),
+            Self::Integer => value.as_number().is_some_and(is_integer),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::IntegerOrString => value.is_string() || Self::Integer.holds(value),
+        }
+    }
+}
+
+fn listed(values: &[Value]) -> String {
+    let mut texts: Vec<String> = values.iter().take(VALUES_SHOWN_MAX).map(shown).collect();
+    if values.len() > VALUES_SHOWN_MAX {
+        texts.push("…".to_owned());
+    }
+    texts.join(", ")
+}

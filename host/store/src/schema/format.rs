@@ -1,0 +1,191 @@
+//! The `format` of a text or number: those that are checked. All others are read over, as Kubernetes does.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use serde_json::Value;
+
+/// A format that is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Int32,
+    Int64,
+    Date,
+    DateTime,
+    Byte,
+    Duration,
+    Ipv4,
+    Ipv6,
+    Uuid,
+    Email,
+    Hostname,
+    Uri,
+    /// Nothing is checked, and the value is never shown.
+    Password,
+}
+
+const NAMES: [(Format, &str); 14] = [
+    (Format::Int32, "int32"),
+    (Format::Int64, "int64"),
+    (Format::Date, "date"),
+    (Format::DateTime, "date-time"),
+    (Format::DateTime, "datetime"),
+    (Format::Byte, "byte"),
+    (Format::Duration, "duration"),
+    (Format::Ipv4, "ipv4"),
+    (Format::Ipv6, "ipv6"),
+    (Format::Uuid, "uuid"),
+    (Format::Email, "email"),
+    (Format::Hostname, "hostname"),
+    (Format::Uri, "uri"),
+    (Format::Password, "password"),
+];
+
+impl Format {
+    /// Returns the format of that name, if it is one that is checked.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(_, known)| *known == name).map(|(format, _)| *format)
+    }
+
+    /// Returns the name of the format.
+    pub(super) fn name(self) -> &'static str {
+        NAMES.iter().find(|(format, _)| *format == self).map_or("", |(_, name)| name)
+    }
+
+    /// Returns whether a value is of this format. Values of types that the format says nothing of always are.
+    pub(super) fn holds(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Int32, Value::Number(number)) => {
+                number.as_f64().is_some_and(|number| (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number))
+            }
+            // Floats lose digits here; what lies between is told by the whole numbers alone.
+            (Self::Int64, Value::Number(number)) => {
+                number.as_i64().is_some()
+                    || number.is_f64() && number.as_f64().is_some_and(|number| number.abs() < 2f64.powi(63))
+            }
+            (_, Value::String(text)) => self.holds_text(text),
+            _ => true,
+        }
+    }
+
+    fn holds_text(self, text: &str) -> bool {
+        match self {
+            Self::Int32 | Self::Int64 | Self::Password => true,
+            Self::Date => is_date(text),
+            Self::DateTime => is_date_time(text),
+            Self::Byte => is_base64(text),
+            Self::Duration => is_duration(text),
+            Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
+            Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
+            Self::Uuid => is_uuid(text),
+            Self::Email => is_email(text),
+            Self::Hostname => is_hostname(text),
+            Self::Uri => is_uri(text),
+        }
+    }
+}
+
+/// `2026-01-31`.
+fn is_date(text: &str) -> bool {
+    let shape = text
+        .bytes()
+        .enumerate()
+        .all(|(at, byte)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() });
+    shape && text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
+}
+
+/// `2026-01-31T12:00:00.5+01:00`, as RFC 3339 says.
+fn is_date_time(text: &str) -> bool {
+    let (Some(date), Some(separator)) = (text.get(..10), text.get(10..11)) else { return false };
+    let has_seconds = text.get(11..19).is_some_and(|time| {
+        time.bytes()
+            .enumerate()
+            .all(|(at, byte)| if matches!(at, 2 | 5) { byte == b':' } else { byte.is_ascii_digit() })
+    });
+    is_date(date) && matches!(separator, "T" | "t" | " ") && has_seconds && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// Base64 of RFC 4648, padded. Line breaks may stand in it.
+fn is_base64(text: &str) -> bool {
+    let mut padding = 0;
+    let mut count = 0;
+    for byte in text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')) {
+        count += 1;
+        match byte {
+            b'=' => padding += 1,
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' if padding == 0 => {}
+            _ => return false,
+        }
+    }
+    count % 4 == 0 && padding <= 2
+}
+
+/// `1h30m`, `-1.5s`, and with words `3 days`.
+fn is_duration(text: &str) -> bool {
+    const UNITS: [&str; 27] = [
+        "ns", "us", "µs", "μs", "ms", "s", "m", "h", "d", "w", "nano", "micro", "milli", "sec", "secs", "second",
+        "seconds", "min", "mins", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks",
+    ];
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let unit_at = rest.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(unit_at);
+        let after = after.trim_start_matches(' ');
+        let end = after.find(|next: char| next.is_ascii_digit() || next == ' ').unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let numeric = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
+        if !numeric || !UNITS.contains(&unit) {
+            return false;
+        }
+        rest = after.trim_start_matches(' ');
+        parts += 1;
+    }
+    parts > 0
+}
+
+/// 32 hexadecimal digits, with or without the four dashes.
+fn is_uuid(text: &str) -> bool {
+    let mut digits = 0;
+    for byte in text.bytes() {
+        match byte {
+            b'-' if matches!(digits, 8 | 12 | 16 | 20) => {}
+            _ if byte.is_ascii_hexdigit() => digits += 1,
+            _ => return false,
+        }
+    }
+    digits == 32 && text.len() <= 36 && !text.contains("--")
+}
+
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let plain = |text: &str| !text.is_empty() && !text.chars().any(|next| next.is_whitespace() || next.is_control());
+    plain(local) && !local.contains('@') && plain(domain) && !domain.starts_with('.') && !domain.ends_with('.')
+}
+
+/// Labels of letters, digits and dashes, as RFC 1123 says.
+fn is_hostname(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    text.len() <= 253 && text.strip_suffix('.').unwrap_or(text).split('.').all(is_label)
+}
+
+/// `scheme:rest`, or a path from the root.
+fn is_uri(text: &str) -> bool {
+    if text.chars().any(|next| next.is_control() || next == ' ') {
+        return false;
+    }
+    if text.starts_with('/') {
+        return true;
+    }
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+        && !rest.is_empty()
+}

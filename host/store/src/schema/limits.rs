@@ -1,0 +1,77 @@
+//! What a value has to be beside its type.
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+use super::Schema;
+use super::format::Format;
+use super::pattern::Pattern;
+
+/// The bounds of a value. Each says something of values of some types only, and nothing of all others.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Limits {
+    /// Values that there are; empty for all.
+    pub(super) values: Vec<Value>,
+    pub(super) format: Option<Format>,
+    pub(super) minimum: Option<Bound>,
+    pub(super) maximum: Option<Bound>,
+    pub(super) multiple_of: Option<Number>,
+    /// In characters.
+    pub(super) length_min: Option<u64>,
+    /// In characters.
+    pub(super) length_max: Option<u64>,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) items_min: Option<u64>,
+    pub(super) items_max: Option<u64>,
+    pub(super) unique_items: bool,
+    pub(super) properties_min: Option<u64>,
+    pub(super) properties_max: Option<u64>,
+    pub(super) required: Vec<String>,
+    pub(super) all_of: Vec<Schema>,
+    pub(super) any_of: Vec<Schema>,
+    pub(super) one_of: Vec<Schema>,
+    pub(super) not: Option<Box<Schema>>,
+}
+
+impl Limits {
+    /// Returns whether there are rules that are not looked at.
+    pub(super) fn has_rules(&self) -> bool {
+        let combined = [&self.all_of, &self.any_of, &self.one_of].into_iter().flatten().chain(self.not.as_deref());
+        combined.into_iter().any(Schema::has_rules)
+    }
+}
+
+/// The end of a range of numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bound {
+    pub(super) number: Number,
+    /// Whether the number itself is outside.
+    pub(super) exclusive: bool,
+}
+
+/// Compares two numbers by what they are worth: 1 is 1.0.
+pub(super) fn compare(left: &Number, right: &Number) -> Ordering {
+    let whole = |number: &Number| number.as_i64().map(i128::from).or(number.as_u64().map(i128::from));
+    match (whole(left), whole(right)) {
+        (Some(left), Some(right)) => left.cmp(&right),
+        _ => left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal),
+    }
+}
+
+/// Returns whether one number is a multiple of another, which is not 0. Fractions are near enough at a billionth.
+pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
+    if let (Some(number), Some(of)) = (number.as_i64(), of.as_i64()) {
+        return number.checked_rem(of).is_none_or(|rest| rest == 0);
+    }
+    let ratio = number.as_f64().unwrap_or(0.0) / of.as_f64().unwrap_or(1.0);
+    (ratio - ratio.round()).abs() < 1e-9
+}
+
+/// Returns whether two values are the same, numbers by what they are worth.
+pub(super) fn same(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => compare(left, right).is_eq(),
+        _ => left == right,
+    }
+}

@@ -1,0 +1,319 @@
+//! Reading a schema, and refusing one that is not structural.
+//!
+//! Structural means that the shape of documents stands in `properties`, `additionalProperties` and `items` alone, with a type at every
+//! step; `allOf`, `anyOf`, `oneOf` and `not` only say more of values whose shape is known. Source: Kubernetes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Number, Value};
+
+use super::check::check;
+use super::defaults;
+use super::format::Format;
+use super::limits::{Bound, Limits};
+use super::pattern::Pattern;
+use super::prune::prune;
+use super::{ListType, Schema, ValueType};
+use crate::fields::Fields;
+use crate::path::Path;
+use crate::{Error, Result, validate};
+
+/// Different patterns of one schema.
+const PATTERNS_MAX: usize = 256;
+
+/// Keywords that say something of the shape, and cannot be read over.
+const FORBIDDEN: [&str; 6] =
+    ["$ref", "additionalItems", "definitions", "dependencies", "patternProperties", "unevaluatedProperties"];
+
+/// Keywords that have no place below `allOf`, `anyOf`, `oneOf` and `not`.
+const SHAPE: [&str; 9] = [
+    "additionalProperties",
+    "default",
+    "nullable",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+];
+
+/// Reads a whole schema.
+pub(super) fn parse(source: &Value) -> Result<Schema> {
+    const ROOT: &str = "openAPIV3Schema";
+    validate::size(ROOT, source)?;
+    let mut schema = Parser::default().schema(source, &Path::ROOT.field(ROOT), true)?;
+    schema.source = Some(Arc::new(source.clone()));
+    Ok(schema)
+}
+
+/// What is shared by all parts of one schema. There are no more parts than its text has bytes.
+#[derive(Default)]
+struct Parser {
+    patterns: BTreeMap<String, Pattern>,
+}
+
+impl Parser {
+    fn schema(&mut self, source: &Value, path: &Path<'_>, is_root: bool) -> Result<Schema> {
+        let fields = Fields::of(source, *path)?;
+        refuse(&fields, &FORBIDDEN, "is not supported")?;
+        let mut schema = Schema {
+            value_type: value_type(&fields)?,
+            nullable: fields.flag("nullable")?,
+            list: list_type(&fields)?,
+            atomic_map: map_type(&fields)?,
+            open: fields.flag("x-kubernetes-preserve-unknown-fields")?,
+            embedded: fields.flag("x-kubernetes-embedded-resource")?,
+            has_rules: !fields.list("x-kubernetes-validations")?.is_empty(),
+            ..Schema::default()
+        };
+        types_agree(&schema, &fields, is_root)?;
+        self.parts(&mut schema, &fields, is_root)?;
+        let parts = schema.properties.values().chain(schema.additional.as_deref()).chain(schema.items.as_deref());
+        schema.has_rules |= parts.into_iter().any(Schema::has_rules);
+        keys_are_fields(&schema, &fields)?;
+        schema.limits = self.limits(&fields, &schema)?;
+        schema.has_rules |= schema.limits.as_ref().is_some_and(|limits| limits.has_rules());
+        set_default(&mut schema, &fields)?;
+        Ok(schema)
+    }
+
+    /// Reads what stands below a schema.
+    fn parts(&mut self, schema: &mut Schema, fields: &Fields<'_>, is_root: bool) -> Result<()> {
+        let path = fields.path().field("properties");
+        for (name, source) in fields.entries("properties")? {
+            let property = self.schema(source, &path.key(name), false)?;
+            if name == "metadata" && (is_root || schema.embedded) {
+                metadata_is_plain(&property, &path.key(name))?;
+            }
+            schema.properties.insert(name.clone(), property);
+        }
+        schema.additional = match fields.get("additionalProperties") {
+            None | Some(Value::Bool(false)) => None,
+            Some(_) if is_root => return Err(fields.error("additionalProperties", "must not be used at the root")),
+            Some(_) if !schema.properties.is_empty() => {
+                return Err(fields.error("additionalProperties", "must not be used beside properties"));
+            }
+            Some(Value::Bool(true)) => Some(Box::new(Schema::anything())),
+            Some(source) => Some(Box::new(self.schema(source, &fields.path().field("additionalProperties"), false)?)),
+        };
+        schema.items = match fields.get("items") {
+            Some(source) => Some(Box::new(self.schema(source, &fields.path().field("items"), false)?)),
+            None if schema.value_type == Some(ValueType::Array) => {
+                return Err(fields.error("items", "must not be empty for a list"));
+            }
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// Reads what stands below `allOf`, `anyOf`, `oneOf` and `not`: it says more of `about`, whose shape is known.
+    fn condition(&mut self, source: &Value, path: &Path<'_>, about: &Schema) -> Result<Schema> {
+        let fields = Fields::of(source, *path)?;
+        refuse(&fields, &FORBIDDEN, "is not supported")?;
+        refuse(&fields, &SHAPE, "must not be used inside of allOf, anyOf, oneOf and not")?;
+        let value_type = value_type(&fields)?;
+        if value_type.is_some() && about.value_type != Some(ValueType::IntegerOrString) {
+            return Err(fields.error("type", "must not be used inside of allOf, anyOf, oneOf and not"));
+        }
+        let mut schema = Schema { value_type, ..Schema::default() };
+        schema.has_rules = !fields.list("x-kubernetes-validations")?.is_empty();
+        let unknown = "must be defined outside of allOf, anyOf, oneOf and not, too";
+        let properties = path.field("properties");
+        for (name, source) in fields.entries("properties")? {
+            let path = properties.key(name);
+            let about = about.field(name).ok_or_else(|| Error::invalid(path.to_string(), unknown))?;
+            schema.properties.insert(name.clone(), self.condition(source, &path, about)?);
+        }
+        if let Some(source) = fields.get("items") {
+            let about = about.items().ok_or_else(|| fields.error("items", unknown))?;
+            schema.items = Some(Box::new(self.condition(source, &path.field("items"), about)?));
+        }
+        schema.limits = self.limits(&fields, about)?;
+        let parts = schema.properties.values().chain(schema.items.as_deref());
+        schema.has_rules |= parts.into_iter().any(Schema::has_rules);
+        schema.has_rules |= schema.limits.as_ref().is_some_and(|limits| limits.has_rules());
+        Ok(schema)
+    }
+
+    fn limits(&mut self, fields: &Fields<'_>, about: &Schema) -> Result<Option<Box<Limits>>> {
+        let limits = Limits {
+            values: fields.list("enum")?.to_vec(),
+            format: fields.text("format")?.and_then(Format::named),
+            minimum: bound(fields, "minimum", "exclusiveMinimum")?,
+            maximum: bound(fields, "maximum", "exclusiveMaximum")?,
+            multiple_of: multiple_of(fields)?,
+            length_min: fields.count("minLength")?,
+            length_max: fields.count("maxLength")?,
+            pattern: fields.text("pattern")?.map(|text| self.pattern(fields, text)).transpose()?,
+            items_min: fields.count("minItems")?,
+            items_max: fields.count("maxItems")?,
+            unique_items: fields.flag("uniqueItems")?,
+            properties_min: fields.count("minProperties")?,
+            properties_max: fields.count("maxProperties")?,
+            required: fields.texts("required")?,
+            all_of: self.conditions(fields, "allOf", about)?,
+            any_of: self.conditions(fields, "anyOf", about)?,
+            one_of: self.conditions(fields, "oneOf", about)?,
+            not: match fields.get("not") {
+                Some(source) => Some(Box::new(self.condition(source, &fields.path().field("not"), about)?)),
+                None => None,
+            },
+        };
+        Ok(Some(limits).filter(|limits| *limits != Limits::default()).map(Box::new))
+    }
+
+    fn conditions(&mut self, fields: &Fields<'_>, name: &str, about: &Schema) -> Result<Vec<Schema>> {
+        let path = fields.path().field(name);
+        let sources = fields.list(name)?.iter().enumerate();
+        sources.map(|(at, source)| self.condition(source, &path.item(at), about)).collect()
+    }
+
+    fn pattern(&mut self, fields: &Fields<'_>, text: &str) -> Result<Pattern> {
+        if let Some(known) = self.patterns.get(text) {
+            return Ok(known.clone());
+        }
+        if self.patterns.len() == PATTERNS_MAX {
+            let reason = format!("the schema has more than {PATTERNS_MAX} different patterns");
+            return Err(fields.error("pattern", reason));
+        }
+        let pattern = Pattern::new(text).map_err(|reason| fields.error("pattern", reason))?;
+        self.patterns.insert(text.to_owned(), pattern.clone());
+        Ok(pattern)
+    }
+}
+
+fn refuse(fields: &Fields<'_>, names: &[&str], reason: &str) -> Result<()> {
+    names.iter().find(|name| fields.get(name).is_some()).map_or(Ok(()), |name| Err(fields.error(name, reason)))
+}
+
+fn value_type(fields: &Fields<'_>) -> Result<Option<ValueType>> {
+    let named = fields.text("type")?.filter(|name| !name.is_empty());
+    if fields.flag("x-kubernetes-int-or-string")? {
+        return match named {
+            None => Ok(Some(ValueType::IntegerOrString)),
+            Some(_) => Err(fields.error("type", "must be empty where x-kubernetes-int-or-string is true")),
+        };
+    }
+    Ok(Some(match named {
+        None => return Ok(None),
+        Some("object") => ValueType::Object,
+        Some("array") => ValueType::Array,
+        Some("string") => ValueType::String,
+        Some("integer") => ValueType::Integer,
+        Some("number") => ValueType::Number,
+        Some("boolean") => ValueType::Boolean,
+        Some(other) => {
+            let other = crate::path::shortened(other, 40);
+            return Err(
+                fields.error("type", format!("`{other}` is none of object, array, string, integer, number, boolean"))
+            );
+        }
+    }))
+}
+
+/// Checks that the type is there, and goes with the other keywords.
+fn types_agree(schema: &Schema, fields: &Fields<'_>, is_root: bool) -> Result<()> {
+    let is = |value_type| schema.value_type == Some(value_type);
+    let must = |holds: bool, reason: &str| if holds { Ok(()) } else { Err(fields.error("type", reason)) };
+    must(!is_root || is(ValueType::Object), "must be object at the root")?;
+    must(schema.value_type.is_some() || schema.open, "must not be empty")?;
+    must(!schema.embedded || is(ValueType::Object), "must be object where x-kubernetes-embedded-resource is true")?;
+    must(schema.list == ListType::Atomic || is(ValueType::Array), "must be array where x-kubernetes-list-type is set")?;
+    must(!schema.atomic_map || is(ValueType::Object), "must be object where x-kubernetes-map-type is set")?;
+    let shaped = |name| fields.get(name).is_some();
+    must(
+        !shaped("properties") && !shaped("additionalProperties")
+            || is(ValueType::Object)
+            || schema.value_type.is_none(),
+        "must be object where there are properties",
+    )?;
+    must(!shaped("items") || is(ValueType::Array) || schema.value_type.is_none(), "must be array where there are items")
+}
+
+fn list_type(fields: &Fields<'_>) -> Result<ListType> {
+    let keys = fields.texts("x-kubernetes-list-map-keys")?;
+    let named = fields.text("x-kubernetes-list-type")?;
+    if !keys.is_empty() && named != Some("map") {
+        return Err(fields.error("x-kubernetes-list-map-keys", "must be empty unless x-kubernetes-list-type is map"));
+    }
+    match named {
+        None | Some("atomic") => Ok(ListType::Atomic),
+        Some("set") => Ok(ListType::Set),
+        Some("map") if keys.is_empty() => {
+            Err(fields.error("x-kubernetes-list-map-keys", "must not be empty where x-kubernetes-list-type is map"))
+        }
+        Some("map") => Ok(ListType::Map(keys)),
+        Some(_) => Err(fields.error("x-kubernetes-list-type", "must be atomic, set or map")),
+    }
+}
+
+fn map_type(fields: &Fields<'_>) -> Result<bool> {
+    match fields.text("x-kubernetes-map-type")? {
+        None | Some("granular") => Ok(false),
+        Some("atomic") => Ok(true),
+        Some(_) => Err(fields.error("x-kubernetes-map-type", "must be atomic or granular")),
+    }
+}
+
+/// Checks that the items of a list have the fields that tell them apart.
+fn keys_are_fields(schema: &Schema, fields: &Fields<'_>) -> Result<()> {
+    let (ListType::Map(keys), Some(items)) = (&schema.list, &schema.items) else { return Ok(()) };
+    match keys.iter().find(|key| !items.properties.contains_key(*key)) {
+        Some(key) => {
+            let key = crate::path::shortened(key, 40);
+            Err(fields.error("x-kubernetes-list-map-keys", format!("`{key}` is no property of the items")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks that a schema says no more of metadata than it may: the host owns its shape.
+fn metadata_is_plain(metadata: &Schema, path: &Path<'_>) -> Result<()> {
+    if metadata.value_type != Some(ValueType::Object) {
+        return Err(Error::invalid(path.field("type").to_string(), "must be object for metadata"));
+    }
+    match metadata.properties.keys().find(|name| !matches!(name.as_str(), "name" | "generateName")) {
+        Some(name) => {
+            let path = path.field("properties");
+            Err(Error::invalid(path.key(name).to_string(), "only name and generateName can be restricted"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn bound(fields: &Fields<'_>, name: &str, exclusive: &str) -> Result<Option<Bound>> {
+    let exclusive = fields.flag(exclusive)?;
+    Ok(fields.number(name)?.map(|number| Bound { number: number.clone(), exclusive }))
+}
+
+fn multiple_of(fields: &Fields<'_>) -> Result<Option<Number>> {
+    match fields.number("multipleOf")? {
+        Some(of) if of.as_f64().is_none_or(|of| of <= 0.0) => Err(fields.error("multipleOf", "must be greater than 0")),
+        of => Ok(of.cloned()),
+    }
+}
+
+/// Takes the default, when it is what the schema itself lets pass.
+fn set_default(schema: &mut Schema, fields: &Fields<'_>) -> Result<()> {
+    let Some(default) = fields.get_even_null("default") else { return Ok(()) };
+    if default.is_null() {
+        if !schema.nullable {
+            return Err(fields.error("default", "must not be null, unless nullable is true"));
+        }
+        schema.default = Some(Value::Null);
+        return Ok(());
+    }
+    let path = fields.path().field("default");
+    let mut filled = default.clone();
+    if let Some(unknown) = prune(schema, &mut filled, &path, schema.embedded).first() {
+        return Err(Error::invalid(unknown, "is a field that the schema does not know"));
+    }
+    defaults::set(schema, &mut filled, schema.embedded)?;
+    if let Some(violation) = check(schema, &filled, &path).first() {
+        return Err(Error::invalid(&violation.path, violation.message()));
+    }
+    schema.default = Some(default.clone());
+    Ok(())
+}
