@@ -4,6 +4,8 @@
 //! Deliberately absent: conversion by a webhook, which is refused, and the status of definitions, which whoever declares kinds writes.
 
 mod parse;
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 

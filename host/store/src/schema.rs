@@ -185,3 +185,6 @@ impl Schemas {
         schemas.get(&(kind.group.clone(), kind.name.clone())).cloned()
     }
 }
+
+#[cfg(test)]
+mod tests;

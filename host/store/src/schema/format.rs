@@ -189,3 +189,6 @@ fn is_uri(text: &str) -> bool {
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
         && !rest.is_empty()
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,7 +88,11 @@ fn translated(text: &str) -> String {
 /// Rewrites the escape that `rest` begins with. Returns how many bytes it has, and what it becomes.
 fn escape(rest: &str, in_class: bool) -> (usize, &str) {
     let Some(escaped) = rest.chars().nth(1) else { return (1, rest) };
-    let bytes = 1 + escaped.len_utf8();
+    let mut bytes = 1 + escaped.len_utf8();
+    if matches!(escaped, 'p' | 'P' | 'x') && rest[bytes..].starts_with('{') {
+        // The braces of `\p{Lu}` and `\x{60}` name something.
+        bytes = rest.find('}').map_or(bytes, |end| end + 1);
+    }
     let written = match escaped {
         'd' => "[0-9]",
         'D' => "[^0-9]",
@@ -133,3 +137,6 @@ fn counts(rest: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     !least.is_empty() && digits(least) && digits(most)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod files;
 mod garbage;
 mod lists;
 mod names;
+mod schemas;
 mod watches;
 mod writes;
 

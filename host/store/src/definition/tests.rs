@@ -1,0 +1,131 @@
+mod wild;
+
+use serde_json::{Value, json};
+
+use super::{ColumnType, Definition};
+use crate::Error;
+
+fn widgets() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.dev"},
+        "spec": {
+            "group": "demo.dev", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}},
+                "subresources": {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}},
+                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+            }],
+        },
+    })
+}
+
+/// The definition with something else at a JSON pointer.
+fn with(pointer: &str, value: Value) -> Value {
+    let mut document = widgets();
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = document.pointer_mut(parent).expect("it is there");
+    match parent {
+        Value::Array(items) => items.push(value),
+        _ => parent[name] = value,
+    }
+    document
+}
+
+#[test]
+fn what_a_definition_leaves_out_is_filled_in() {
+    let definition = Definition::parse(&widgets()).expect("well formed");
+    assert_eq!((definition.names.singular.as_str(), definition.names.list_kind.as_str()), ("widget", "WidgetList"));
+    assert!(definition.namespaced && definition.names.short_names.is_empty() && definition.names.categories.is_empty());
+    let stored = definition.stored();
+    assert_eq!(definition.kind(stored).to_string(), "demo.dev/v1/Widget");
+    assert!(stored.served && !stored.has_status && stored.deprecation.is_none() && stored.schema.is_some());
+    let scale = stored.scale.as_ref().expect("it has one");
+    assert_eq!((scale.spec_replicas.to_string().as_str(), scale.label_selector.is_none()), (".spec.size", true));
+    let column = &stored.columns[0];
+    assert_eq!((column.column_type.name(), column.priority, column.format.as_str()), ("integer", 0, ""));
+    assert_eq!(stored.selectable_fields[0].to_string(), ".spec.color");
+    assert_eq!(column.column_type, ColumnType::Integer);
+}
+
+#[test]
+fn a_definition_is_refused_where_it_is_wrong() {
+    let version = "/spec/versions/0";
+    let at = |field: &str, value| with(&format!("{version}/{field}"), value);
+    let column = json!({"name": "A", "type": "string", "jsonPath": ".a"});
+    let other = |field: &str, value: Value| {
+        let mut column = column.clone();
+        column[field] = value;
+        at("additionalPrinterColumns/-", column)
+    };
+    for (document, wanted) in [
+        (json!([]), ""),
+        (with("/apiVersion", json!("apiextensions.k8s.io/v1beta1")), "apiVersion"),
+        (with("/kind", json!("Widget")), "kind"),
+        (with("/spec", json!(null)), "spec"),
+        (with("/metadata/name", json!("widget.demo.dev")), "metadata.name"),
+        (with("/spec/group", json!("Demo")), "spec.group"),
+        (with("/spec/group", json!("")), "spec.group"),
+        (with("/spec/scope", json!("Everywhere")), "spec.scope"),
+        (with("/spec/preserveUnknownFields", json!(true)), "spec.preserveUnknownFields"),
+        (with("/spec/conversion", json!({"strategy": "Webhook"})), "spec.conversion.strategy"),
+        (with("/spec/conversion", json!({"strategy": "Magic"})), "spec.conversion.strategy"),
+        (with("/spec/names", json!("a")), "spec.names"),
+        (with("/spec/names/plural", json!("Widgets")), "spec.names.plural"),
+        (with("/spec/names/kind", json!("a-b")), "spec.names.kind"),
+        (with("/spec/names/listKind", json!("Widget")), "spec.names.listKind"),
+        (with("/spec/names/listKind", json!("1")), "spec.names.listKind"),
+        (with("/spec/names/singular", json!("a b")), "spec.names.singular"),
+        (with("/spec/names/shortNames", json!(["w", "W"])), "spec.names.shortNames[1]"),
+        (with("/spec/names/categories", json!([1])), "spec.names.categories[0]"),
+        (with("/spec/versions", json!([])), "spec.versions"),
+        (with("/spec/versions", json!({})), "spec.versions"),
+        (with("/spec/versions/-", widgets()["spec"]["versions"][0].clone()), "spec.versions[1].name"),
+        (with("/spec/versions/-", json!({"name": "v2", "served": true, "storage": true})), "spec.versions"),
+        (at("storage", json!(false)), "spec.versions"),
+        (at("storage", json!("yes")), "spec.versions[0].storage"),
+        (at("served", json!(null)), "spec.versions[0].served"),
+        (at("name", json!("V1")), "spec.versions[0].name"),
+        (at("deprecationWarning", json!("old")), "spec.versions[0].deprecationWarning"),
+        (at("schema", json!("any")), "spec.versions[0].schema"),
+        (
+            at("schema/openAPIV3Schema/properties/spec", json!({"type": "text"})).clone(),
+            "spec.versions[0].schema.openAPIV3Schema.properties[spec].type",
+        ),
+        (at("subresources", json!([])), "spec.versions[0].subresources"),
+        (
+            at("subresources/scale/specReplicasPath", json!(".size")),
+            "spec.versions[0].subresources.scale.specReplicasPath",
+        ),
+        (
+            at("subresources/scale/statusReplicasPath", json!(".status.a[0]")),
+            "spec.versions[0].subresources.scale.statusReplicasPath",
+        ),
+        (
+            at("subresources/scale/labelSelectorPath", json!(".metadata.a")),
+            "spec.versions[0].subresources.scale.labelSelectorPath",
+        ),
+        (other("type", json!("text")), "spec.versions[0].additionalPrinterColumns[1].type"),
+        (other("name", json!("")), "spec.versions[0].additionalPrinterColumns[1].name"),
+        (other("priority", json!(1.5)), "spec.versions[0].additionalPrinterColumns[1].priority"),
+        (other("jsonPath", json!("a")), "spec.versions[0].additionalPrinterColumns[1].jsonPath"),
+        (at("additionalPrinterColumns", json!(vec![column; 101])), "spec.versions[0].additionalPrinterColumns"),
+        (at("selectableFields/-", json!({"jsonPath": ".a[0]"})), "spec.versions[0].selectableFields[1].jsonPath"),
+        (at("selectableFields", json!(vec![json!({"jsonPath": ".a"}); 9])), "spec.versions[0].selectableFields"),
+    ] {
+        let refused = Definition::parse(&document);
+        assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == wanted), "{wanted}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_deprecated_version_warns() {
+    let mut document = with("/spec/versions/0/deprecated", json!(true));
+    let warning = |document: &Value| Definition::parse(document).expect("well formed").stored().deprecation.clone();
+    assert_eq!(warning(&document).as_deref(), Some("demo.dev/v1 is deprecated"));
+    document["spec"]["versions"][0]["deprecationWarning"] = json!("use v2");
+    assert_eq!(warning(&document).as_deref(), Some("use v2"));
+    document["spec"]["versions"][0]["deprecationWarning"] = json!("two\nlines");
+    assert!(Definition::parse(&document).is_err());
+}

@@ -1,0 +1,94 @@
+use serde_json::{Value, json};
+
+use super::Format;
+
+#[track_caller]
+fn format(name: &str, good: &[Value], bad: &[Value]) {
+    let format = Format::named(name).expect("known");
+    assert_eq!(format.name(), name);
+    for value in good {
+        assert!(format.holds(value), "{value}");
+    }
+    for value in bad {
+        assert!(!format.holds(value), "{value}");
+    }
+}
+
+fn texts<const N: usize>(texts: [&str; N]) -> [Value; N] {
+    texts.map(Value::from)
+}
+
+#[test]
+fn numbers_fit_their_bits() {
+    format("int32", &[json!(i32::MIN), json!(i32::MAX), json!(1.5), json!("a")], &[json!(1_i64 << 31), json!(-1e10)]);
+    format("int64", &[json!(i64::MIN), json!(i64::MAX), json!(1e18)], &[json!(u64::MAX), json!(1e19)]);
+}
+
+#[test]
+fn times_are_those_of_the_calendar() {
+    format(
+        "date",
+        &texts(["2024-02-29"]),
+        &texts(["2023-02-29", "2024-2-29", "20240229", "2024-02-29T00", "", "ä2024-02-2"]),
+    );
+    format(
+        "date-time",
+        &texts(["2024-02-29T23:59:59Z", "2024-02-29t00:00:00.123456789+01:30", "2024-02-29 00:00:00Z"]),
+        &texts([
+            "2024-02-29",
+            "2024-02-29T00:00Z",
+            "2024-02-29T24:00:01Z",
+            "2024-02-30T00:00:00Z",
+            "2024-02-29T00:00:00",
+            "now",
+            "2024-02-29ä00:00:00Z",
+        ]),
+    );
+    format(
+        "duration",
+        &texts(["0", "0s", "1h30m", "-1.5s", "300ms", "10µs", "3 days", "2w", "1 hour 5 minutes", "2160h0m0s"]),
+        &texts(["", "1", "h", "1x", "1..5s", ".s", "-", "1h 30", "1h-5m"]),
+    );
+}
+
+#[test]
+fn addresses_are_well_formed() {
+    format("ipv4", &texts(["127.0.0.1"]), &texts(["127.0.0.256", "127.1", "::1", "01.0.0.0"]));
+    format("ipv6", &texts(["::1", "fe80::1:2"]), &texts(["127.0.0.1", "fe80::1%eth0", ":::"]));
+    format(
+        "hostname",
+        &texts(["a", "a-b.example.dev", "Example.dev."]),
+        &texts(["", "-a", "a..b", "a_b", &"a".repeat(64)]),
+    );
+    format("email", &texts(["a@b", "a.b+c@example.dev"]), &texts(["a", "@b", "a@", "a b@c", "a@b@c", "a@.b"]));
+    format(
+        "uri",
+        &texts(["https://example.dev/a?b=c#d", "mailto:a@b", "/a/b"]),
+        &texts(["", "example.dev", "a b:c", "https:", "1http://a", "http://a\nb"]),
+    );
+}
+
+#[test]
+fn encodings_are_whole() {
+    format(
+        "byte",
+        &texts(["", "YQ==", "YWI=", "YWJj", "YWJj\nYWJj"]),
+        &texts(["Y", "YQ=", "YQ===", "=YQ=", "Y-_j", "YQ==YQ=="]),
+    );
+    format(
+        "uuid",
+        &texts(["123e4567-e89b-12d3-a456-426614174000", "123E4567e89b12d3a456426614174000"]),
+        &texts([
+            "",
+            "123e4567-e89b-12d3-a456-42661417400",
+            "123e4567--e89b12d3a456426614174000",
+            "123e-4567e89b12d3a456426614174000",
+        ]),
+    );
+}
+
+#[test]
+fn other_formats_are_read_over() {
+    assert_eq!(Format::named("of-our-own"), None);
+    assert!(Format::Date.holds(&json!(1)));
+}
