@@ -24,6 +24,14 @@ pub enum Error {
         /// The revision that the resource has now; `None` when it is gone.
         current: Option<Revision>,
     },
+    /// To apply the document would change fields that other managers own, and nothing was changed.
+    #[error("Apply failed with {}", in_conflict(conflicts))]
+    ApplyConflict {
+        /// The resource that was to be written.
+        key: Key,
+        /// Every such field with each of its owners, by owner and field. Never empty.
+        conflicts: Vec<FieldConflict>,
+    },
     /// A resource of that name is there already.
     #[error("{key} already exists, at revision {current}")]
     AlreadyExists {
@@ -83,6 +91,29 @@ pub enum Error {
     Closed,
 }
 
+/// A field that an apply would change, and another manager that owns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldConflict {
+    /// The path of the field, as `.spec.replicas` or `.spec.ports[port=80].name`.
+    pub field: String,
+    /// The name of the manager, as `kubectl`.
+    pub manager: String,
+    /// The `apiVersion` that the manager wrote; `None` when it applies.
+    pub version: Option<String>,
+    /// The subresource that the manager wrote, as `status`.
+    pub subresource: Option<String>,
+}
+
+impl FieldConflict {
+    /// Returns who owns the field, for a person: `"kubectl" using apps/v1`.
+    pub fn owner(&self) -> String {
+        let Self { field: _, manager, version, subresource } = self;
+        let subresource = subresource.as_ref().map(|name| format!(" with subresource {name:?}")).unwrap_or_default();
+        let version = version.as_ref().map(|version| format!(" using {version}")).unwrap_or_default();
+        format!("{manager:?}{subresource}{version}")
+    }
+}
+
 impl Error {
     /// Builds [`Error::Invalid`] from the path of a field and what is wrong with it.
     pub fn invalid(path: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -97,6 +128,25 @@ impl Error {
     pub(crate) fn not_found(key: &Key) -> Self {
         Self::NotFound { what: key.to_string() }
     }
+}
+
+/// Source: the words of Kubernetes, which people search for.
+fn in_conflict(conflicts: &[FieldConflict]) -> String {
+    if let [conflict] = conflicts {
+        return format!("1 conflict: conflict with {}: {}", conflict.owner(), conflict.field);
+    }
+    let mut text = format!("{} conflicts:", conflicts.len());
+    let mut before = None;
+    for conflict in conflicts {
+        let owner = conflict.owner();
+        if before.as_ref() != Some(&owner) {
+            let gap = if before.is_none() { ' ' } else { '\n' };
+            text.push_str(&format!("{gap}conflicts with {owner}:"));
+            before = Some(owner);
+        }
+        text.push_str(&format!("\n- {}", conflict.field));
+    }
+    text
 }
 
 fn now_at(current: Option<Revision>) -> String {

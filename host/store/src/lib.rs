@@ -18,6 +18,7 @@ pub mod jsonpath;
 mod listing;
 pub mod memory;
 mod model;
+mod ownership;
 mod patch;
 mod path;
 pub mod schema;
@@ -29,7 +30,7 @@ mod validate;
 mod watch;
 mod write;
 
-pub use error::{Error, Result};
+pub use error::{Error, FieldConflict, Result};
 pub use model::{Key, Kind, OwnerReference, Resource, Revision, View};
 pub use selector::{LabelRequirement, Selector};
 pub use source::{Source, SystemSource};
@@ -39,6 +40,9 @@ pub use write::{Change, Precondition, Propagation, Request, Target, Write, Writt
 
 /// Largest document that a store takes, in bytes of its JSON text: 1 MiB.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
+
+/// What `metadata.managedFields` may come to, in bytes of its JSON text: 256 KiB. A write that would make it longer is refused.
+pub const MANAGED_FIELDS_BYTES_MAX: u64 = 256 << 10;
 
 /// What the documents of one page of a list may come to, in bytes of their JSON text: 4 MiB. Holds for queries with a limit; one item
 /// always fits.

@@ -3,11 +3,13 @@
 //! The rules are those of Kubernetes, and this page is their only home:
 //!
 //! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and `managedFields` of the metadata.
-//!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored.
+//!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored; an
+//!   update or patch that empties `managedFields` resets it.
 //! * `status` is written by [`Write::UpdateStatus`] alone, which writes nothing else.
 //! * A document of a kind with a schema loses what the schema does not know, gets what it lacks and is checked. A status is checked
 //!   when the status is written, all else when anything but metadata changes: what was stored before the schema can still be labelled,
 //!   reported on and deleted.
+//! * Who owns which field, and what it means to apply, says [`ownership`](crate::ownership).
 //! * A write that changes nothing makes no revision. The generation grows when something outside of `metadata` and `status` changes.
 //! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it. Nobody can add finalizers
 //!   to a marked resource, and deleting it again changes nothing.
@@ -25,6 +27,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use self::admit::Part;
+use crate::ownership::{self, Application, Operation, Writer};
 use crate::schema::{Schema, Schemas};
 use crate::{
     Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Write, patch, validate,
@@ -65,6 +68,8 @@ impl Decision {
     }
 }
 
+/// Longest name of a field manager. Source: Kubernetes.
+const MANAGER_BYTES_MAX: usize = 128;
 /// Tries to find a free name for `generateName`.
 const GENERATE_TRIES: usize = 8;
 
@@ -149,18 +154,27 @@ pub fn address(write: &mut Write, suffix: &str) -> Result<Key> {
 /// `key` is what [`address`] answered for this write.
 ///
 /// # Errors
-/// `NotFound`, `Conflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing changes.
+/// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing changes.
 pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment: &Moment) -> Result<Decision> {
+    let time = timestamp(moment.now);
+    let writer = Writer {
+        manager: &moment.manager,
+        operation: Operation::Update,
+        subresource: "",
+        time: &time,
+        schema: moment.schema.as_deref(),
+    };
+    check_manager(if let Write::Apply { manager, .. } = write { manager } else { &moment.manager })?;
     let existing = || current.ok_or_else(|| Error::not_found(key));
     match write {
         Write::Create { document } => match current {
             Some(current) => Err(Error::AlreadyExists { key: key.clone(), current: current.revision() }),
-            None => create(document, moment),
+            None => create(document, writer, moment),
         },
         Write::Update { document, precondition } => {
             let current = existing()?;
             check(current, precondition)?;
-            replace(current, document.clone(), moment)
+            replace(current, document.clone(), writer, moment)
         }
         Write::UpdateStatus { key: _, status, precondition } => {
             let current = existing()?;
@@ -169,14 +183,25 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
             let mut document = current.document().clone();
             set(fields(&mut document), "status", Some(status.clone()).filter(|status| !status.is_null()));
             admit::admit(moment.schema.as_deref(), &mut document, Part::Status)?;
-            store(current, document, moment)
+            update(current, document, Writer { subresource: "status", ..writer }, moment)
         }
         Write::Patch { key: _, change, precondition } => {
             let current = existing()?;
             check(current, precondition)?;
-            replace(current, patch::change(current.document(), change, moment.schema.as_deref())?, moment)
+            let changed = patch::change(current.document(), change, moment.schema.as_deref())?;
+            replace(current, changed, writer, moment)
         }
-        Write::Apply { document, manager, force: _ } => apply(key, current, document, manager, moment),
+        Write::Apply { document, manager, force } => {
+            let writer = Writer { manager, operation: Operation::Apply, ..writer };
+            validate::size("document", document)?;
+            match current {
+                Some(current) => apply(current, document, *force, writer, moment),
+                None if asked(document, "uid").is_empty() && asked(document, "resourceVersion").is_empty() => {
+                    create(document, writer, moment)
+                }
+                None => Err(Error::Conflict { key: key.clone(), current: None }),
+            }
+        }
         Write::Delete { key: _, precondition, propagation } => {
             let current = existing()?;
             check(current, precondition)?;
@@ -197,70 +222,98 @@ const HOST_OWNED: [&str; 8] = [
     "uid",
 ];
 
-fn create(document: &Value, moment: &Moment) -> Result<Decision> {
+fn create(document: &Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
     validate::document(document)?;
     let mut document = document.clone();
     if !asked(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
-    set(fields(&mut document), "status", None);
-    let metadata = metadata(&mut document);
-    for field in HOST_OWNED {
-        set(metadata, field, None);
+    strip(&mut document);
+    // Who creates owns what is filled in; who applies owns what they have named.
+    if writer.operation == Operation::Update {
+        admit::admit(writer.schema, &mut document, Part::Specification)?;
+        ownership::begin(&mut document, writer)?;
+    } else {
+        prune(writer.schema, &mut document);
+        ownership::begin(&mut document, writer)?;
+        admit::admit(writer.schema, &mut document, Part::Specification)?;
     }
-    tidy(metadata);
+    let metadata = metadata(&mut document);
     set(metadata, "uid", Some(json!(moment.uid)));
     set(metadata, "creationTimestamp", Some(json!(timestamp(moment.now))));
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     set(metadata, "generation", Some(json!(1)));
-    admit::admit(moment.schema.as_deref(), &mut document, Part::Specification)?;
     validate::document(&document)?;
     Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
 }
 
+/// Takes out of a document what the schema does not know.
+fn prune(schema: Option<&Schema>, document: &mut Value) {
+    if let Some(schema) = schema {
+        schema.prune(document);
+    }
+}
+
+/// Takes out of a document what its writer cannot write.
+fn strip(document: &mut Value) {
+    set(fields(document), "status", None);
+    let metadata = metadata(document);
+    for field in HOST_OWNED {
+        set(metadata, field, None);
+    }
+    tidy(metadata);
+}
+
 fn apply(
-    key: &Key,
-    current: Option<&Arc<Resource>>,
+    current: &Arc<Resource>,
     document: &Value,
-    manager: &str,
+    force: bool,
+    writer: Writer<'_>,
     moment: &Moment,
 ) -> Result<Decision> {
-    if manager.is_empty() || manager.len() > 128 {
-        return Err(Error::invalid("fieldManager", "must be 1 to 128 bytes long"));
+    identity(current, document)?;
+    check(current, &asked_precondition(current, document)?)?;
+    let mut applied = document.clone();
+    strip(&mut applied);
+    prune(writer.schema, &mut applied);
+    let application = Application::new(current.document(), &applied, writer)?;
+    let mut merged = application.merged();
+    tidy(metadata(&mut merged));
+    validate::document(&merged)?;
+    application.settle(&mut merged, current.key(), force)?;
+    if specification(&merged).ne(specification(current.document())) {
+        admit::admit(writer.schema, &mut merged, Part::Specification)?;
     }
-    validate::size("document", document)?;
-    let Some(current) = current else {
-        if !asked(document, "uid").is_empty() || !asked(document, "resourceVersion").is_empty() {
-            return Err(Error::Conflict { key: key.clone(), current: None });
-        }
-        let mut whole = json!({});
-        patch::merge(&mut whole, document);
-        return create(&whole, moment);
-    };
-    let mut merged = current.document().clone();
-    patch::merge(&mut merged, document);
-    replace(current, merged, moment)
+    store(current, merged, moment)
 }
 
 /// Stores a document in place of the current one, all but `status` and what the host owns of the metadata.
-fn replace(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
+fn replace(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
     validate::document(&document)?;
     check(current, &asked_precondition(current, &document)?)?;
     let old = current.document();
     identity(current, &document)?;
     set(fields(&mut document), "status", old.get("status").cloned());
     let metadata = metadata(&mut document);
+    let reset = metadata.get("managedFields").is_some_and(ownership::is_reset);
     for field in HOST_OWNED {
-        set(metadata, field, old["metadata"].get(field).cloned());
+        let kept = old["metadata"].get(field).filter(|_| !(reset && field == "managedFields"));
+        set(metadata, field, kept.cloned());
     }
     tidy(metadata);
     if specification(&document).ne(specification(old)) {
         admit::admit(moment.schema.as_deref(), &mut document, Part::Specification)?;
     }
+    update(current, document, writer, moment)
+}
+
+/// Stores a document whose host-owned metadata is still that of the current one, unless its owners were reset.
+fn update(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
+    ownership::track(current.document(), &mut document, writer)?;
     store(current, document, moment)
 }
 
-/// Stores a document whose host-owned metadata is still that of the current one.
+/// Stores a document whose host-owned metadata is still that of the current one, but for the owners of its fields.
 fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
     let old = current.document();
     if document == *old {
@@ -288,6 +341,15 @@ fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Resul
 fn specification(document: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let fields = document.as_object().into_iter().flatten();
     fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"))
+}
+
+/// Checks the name of whoever writes.
+fn check_manager(manager: &str) -> Result<()> {
+    if manager.is_empty() || manager.len() > MANAGER_BYTES_MAX || manager.chars().any(char::is_control) {
+        let reason = format!("must be 1 to {MANAGER_BYTES_MAX} bytes long, without control characters");
+        return Err(Error::invalid("fieldManager", reason));
+    }
+    Ok(())
 }
 
 /// Checks that a document is about the same resource.

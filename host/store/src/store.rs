@@ -89,7 +89,7 @@ pub trait Store: Send + Sync + 'static {
     /// nothing.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing was changed. After `Unavailable` it is not known.
+    /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing was changed. After `Unavailable` it is not known.
     /// A call that is dropped may still be carried out.
     async fn submit(&self, request: Request) -> Result<Written>;
 

@@ -44,13 +44,14 @@ pub enum Write {
         #[serde(default)]
         precondition: Precondition,
     },
-    /// Creates a resource, or sets the fields that the document names and leaves the others.
+    /// Creates a resource, or sets the fields that the document names and leaves the others, all but its `status`. Fields that the manager
+    /// named the last time, and that nobody else owns, are taken out.
     Apply {
-        /// The resource, as far as the manager cares.
+        /// The resource, as far as the manager cares. No field is `null`.
         document: Value,
-        /// Who applies: the owner of the fields that the document names.
+        /// Who applies: the owner of the fields that the document names. 1 to 128 bytes that can be printed.
         manager: String,
-        /// Takes over fields that another manager owns. Without effect as long as stores keep no field ownership.
+        /// Changes fields that other managers own, and takes those from them. Without it such a field is an `ApplyConflict`.
         #[serde(default)]
         force: bool,
     },
@@ -72,7 +73,8 @@ pub enum Write {
 pub struct Request {
     /// What is to change.
     pub write: Write,
-    /// Who owns the fields that the write sets, unless it is an apply, which names its manager itself. 1 to 128 bytes.
+    /// Who owns the fields that the write sets, unless it is an apply, which names its manager itself. 1 to 128 bytes that can be
+    /// printed.
     pub manager: String,
     /// Answers what the write would come to, and keeps nothing.
     pub dry_run: bool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Decision, Moment, metadata, set, timestamp};
-use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result};
+use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
 
 /// Decides a deletion whose preconditions hold.
 ///
@@ -30,5 +30,6 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: 
     }
     set(metadata, "finalizers", Some(json!(finalizers)));
     set(metadata, "deletionTimestamp", Some(json!(timestamp(moment.now))));
+    ownership::release(current.document(), &mut document, moment.schema.as_deref())?;
     Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
 }

@@ -38,6 +38,10 @@ fn a_created_document_is_exactly_this() {
         "metadata": {
             "name": "a", "namespace": "default", "uid": "uid-1", "creationTimestamp": "1970-01-01T00:00:01Z", "resourceVersion": "1",
             "generation": 1,
+            "managedFields": [{
+                "manager": "test", "operation": "Update", "apiVersion": "v1", "time": "1970-01-01T00:00:01Z",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}},
+            }],
         },
     });
     assert_eq!(created().document(), &wanted);

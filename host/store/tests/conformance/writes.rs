@@ -102,6 +102,9 @@ async fn a_write_that_changes_nothing_makes_no_revision(make: Make) {
     let document = with_metadata(thing("a", json!({"x": [1, {"y": null}]})), json!({"labels": {}, "finalizers": null}));
     create(&**store, document.clone()).await;
     update_status(&**store, key("a"), json!({"ready": true})).await.unwrap();
+    let apply = Write::Apply { document: thing("a", json!({})), manager: "me".into(), force: false };
+    // The first time there is a new owner.
+    store.write(apply.clone()).await.unwrap();
     let before = everything(&**store).await;
     let precondition = Precondition::default();
     for write in [
@@ -110,7 +113,7 @@ async fn a_write_that_changes_nothing_makes_no_revision(make: Make) {
         Write::UpdateStatus { key: key("a"), status: json!({"ready": true}), precondition: precondition.clone() },
         Write::Patch { key: key("a"), change: Change::Merge(json!({})), precondition: precondition.clone() },
         Write::Patch { key: key("a"), change: Change::Json(json!([])), precondition },
-        Write::Apply { document: thing("a", json!({})), manager: "me".into(), force: false },
+        apply,
     ] {
         let written = store.write(write.clone()).await.unwrap();
         assert_eq!(written.change, None, "{write:?}");
@@ -144,7 +147,7 @@ async fn status_is_written_by_its_own_verb_alone(make: Make) {
     let change = Change::Merge(json!({"status": null, "spec": {"x": 3}}));
     let patched = store.write(Write::Patch { key: key("a"), change, precondition: Default::default() }).await.unwrap();
     assert_eq!(patched.resource.status(), &json!({"ready": true}));
-    let applied = store.write(Write::Apply { document, manager: "me".into(), force: false }).await.unwrap();
+    let applied = store.write(Write::Apply { document, manager: "me".into(), force: true }).await.unwrap();
     assert_eq!(applied.resource.status(), &json!({"ready": true}));
     let none = update_status(&**store, key("a"), Value::Null).await.unwrap().resource;
     assert!(none.document().get("status").is_none());

@@ -1,0 +1,174 @@
+//! Sets of field paths, and how `metadata.managedFields` writes them: `FieldsV1`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// One step of a path. Its text is in one form only, so that equal steps are equal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Element {
+    /// The field of an object.
+    Field(String),
+    /// The item of a list that is known by some of its fields: a JSON object of those, names in order.
+    Key(String),
+    /// The item of a set: its JSON text.
+    Value(String),
+}
+
+impl Element {
+    /// Builds the step to an item with these fields.
+    pub(super) fn key(fields: &BTreeMap<&str, &Value>) -> Self {
+        Self::Key(serde_json::to_string(fields).expect("a JSON value can be written"))
+    }
+
+    /// Builds the step to an item of a set.
+    pub(super) fn value(item: &Value) -> Self {
+        Self::Value(item.to_string())
+    }
+
+    /// Reads a step as `FieldsV1` writes it; `None` when it is none, or one by position, which nothing here writes.
+    fn parse(text: &str) -> Option<Self> {
+        let (sort, rest) = text.split_once(':')?;
+        match sort {
+            "f" => Some(Self::Field(rest.to_owned())),
+            "k" => {
+                let fields: BTreeMap<String, Value> = serde_json::from_str(rest).ok()?;
+                Some(Self::key(&fields.iter().map(|(name, value)| (name.as_str(), value)).collect()))
+            }
+            "v" => Some(Self::value(&serde_json::from_str(rest).ok()?)),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Key(fields) => format!("k:{fields}"),
+            Self::Value(item) => format!("v:{item}"),
+        }
+    }
+}
+
+impl fmt::Display for Element {
+    /// Writes the step as it stands in a path that a person reads: `.name`, `[name="a",port=80]` or `[="a"]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Value(item) => write!(f, "[={item}]"),
+            Self::Key(fields) => {
+                let fields: BTreeMap<String, Value> = serde_json::from_str(fields).unwrap_or_default();
+                let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                write!(f, "[{}]", fields.join(","))
+            }
+        }
+    }
+}
+
+/// A set of paths, as the tree of their steps.
+///
+/// Invariant: no child is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Fields {
+    owned: bool,
+    below: BTreeMap<Element, Fields>,
+}
+
+impl Fields {
+    /// Returns the set that has this very value, and nothing below it.
+    pub(super) fn itself() -> Self {
+        Self { owned: true, below: BTreeMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.owned && self.below.is_empty()
+    }
+
+    /// Adds this very value to the set.
+    pub(super) fn add_itself(&mut self) {
+        self.owned = true;
+    }
+
+    /// Adds what a set says about a part of this value.
+    pub(super) fn add(&mut self, element: Element, part: Self) {
+        if !part.is_empty() {
+            self.below.entry(element).or_default().unite(part);
+        }
+    }
+
+    /// Returns what the set says about a part of this value; `None` when that is nothing.
+    pub(super) fn get(&self, element: &Element) -> Option<&Self> {
+        self.below.get(element)
+    }
+
+    /// Returns the parts of this value of which the set says something.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&Element, &Self)> {
+        self.below.iter()
+    }
+
+    /// Adds every path of another set.
+    pub(super) fn unite(&mut self, other: Self) {
+        self.owned |= other.owned;
+        for (element, part) in other.below {
+            self.add(element, part);
+        }
+    }
+
+    /// Takes out the paths of another set, each with everything below it.
+    pub(super) fn take_out(&mut self, roots: &Self) {
+        for (element, root) in &roots.below {
+            let Some(part) = self.below.get_mut(element) else { continue };
+            if !root.owned {
+                part.take_out(root);
+            }
+            if root.owned || part.is_empty() {
+                self.below.remove(element);
+            }
+        }
+    }
+
+    /// Returns those paths of another set at which, or below which, this one has any, for a person.
+    pub(super) fn overlaps(&self, roots: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.collect_overlaps(roots, "", &mut found);
+        found
+    }
+
+    fn collect_overlaps(&self, roots: &Self, path: &str, found: &mut Vec<String>) {
+        for (element, root) in &roots.below {
+            let Some(part) = self.below.get(element) else { continue };
+            let path = format!("{path}{element}");
+            if root.owned {
+                found.push(path);
+            } else {
+                part.collect_overlaps(root, &path, found);
+            }
+        }
+    }
+
+    /// Reads `fieldsV1`. What is not understood is left out.
+    pub(super) fn read(json: &Value) -> Self {
+        Self { owned: false, ..Self::read_part(json) }
+    }
+
+    fn read_part(json: &Value) -> Self {
+        let Value::Object(json) = json else { return Self::default() };
+        let mut fields = Self { owned: json.is_empty() || json.contains_key("."), below: BTreeMap::new() };
+        for (text, part) in json {
+            if let Some(element) = Element::parse(text) {
+                fields.add(element, Self::read_part(part));
+            }
+        }
+        fields
+    }
+
+    /// Writes `fieldsV1`.
+    pub(super) fn write(&self) -> Value {
+        let mut json: Map<String, Value> =
+            self.below.iter().map(|(element, part)| (element.text(), part.write())).collect();
+        if self.owned && !self.below.is_empty() {
+            json.insert(".".to_owned(), Value::Object(Map::new()));
+        }
+        Value::Object(json)
+    }
+}

@@ -1,0 +1,229 @@
+//! Who owns which fields of a resource: the entries of its `metadata.managedFields`.
+
+use serde_json::{Value, json};
+
+use super::fields::Fields;
+use crate::{Error, FieldConflict, MANAGED_FIELDS_BYTES_MAX, Result, validate};
+
+/// Entries of writes that do not apply, at most; older ones become one. Source: Kubernetes.
+const UPDATES_MAX: usize = 10;
+/// The manager that the oldest entries become. Source: Kubernetes.
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    /// It says what it wants, and no longer wants what it no longer says.
+    Apply,
+    /// It changes what it finds.
+    Update,
+}
+
+impl Operation {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Apply, Self::Update].into_iter().find(|operation| operation.text() == text)
+    }
+}
+
+/// Who owns fields. One name can be several managers: who applies and who updates are never the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Manager {
+    pub(super) name: String,
+    pub(super) operation: Operation,
+    /// The `apiVersion` of its writes.
+    pub(super) version: String,
+    /// `status`, or empty.
+    pub(super) subresource: String,
+}
+
+impl Manager {
+    /// Returns whether both are the same manager. Who applies stays the same in every version.
+    fn is(&self, other: &Self) -> bool {
+        let Self { name, operation, version, subresource } = other;
+        self.name == *name
+            && self.operation == *operation
+            && self.subresource == *subresource
+            && (self.operation == Operation::Apply || self.version == *version)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Entry {
+    manager: Manager,
+    /// RFC 3339 with whole seconds; empty when it is not known.
+    time: String,
+    fields: Fields,
+}
+
+/// The owners of a resource's fields.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Managers(Vec<Entry>);
+
+impl Managers {
+    /// Reads the entries of a document. What is not understood is left out.
+    pub(super) fn of(document: &Value) -> Self {
+        let mut managers = Self::default();
+        let entries = document.get("metadata").and_then(|metadata| metadata.get("managedFields"));
+        for entry in entries.and_then(Value::as_array).into_iter().flatten() {
+            let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+            let (Some(operation), Some(fields)) = (Operation::parse(&text("operation")), entry.get("fieldsV1")) else {
+                continue;
+            };
+            let (name, version, subresource) = (text("manager"), text("apiVersion"), text("subresource"));
+            managers.add(Manager { name, operation, version, subresource }, Fields::read(fields), &text("time"));
+        }
+        managers
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|entry| entry.fields.is_empty())
+    }
+
+    /// Returns what a manager owns, if anything.
+    pub(super) fn fields(&self, manager: &Manager) -> Option<&Fields> {
+        self.0.iter().find(|entry| entry.manager.is(manager)).map(|entry| &entry.fields)
+    }
+
+    /// Returns what all other managers own.
+    pub(super) fn fields_of_others(&self, manager: &Manager) -> Fields {
+        let mut fields = Fields::default();
+        for entry in self.0.iter().filter(|entry| !entry.manager.is(manager)) {
+            fields.unite(entry.fields.clone());
+        }
+        fields
+    }
+
+    /// Returns which of some fields others own, by owner and path.
+    pub(super) fn conflicts(&self, manager: &Manager, set: &Fields) -> Vec<FieldConflict> {
+        let mut conflicts = Vec::new();
+        for Entry { manager, fields, .. } in self.0.iter().filter(|entry| !entry.manager.is(manager)) {
+            let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+            conflicts.extend(fields.overlaps(set).into_iter().map(|field| FieldConflict {
+                field,
+                manager: manager.name.clone(),
+                version: some(&manager.version).filter(|_| manager.operation == Operation::Update),
+                subresource: some(&manager.subresource),
+            }));
+        }
+        conflicts.sort_by_cached_key(|conflict| (conflict.owner(), conflict.field.clone()));
+        conflicts
+    }
+
+    /// Takes fields, and everything below them, from every manager.
+    pub(super) fn take_out(&mut self, fields: &Fields) {
+        for entry in &mut self.0 {
+            entry.fields.take_out(fields);
+        }
+    }
+
+    /// Gives fields to a manager, which keeps what it has.
+    pub(super) fn add(&mut self, manager: Manager, fields: Fields, time: &str) {
+        match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
+            Some(entry) => {
+                entry.fields.unite(fields);
+                entry.manager = manager;
+                time.clone_into(&mut entry.time);
+            }
+            None => self.0.push(Entry { manager, time: time.to_owned(), fields }),
+        }
+    }
+
+    /// Gives fields to a manager, and nothing else: what it had besides it owns no longer. The time of its entry stays.
+    pub(super) fn set(&mut self, manager: Manager, fields: Fields) {
+        match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
+            Some(entry) => *entry = Entry { manager, fields, time: std::mem::take(&mut entry.time) },
+            None if fields.is_empty() => {}
+            None => self.0.push(Entry { manager, time: String::new(), fields }),
+        }
+    }
+
+    /// Notes when a manager wrote.
+    pub(super) fn touch(&mut self, manager: &Manager, time: &str) {
+        for entry in self.0.iter_mut().filter(|entry| entry.manager.is(manager)) {
+            time.clone_into(&mut entry.time);
+        }
+    }
+
+    /// Makes one entry of the oldest updates when there are too many, but never touches that of `writer`.
+    pub(super) fn merge_oldest(&mut self, writer: &Manager) {
+        self.0.retain(|entry| !entry.fields.is_empty());
+        let updates = self.0.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
+        let Some(excess) = updates.checked_sub(UPDATES_MAX).filter(|excess| *excess > 0) else { return };
+        // What is one entry already comes first, so that it stays one.
+        let age = |entry: &Entry| {
+            let can_merge = entry.manager.operation == Operation::Update && !entry.manager.is(writer);
+            (!can_merge, entry.manager.name != ANCIENT)
+        };
+        self.0.sort_by(|one, other| (age(one), one.order()).cmp(&(age(other), other.order())));
+        let mut ancient = Entry {
+            manager: Manager {
+                name: ANCIENT.to_owned(),
+                operation: Operation::Update,
+                version: String::new(),
+                subresource: String::new(),
+            },
+            time: String::new(),
+            fields: Fields::default(),
+        };
+        for Entry { manager, time, fields } in self.0.drain(..=excess) {
+            ancient.manager.version = manager.version;
+            ancient.time = time;
+            ancient.fields.unite(fields);
+        }
+        self.0.push(ancient);
+    }
+
+    /// Writes the entries into a document whose metadata is an object. Nobody without a field has an entry.
+    ///
+    /// # Errors
+    /// `TooLarge` when the entries come to more than [`MANAGED_FIELDS_BYTES_MAX`].
+    pub(super) fn write(mut self, document: &mut Value) -> Result<()> {
+        self.0.retain(|entry| !entry.fields.is_empty());
+        self.0.sort_by(|one, other| one.order().cmp(&other.order()));
+        let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) else { return Ok(()) };
+        if self.0.is_empty() {
+            metadata.remove("managedFields");
+            return Ok(());
+        }
+        let entries: Value = self.0.iter().map(Entry::write).collect();
+        let bytes = validate::bytes(&entries);
+        if bytes > MANAGED_FIELDS_BYTES_MAX {
+            let (what, bytes_max) = ("metadata.managedFields".to_owned(), MANAGED_FIELDS_BYTES_MAX);
+            return Err(Error::TooLarge { what, bytes, bytes_max });
+        }
+        metadata.insert("managedFields".to_owned(), entries);
+        Ok(())
+    }
+}
+
+impl Entry {
+    /// Returns where the entry stands among the others. Source: Kubernetes.
+    fn order(&self) -> (Operation, &str, &str, &str, &str) {
+        let Self { manager: Manager { name, operation, version, subresource }, time, fields: _ } = self;
+        (*operation, time, name, version, subresource)
+    }
+
+    fn write(&self) -> Value {
+        let Self { manager: Manager { name, operation, version, subresource }, time, fields } = self;
+        let mut entry = json!({
+            "manager": name,
+            "operation": operation.text(),
+            "apiVersion": version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields.write(),
+        });
+        for (field, text) in [("time", time), ("subresource", subresource)] {
+            if !text.is_empty() {
+                entry[field] = json!(text);
+            }
+        }
+        entry
+    }
+}

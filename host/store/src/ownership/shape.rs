@@ -1,0 +1,209 @@
+//! How far a value can have several owners: by the schema of its kind, and by what is known of all metadata.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::fields::Element;
+use crate::schema::{ListType, Schema};
+
+/// Levels of a document that can have owners of their own; what is deeper is one value. Keeps `managedFields` below the nesting that
+/// documents may have.
+const LEVELS_MAX: usize = 80;
+
+/// What is known of a value at one place of a document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape<'a> {
+    form: Form<'a>,
+    level: usize,
+    /// The schema of the object around it names this field. Such a field is there because of what is in it.
+    declared: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form<'a> {
+    Document(Option<&'a Schema>),
+    Metadata,
+    Finalizers,
+    OwnerReferences,
+    /// One value, with one owner.
+    Single,
+    Known(&'a Schema),
+    /// Nothing is known: objects have many owners, lists have one.
+    Unknown,
+}
+
+/// What a value is made up of.
+pub(super) enum Parts<'v> {
+    /// It is one value.
+    Single,
+    /// Fields, of which each has owners.
+    Fields(&'v Map<String, Value>),
+    /// Items, of which each has owners, and what they are known by. No two are known by the same.
+    Items(Vec<(Element, &'v Value)>),
+}
+
+/// Why the items of a list cannot be told apart.
+pub(super) struct Misfit {
+    /// Which item, from 0.
+    pub(super) at: usize,
+    /// Which field of it.
+    pub(super) field: Option<String>,
+    /// What is wrong.
+    pub(super) reason: &'static str,
+}
+
+enum List<'a> {
+    Single,
+    Set,
+    Map(Vec<&'a str>),
+}
+
+impl<'a> Shape<'a> {
+    /// Returns the shape of a whole document.
+    pub(super) fn document(schema: Option<&'a Schema>) -> Self {
+        Self { form: Form::Document(schema), level: 0, declared: true }
+    }
+
+    /// Returns whether the value is there because of what is in it, unless it is empty.
+    pub(super) fn is_declared(self) -> bool {
+        self.declared
+    }
+
+    /// Returns the shape of a field of an object; `None` when nobody owns that field.
+    pub(super) fn field(self, name: &str) -> Option<Self> {
+        let known =
+            |schema: Option<&'a Schema>| schema.map_or((Form::Unknown, false), |found| (Form::Known(found), true));
+        let (form, declared) = match self.form {
+            Form::Document(schema) => match name {
+                "apiVersion" | "kind" => return None,
+                "metadata" => (Form::Metadata, true),
+                _ => known(schema.and_then(|schema| schema.field(name))),
+            },
+            Form::Metadata => match name {
+                "creationTimestamp"
+                | "deletionGracePeriodSeconds"
+                | "deletionTimestamp"
+                | "generateName"
+                | "generation"
+                | "managedFields"
+                | "name"
+                | "namespace"
+                | "resourceVersion"
+                | "selfLink"
+                | "uid" => return None,
+                "finalizers" => (Form::Finalizers, true),
+                "ownerReferences" => (Form::OwnerReferences, true),
+                "annotations" | "labels" => (Form::Unknown, true),
+                _ => (Form::Unknown, false),
+            },
+            Form::Known(schema) => known(schema.field(name)),
+            Form::Finalizers | Form::OwnerReferences | Form::Single | Form::Unknown => (Form::Unknown, false),
+        };
+        Some(Self { form, level: self.level + 1, declared })
+    }
+
+    /// Returns the shape of the items of a list.
+    pub(super) fn items(self) -> Self {
+        let form = match self.form {
+            Form::OwnerReferences => Form::Single,
+            Form::Known(schema) => schema.items().map_or(Form::Unknown, Form::Known),
+            _ => Form::Unknown,
+        };
+        Self { form, level: self.level + 1, declared: false }
+    }
+
+    /// Returns the fields by which the items of a list are known.
+    pub(super) fn keys(self) -> Vec<&'a str> {
+        if let List::Map(keys) = self.list() { keys } else { Vec::new() }
+    }
+
+    /// Takes a value apart. A list whose items cannot be told apart is one value.
+    pub(super) fn parts(self, value: &Value) -> Parts<'_> {
+        match value {
+            Value::Object(fields) if self.has_fields() => Parts::Fields(fields),
+            Value::Array(items) => match self.elements(items) {
+                Some(Ok(elements)) => Parts::Items(elements.into_iter().zip(items).collect()),
+                Some(Err(_)) | None => Parts::Single,
+            },
+            _ => Parts::Single,
+        }
+    }
+
+    /// Returns whether the fields of an object have owners of their own.
+    pub(super) fn has_fields(self) -> bool {
+        let single = match self.form {
+            Form::Single => true,
+            Form::Known(schema) => schema.is_atomic_map(),
+            _ => false,
+        };
+        !single && self.level < LEVELS_MAX
+    }
+
+    /// Returns what the items of a list are known by; `None` when the list is one value.
+    pub(super) fn elements(self, items: &[Value]) -> Option<Result<Vec<Element>, Misfit>> {
+        let identify: &dyn Fn(usize, &Value) -> Result<Element, Misfit> = match self.list() {
+            List::Single => return None,
+            List::Set => &scalar,
+            List::Map(keys) => &move |at, item| keyed(at, item, &keys),
+        };
+        let mut found = BTreeMap::new();
+        let mut elements = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            let element = match identify(at, item) {
+                Ok(element) => element,
+                Err(misfit) => return Some(Err(misfit)),
+            };
+            if found.insert(element.clone(), ()).is_some() {
+                return Some(Err(Misfit { at, field: None, reason: "is the same as another item of the list" }));
+            }
+            elements.push(element);
+        }
+        Some(Ok(elements))
+    }
+
+    fn list(self) -> List<'a> {
+        if self.level >= LEVELS_MAX {
+            return List::Single;
+        }
+        match self.form {
+            Form::Finalizers => List::Set,
+            Form::OwnerReferences => List::Map(vec!["uid"]),
+            Form::Known(schema) => match schema.list_type() {
+                ListType::Atomic => List::Single,
+                ListType::Set => List::Set,
+                ListType::Map(keys) if keys.is_empty() => List::Single,
+                ListType::Map(keys) => List::Map(keys.iter().map(String::as_str).collect()),
+            },
+            Form::Document(_) | Form::Metadata | Form::Single | Form::Unknown => List::Single,
+        }
+    }
+}
+
+fn scalar(at: usize, item: &Value) -> Result<Element, Misfit> {
+    match item {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(Element::value(item)),
+        _ => Err(Misfit { at, field: None, reason: "must be a string, a number or a boolean: the list is a set" }),
+    }
+}
+
+fn keyed(at: usize, item: &Value, keys: &[&str]) -> Result<Element, Misfit> {
+    let Value::Object(fields) = item else {
+        return Err(Misfit { at, field: None, reason: "must be an object" });
+    };
+    let mut known = BTreeMap::new();
+    for key in keys {
+        match fields.get(*key) {
+            Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => known.insert(*key, value),
+            Some(Value::Array(_) | Value::Object(_)) => {
+                let reason = "must be a string, a number or a boolean: items of the list are known by it";
+                return Err(Misfit { at, field: Some((*key).to_owned()), reason });
+            }
+            Some(Value::Null) | None => {
+                let reason = "must be set: items of the list are known by it";
+                return Err(Misfit { at, field: Some((*key).to_owned()), reason });
+            }
+        };
+    }
+    Ok(Element::key(&known))
+}
