@@ -9,7 +9,7 @@
 //! * A document of a kind with a schema loses what the schema does not know, gets what it lacks and is checked. A status is checked
 //!   when the status is written, all else when anything but metadata changes: what was stored before the schema can still be labelled,
 //!   reported on and deleted.
-//! * Who owns which field, and what it means to apply, says [`ownership`](crate::ownership).
+//! * Who owns which field, and what it means to apply, says the module `ownership`.
 //! * A write that changes nothing makes no revision. The generation grows when something outside of `metadata` and `status` changes.
 //! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it. Nobody can add finalizers
 //!   to a marked resource, and deleting it again changes nothing.

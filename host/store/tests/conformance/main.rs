@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "the names of tests are sentences")]
 
 mod alike;
+mod applies;
 mod deletes;
 mod files;
 mod garbage;

@@ -1,0 +1,379 @@
+//! Server-side apply: who owns which field, and what that means for those who write.
+
+use std::sync::Arc;
+
+use homeostat_store::{
+    Change, Error, EventType, FieldConflict, Precondition, Propagation, Request, Resource, Result, Store, Write,
+    Written,
+};
+use serde_json::{Value, json};
+
+use crate::{Make, delete, everything, key, on_every_store, thing, update, with_metadata};
+
+on_every_store!(
+    what_is_no_longer_applied_is_taken_out_and_what_others_own_stays,
+    a_conflict_names_field_and_owner_and_changes_nothing,
+    force_takes_over_and_the_loser_takes_nothing_out,
+    a_shared_field_stays_until_nobody_applies_it,
+    an_apply_that_changes_neither_value_nor_owner_makes_no_revision,
+    a_new_owner_alone_makes_a_revision_of_an_apply,
+    an_update_takes_a_field_and_the_applier_then_conflicts,
+    every_verb_notes_its_manager,
+    a_status_is_owned_apart_from_the_rest,
+    what_clients_send_as_owners_is_ignored_unless_it_is_a_reset,
+    labels_finalizers_and_owners_are_merged_by_item,
+    an_apply_can_carry_preconditions,
+    nobody_can_be_called_anything,
+    a_dry_run_finds_conflicts_and_keeps_nothing,
+    a_deletion_waits_for_the_finalizers_of_every_manager,
+    a_null_is_refused_by_field_unless_the_host_writes_it,
+);
+
+async fn apply(store: &dyn Store, manager: &str, document: Value, force: bool) -> Result<Written> {
+    store.write(Write::Apply { document, manager: manager.into(), force }).await
+}
+
+async fn applied(store: &dyn Store, manager: &str, spec: Value) -> Arc<Resource> {
+    apply(store, manager, thing("a", spec), false).await.unwrap().resource
+}
+
+async fn by(store: &dyn Store, manager: &str, write: Write) -> Written {
+    store.submit(Request { manager: manager.into(), ..write.into() }).await.unwrap()
+}
+
+fn updating(document: Value) -> Write {
+    Write::Update { document, precondition: Precondition::default() }
+}
+
+fn merging(patch: Value) -> Write {
+    Write::Patch { key: key("a"), change: Change::Merge(patch), precondition: Precondition::default() }
+}
+
+/// Returns the entries, each without its time.
+fn entries(resource: &Resource) -> Vec<Value> {
+    let mut entries = resource.document()["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    for entry in &mut entries {
+        let time = entry.as_object_mut().unwrap().remove("time").unwrap();
+        let time = time.as_str().unwrap();
+        assert!(time.len() == 20 && time.ends_with('Z'), "{time}");
+    }
+    entries
+}
+
+fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+    json!({
+        "manager": manager, "operation": operation, "apiVersion": "example.dev/v1", "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    })
+}
+
+fn conflict(field: &str, manager: &str, version: Option<&str>) -> FieldConflict {
+    let version = version.map(str::to_owned);
+    FieldConflict { field: field.into(), manager: manager.into(), version, subresource: None }
+}
+
+/// S11
+async fn what_is_no_longer_applied_is_taken_out_and_what_others_own_stays(make: Make) {
+    let store = make(Default::default());
+    let first = applied(&**store, "me", json!({"x": 1, "y": {"z": 1}, "list": [1]})).await;
+    let fields = json!({"f:spec": {".": {}, "f:x": {}, "f:y": {".": {}, "f:z": {}}, "f:list": {}}});
+    assert_eq!(entries(&first), [entry("me", "Apply", fields)]);
+    by(&**store, "other", merging(json!({"spec": {"foreign": 1, "y": {"foreign": 1}}}))).await;
+    let second = applied(&**store, "me", json!({"x": 2})).await;
+    assert_eq!(second.document()["spec"], json!({"x": 2, "y": {"foreign": 1}, "foreign": 1}));
+    assert_eq!(second.generation(), 3);
+    let foreign = json!({"f:spec": {"f:foreign": {}, "f:y": {"f:foreign": {}}}});
+    let own = entry("me", "Apply", json!({"f:spec": {".": {}, "f:x": {}}}));
+    assert_eq!(entries(&second), [own, entry("other", "Update", foreign)]);
+    assert_eq!(store.get(&key("a")).await.unwrap(), second);
+}
+
+/// S11
+async fn a_conflict_names_field_and_owner_and_changes_nothing(make: Make) {
+    let store = make(Default::default());
+    applied(&**store, "helm", json!({"x": 1, "y": 1})).await;
+    by(&**store, "kubectl", merging(json!({"spec": {"y": 2}}))).await;
+    let before = everything(&**store).await;
+    let refused = apply(&**store, "me", thing("a", json!({"x": 3, "y": 3, "z": 3})), false).await;
+    let conflicts = vec![conflict(".spec.x", "helm", None), conflict(".spec.y", "kubectl", Some("example.dev/v1"))];
+    assert_eq!(refused, Err(Error::ApplyConflict { key: key("a"), conflicts }));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "Apply failed with 2 conflicts: conflicts with \"helm\":\n- .spec.x\n\
+         conflicts with \"kubectl\" using example.dev/v1:\n- .spec.y"
+    );
+    let refused = apply(&**store, "me", thing("a", json!({"y": 3})), false).await.unwrap_err();
+    let text = "Apply failed with 1 conflict: conflict with \"kubectl\" using example.dev/v1: .spec.y";
+    assert_eq!(refused.to_string(), text);
+    assert_eq!(everything(&**store).await, before);
+}
+
+/// S11
+async fn force_takes_over_and_the_loser_takes_nothing_out(make: Make) {
+    let store = make(Default::default());
+    applied(&**store, "one", json!({"x": 1})).await;
+    applied(&**store, "two", json!({"x": 1})).await;
+    let forced = apply(&**store, "me", thing("a", json!({"x": 2})), true).await.unwrap().resource;
+    assert_eq!(forced.document()["spec"], json!({"x": 2}));
+    let named: Vec<_> =
+        entries(&forced).into_iter().filter(|entry| entry["fieldsV1"]["f:spec"]["f:x"] == json!({})).collect();
+    assert_eq!(named, [entry("me", "Apply", json!({"f:spec": {".": {}, "f:x": {}}}))]);
+    assert_eq!(applied(&**store, "one", json!({})).await.document()["spec"], json!({"x": 2}));
+    let refused = apply(&**store, "two", thing("a", json!({"x": 1})), false).await;
+    assert_eq!(refused, Err(Error::ApplyConflict { key: key("a"), conflicts: vec![conflict(".spec.x", "me", None)] }));
+}
+
+/// S11
+async fn a_shared_field_stays_until_nobody_applies_it(make: Make) {
+    let store = make(Default::default());
+    applied(&**store, "one", json!({"x": 1})).await;
+    applied(&**store, "two", json!({"x": 1})).await;
+    assert_eq!(applied(&**store, "one", json!({})).await.document()["spec"], json!({"x": 1}));
+    // Only one owner is left, who can change it.
+    assert_eq!(applied(&**store, "two", json!({"x": 2})).await.document()["spec"], json!({"x": 2}));
+    assert_eq!(applied(&**store, "two", json!({})).await.document()["spec"], json!({}));
+}
+
+/// S11
+async fn an_apply_that_changes_neither_value_nor_owner_makes_no_revision(make: Make) {
+    let store = make(Default::default());
+    by(&**store, "other", Write::Create { document: thing("a", json!({"x": 1})) }).await;
+    let mut document = with_metadata(thing("a", json!({"x": 1, "list": [1, {"y": 2}]})), json!({"labels": {"l": "v"}}));
+    apply(&**store, "me", document.clone(), false).await.unwrap();
+    let before = everything(&**store).await;
+    for force in [false, true] {
+        let again = apply(&**store, "me", document.clone(), force).await.unwrap();
+        assert_eq!((again.change, &again.resource), (None, &before.1[0]));
+        // What the host writes, and the status, are not applied.
+        document["status"] = json!({"ready": true});
+        document["metadata"]["generation"] = json!(77);
+        document["metadata"]["managedFields"] = json!([]);
+    }
+    assert_eq!(everything(&**store).await, before);
+}
+
+/// S11
+async fn a_new_owner_alone_makes_a_revision_of_an_apply(make: Make) {
+    let store = make(Default::default());
+    let first = applied(&**store, "one", json!({"x": 1})).await;
+    let shared = apply(&**store, "two", thing("a", json!({"x": 1})), false).await.unwrap();
+    assert_eq!(shared.change, Some(EventType::Modified));
+    assert_eq!(shared.resource.generation(), first.generation());
+    assert_eq!(entries(&shared.resource).len(), 2);
+    // But not of an update.
+    let same = store.submit(Request { manager: "three".into(), ..updating(thing("a", json!({"x": 1}))).into() }).await;
+    assert_eq!(same.unwrap().change, None);
+}
+
+/// S11
+async fn an_update_takes_a_field_and_the_applier_then_conflicts(make: Make) {
+    let store = make(Default::default());
+    applied(&**store, "me", json!({"x": 1, "y": 1})).await;
+    let updated = by(&**store, "other", updating(thing("a", json!({"x": 2, "y": 1})))).await.resource;
+    assert_eq!(
+        entries(&updated),
+        [
+            entry("me", "Apply", json!({"f:spec": {".": {}, "f:y": {}}})),
+            entry("other", "Update", json!({"f:spec": {"f:x": {}}}))
+        ]
+    );
+    let refused = apply(&**store, "me", thing("a", json!({"x": 1, "y": 1})), false).await;
+    let conflicts = vec![conflict(".spec.x", "other", Some("example.dev/v1"))];
+    assert_eq!(refused, Err(Error::ApplyConflict { key: key("a"), conflicts }));
+    // It can give way: the field stays with its new owner.
+    assert_eq!(applied(&**store, "me", json!({"y": 1})).await.document()["spec"], json!({"x": 2, "y": 1}));
+    // And what an update removes is nobody's.
+    let removed = by(&**store, "other", updating(thing("a", json!({"y": 1})))).await.resource;
+    assert_eq!(entries(&removed), [entry("me", "Apply", json!({"f:spec": {".": {}, "f:y": {}}}))]);
+}
+
+/// S11
+async fn every_verb_notes_its_manager(make: Make) {
+    let store = make(Default::default());
+    by(&**store, "creator", Write::Create { document: thing("a", json!({"a": 1})) }).await;
+    by(&**store, "updater", updating(thing("a", json!({"a": 1, "b": 1})))).await;
+    by(&**store, "merger", merging(json!({"spec": {"c": 1}}))).await;
+    let change = Change::Json(json!([{"op": "add", "path": "/spec/d", "value": 1}]));
+    let patch = Write::Patch { key: key("a"), change, precondition: Precondition::default() };
+    let last = by(&**store, "patcher", patch).await.resource;
+    let owners: Vec<(String, Value)> = entries(&last)
+        .into_iter()
+        .map(|entry| (entry["manager"].as_str().unwrap().to_owned(), entry["fieldsV1"]["f:spec"].clone()))
+        .collect();
+    let of = |manager: &str| owners.iter().find(|(name, _)| name == manager).unwrap().1.clone();
+    assert_eq!(of("creator"), json!({".": {}, "f:a": {}}));
+    assert_eq!(of("updater"), json!({"f:b": {}}));
+    assert_eq!(of("merger"), json!({"f:c": {}}));
+    assert_eq!(of("patcher"), json!({"f:d": {}}));
+    assert_eq!(owners.len(), 4);
+}
+
+/// S11
+async fn a_status_is_owned_apart_from_the_rest(make: Make) {
+    let store = make(Default::default());
+    let status = |status| Write::UpdateStatus { key: key("a"), status, precondition: Precondition::default() };
+    by(&**store, "me", Write::Create { document: thing("a", json!({"x": 1})) }).await;
+    let ready = by(&**store, "me", status(json!({"ready": true, "count": 1}))).await.resource;
+    let mut own = entry("me", "Update", json!({"f:status": {".": {}, "f:ready": {}, "f:count": {}}}));
+    own["subresource"] = json!("status");
+    let mut found = entries(&ready);
+    assert_eq!(found.len(), 2);
+    found.retain(|entry| entry.get("subresource").is_some());
+    assert_eq!(found, [own]);
+    // What the status does not say any more, and what another says, is not mine.
+    let other = by(&**store, "other", status(json!({"ready": false}))).await.resource;
+    let fields: Vec<Value> = entries(&other).into_iter().filter(|entry| entry.get("subresource").is_some()).collect();
+    assert_eq!(fields.len(), 2);
+    assert!(fields.iter().any(|entry| entry["manager"] == "me" && entry["fieldsV1"] == json!({"f:status": {}})));
+    assert!(fields.iter().any(|entry| entry["fieldsV1"] == json!({"f:status": {"f:ready": {}}})));
+    // To apply a document without a status takes nothing from it.
+    let mut document = thing("a", json!({"x": 1}));
+    document["status"] = json!({"ready": true});
+    let left = apply(&**store, "applier", document, false).await.unwrap().resource;
+    assert_eq!(left.status(), &json!({"ready": false}));
+    let gone = by(&**store, "me", status(Value::Null)).await.resource;
+    assert!(entries(&gone).iter().all(|entry| entry.get("subresource").is_none()), "{gone:?}");
+}
+
+/// S11
+async fn what_clients_send_as_owners_is_ignored_unless_it_is_a_reset(make: Make) {
+    let store = make(Default::default());
+    let first = applied(&**store, "me", json!({"x": 1})).await;
+    let forged = json!([entry("thief", "Apply", json!({"f:spec": {"f:x": {}}}))]);
+    for owners in [forged, json!(null), json!("what"), json!([1]), json!({})] {
+        let document = with_metadata(thing("a", json!({"x": 1})), json!({"managedFields": owners}));
+        assert_eq!(update(&**store, document).await.unwrap().change, None, "{owners}");
+        let patch = merging(json!({"metadata": {"managedFields": owners}}));
+        assert_eq!(store.write(patch).await.unwrap().change, None, "{owners}");
+    }
+    assert_eq!(store.get(&key("a")).await.unwrap(), first);
+    for reset in [json!([]), json!([{}])] {
+        let patch = merging(json!({"metadata": {"managedFields": reset}}));
+        let forgotten = store.write(patch.clone()).await.unwrap();
+        assert_eq!(forgotten.change, Some(EventType::Modified), "{reset}");
+        assert_eq!(forgotten.resource.document()["metadata"].get("managedFields"), None);
+        assert_eq!(forgotten.resource.generation(), first.generation());
+        assert_eq!(store.write(patch).await.unwrap().change, None);
+        // Until somebody applies, nothing is tracked; then what was there has an owner.
+        let again = applied(&**store, "me", json!({"x": 1})).await;
+        let managers: Vec<Value> = entries(&again).iter().map(|entry| entry["manager"].clone()).collect();
+        assert_eq!(managers, ["me", "before-first-apply"]);
+    }
+}
+
+/// S11
+async fn labels_finalizers_and_owners_are_merged_by_item(make: Make) {
+    let store = make(Default::default());
+    let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": uid});
+    let metadata = |name: &str| {
+        json!({
+            "labels": {name: "v"}, "annotations": {name: "v"}, "finalizers": [format!("example.dev/{name}")],
+            "ownerReferences": [owner(name)],
+        })
+    };
+    for name in ["one", "two"] {
+        apply(&**store, name, with_metadata(thing("a", json!({})), metadata(name)), false).await.unwrap();
+    }
+    let both = store.get(&key("a")).await.unwrap();
+    assert_eq!(both.labels().map(|(name, _)| name).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(both.annotations().count(), 2);
+    assert_eq!(both.finalizers().collect::<Vec<_>>(), ["example.dev/one", "example.dev/two"]);
+    assert_eq!(both.owners().iter().map(|owner| owner.uid.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    let fields = &entries(&both)[0]["fieldsV1"]["f:metadata"];
+    assert_eq!(fields["f:finalizers"], json!({"v:\"example.dev/one\"": {}}));
+    assert_eq!(fields["f:ownerReferences"], json!({"k:{\"uid\":\"one\"}": {}}));
+    let left = applied(&**store, "one", json!({})).await;
+    assert_eq!(left.finalizers().collect::<Vec<_>>(), ["example.dev/two"]);
+    assert_eq!((left.labels().count(), left.annotations().count(), left.owners().len()), (1, 1, 1));
+    let none = applied(&**store, "two", json!({})).await;
+    let metadata = none.document()["metadata"].as_object().unwrap();
+    let left = ["labels", "annotations", "finalizers", "ownerReferences"]
+        .iter()
+        .filter(|field| metadata.contains_key(**field));
+    assert_eq!(left.count(), 0, "{metadata:?}");
+}
+
+/// S11
+async fn an_apply_can_carry_preconditions(make: Make) {
+    let store = make(Default::default());
+    let guarded = |metadata| with_metadata(thing("a", json!({"x": 2})), metadata);
+    for metadata in [json!({"uid": "other"}), json!({"resourceVersion": "1"})] {
+        let refused = apply(&**store, "me", guarded(metadata), true).await;
+        assert_eq!(refused, Err(Error::Conflict { key: key("a"), current: None }));
+    }
+    let first = applied(&**store, "me", json!({"x": 1})).await;
+    let second = applied(&**store, "me", json!({"x": 3})).await;
+    for metadata in [json!({"uid": "other"}), json!({"resourceVersion": first.revision().to_string()})] {
+        let refused = apply(&**store, "me", guarded(metadata), true).await;
+        assert_eq!(refused, Err(Error::Conflict { key: key("a"), current: Some(second.revision()) }));
+    }
+    let right = json!({"uid": first.uid(), "resourceVersion": second.revision().to_string()});
+    assert_eq!(
+        apply(&**store, "me", guarded(right), false).await.unwrap().resource.document()["spec"],
+        json!({"x": 2})
+    );
+}
+
+async fn nobody_can_be_called_anything(make: Make) {
+    let store = make(Default::default());
+    let long = "x".repeat(129);
+    for manager in ["", long.as_str(), "line\nbreak"] {
+        let create = Write::Create { document: thing("a", json!({})) };
+        let created = store.submit(Request { manager: manager.into(), ..create.into() }).await;
+        for refused in [created, apply(&**store, manager, thing("a", json!({})), true).await] {
+            assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "fieldManager"), "{refused:?}");
+        }
+    }
+    assert!(apply(&**store, &long[1..], thing("a", json!({})), true).await.is_ok());
+}
+
+/// S11
+async fn a_dry_run_finds_conflicts_and_keeps_nothing(make: Make) {
+    let store = make(Default::default());
+    applied(&**store, "one", json!({"x": 1})).await;
+    let before = everything(&**store).await;
+    let dry = |force| {
+        let write = Write::Apply { document: thing("a", json!({"x": 2})), manager: "two".into(), force };
+        store.submit(Request { dry_run: true, ..write.into() })
+    };
+    assert!(matches!(dry(false).await, Err(Error::ApplyConflict { .. })));
+    let forced = dry(true).await.unwrap();
+    assert_eq!(forced.change, Some(EventType::Modified));
+    assert_eq!(entries(&forced.resource).len(), 2);
+    assert_eq!(everything(&**store).await, before);
+}
+
+/// S11
+async fn a_deletion_waits_for_the_finalizers_of_every_manager(make: Make) {
+    let store = make(Default::default());
+    let held =
+        |name: &str| with_metadata(thing("a", json!({})), json!({"finalizers": [format!("example.dev/{name}")]}));
+    for name in ["one", "two"] {
+        apply(&**store, name, held(name), false).await.unwrap();
+    }
+    let before = entries(&store.get(&key("a")).await.unwrap());
+    let marked = delete(&**store, key("a"), Propagation::Foreground).await.unwrap().resource;
+    assert_eq!(marked.finalizers().count(), 3);
+    // The finalizer of the deletion is nobody's.
+    assert_eq!(entries(&marked), before);
+    let added = apply(&**store, "three", held("three"), false).await;
+    assert!(matches!(&added, Err(Error::Invalid { path, .. }) if path == "metadata.finalizers"), "{added:?}");
+    let one = apply(&**store, "one", thing("a", json!({})), false).await.unwrap();
+    assert_eq!(one.resource.finalizers().collect::<Vec<_>>(), ["example.dev/two", "foregroundDeletion"]);
+    store.write(merging(json!({"metadata": {"finalizers": ["example.dev/two"]}}))).await.unwrap();
+    let two = apply(&**store, "two", thing("a", json!({})), false).await.unwrap();
+    assert_eq!(two.change, Some(EventType::Deleted));
+}
+
+/// S11
+async fn a_null_is_refused_by_field_unless_the_host_writes_it(make: Make) {
+    let store = make(Default::default());
+    let refused = apply(&**store, "me", thing("a", json!({"x": {"y": null}})), false).await;
+    assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "spec.x.y"), "{refused:?}");
+    let mut document = with_metadata(thing("a", json!({})), json!({"creationTimestamp": null}));
+    document["status"] = Value::Null;
+    assert_eq!(apply(&**store, "me", document.clone(), false).await.unwrap().change, Some(EventType::Added));
+    assert_eq!(apply(&**store, "me", document, false).await.unwrap().change, None);
+    let refused = apply(&**store, "me", thing("a", json!({"x": null})), false).await;
+    assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "spec.x"), "{refused:?}");
+}
