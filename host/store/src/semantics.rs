@@ -194,10 +194,12 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         Write::Apply { document, manager, force } => {
             let writer = Writer { manager, operation: Operation::Apply, ..writer };
             validate::size("document", document)?;
+            let mut document = document.clone();
+            leave_out_nulls(&mut document);
             match current {
-                Some(current) => apply(current, document, *force, writer, moment),
-                None if asked(document, "uid").is_empty() && asked(document, "resourceVersion").is_empty() => {
-                    create(document, writer, moment)
+                Some(current) => apply(current, &document, *force, writer, moment),
+                None if asked(&document, "uid").is_empty() && asked(&document, "resourceVersion").is_empty() => {
+                    create(&document, writer, moment)
                 }
                 None => Err(Error::Conflict { key: key.clone(), current: None }),
             }
@@ -251,6 +253,18 @@ fn create(document: &Value, writer: Writer<'_>, moment: &Moment) -> Result<Decis
 fn prune(schema: Option<&Schema>, document: &mut Value) {
     if let Some(schema) = schema {
         schema.prune(document);
+    }
+}
+
+/// Leaves out the fields of objects that are `null`: who applies one does not care for it, as generated manifests write it.
+fn leave_out_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(leave_out_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),
+        _ => {}
     }
 }
 

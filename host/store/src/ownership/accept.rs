@@ -1,4 +1,4 @@
-//! What a document must be like to be applied: every field of it has a value, and every item of a list can be told from the others.
+//! What a document must be like to be applied: nothing of it is `null` any more, and every item of a list can be told from the others.
 
 use serde_json::Value;
 

@@ -19,9 +19,7 @@ fn schema() -> Schema {
     });
     let texts = |kind: &str| json!({"type": "array", "items": text, "x-kubernetes-list-type": kind});
     let named = json!({"type": "object", "required": ["name"], "x-kubernetes-preserve-unknown-fields": true, "properties": {"name": text}});
-    let list = |keys: Value, items: Value| {
-        json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys, "items": items})
-    };
+    let list = |keys: Value, items: Value| json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys, "items": items});
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "replicas": number,
         "selector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": text}},

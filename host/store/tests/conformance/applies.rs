@@ -26,7 +26,7 @@ on_every_store!(
     nobody_can_be_called_anything,
     a_dry_run_finds_conflicts_and_keeps_nothing,
     a_deletion_waits_for_the_finalizers_of_every_manager,
-    a_null_is_refused_by_field_unless_the_host_writes_it,
+    a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused,
 );
 
 async fn apply(store: &dyn Store, manager: &str, document: Value, force: bool) -> Result<Written> {
@@ -366,14 +366,14 @@ async fn a_deletion_waits_for_the_finalizers_of_every_manager(make: Make) {
 }
 
 /// S11
-async fn a_null_is_refused_by_field_unless_the_host_writes_it(make: Make) {
+async fn a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused(make: Make) {
     let store = make(Default::default());
-    let refused = apply(&**store, "me", thing("a", json!({"x": {"y": null}})), false).await;
-    assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "spec.x.y"), "{refused:?}");
-    let mut document = with_metadata(thing("a", json!({})), json!({"creationTimestamp": null}));
-    document["status"] = Value::Null;
-    assert_eq!(apply(&**store, "me", document.clone(), false).await.unwrap().change, Some(EventType::Added));
-    assert_eq!(apply(&**store, "me", document, false).await.unwrap().change, None);
-    let refused = apply(&**store, "me", thing("a", json!({"x": null})), false).await;
-    assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "spec.x"), "{refused:?}");
+    let mut document = with_metadata(thing("a", json!({"x": {"y": null, "z": 1}})), json!({"creationTimestamp": null}));
+    document["status"] = json!(null);
+    let applied = apply(&**store, "me", document, false).await.unwrap();
+    assert_eq!(applied.resource.document()["spec"], json!({"x": {"z": 1}}));
+    let gone = apply(&**store, "me", thing("a", json!({"x": {"z": null}})), false).await.unwrap();
+    assert!(gone.resource.document()["spec"]["x"].get("z").is_none(), "what is no longer applied goes");
+    let refused = apply(&**store, "me", thing("a", json!({"x": [null]})), false).await;
+    assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "spec.x[0]"), "{refused:?}");
 }

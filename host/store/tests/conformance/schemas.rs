@@ -71,7 +71,7 @@ async fn every_way_of_writing_is_checked_and_a_refusal_changes_nothing(make: Mak
     create(&**store, thing("a", json!({"image": "x"}))).await;
     let before = everything(&**store).await;
     let bad = json!({"image": "x", "size": -1});
-    let apply = Write::Apply { document: thing("a", bad.clone()), manager: "me".into(), force: false };
+    let apply = Write::Apply { document: thing("a", bad.clone()), manager: "me".into(), force: true };
     let new = Write::Apply { document: thing("b", bad.clone()), manager: "me".into(), force: false };
     for refused in [
         update(&**store, thing("a", bad.clone())).await,
