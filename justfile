@@ -16,6 +16,10 @@ dev dir="examples/apps":
 peers name *options:
     cargo run --release -p homeostat-peers -- {{name}} {{options}}
 
+# What a crash, a power loss, a failing disk or a damaged file does to the store: kill, power-loss, disk or damage. See docs/reliability.md.
+campaign name *options:
+    cargo run --release -p homeostat-campaign -- {{name}} {{options}}
+
 # The documentation of every crate.
 docs:
     cargo doc --workspace --no-deps --open

@@ -9,6 +9,7 @@
 mod codec;
 mod feed;
 mod open;
+mod place;
 mod probe;
 mod read;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use redb::Database;
+use redb::{Database, StorageBackend};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot, watch};
 
 use crate::history::{History, check_start};
@@ -32,6 +33,7 @@ use crate::{
 };
 use feed::Feed;
 pub use open::OpenError;
+use place::Place;
 use read::Snapshot;
 use writer::Job;
 
@@ -56,7 +58,7 @@ pub struct EmbeddedStore {
 /// What the store, its writer thread and its watches have in common.
 struct Shared {
     id: String,
-    path: std::path::PathBuf,
+    place: Place,
     schemas: Schemas,
     /// `None` once the store is closed. The writer thread and every read hold it for as long as they use it.
     database: Arc<RwLock<Option<Database>>>,
@@ -68,25 +70,43 @@ struct Shared {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a file, or makes one where there is no file. Blocks for as long as the disk takes: a file that was not closed
-    /// is read through once.
+    /// Opens the store in a file, or makes one where there is no file. Blocks for as long as the disk takes: the whole
+    /// file is read, and every page of it compared with its checksum.
     ///
     /// One process at a time can have a file open. A file that is refused is left as it was, to the byte.
     ///
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> std::result::Result<Self, OpenError> {
-        let path = path.as_ref();
-        let database = open::database(path, &*options.source)?;
-        Self::start(path, database, options).map_err(|source| open::io(path, source))
+        Self::at(Place::File(path.as_ref().to_owned()), options)
+    }
+
+    /// Opens the store in the bytes that a backend keeps, or makes one where there are none: for tests of what happens when a disk fails,
+    /// and for other places to keep bytes than a file.
+    ///
+    /// A write is answered after [`StorageBackend::sync_data`] has returned. The store uses the backend several times in turn, so it
+    /// takes no lock on it and never calls [`StorageBackend::close`]: it lets go of the backend by dropping it. While a new store is made, bytes of it can stand
+    /// there that are no store yet, and stay when the process ends before this has returned.
+    ///
+    /// # Errors
+    /// See [`OpenError`], whose path is then the words `the backend`.
+    pub fn over(backend: impl StorageBackend, options: Options) -> std::result::Result<Self, OpenError> {
+        Self::at(Place::Backend(Arc::new(backend)), options)
+    }
+
+    fn at(place: Place, options: Options) -> std::result::Result<Self, OpenError> {
+        let database = open::database(&place, &*options.source)?;
+        Self::start(place, database, options)
     }
 
     /// Starts the writer thread over a database that is known to be a store.
-    fn start(path: &Path, database: Database, options: Options) -> std::io::Result<Self> {
-        let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta()).map_err(std::io::Error::other)?;
+    fn start(place: Place, database: Database, options: Options) -> std::result::Result<Self, OpenError> {
+        let failed = |place: &Place, error| open::io(place.name(), error);
+        let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta());
+        let meta = meta.map_err(|error| failed(&place, std::io::Error::other(error)))?;
         let shared = Arc::new(Shared {
             id: meta.id,
-            path: path.to_owned(),
+            place,
             schemas: Schemas::default(),
             database: Arc::new(RwLock::new(Some(database))),
             recent: Mutex::new(History::new(
@@ -98,7 +118,8 @@ impl EmbeddedStore {
             poison: OnceLock::new(),
         });
         let (jobs, queue) = mpsc::channel(JOBS_MAX);
-        let writer = writer::spawn(Arc::clone(&shared), queue, options)?;
+        let writer = writer::spawn(Arc::clone(&shared), queue, options);
+        let writer = writer.map_err(|error| failed(&shared.place, error))?;
         Ok(Self { shared, jobs: Mutex::new(Some(jobs)), writer: Some(writer) })
     }
 
@@ -194,7 +215,7 @@ impl Store for EmbeddedStore {
         // Closing the file syncs it. Should the runtime be shutting down, it is closed here.
         let closed = tokio::task::spawn_blocking(move || drop(database)).await;
         if let Err(error) = closed {
-            tracing::warn!(path = %self.shared.path.display(), %error, "closing the store did not finish cleanly");
+            tracing::warn!(path = %self.shared.place.name().display(), %error, "closing the store did not finish cleanly");
         }
     }
 
@@ -215,7 +236,7 @@ impl Drop for EmbeddedStore {
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
-            tracing::error!(path = %self.shared.path.display(), "the writer of the store panicked");
+            tracing::error!(path = %self.shared.place.name().display(), "the writer of the store panicked");
         }
         if let Ok(mut database) = self.shared.database.try_write() {
             database.take();
@@ -226,7 +247,7 @@ impl Drop for EmbeddedStore {
 impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbeddedStore")
-            .field("path", &self.shared.path)
+            .field("place", &self.shared.place.name())
             .field("id", &self.shared.id)
             .finish_non_exhaustive()
     }

@@ -1,18 +1,17 @@
-//! Opening a file: what it is, who has it, and making a new one that is whole or not there.
+//! Opening a place: what is there, whether it is whole, who has it, and making a new store that is whole or not there.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableError};
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableError};
 
+use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
-use super::{FORMAT, probe};
+use super::place::{CACHE_BYTES, Place};
 use crate::Source;
-
-/// Pages of the file that are kept in memory: 128 MiB.
-pub(super) const CACHE_BYTES: usize = 128 << 20;
 
 /// Why a store could not be opened. The file is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -61,17 +60,30 @@ fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError {
     OpenError::Damaged { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Opens the database of a store, or makes a new one where there is no file.
-pub(super) fn database(path: &Path, source: &dyn Source) -> Opened<Database> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, source)?,
-        Err(error) => return Err(io(path, error)),
-        Ok(file) if !file.is_file() => return Err(io(path, io::Error::other("it is not a regular file"))),
-        Ok(file) if file.len() == 0 => return Err(damaged(path, "it is empty")),
-        Ok(_) => {}
+/// Opens the database of a store, or makes a new one where there is nothing.
+pub(super) fn database(place: &Place, source: &dyn Source) -> Opened<Database> {
+    match place {
+        Place::File(path) => match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, source)?,
+            Err(error) => return Err(io(path, error)),
+            Ok(file) if !file.is_file() => return Err(io(path, io::Error::other("it is not a regular file"))),
+            Ok(file) if file.len() == 0 => return Err(damaged(path, "it is empty")),
+            Ok(_) => {}
+        },
+        Place::Backend(_) => {
+            let new = || if place.len()? == 0 { fill(place.open()?, &source.uid()) } else { Ok(()) };
+            new().map_err(|error| io(place.name(), plain(error)))?;
+        }
     }
-    guarded(path, || check(path, &probe::read_only(path).map_err(|error| refusal(path, error))?))?;
-    guarded(path, || Builder::new().set_cache_size(CACHE_BYTES).open(path).map_err(|error| refusal(path, error)))
+    let path = place.name();
+    let is_whole = guarded(path, || check(path, place.open_read_only().map_err(|error| refusal(path, error))?))?;
+    guarded(path, || {
+        let mut database = place.open().map_err(|error| refusal(path, error))?;
+        if !is_whole {
+            database.check_integrity().map_err(|error| refusal(path, error))?;
+        }
+        Ok(database)
+    })
 }
 
 /// Runs what reads a file of unknown content. The engine panics on some of the damage that it does not expect.
@@ -79,28 +91,46 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opened<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged(path, "its structure is inconsistent")))
 }
 
-/// Checks that a database is a store of a format that is known.
-fn check(path: &Path, database: &Database) -> Opened<()> {
-    let transaction = database.begin_read().map_err(|error| damaged(path, error))?;
-    let meta = match transaction.open_table(META) {
-        Ok(meta) => meta,
-        Err(TableError::TableDoesNotExist(_)) => return Err(damaged(path, "it is a database, but not one of a store")),
-        Err(error) => return Err(damaged(path, error)),
-    };
-    let format = meta.get(META_FORMAT).map_err(|error| damaged(path, error))?;
-    let format = format.and_then(|format| format.value().parse::<u64>().ok());
-    match format {
-        None => Err(damaged(path, "it does not say its format")),
-        Some(found) if found > FORMAT => Err(OpenError::NewerFormat { path: path.to_owned(), found }),
-        Some(_) => {
-            let tables = || {
-                transaction.open_table(RESOURCES)?;
-                transaction.open_table(LOG)?;
-                transaction.open_table(OWNERS)
-            };
-            tables().map(drop).map_err(|error: TableError| damaged(path, error))
-        }
+/// Checks that a database is a store of a format that is known, and reads every page of it through.
+///
+/// Pages have checksums, but the engine compares them only when it is asked to. Returns whether all is in order; where not, what is to be
+/// repaired is the engine's book-keeping alone.
+fn check(path: &Path, mut database: Database) -> Opened<bool> {
+    let before = facts(&database).map_err(|error| refusal(path, error))?;
+    let Some(before) = before else { return Err(damaged(path, "it is a database, but not one of a store")) };
+    match before.get(META_FORMAT).and_then(|format| format.parse::<u64>().ok()) {
+        None => return Err(damaged(path, "it does not say its format")),
+        Some(found) if found > FORMAT => return Err(OpenError::NewerFormat { path: path.to_owned(), found }),
+        Some(_) => {}
     }
+    let is_whole = database.check_integrity().map_err(|error| refusal(path, error))?;
+    // Where the last commit is damaged, the engine goes back to the one before it.
+    if facts(&database).map_err(|error| refusal(path, error))? != Some(before) {
+        return Err(damaged(path, "its last changes cannot be read"));
+    }
+    let transaction = database.begin_read().map_err(|error| refusal(path, error))?;
+    let tables = || {
+        transaction.open_table(RESOURCES)?;
+        transaction.open_table(LOG)?;
+        transaction.open_table(OWNERS)
+    };
+    tables().map_err(|error: TableError| refusal(path, error))?;
+    Ok(is_whole)
+}
+
+/// Reads the facts about the store; `None` when there is no table of them.
+fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::Error> {
+    let meta = match database.begin_read()?.open_table(META) {
+        Ok(meta) => meta,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut facts = BTreeMap::new();
+    for fact in meta.iter()? {
+        let (name, value) = fact?;
+        facts.insert(name.value().to_owned(), value.value().to_owned());
+    }
+    Ok(Some(facts))
 }
 
 /// Makes an empty store in a file of another name, and gives it its own name when it is whole.
@@ -109,7 +139,9 @@ fn create(path: &Path, source: &dyn Source) -> Opened<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{id}.new"));
     let draft = PathBuf::from(draft);
-    let made = fill(&draft, &id).and_then(|()| publish(&draft, path));
+    let database = Builder::new().set_cache_size(CACHE_BYTES).create(&draft);
+    let made = database.map_err(redb::Error::from).and_then(|database| fill(database, &id));
+    let made = made.map_err(plain).and_then(|()| publish(&draft, path));
     // The draft is a second name of the store, or in the way.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound && made.is_ok() => Err(io(path, error)),
@@ -117,27 +149,28 @@ fn create(path: &Path, source: &dyn Source) -> Opened<()> {
     }
 }
 
-fn fill(draft: &Path, id: &str) -> io::Result<()> {
-    let other = |error: redb::Error| match error {
+/// Makes an empty store of an empty database.
+fn fill(database: Database, id: &str) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        transaction.open_table(RESOURCES)?;
+        transaction.open_table(LOG)?;
+        transaction.open_table(OWNERS)?;
+        let mut meta = transaction.open_table(META)?;
+        meta.insert(META_FORMAT, FORMAT.to_string().as_str())?;
+        meta.insert(META_ID, id)?;
+        meta.insert(META_REVISION, "0")?;
+        meta.insert(META_COMPACTED, "0")?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Returns what the operating system said, where it was that.
+fn plain(error: redb::Error) -> io::Error {
+    match error {
         redb::Error::Io(error) => error,
         error => io::Error::other(error),
-    };
-    let fill = || -> Result<(), redb::Error> {
-        let database = Builder::new().set_cache_size(CACHE_BYTES).create(draft)?;
-        let transaction = database.begin_write()?;
-        {
-            transaction.open_table(RESOURCES)?;
-            transaction.open_table(LOG)?;
-            transaction.open_table(OWNERS)?;
-            let mut meta = transaction.open_table(META)?;
-            meta.insert(META_FORMAT, FORMAT.to_string().as_str())?;
-            meta.insert(META_ID, id)?;
-            meta.insert(META_REVISION, "0")?;
-            meta.insert(META_COMPACTED, "0")?;
-        }
-        Ok(transaction.commit()?)
-    };
-    fill().map_err(other)
+    }
 }
 
 /// Gives the draft its name, unless somebody else has made that file meanwhile: then theirs stays.
@@ -158,14 +191,15 @@ fn publish(draft: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-fn refusal(path: &Path, error: DatabaseError) -> OpenError {
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path: path.to_owned() },
-        DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
+fn refusal(path: &Path, error: impl Into<redb::Error>) -> OpenError {
+    match error.into() {
+        redb::Error::DatabaseAlreadyOpen => OpenError::Locked { path: path.to_owned() },
+        redb::Error::Io(error) => match error.kind() {
             io::ErrorKind::InvalidData => damaged(path, "it does not begin as one"),
             io::ErrorKind::UnexpectedEof => damaged(path, "it is cut short"),
             _ => io(path, error),
         },
+        error @ redb::Error::PreviousIo => io(path, io::Error::other(error)),
         other => damaged(path, other),
     }
 }

@@ -1,28 +1,16 @@
 //! Looking into a file without touching it: what the engine writes while it opens or repairs stays in memory.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::io;
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
-use redb::backends::FileBackend;
-use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
-
-use super::open::CACHE_BYTES;
-
-/// Opens the database in a file so that the file is never written. Takes the same lock as a real open.
-pub(super) fn read_only(path: &Path) -> Result<Database, DatabaseError> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    let backend = Overlay::over(FileBackend::new(file)?)?;
-    Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)
-}
+use redb::{BackendError, StorageBackend};
 
 /// A file as it would be after writes that it never sees.
 #[derive(Debug)]
-struct Overlay {
-    file: FileBackend,
+pub(super) struct Overlay {
+    file: Box<dyn StorageBackend>,
     written: Mutex<Written>,
 }
 
@@ -38,7 +26,7 @@ struct Written {
 const PAGE: u64 = 4096;
 
 impl Overlay {
-    fn over(file: FileBackend) -> io::Result<Self> {
+    pub(super) fn over(file: Box<dyn StorageBackend>) -> io::Result<Self> {
         let len = file.len()?;
         Ok(Self { file, written: Mutex::new(Written { len, file_len: len, pages: BTreeMap::new() }) })
     }

@@ -10,7 +10,8 @@ use redb::{Builder, ReadableDatabase, StorageBackend, TableDefinition};
 use serde_json::{Value, json};
 
 use super::codec::{self, LogRow};
-use super::{EmbeddedStore, open, probe};
+use super::place::Place;
+use super::{EmbeddedStore, open};
 use crate::patch::tests::json_value;
 use crate::{
     Change, Error, EventType, Key, Kind, Options, Precondition, Query, Resource, Revision, Scope, Store, SystemSource,
@@ -60,13 +61,14 @@ impl StorageBackend for Disk {
 }
 
 fn on(path: &Path, broken: &Arc<AtomicBool>) -> EmbeddedStore {
-    drop(open::database(path, &SystemSource).expect("a new store"));
+    let place = Place::File(path.to_owned());
+    drop(open::database(&place, &SystemSource).expect("a new store"));
     let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
     let file = FileBackend::new(file).expect("it is a file");
     // Without a cache, so that every read has to ask the disk.
     let database = Builder::new().set_cache_size(0).create_with_backend(Disk { file, broken: Arc::clone(broken) });
     let database = database.expect("it is a database");
-    EmbeddedStore::start(path, database, Options::default()).expect("it is a store")
+    EmbeddedStore::start(place, database, Options::default()).expect("it is a store")
 }
 
 fn pod(name: &str) -> Write {
@@ -119,7 +121,7 @@ async fn looking_into_a_file_writes_nothing_even_when_written_to() {
     fs::write(&path, &crashed).expect("it can be written");
 
     let table: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("scratch");
-    let database = probe::read_only(&path).expect("it can be repaired");
+    let database = Place::File(path.clone()).open_read_only().expect("it can be repaired");
     for round in 0..4 {
         let transaction = database.begin_write().expect("in memory");
         {
@@ -148,7 +150,7 @@ async fn a_document_that_became_unreadable_fails_alone() {
         store.write(pod(name)).await.expect("the disk works");
     }
     drop(store);
-    let database = open::database(&path, &SystemSource).expect("a store");
+    let database = open::database(&Place::File(path.clone()), &SystemSource).expect("a store");
     let transaction = database.begin_write().expect("it works");
     let bad = crate::model::Path::of(&key("a"));
     transaction.open_table(codec::RESOURCES).expect("a store").insert(bad.0.as_slice(), &b"{"[..]).expect("it works");

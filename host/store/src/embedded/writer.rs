@@ -7,9 +7,9 @@ use std::thread::{self, JoinHandle};
 use redb::{Database, ReadableTable, Table, WriteTransaction};
 use tokio::sync::{mpsc, oneshot};
 
+use super::Shared;
 use super::codec::{self, LOG, LogRow, META, META_COMPACTED, META_REVISION, Meta, OWNERS, RESOURCES};
 use super::read::Snapshot;
-use super::{Shared, probe};
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
 use crate::semantics::{self, Decision, Performed};
@@ -85,7 +85,7 @@ fn answer(shared: &Shared, requests: Vec<Request>, count: usize, options: &Optio
         }
         Err(error) => {
             let error = shared.poison.get_or_init(|| {
-                format!("a write to {} failed, and what the disk holds is not known: {error}; restart to go on from what it holds", shared.path.display())
+                format!("a write to {} failed, and what the disk holds is not known: {error}; restart to go on from what it holds", shared.place.name().display())
             });
             tracing::error!(%error, "the store takes no more writes");
             go_on_reading(shared);
@@ -104,7 +104,7 @@ struct Batch {
 
 fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, options: &Options) -> Engine<Batch> {
     let mut transaction = database.begin_write().map_err(engine)?;
-    transaction.set_quick_repair(std::fs::metadata(&shared.path).is_ok_and(|file| file.len() > QUICK_REPAIR_BYTES));
+    transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
     let meta = Snapshot::of(database).and_then(|snapshot| snapshot.meta());
     let meta = meta.map_err(|error| Box::new(redb::Error::Corrupted(error.to_string())))?;
     let mut batch = Batch { answers: Vec::with_capacity(requests.len()), events: Vec::new() };
@@ -151,9 +151,9 @@ fn go_on_reading(shared: &Shared) {
     let mut database = shared.database.blocking_write();
     // The failed one has to let go of the file first.
     drop(database.take());
-    match probe::read_only(&shared.path) {
+    match shared.place.open_read_only() {
         Ok(reading) => *database = Some(reading),
-        Err(error) => tracing::error!(%error, path = %shared.path.display(), "the store cannot be read either"),
+        Err(error) => tracing::error!(%error, path = %shared.place.name().display(), "the store cannot be read either"),
     }
 }
 

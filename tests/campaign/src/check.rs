@@ -1,0 +1,209 @@
+//! Compares a store with what it has acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_store::{Event, EventType, Query, Resource, Revision, Scope, Store};
+
+use crate::document::{self, State};
+use crate::findings::Findings;
+use crate::ledger::Ledger;
+
+/// How long a watch may take to deliver an event that is there.
+const EVENT_SECONDS_MAX: u64 = 30;
+
+/// What a look into a store has found.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) findings: Findings,
+    /// The revision of the store.
+    revision: u64,
+    /// The documents that are there, with their revisions.
+    found: BTreeMap<String, (u64, State)>,
+    /// The same, as resources.
+    resources: BTreeMap<String, Arc<Resource>>,
+    /// Documents whose last event, of those that were watched, was a deletion.
+    deleted: BTreeMap<String, u64>,
+    /// Per task: writes that were not acknowledged. One at most was under way.
+    surplus: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+impl Look {
+    /// Looks at everything in a store, and follows its changes from a revision on.
+    pub(crate) async fn into(store: &dyn Store, ledger: &Ledger, from: u64) -> Self {
+        let mut look = Self { revision: store.revision().0, ..Self::default() };
+        let page = match store.list(&Query::all(document::kind())).await {
+            Ok(page) => page,
+            Err(error) => {
+                look.findings.lost(format!("the documents cannot be listed: {error}"));
+                return look;
+            }
+        };
+        look.documents(page.items);
+        look.owners(store).await;
+        look.changes(store, ledger, from).await;
+        look.compare(ledger, page.revision.0);
+        look
+    }
+
+    /// Takes what was found for what is there from now on.
+    pub(crate) fn settle(self, ledger: &mut Ledger) -> Findings {
+        ledger.settle(self.revision, self.found);
+        self.findings
+    }
+
+    /// Each document is as one write, and one write of the status, have left it.
+    fn documents(&mut self, items: Vec<Arc<Resource>>) {
+        let mut revisions = BTreeSet::new();
+        for resource in items {
+            let name = resource.key().name().to_owned();
+            match document::state(&resource) {
+                Ok(state) => drop(self.found.insert(name.clone(), (resource.revision().0, state))),
+                Err(half) => self.findings.half(half),
+            }
+            if !revisions.insert(resource.revision()) {
+                self.findings.half(format!("two documents are at revision {}", resource.revision()));
+            }
+            self.resources.insert(name, resource);
+        }
+    }
+
+    /// The index of owners names the documents that name the owners.
+    async fn owners(&mut self, store: &dyn Store) {
+        for number in 0..document::OWNERS {
+            let uid = document::owner_uid(number);
+            let named: Vec<_> = match store.dependents(&uid).await {
+                Ok(named) => named.iter().map(|resource| resource.key().name().to_owned()).collect(),
+                Err(error) => {
+                    self.findings.half(format!("the index of owners cannot be read: {error}"));
+                    continue;
+                }
+            };
+            let names = |resource: &Resource| resource.owners().iter().any(|owner| owner.uid == uid);
+            let wanted: Vec<_> =
+                self.resources.iter().filter(|(_, resource)| names(resource)).map(|(name, _)| name.clone()).collect();
+            if named != wanted {
+                self.findings.half(format!("the index says that {uid} owns {named:?}, and not {wanted:?}"));
+            }
+        }
+    }
+
+    /// A watch delivers every change once and in order, each as it was acknowledged, and what it says comes to what the list says.
+    async fn changes(&mut self, store: &dyn Store, ledger: &Ledger, from: u64) {
+        let mut watch = match store.watch(Scope::Everything, Revision(from)).await {
+            Ok(watch) => watch,
+            Err(error) => return self.findings.gap(format!("no watch from revision {from}: {error}")),
+        };
+        let mut last: BTreeMap<String, Event> = BTreeMap::new();
+        for revision in from + 1..=self.revision {
+            let event = match tokio::time::timeout(Duration::from_secs(EVENT_SECONDS_MAX), watch.next()).await {
+                Ok(Ok(event)) => event,
+                Ok(Err(error)) => return self.findings.gap(format!("revision {revision}: {error}")),
+                Err(_) => return self.findings.gap(format!("revision {revision} never came")),
+            };
+            if event.revision.0 != revision || event.resource.revision() != event.revision {
+                return self.findings.gap(format!("revision {} came in place of {revision}", event.revision));
+            }
+            self.change(&event, ledger, last.get(event.resource.key().name()));
+            last.insert(event.resource.key().name().to_owned(), event);
+        }
+        for (name, event) in &last {
+            let there = self.resources.get(name);
+            let agree = match event.kind {
+                EventType::Deleted => there.is_none(),
+                EventType::Added | EventType::Modified => there == Some(&event.resource),
+            };
+            // A failed commit can be in the file before anybody is told.
+            let is_later = there.is_none_or(|resource| resource.revision().0 > self.revision);
+            if !agree && !is_later {
+                self.findings.half(format!("{name} and its last row of the log, {}, disagree", event.revision));
+            }
+            if event.kind == EventType::Deleted {
+                self.deleted.insert(name.clone(), event.revision.0);
+            }
+        }
+        for (name, (revision, _)) in &self.found {
+            if (from + 1..=self.revision).contains(revision) && !last.contains_key(name) {
+                self.findings.gap(format!("{name} changed at revision {revision}, which the watch left out"));
+            }
+        }
+    }
+
+    fn change(&mut self, event: &Event, ledger: &Ledger, before: Option<&Event>) {
+        let (name, revision) = (event.resource.key().name(), event.revision.0);
+        let state = match document::state(&event.resource) {
+            Ok(state) => (event.kind != EventType::Deleted).then_some(state),
+            Err(half) => return self.findings.half(format!("in the log: {half}")),
+        };
+        let was = before.filter(|before| before.kind != EventType::Deleted).map(|before| &before.resource);
+        if before.is_some() && was != event.previous.as_ref() {
+            self.findings.half(format!("the log says at {revision} that {name} was something else before"));
+        }
+        if (event.kind == EventType::Added) != event.previous.is_none() {
+            self.findings.half(format!("the log says at {revision} that {name} was added, or not, wrongly"));
+        }
+        match ledger.revisions.get(&revision) {
+            Some(acknowledged) if *acknowledged != (name.to_owned(), state) => {
+                self.findings.half(format!(
+                    "revision {revision} was acknowledged as {acknowledged:?}, and is {state:?} of {name}"
+                ));
+            }
+            None if revision > ledger.looked => self.surplus(name, revision),
+            _ => {}
+        }
+    }
+
+    /// Every acknowledged write is there, or a later one of the same document.
+    fn compare(&mut self, ledger: &Ledger, listed: u64) {
+        if self.revision < ledger.revision() {
+            self.findings.lost(format!("the store is at {}, and was at {}", self.revision, ledger.revision()));
+        }
+        for (name, (revision, state)) in &ledger.documents {
+            match (self.found.get(name).copied(), state) {
+                (Some((there, found)), _) if there == *revision => {
+                    if Some(found) != *state {
+                        self.findings.half(format!("{name} at {revision} should be {state:?}, and is {found:?}"));
+                    }
+                }
+                (Some((there, found)), _) if there > *revision => self.later(ledger, name, there, found),
+                (Some((there, _)), _) => {
+                    self.findings.lost(format!("{name} is at {there}, and {revision} was acknowledged"));
+                }
+                (None, None) => {}
+                (None, Some(_)) => match self.deleted.get(name).copied() {
+                    Some(there) if there > *revision => self.surplus(name, there),
+                    _ if listed > self.revision => self.surplus(name, listed),
+                    _ => self.findings.lost(format!("{name} at {revision}")),
+                },
+            }
+        }
+        let found: Vec<_> = self.found.iter().map(|(name, found)| (name.clone(), *found)).collect();
+        for (name, (there, state)) in found {
+            if !ledger.documents.contains_key(&name) {
+                self.later(ledger, &name, there, state);
+            }
+        }
+        for (task, revisions) in &self.surplus {
+            if revisions.len() > 1 {
+                self.findings.half(format!("task {task} had one write under way, and {revisions:?} are there"));
+            }
+        }
+    }
+
+    /// A document that is later than acknowledged is from the one write of its task that was under way.
+    fn later(&mut self, ledger: &Ledger, name: &str, revision: u64, state: State) {
+        let under_way = document::task(name).map(|task| ledger.under_way(task));
+        if Some(state.last()) != under_way {
+            self.findings.half(format!("{name} at {revision} is {state:?}, and {under_way:?} was under way"));
+        }
+        self.surplus(name, revision);
+    }
+
+    fn surplus(&mut self, name: &str, revision: u64) {
+        match document::task(name) {
+            Some(task) => drop(self.surplus.entry(task).or_default().insert(revision)),
+            None => self.findings.half(format!("{name} belongs to nobody")),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! A disk in memory on which the power can fail, and single operations can.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use redb::StorageBackend;
+
+use crate::dice::Dice;
+
+/// What survives a power loss as a whole or not at all, in bytes.
+const SECTOR: usize = 512;
+
+/// A disk. Clones are the same disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk(Arc<Mutex<Platter>>);
+
+#[derive(Debug)]
+struct Platter {
+    /// What a reader sees.
+    bytes: Vec<u8>,
+    /// What was there at the last sync.
+    synced: Vec<u8>,
+    /// What was done since, in order.
+    unsynced: Vec<Change>,
+    /// What is to go wrong, and after how many more operations that it concerns.
+    planned: Option<(Trouble, u64)>,
+    /// What has gone wrong.
+    struck: Option<Trouble>,
+    dice: Dice,
+}
+
+#[derive(Debug)]
+enum Change {
+    Length(u64),
+    Write(u64, Vec<u8>),
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Length(length) => bytes.resize(index(*length), 0),
+            Self::Write(offset, data) => {
+                let (from, to) = (index(*offset), index(*offset) + data.len());
+                if bytes.len() < to {
+                    bytes.resize(to, 0);
+                }
+                bytes[from..to].copy_from_slice(data);
+            }
+        }
+    }
+}
+
+/// What can go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The power fails at a write, a change of the length, or a sync: nothing works from then on.
+    PowerLoss,
+    /// Writes and changes of the length fail for this reason, from then on or once.
+    Write(io::ErrorKind, Lasts),
+    /// A sync fails, and some of what was to be synced is gone.
+    Sync,
+    /// Reads fail, from then on or once.
+    Read(Lasts),
+}
+
+/// How long trouble lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    Once,
+    UntilHealed,
+}
+
+/// Operations, by what can happen to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Read,
+    Write,
+    Sync,
+}
+
+impl Disk {
+    /// Makes a disk that holds these bytes.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        let synced = bytes.clone();
+        let (unsynced, dice) = (Vec::new(), Dice::new(0, 0));
+        Self(Arc::new(Mutex::new(Platter { bytes, synced, unsynced, planned: None, struck: None, dice })))
+    }
+
+    /// Plans trouble, for when so many more operations that it concerns have gone well.
+    pub(crate) fn plan(&self, trouble: Trouble, after: u64, dice: &mut Dice) {
+        let mut platter = self.platter();
+        platter.planned = Some((trouble, after));
+        platter.dice = Dice::new(dice.number(), 0);
+    }
+
+    /// Ends all trouble, that which is to come too.
+    pub(crate) fn heal(&self) {
+        let mut platter = self.platter();
+        (platter.planned, platter.struck) = (None, None);
+    }
+
+    /// Returns whether the trouble has come.
+    pub(crate) fn is_struck(&self) -> bool {
+        self.platter().struck.is_some()
+    }
+
+    /// Returns what a reader sees.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.platter().bytes.clone()
+    }
+
+    /// Returns what a power loss now would leave.
+    pub(crate) fn survivors(&self, dice: &mut Dice) -> Vec<u8> {
+        self.platter().survivors(dice)
+    }
+
+    fn platter(&self) -> MutexGuard<'_, Platter> {
+        self.0.lock().expect("nobody panics while holding the disk")
+    }
+}
+
+impl Platter {
+    /// Returns what was synced, with some of the rest: each change there, not there, or there in some of its sectors.
+    fn survivors(&self, dice: &mut Dice) -> Vec<u8> {
+        let kept_percent = [0, 10, 50, 90, 100][dice.index(5)];
+        let mut bytes = self.synced.clone();
+        for change in &self.unsynced {
+            let is_kept = dice.percent(kept_percent);
+            match change {
+                Change::Length(length) if is_kept => bytes.resize(index(*length), 0),
+                Change::Length(_) => {}
+                Change::Write(offset, data) => {
+                    let is_torn = !is_kept && dice.percent(50);
+                    for (from, sector) in sectors(*offset, data) {
+                        // What lies behind the end of the file has no place.
+                        if (is_kept || (is_torn && dice.percent(50))) && from + sector.len() <= bytes.len() {
+                            bytes[from..from + sector.len()].copy_from_slice(sector);
+                        }
+                    }
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Makes a change. One at which the power fails may have been made; any other that fails was not.
+    fn change(&mut self, change: Change) -> io::Result<()> {
+        let was_struck = self.struck.is_some();
+        let checked = self.check(Operation::Write);
+        if checked.is_ok() {
+            change.apply(&mut self.bytes);
+        }
+        if checked.is_ok() || (!was_struck && self.struck == Some(Trouble::PowerLoss)) {
+            self.unsynced.push(change);
+        }
+        checked
+    }
+
+    /// Counts an operation, and answers with what goes wrong.
+    fn check(&mut self, operation: Operation) -> io::Result<()> {
+        if let Some((trouble, after)) = &mut self.planned
+            && trouble.concerns(operation)
+        {
+            if *after == 0 {
+                let trouble = *trouble;
+                (self.planned, self.struck) = (None, Some(trouble));
+                return self.strike(trouble);
+            }
+            *after -= 1;
+        }
+        match self.struck {
+            Some(Trouble::PowerLoss) => Err(io::Error::other("the power is off")),
+            Some(Trouble::Write(reason, Lasts::UntilHealed)) if operation == Operation::Write => Err(reason.into()),
+            Some(Trouble::Read(Lasts::UntilHealed)) if operation == Operation::Read => Err(unreadable()),
+            _ => Ok(()),
+        }
+    }
+
+    fn strike(&mut self, trouble: Trouble) -> io::Result<()> {
+        Err(match trouble {
+            Trouble::PowerLoss => io::Error::other("the power fails"),
+            Trouble::Write(reason, _) => reason.into(),
+            Trouble::Read(_) => unreadable(),
+            Trouble::Sync => {
+                let mut dice = self.dice.clone();
+                self.bytes = self.survivors(&mut dice);
+                self.synced.clone_from(&self.bytes);
+                self.unsynced.clear();
+                io::Error::other("the disk cannot write its cache")
+            }
+        })
+    }
+}
+
+impl Trouble {
+    fn concerns(self, operation: Operation) -> bool {
+        match self {
+            Self::PowerLoss => operation != Operation::Read,
+            Self::Write(..) => operation == Operation::Write,
+            Self::Sync => operation == Operation::Sync,
+            Self::Read(_) => operation == Operation::Read,
+        }
+    }
+}
+
+fn unreadable() -> io::Error {
+    io::Error::other("the disk cannot read a sector")
+}
+
+/// Takes a write apart where sectors end.
+fn sectors(offset: u64, data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let offset = index(offset);
+    let first = (SECTOR - offset % SECTOR).min(data.len());
+    let (head, rest) = data.split_at(first);
+    let rest = rest.chunks(SECTOR).enumerate().map(move |(number, sector)| (offset + first + number * SECTOR, sector));
+    std::iter::once((offset, head)).chain(rest)
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("the disk is in memory")
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        let mut platter = self.platter();
+        match platter.struck {
+            Some(Trouble::PowerLoss) => platter.check(Operation::Read).map(|()| 0),
+            _ => Ok(platter.bytes.len() as u64),
+        }
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut platter = self.platter();
+        platter.check(Operation::Read)?;
+        let end = offset.checked_add(out.len() as u64).filter(|end| *end <= platter.bytes.len() as u64);
+        let end = end.ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(&platter.bytes[index(offset)..index(end)]);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.platter().change(Change::Length(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut platter = self.platter();
+        platter.check(Operation::Sync)?;
+        let Platter { synced, unsynced, .. } = &mut *platter;
+        for change in unsynced.drain(..) {
+            change.apply(synced);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.platter().change(Change::Write(offset, data.to_vec()))
+    }
+}

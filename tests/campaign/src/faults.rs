@@ -1,0 +1,217 @@
+//! Single operations of a disk fail: there is no space, a sync or a read goes wrong. The store has to say so, and to keep what it had.
+
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Result, anyhow};
+use homeostat_store::embedded::{EmbeddedStore, OpenError};
+use homeostat_store::{Error, Options, Store, Write};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::check::Look;
+use crate::dice::Dice;
+use crate::disk::{Disk, Lasts, Trouble};
+use crate::document;
+use crate::findings::{Findings, Outcome, progress};
+use crate::kill::COUNTERS_PER_CYCLE;
+use crate::ledger::Ledger;
+use crate::load::Load;
+
+/// Faults that one disk sees, one after the other.
+const CYCLES_PER_DISK: u64 = 20;
+/// Writes of each task of a cycle.
+const WRITES: u64 = 10;
+
+/// What the faults have led to.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Faults that came.
+    struck: u64,
+    /// Those that came while the store was opened, which was refused.
+    opening: u64,
+    /// Those that ended the writes of an open store.
+    refusing: u64,
+    acknowledged: u64,
+}
+
+/// A disk between two faults.
+#[derive(Debug, Default)]
+struct Machine {
+    bytes: Vec<u8>,
+    ledger: Ledger,
+    was_open: bool,
+}
+
+/// Runs the campaign.
+pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut tally = Tally::default();
+    let mut machine = Machine::default();
+    let mut findings = Findings::default();
+    for cycle in 0..cycles {
+        if cycle % CYCLES_PER_DISK == 0 {
+            machine = Machine::default();
+        }
+        let mut dice = Dice::new(seed, cycle);
+        let base = (cycle + 1) * COUNTERS_PER_CYCLE;
+        let disk = Disk::of(std::mem::take(&mut machine.bytes));
+        findings = runtime.block_on(machine.cycle(&disk, base, &mut dice, &mut tally))?;
+        if findings.is_empty() {
+            findings = machine.look(&runtime, &disk, &mut dice);
+        }
+        if !findings.is_empty() {
+            let (_, path) = tempfile::NamedTempFile::new()?.keep()?;
+            std::fs::write(&path, disk.bytes())?;
+            findings.tell(seed, cycle, path.display());
+            return Ok(outcome(cycle + 1, &tally, &findings));
+        }
+        progress(cycle + 1, cycles);
+    }
+    Ok(outcome(cycles, &tally, &findings))
+}
+
+fn outcome(cycles: u64, tally: &Tally, findings: &Findings) -> Outcome {
+    let Tally { struck, opening, refusing, acknowledged } = tally;
+    let count = format!(
+        "{struck} faults in {cycles} cycles ({opening} while opening, {refusing} ended writes), {acknowledged} acknowledged writes, {findings}"
+    );
+    Outcome { count, is_good: findings.is_empty() }
+}
+
+fn trouble(dice: &mut Dice) -> (Trouble, u64) {
+    let lasts = if dice.percent(50) { Lasts::Once } else { Lasts::UntilHealed };
+    match dice.below(3) {
+        0 => (Trouble::Write(ErrorKind::StorageFull, lasts), dice.below(250)),
+        1 => (Trouble::Sync, dice.below(40)),
+        _ => (Trouble::Read(lasts), dice.below(60)),
+    }
+}
+
+impl Machine {
+    /// Opens the store and writes until something goes wrong; then the store says so, and reads go on.
+    async fn cycle(&mut self, disk: &Disk, base: u64, dice: &mut Dice, tally: &mut Tally) -> Result<Findings> {
+        let (trouble, after) = trouble(dice);
+        disk.plan(trouble, after, dice);
+        self.ledger.begin(base);
+        let mut findings = Findings::default();
+        let store = match EmbeddedStore::over(disk.clone(), Options::default()) {
+            Ok(store) => Arc::new(store),
+            Err(error) if disk.is_struck() => {
+                (tally.struck, tally.opening) = (tally.struck + 1, tally.opening + 1);
+                if !matches!(error, OpenError::Io { .. }) {
+                    findings.lost(format!("a disk that fails is taken for something else: {error}"));
+                }
+                return Ok(findings);
+            }
+            Err(error) => return Err(anyhow!(error).context("on a disk in order")),
+        };
+        self.was_open = true;
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let told = {
+            let written = Arc::clone(&written);
+            move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
+        };
+        let errors = Load { seed: dice.number(), base, writes: Some(WRITES) }.run(&store, told).await?;
+        let written: Vec<_> = written.lock().expect("nobody panics while holding the list").drain(..).collect();
+        tally.acknowledged += written.len() as u64;
+        written.into_iter().for_each(|acknowledged| self.ledger.note(acknowledged));
+        tally.struck += u64::from(disk.is_struck());
+        if let Some(error) = errors.iter().find(|error| !matches!(error, Error::Unavailable { .. })) {
+            findings.half(format!("a write answered {error}"));
+        }
+        if !errors.is_empty() && !disk.is_struck() {
+            findings.lost(format!("the disk is in order, and the store says {errors:?}"));
+        }
+        let is_reading = matches!(trouble, Trouble::Read(_));
+        if disk.is_struck() && !is_reading && store.health().is_ok() {
+            findings.lost("a write of the disk failed, and the store says that it is healthy");
+        }
+        if store.health().is_err() {
+            tally.refusing += 1;
+            refuses(&store, &mut findings).await;
+            // What cannot be read now can be read when the disk is back.
+            if is_reading {
+                disk.heal();
+            }
+            let look = Look::into(&*store, &self.ledger, self.ledger.looked).await;
+            findings = if findings.is_empty() { look.findings } else { findings };
+        }
+        Ok(findings)
+    }
+
+    /// Opens the store over the disk, now in order, and compares.
+    fn look(&mut self, runtime: &Runtime, disk: &Disk, dice: &mut Dice) -> Findings {
+        disk.heal();
+        let before = disk.bytes();
+        let store = match EmbeddedStore::over(disk.clone(), Options::default()) {
+            Ok(store) => store,
+            // A store that nobody ever had.
+            Err(_) if !self.was_open => return Findings::default(),
+            Err(error) => {
+                let mut findings = Findings::default();
+                findings.lost(error);
+                return findings;
+            }
+        };
+        self.was_open = true;
+        let findings = runtime.block_on(async {
+            let look = Look::into(&store, &self.ledger, self.ledger.looked).await;
+            store.close().await;
+            look.settle(&mut self.ledger)
+        });
+        self.bytes = if dice.percent(50) { before } else { disk.bytes() };
+        findings
+    }
+}
+
+/// A store that has seen a write fail takes no more writes, and says why.
+async fn refuses(store: &EmbeddedStore, findings: &mut Findings) {
+    let health = store.health();
+    let refused = store.write(Write::Create { document: document::document("task0-refused", 1) }).await.map(drop);
+    if refused != health || !matches!(refused, Err(Error::Unavailable { .. })) {
+        findings.half(format!("the store says {health:?}, and answers a write with {refused:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S8
+    #[test]
+    fn a_store_that_cannot_be_written_is_refused_with_the_reason() {
+        let disk = Disk::of(Vec::new());
+        drop(EmbeddedStore::over(disk.clone(), Options::default()).expect("the disk is in order"));
+        let before = disk.bytes();
+        disk.plan(Trouble::Write(ErrorKind::ReadOnlyFilesystem, Lasts::UntilHealed), 0, &mut Dice::new(1, 0));
+        let refused = EmbeddedStore::over(disk.clone(), Options::default()).expect_err("it has to be written");
+        assert!(
+            matches!(&refused, OpenError::Io { source, .. } if source.kind() == ErrorKind::ReadOnlyFilesystem),
+            "{refused:?}"
+        );
+        assert_eq!(disk.bytes(), before);
+    }
+
+    /// S8
+    #[test]
+    #[cfg(unix)]
+    fn a_file_or_folder_without_permission_is_refused_with_the_reason() {
+        use std::fs::{self, Permissions};
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        drop(EmbeddedStore::open(&path, Options::default()).expect("a new store"));
+        fs::set_permissions(&path, Permissions::from_mode(0o400)).expect("it is ours");
+        let is_root = fs::OpenOptions::new().write(true).open(&path).is_ok();
+        let refused = |path| match EmbeddedStore::open(path, Options::default()) {
+            Err(OpenError::Io { source, .. }) => source.kind() == ErrorKind::PermissionDenied,
+            _ => false,
+        };
+        // Nothing is forbidden to root.
+        assert!(is_root || refused(path.clone()));
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o500)).expect("it is ours");
+        assert!(is_root || refused(folder.path().join("other")));
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("it is ours");
+    }
+}

@@ -1,0 +1,209 @@
+//! A process that writes is ended at a random moment; then its file is opened and compared with what it had said.
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Write, stdout};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use homeostat_store::Store;
+use homeostat_store::embedded::EmbeddedStore;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::check::Look;
+use crate::dice::Dice;
+use crate::findings::{Findings, Outcome, progress};
+use crate::ledger::Ledger;
+use crate::load::{Acknowledged, Load};
+
+/// Processes that write to one file in turn, so that it stays small.
+const CYCLES_PER_FILE: u64 = 50;
+/// Writes that a cycle can have, per task; counters of cycles must not meet.
+pub(crate) const COUNTERS_PER_CYCLE: u64 = 1_000_000;
+/// The file goes back this many changes, fewer than it gets in [`CYCLES_PER_FILE`]: its beginning is cut all the time.
+const HISTORY_MAX: u64 = 1000;
+/// A cycle that says nothing for so long has failed.
+const SILENCE_SECONDS_MAX: u64 = 60;
+
+/// When a process is ended.
+#[derive(Debug)]
+enum Moment {
+    /// So long after its start.
+    Elapsed(Duration),
+    /// So many acknowledged writes and so long after its start.
+    Acknowledged(u64, Duration),
+}
+
+impl Moment {
+    fn of(dice: &mut Dice) -> Self {
+        if dice.percent(30) {
+            Self::Elapsed(Duration::from_micros(dice.below(15_000)))
+        } else {
+            Self::Acknowledged(1 + dice.below(160), Duration::from_micros(dice.below(3_000)))
+        }
+    }
+}
+
+/// What a process said before its end.
+#[derive(Debug, Default)]
+struct Said {
+    /// Whether it had opened the store.
+    is_open: bool,
+    acknowledged: Vec<Acknowledged>,
+}
+
+/// Runs the campaign.
+pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (mut opening, mut acknowledged) = (0, 0);
+    let mut folder = tempfile::tempdir()?;
+    let mut ledger = Ledger::default();
+    // Whether some process has said that the file is open: from then on it has to be there.
+    let mut was_open = false;
+    let mut findings = Findings::default();
+    for cycle in 0..cycles {
+        if cycle > 0 && cycle % CYCLES_PER_FILE == 0 {
+            (folder, ledger, was_open) = (tempfile::tempdir()?, Ledger::default(), false);
+        }
+        let path = folder.path().join("store");
+        let mut dice = Dice::new(seed, cycle);
+        let base = (cycle + 1) * COUNTERS_PER_CYCLE;
+        ledger.begin(base);
+        let said = end(start(&path, dice.number(), base)?, &Moment::of(&mut dice))?;
+        opening += u64::from(!said.is_open);
+        was_open |= said.is_open;
+        acknowledged += said.acknowledged.len() as u64;
+        said.acknowledged.into_iter().for_each(|written| ledger.note(written));
+        findings = look(&runtime, &path, &mut ledger, was_open, &mut dice)?;
+        if !findings.is_empty() {
+            findings.tell(seed, cycle, folder.keep().display());
+            return Ok(outcome(cycle + 1, opening, acknowledged, &findings));
+        }
+        progress(cycle + 1, cycles);
+    }
+    Ok(outcome(cycles, opening, acknowledged, &findings))
+}
+
+fn outcome(cycles: u64, opening: u64, acknowledged: u64, findings: &Findings) -> Outcome {
+    let count = format!("{cycles} kills ({opening} while opening), {acknowledged} acknowledged writes, {findings}");
+    Outcome { count, is_good: findings.is_empty() }
+}
+
+fn start(path: &Path, seed: u64, base: u64) -> Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("writer").arg(path).arg(seed.to_string()).arg(base.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("the process that writes cannot be started")
+}
+
+/// Ends a process at its moment, and returns all that it had said.
+fn end(mut child: Child, moment: &Moment) -> Result<Said> {
+    let started = Instant::now();
+    let (sender, lines) = sync_channel(1024);
+    let pipe = child.stdout.take().context("its output is a pipe")?;
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(pipe).split(b'\n') {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let mut said = Said::default();
+    let heard = wait(&lines, moment, started, &mut said);
+    child.kill()?;
+    let status = child.wait()?;
+    heard?;
+    // Until the end of the pipe: what was said before the end counts. Nobody else has the other end.
+    while let Ok(line) = lines.recv() {
+        hear(&line, &mut said)?;
+    }
+    reader.join().map_err(|_| anyhow!("the reader of the pipe panicked"))?;
+    if cfg!(unix) && status.code().is_some() {
+        bail!("the process that writes ended by itself: {status}");
+    }
+    Ok(said)
+}
+
+/// Listens until the moment has come.
+fn wait(lines: &Receiver<Vec<u8>>, moment: &Moment, started: Instant, said: &mut Said) -> Result<()> {
+    let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
+    let after = match moment {
+        Moment::Elapsed(after) => {
+            return listen(lines, started + *after, said);
+        }
+        Moment::Acknowledged(count, after) => {
+            while (said.acknowledged.len() as u64) < *count {
+                match lines.recv_timeout(silence) {
+                    Ok(line) => hear(&line, said)?,
+                    Err(RecvTimeoutError::Timeout) => bail!("nothing was acknowledged for {silence:?}"),
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                }
+            }
+            *after
+        }
+    };
+    listen(lines, Instant::now() + after, said)
+}
+
+fn listen(lines: &Receiver<Vec<u8>>, until: Instant, said: &mut Said) -> Result<()> {
+    while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        hear(&line, said)?;
+    }
+    Ok(())
+}
+
+fn hear(line: &[u8], said: &mut Said) -> Result<()> {
+    match str::from_utf8(line)? {
+        "open" => said.is_open = true,
+        line => said.acknowledged.push(Acknowledged::read(line)?),
+    }
+    Ok(())
+}
+
+/// Opens the file as the next process would, and compares.
+fn look(runtime: &Runtime, path: &Path, ledger: &mut Ledger, was_open: bool, dice: &mut Dice) -> Result<Findings> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound && !was_open => return Ok(Findings::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        there => drop(there?),
+    }
+    let store = match EmbeddedStore::open(path, options()) {
+        Ok(store) => store,
+        Err(error) => {
+            let mut findings = Findings::default();
+            findings.lost(error);
+            return Ok(findings);
+        }
+    };
+    // A watch goes on from what was known before the process, or from something that it said.
+    let said: Vec<_> = ledger.revisions.keys().copied().collect();
+    let from = if dice.percent(50) { None } else { said.get(dice.index(said.len())).copied() };
+    runtime.block_on(async {
+        let look = Look::into(&store, ledger, from.unwrap_or(ledger.looked)).await;
+        store.close().await;
+        Ok(look.settle(ledger))
+    })
+}
+
+fn options() -> homeostat_store::Options {
+    homeostat_store::Options { history_max: HISTORY_MAX, ..homeostat_store::Options::default() }
+}
+
+/// What the process does that is ended.
+pub(crate) fn write(path: &Path, seed: u64, base: u64) -> Result<()> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let store = Arc::new(EmbeddedStore::open(path, options())?);
+    say("open");
+    let errors = runtime.block_on(Load { seed, base, writes: None }.run(&store, |written| say(&written.line())))?;
+    bail!("the store refused a write: {errors:?}")
+}
+
+/// Says something, at once and whole. That nobody listens any more is about to end this process too.
+fn say(line: &str) {
+    let mut out = stdout().lock();
+    drop(out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()));
+}

@@ -1,0 +1,142 @@
+//! The writes of a campaign: several tasks, each with documents of its own and one write at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Error, Precondition, Propagation, Query, Revision, Store, Write};
+
+use crate::dice::Dice;
+use crate::document::{self, State};
+
+/// Tasks that write at the same time.
+pub(crate) const TASKS: u64 = 6;
+/// Documents of each task.
+const DOCUMENTS: u64 = 6;
+
+/// A write that the store has acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    /// The document.
+    pub(crate) name: String,
+    /// The revision that the write made.
+    pub(crate) revision: u64,
+    /// The number of the write in its task.
+    pub(crate) counter: u64,
+    /// The document after it; `None` when it was deleted.
+    pub(crate) state: Option<State>,
+}
+
+impl Acknowledged {
+    /// Writes it as words, for a pipe.
+    pub(crate) fn line(&self) -> String {
+        let Self { name, revision, counter, state } = self;
+        let word = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+        let (spec, status) = (word(state.map(|state| state.spec)), word(state.and_then(|state| state.status)));
+        format!("{name} {revision} {counter} {spec} {status}")
+    }
+
+    /// Reads what [`Acknowledged::line`] has written.
+    pub(crate) fn read(line: &str) -> Result<Self> {
+        let words: Vec<_> = line.split(' ').collect();
+        let [name, revision, counter, spec, status] = words[..] else {
+            return Err(anyhow!("`{line}` has another number of words"));
+        };
+        let word = |word: &str| if word == "-" { Ok(None) } else { word.parse().map(Some) };
+        let state = word(spec)?.map(|spec| Ok::<_, std::num::ParseIntError>(State { spec, status: word(status)? }));
+        Ok(Self {
+            name: name.to_owned(),
+            revision: revision.parse()?,
+            counter: counter.parse()?,
+            state: state.transpose()?,
+        })
+    }
+}
+
+/// What the tasks are to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// Decides what is written.
+    pub(crate) seed: u64,
+    /// Counters begin above this.
+    pub(crate) base: u64,
+    /// Writes of each task; `None` for no end.
+    pub(crate) writes: Option<u64>,
+}
+
+impl Load {
+    /// Writes with all tasks, until each has done its part or met an error. `told` hears of each acknowledged write before its task goes
+    /// on to the next one. Returns the errors.
+    pub(crate) async fn run(
+        self,
+        store: &Arc<EmbeddedStore>,
+        told: impl Fn(Acknowledged) + Clone + Send + Sync + 'static,
+    ) -> Result<Vec<Error>> {
+        let there = match store.list(&Query::all(document::kind())).await {
+            Ok(page) => page.items,
+            Err(error) => return Ok(vec![error]),
+        };
+        let mut found = BTreeMap::new();
+        for resource in there {
+            let state = document::state(&resource).map_err(|half| anyhow!(half))?;
+            found.insert(resource.key().name().to_owned(), (resource.revision(), state));
+        }
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|task| {
+                let mut mine = found.clone();
+                mine.retain(|name, _| document::task(name) == Some(task));
+                tokio::spawn(self.task(Arc::clone(store), task, mine, told.clone()))
+            })
+            .collect();
+        let mut errors = Vec::new();
+        for task in tasks {
+            errors.extend(task.await.context("a task panicked")?.err());
+        }
+        Ok(errors)
+    }
+
+    async fn task(
+        self,
+        store: Arc<EmbeddedStore>,
+        task: u64,
+        mut mine: BTreeMap<String, (Revision, State)>,
+        told: impl Fn(Acknowledged) + Send,
+    ) -> Result<(), Error> {
+        let mut dice = Dice::new(self.seed, self.base + task);
+        let mut counter = self.base;
+        while self.writes.is_none_or(|writes| counter < self.base + writes) {
+            counter += 1;
+            let name = document::name(task, dice.below(DOCUMENTS));
+            let (write, state) = next(&mut dice, &name, counter, mine.get(&name));
+            let revision = store.write(write).await?.resource.revision();
+            match state {
+                Some(state) => mine.insert(name.clone(), (revision, state)),
+                None => mine.remove(&name),
+            };
+            told(Acknowledged { name, revision: revision.0, counter, state });
+        }
+        Ok(())
+    }
+}
+
+/// Chooses the next write to a document, and what it will leave.
+fn next(dice: &mut Dice, name: &str, counter: u64, now: Option<&(Revision, State)>) -> (Write, Option<State>) {
+    let Some((revision, state)) = now else {
+        let create = Write::Create { document: document::document(name, counter) };
+        return (create, Some(State { spec: counter, status: None }));
+    };
+    let precondition = Precondition { revision: dice.percent(50).then_some(*revision), ..Precondition::default() };
+    match dice.below(10) {
+        0..6 => {
+            let update = Write::Update { document: document::document(name, counter), precondition };
+            (update, Some(State { spec: counter, ..*state }))
+        }
+        6..8 => {
+            let status = document::status(name, counter);
+            let update = Write::UpdateStatus { key: document::key(name), status, precondition };
+            (update, Some(State { status: Some(counter), ..*state }))
+        }
+        _ => (Write::Delete { key: document::key(name), precondition, propagation: Propagation::Background }, None),
+    }
+}
