@@ -19,6 +19,9 @@ const DEPRECATION_BYTES_MAX: usize = 256;
 /// Reads a whole definition.
 pub(super) fn definition(document: &Value) -> Result<Definition> {
     validate::size("document", document)?;
+    if !document.is_object() {
+        return Err(Error::invalid("document", "must be a JSON object"));
+    }
     let fields = Fields::of(document, Path::ROOT)?;
     let is = |name: &str, wanted: &str| match fields.required_text(name)? {
         found if found == wanted => Ok(()),

@@ -60,7 +60,7 @@ fn a_definition_is_refused_where_it_is_wrong() {
         at("additionalPrinterColumns/-", column)
     };
     for (document, wanted) in [
-        (json!([]), ""),
+        (json!([]), "document"),
         (with("/apiVersion", json!("apiextensions.k8s.io/v1beta1")), "apiVersion"),
         (with("/kind", json!("Widget")), "kind"),
         (with("/spec", json!(null)), "spec"),

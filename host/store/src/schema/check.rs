@@ -177,7 +177,8 @@ impl Report {
                 self.invalid(path, shown, &format!("should be at least {least} chars long"));
             }
             if let Some(most) = limits.length_max.filter(|most| length > *most) {
-                self.add(path, Reason::TooLong, format!("may not be more than {most} characters"));
+                // The pattern of what is too long would only take time.
+                return self.add(path, Reason::TooLong, format!("may not be more than {most} characters"));
             }
         }
         if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_in(text)) {

@@ -17,10 +17,12 @@ use super::prune::prune;
 use super::{ListType, Schema, ValueType};
 use crate::fields::Fields;
 use crate::path::Path;
-use crate::{Error, Result, validate};
+use crate::{DOCUMENT_BYTES_MAX, Error, Result, validate};
 
 /// Different patterns of one schema.
 const PATTERNS_MAX: usize = 256;
+/// What all defaults of one schema, filled in themselves, may come to: they are checked one inside of the other.
+const DEFAULTS_BYTES_MAX: u64 = 4 * DOCUMENT_BYTES_MAX;
 
 /// Keywords that say something of the shape, and cannot be read over.
 const FORBIDDEN: [&str; 6] =
@@ -52,6 +54,7 @@ pub(super) fn parse(source: &Value) -> Result<Schema> {
 #[derive(Default)]
 struct Parser {
     patterns: BTreeMap<String, Pattern>,
+    defaults_bytes: u64,
 }
 
 impl Parser {
@@ -75,7 +78,7 @@ impl Parser {
         keys_are_fields(&schema, &fields)?;
         schema.limits = self.limits(&fields, &schema)?;
         schema.has_rules |= schema.limits.as_ref().is_some_and(|limits| limits.has_rules());
-        set_default(&mut schema, &fields)?;
+        self.set_default(&mut schema, &fields)?;
         Ok(schema)
     }
 
@@ -168,6 +171,34 @@ impl Parser {
         let path = fields.path().field(name);
         let sources = fields.list(name)?.iter().enumerate();
         sources.map(|(at, source)| self.condition(source, &path.item(at), about)).collect()
+    }
+
+    /// Takes the default, when it is what the schema itself lets pass.
+    fn set_default(&mut self, schema: &mut Schema, fields: &Fields<'_>) -> Result<()> {
+        let Some(default) = fields.get_even_null("default") else { return Ok(()) };
+        if default.is_null() {
+            if !schema.nullable {
+                return Err(fields.error("default", "must not be null, unless nullable is true"));
+            }
+            schema.default = Some(Value::Null);
+            return Ok(());
+        }
+        let path = fields.path().field("default");
+        let mut filled = default.clone();
+        if let Some(unknown) = prune(schema, &mut filled, &path, schema.embedded).first() {
+            return Err(Error::invalid(unknown, "is a field that the schema does not know"));
+        }
+        defaults::set(schema, &mut filled, schema.embedded)?;
+        self.defaults_bytes += validate::bytes(&filled);
+        if self.defaults_bytes > DEFAULTS_BYTES_MAX {
+            let (bytes, bytes_max) = (self.defaults_bytes, DEFAULTS_BYTES_MAX);
+            return Err(Error::TooLarge { what: "what the schema fills in".to_owned(), bytes, bytes_max });
+        }
+        if let Some(violation) = check(schema, &filled, &path).first() {
+            return Err(Error::invalid(&violation.path, violation.message()));
+        }
+        schema.default = Some(default.clone());
+        Ok(())
     }
 
     fn pattern(&mut self, fields: &Fields<'_>, text: &str) -> Result<Pattern> {
@@ -293,27 +324,4 @@ fn multiple_of(fields: &Fields<'_>) -> Result<Option<Number>> {
         Some(of) if of.as_f64().is_none_or(|of| of <= 0.0) => Err(fields.error("multipleOf", "must be greater than 0")),
         of => Ok(of.cloned()),
     }
-}
-
-/// Takes the default, when it is what the schema itself lets pass.
-fn set_default(schema: &mut Schema, fields: &Fields<'_>) -> Result<()> {
-    let Some(default) = fields.get_even_null("default") else { return Ok(()) };
-    if default.is_null() {
-        if !schema.nullable {
-            return Err(fields.error("default", "must not be null, unless nullable is true"));
-        }
-        schema.default = Some(Value::Null);
-        return Ok(());
-    }
-    let path = fields.path().field("default");
-    let mut filled = default.clone();
-    if let Some(unknown) = prune(schema, &mut filled, &path, schema.embedded).first() {
-        return Err(Error::invalid(unknown, "is a field that the schema does not know"));
-    }
-    defaults::set(schema, &mut filled, schema.embedded)?;
-    if let Some(violation) = check(schema, &filled, &path).first() {
-        return Err(Error::invalid(&violation.path, violation.message()));
-    }
-    schema.default = Some(default.clone());
-    Ok(())
 }

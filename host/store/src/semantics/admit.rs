@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::{fields, set};
 use crate::path::Path;
-use crate::schema::Schema;
-use crate::schema::{Reason, Violation};
+use crate::schema::{Reason, Schema, Violation};
 use crate::{Error, Result};
 
 /// What of a document is written.
@@ -42,6 +41,7 @@ pub(super) fn admit(schema: Option<&Schema>, document: &mut Value, part: Part) -
     Err(Error::InvalidFields { what: what(document), violations })
 }
 
+/// Admits a status; one of which the schema knows nothing is left out.
 fn admit_status(schema: &Schema, status: Option<Value>) -> Result<(Vec<Violation>, Option<Value>)> {
     let Some(mut status) = status else { return Ok((Vec::new(), None)) };
     match schema.field("status") {

@@ -12,6 +12,7 @@ on_every_store!(
     a_document_is_pruned_filled_in_and_checked,
     every_way_of_writing_is_checked_and_a_refusal_changes_nothing,
     a_status_is_checked_when_it_is_written_and_only_then,
+    a_status_that_the_schema_does_not_know_is_left_out,
     what_became_invalid_can_still_be_labelled_reported_on_and_deleted,
     what_only_repeats_the_defaults_changes_nothing,
 );
@@ -106,6 +107,18 @@ async fn a_status_is_checked_when_it_is_written_and_only_then(make: Make) {
     let ready = update_status(&**store, key("a"), json!({"ready": 1, "new": true})).await.unwrap().resource;
     assert_eq!(ready.status(), &json!({"ready": 1, "phase": "Pending"}));
     assert_eq!(ready.document()["spec"], json!({"image": "y", "size": 1}));
+}
+
+/// S3
+async fn a_status_that_the_schema_does_not_know_is_left_out(make: Make) {
+    let store = make(Default::default());
+    let set = |source| store.schemas().set(&kind("Thing"), Some(Schema::parse(&source).unwrap()));
+    set(json!({"type": "object", "properties": {"spec": {"type": "object"}}}));
+    create(&**store, thing("a", json!({}))).await;
+    assert_eq!(update_status(&**store, key("a"), json!({"ready": 1})).await.unwrap().change, None);
+    set(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    let kept = update_status(&**store, key("a"), json!({"ready": 1})).await.unwrap().resource;
+    assert_eq!(kept.status(), &json!({"ready": 1}));
 }
 
 /// S3

@@ -102,6 +102,20 @@ fn a_schema_is_bounded() {
     };
     assert!(Schema::parse(&patterns(256)).is_ok());
     assert_eq!(path_of(&patterns(257)), "openAPIV3Schema.properties[spec].properties[256].pattern");
+    // Ten items in each of ten items, and so on.
+    let many = |levels: usize| {
+        (0..levels).fold(json!({"type": "boolean"}), |inner, _| {
+            let item = json!({"type": "object", "properties": {"a": inner}});
+            json!({"type": "array", "items": item, "default": vec![json!({}); 10]})
+        })
+    };
+    let properties = |count: usize, levels: usize| {
+        let properties: serde_json::Map<String, Value> = (0..count).map(|at| (at.to_string(), many(levels))).collect();
+        Schema::parse(&whole(json!({"type": "object", "properties": properties})))
+    };
+    assert!(properties(1, 4).is_ok());
+    assert!(matches!(properties(1, 6), Err(Error::TooLarge { .. })));
+    assert!(matches!(properties(100, 4), Err(Error::TooLarge { .. })));
     let large = json!({"type": "object", "description": "x".repeat(2 << 20)});
     assert!(matches!(Schema::parse(&large), Err(Error::TooLarge { .. })));
 }
