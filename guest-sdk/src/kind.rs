@@ -57,8 +57,8 @@ pub trait Kind: Serialize + DeserializeOwned {
     /// The type of `status`; `()` for a kind that has none.
     type Status: Serialize + DeserializeOwned;
 
-    /// A JSON schema of the document, as text. The host keeps it and shows it; it does not enforce it yet: a document that does not fit
-    /// the type is [`Error::Malformed`] when it is read.
+    /// A structural schema of the document (OpenAPI v3), as text. The host fills in its defaults, leaves out what it does not know and
+    /// refuses what does not fit. A document without a schema that does not fit the type is [`Error::Malformed`] when it is read.
     #[must_use]
     fn schema() -> Option<String> {
         None

@@ -103,11 +103,13 @@ impl<K: Kind> Resource<K> {
     /// Sees to it that it is there, with the fields that are set here as they are set here. Others stay as they are.
     ///
     /// The verb to reach for first: it is safe to repeat, and no change makes no new revision. Apply a [`Resource::new`] that
-    /// has just what the controller decides: what is `None` or empty here is not named, and left alone there.
+    /// has just what the controller decides: what is `None` or empty here is not named. The controller owns what it applies, and what
+    /// it applied before and does not name any more is taken away. Creating a resource and applying it later are two owners: a
+    /// controller that applies should always apply.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] when somebody else owns one of the fields, [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
+    /// [`Error::Owned`] when somebody else owns one of the fields, [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
     /// [`Error::Unavailable`].
     pub fn apply(&self) -> Result<Self, Error> {
         self.apply_with(false)
@@ -117,7 +119,7 @@ impl<K: Kind> Resource<K> {
     ///
     /// # Errors
     ///
-    /// As [`Resource::apply`], but no [`Error::Conflict`].
+    /// As [`Resource::apply`], but no [`Error::Owned`].
     pub fn apply_by_force(&self) -> Result<Self, Error> {
         self.apply_with(true)
     }

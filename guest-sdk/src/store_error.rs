@@ -12,12 +12,15 @@ pub enum Error {
     /// There is no such resource, or no such kind.
     #[error("{0} is not there")]
     NotFound(String),
-    /// The resource has changed since it was read, or somebody else owns a field. Trying again with what is there now is the cure.
+    /// The resource has changed since it was read. Trying again with what is there now is the cure.
     #[error("it has changed since it was read (now at revision {current:?})")]
     Conflict {
         /// The revision that the resource has now; empty when it is gone.
         current: String,
     },
+    /// An apply would change fields that somebody else owns. Nobody but their owner, or an apply by force, can change them.
+    #[error("somebody else owns what is to be applied: {0}")]
+    Owned(String),
     /// A resource of that name is there already.
     #[error("a resource of that name is there already (at revision {current:?})")]
     AlreadyExists {
@@ -72,6 +75,7 @@ impl From<StoreError> for Error {
         match error {
             StoreError::NotFound(what) => Self::NotFound(what),
             StoreError::Conflict(current) => Self::Conflict { current },
+            StoreError::Owned(what) => Self::Owned(what),
             StoreError::AlreadyExists(current) => Self::AlreadyExists { current },
             StoreError::Forbidden(what) => Self::Forbidden(what),
             StoreError::Invalid(what) => Self::Invalid(what),

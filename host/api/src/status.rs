@@ -2,6 +2,8 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use homeostat_store::FieldConflict;
+use homeostat_store::schema::Violation;
 use serde_json::{Value, json};
 
 use crate::path::Target;
@@ -118,6 +120,21 @@ impl From<homeostat_store::Error> for Failure {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
                 failure.details["causes"] =
                     json!([{ "reason": "FieldValueInvalid", "message": reason, "field": path }]);
+                failure
+            }
+            Error::InvalidFields { violations, .. } => {
+                let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+                let cause = |violation: &Violation| json!({ "reason": violation.reason.cause(), "message": violation.message(), "field": violation.path });
+                failure.details["causes"] = violations.iter().map(cause).collect();
+                failure
+            }
+            Error::ApplyConflict { conflicts, .. } => {
+                let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);
+                let cause = |conflict: &FieldConflict| {
+                    let message = format!("conflict with {}", conflict.owner());
+                    json!({ "reason": "FieldManagerConflict", "message": message, "field": conflict.field })
+                };
+                failure.details["causes"] = conflicts.iter().map(cause).collect();
                 failure
             }
             Error::TooLarge { .. } => Self::too_large(message),

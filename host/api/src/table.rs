@@ -26,10 +26,10 @@ struct Column {
     name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     kind: &'static str,
-    format: &'static str,
+    format: String,
     description: String,
     /// From 1 on, it is shown when somebody asks for more.
-    priority: u64,
+    priority: i64,
     cell: Cell,
 }
 

@@ -43,6 +43,7 @@ impl Context {
     /// Outside of a tokio runtime.
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
         let Options { engine, store, secrets, observer, drain_deadline: _, seed } = options;
+        let kinds = Arc::new(Kinds::with_built_in(store.schemas().clone()));
         Ok(Self {
             engine,
             watches: Watches::of(store.clone()),
@@ -52,7 +53,7 @@ impl Context {
             observer,
             turns: Turns::new(Handle::current().metrics().num_workers()),
             seed,
-            kinds: Arc::new(Kinds::with_built_in()),
+            kinds,
             events: Arc::default(),
             logs: Arc::default(),
         })

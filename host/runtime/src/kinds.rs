@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 
 use homeostat_component::KindDeclaration;
 use homeostat_store::Kind;
+use homeostat_store::definition::{Column, Definition, Scale};
+use homeostat_store::jsonpath::JsonPath;
+use homeostat_store::schema::{Schema, Schemas};
 use parking_lot::RwLock;
 use serde::Serialize;
 use serde_json::Value;
@@ -51,6 +54,9 @@ pub struct KindInfo {
     pub schema: Option<Value>,
     /// Where a resource says how many of something it wants and has; `None` when it cannot be scaled.
     pub scale: Option<ScalePaths>,
+    /// What tables show beside the name; empty when nobody said.
+    #[serde(skip)]
+    pub columns: Vec<Column>,
     /// Who declared it: a controller, or a `CustomResourceDefinition`.
     pub source: String,
 }
@@ -78,15 +84,14 @@ impl ScalePaths {
         })
     }
 
-    /// Reads the paths of a version of a `CustomResourceDefinition`.
-    fn from_version(version: &Value) -> Option<Self> {
-        let scale = version.pointer("/subresources/scale")?;
-        let pointer = |name: &str| Some(scale.get(name)?.as_str()?.replace('.', "/"));
-        Some(Self {
-            spec: pointer("specReplicasPath")?,
-            status: pointer("statusReplicasPath")?,
-            selector: pointer("labelSelectorPath"),
-        })
+    /// Returns the paths that a definition states. They are plain, so that they can be written as well.
+    fn from_definition(scale: &Scale) -> Self {
+        let pointer = |path: &JsonPath| path.to_string().replace('.', "/");
+        Self {
+            spec: pointer(&scale.spec_replicas),
+            status: pointer(&scale.status_replicas),
+            selector: scale.label_selector.as_ref().map(pointer),
+        }
     }
 }
 
@@ -104,48 +109,32 @@ impl KindInfo {
             keys_only: declaration.keys_only,
             schema: declaration.schema.clone(),
             scale: ScalePaths::well_known(&kind),
+            columns: Vec::new(),
             source: source.to_owned(),
             kind,
         }
     }
 
-    /// Reads the kind that a `CustomResourceDefinition` declares.
-    ///
-    /// The version is the one that is stored, or the first.
+    /// Reads the kind that a `CustomResourceDefinition` declares, in the version that is stored.
     ///
     /// # Errors
-    /// [`Error::BadDocument`] with the path of what is missing.
+    /// [`Error::BadDocument`] with the path of what is missing or wrong.
     pub fn from_definition(document: &Value) -> Result<Self, Error> {
-        let text = |pointer: &str| {
-            let found = document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-            found
-                .map(str::to_owned)
-                .ok_or_else(|| Error::BadDocument(format!("{}: must be a text", pointer[1..].replace('/', "."))))
-        };
-        let versions = document.pointer("/spec/versions").and_then(Value::as_array);
-        let version = versions
-            .and_then(|versions| versions.iter().find(|version| version["storage"] == true).or(versions.first()))
-            .ok_or_else(|| Error::BadDocument("spec.versions: must name at least one version".into()))?;
-        let name = text("/spec/names/kind")?;
-        let texts = |pointer: &str| -> Vec<String> {
-            let found = document.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-            found.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
+        let definition = Definition::parse(document).map_err(|error| Error::BadDocument(error.to_string()))?;
+        let version = definition.stored();
+        let names = &definition.names;
         Ok(Self {
-            plural: text("/spec/names/plural")?,
-            singular: text("/spec/names/singular").unwrap_or_else(|_| name.to_lowercase()),
-            short_names: texts("/spec/names/shortNames"),
-            categories: texts("/spec/names/categories"),
-            namespaced: text("/spec/scope")? == "Namespaced",
+            kind: definition.kind(version),
+            plural: names.plural.clone(),
+            singular: names.singular.clone(),
+            short_names: names.short_names.clone(),
+            categories: names.categories.clone(),
+            namespaced: definition.namespaced,
             keys_only: false,
-            schema: version.pointer("/schema/openAPIV3Schema").cloned(),
-            scale: ScalePaths::from_version(version),
-            source: format!("CustomResourceDefinition {}", text("/metadata/name")?),
-            kind: Kind {
-                group: text("/spec/group")?,
-                version: version["name"].as_str().unwrap_or_default().into(),
-                name,
-            },
+            schema: version.schema.as_ref().and_then(Schema::source).cloned(),
+            scale: version.scale.as_ref().map(ScalePaths::from_definition),
+            columns: version.columns.clone(),
+            source: format!("CustomResourceDefinition {}.{}", names.plural, definition.group),
         })
     }
 
@@ -157,6 +146,14 @@ impl KindInfo {
                 || lower == self.singular
                 || self.short_names.contains(&lower)
                 || short == self.kind.name)
+    }
+
+    /// Returns what the schema says of documents.
+    fn structure(&self) -> Result<Option<Schema>, Error> {
+        let parse = |schema| {
+            Schema::parse(schema).map_err(|error| Error::BadDocument(format!("schema of {}: {error}", self.kind)))
+        };
+        self.schema.as_ref().map(parse).transpose()
     }
 
     fn agrees_with(&self, other: &Self) -> Result<(), Error> {
@@ -185,12 +182,16 @@ impl KindInfo {
 pub struct Kinds {
     /// By group and name: one version of a kind is served.
     by_type: RwLock<BTreeMap<(String, String), KindInfo>>,
+    /// Where the store looks up what documents must be like.
+    schemas: Schemas,
 }
 
 impl Kinds {
     /// Returns a registry that knows what is built in: `Controller`, `CustomResourceDefinition`, `Event` and `Namespace`.
-    pub fn with_built_in() -> Self {
-        let mut kinds = Self::default();
+    ///
+    /// What is declared with a schema is told to `schemas`, which are those of the store.
+    pub fn with_built_in(schemas: Schemas) -> Self {
+        let mut kinds = Self { schemas, ..Self::default() };
         let built_in = [
             (Kind::new("homeostat.dev", "v1alpha1", "Controller"), "controllers", false),
             (Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", false),
@@ -216,8 +217,10 @@ impl Kinds {
     /// Adds a kind. Declaring one again in the same way changes nothing, but a definition brings its schema and names.
     ///
     /// # Errors
-    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope.
+    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::BadDocument`] when its schema is not
+    /// structural.
     pub fn declare(&self, info: KindInfo) -> Result<(), Error> {
+        let schema = info.structure()?;
         let mut by_type = self.by_type.write();
         let id = (info.kind.group.clone(), info.kind.name.clone());
         if let Some(known) = by_type.get(&id) {
@@ -226,6 +229,7 @@ impl Kinds {
                 return Ok(());
             }
         }
+        self.schemas.set(&info.kind, schema);
         by_type.insert(id, info);
         drop(by_type);
         Ok(())
@@ -236,6 +240,7 @@ impl Kinds {
     /// # Errors
     /// As [`Kinds::declare`].
     pub fn check(&self, info: &KindInfo) -> Result<(), Error> {
+        info.structure()?;
         self.of(&info.kind).map_or(Ok(()), |known| known.agrees_with(info))
     }
 

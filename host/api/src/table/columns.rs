@@ -1,6 +1,7 @@
 //! Which columns a kind has.
 
 use homeostat_runtime::KindInfo;
+use homeostat_store::definition;
 use serde_json::{Value, json};
 
 use super::{Cell, Column};
@@ -10,14 +11,40 @@ pub(super) fn of(info: &KindInfo) -> Vec<Column> {
     let mut columns = vec![Column {
         name: "Name".to_owned(),
         kind: "string",
-        format: "name",
+        format: "name".to_owned(),
         description: "Name of the resource, unique in its namespace".to_owned(),
         priority: 0,
         cell: at("/metadata/name"),
     }];
-    columns.extend(well_known(info));
-    columns.push(column("Age", "date", 0, at("/metadata/creationTimestamp")));
+    if info.columns.is_empty() {
+        columns.extend(well_known(info));
+        columns.push(column("Age", "date", 0, at("/metadata/creationTimestamp")));
+    } else {
+        columns.extend(info.columns.iter().map(defined));
+    }
     columns
+}
+
+/// Returns a column as a definition states it. Of several values, all are shown, with commas between them.
+fn defined(stated: &definition::Column) -> Column {
+    let path = stated.path.clone();
+    let cell = move |document: &Value| match path.evaluate(document)[..] {
+        [] => Value::Null,
+        [value] => value.clone(),
+        ref several => several.iter().map(|value| text(value)).collect::<Vec<_>>().join(",").into(),
+    };
+    Column {
+        name: stated.name.clone(),
+        kind: stated.column_type.name(),
+        format: stated.format.clone(),
+        description: stated.description.clone(),
+        priority: i64::from(stated.priority),
+        cell: Box::new(cell),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Returns what people are used to see of kinds that everybody knows.
@@ -51,13 +78,12 @@ fn well_known(info: &KindInfo) -> Vec<Column> {
             column("State", "string", 0, at("/status/state")),
             column("Component", "string", 1, at("/spec/component/digest")),
         ],
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => vec![],
         _ => vec![],
     }
 }
 
-fn column(name: &str, kind: &'static str, priority: u64, cell: Cell) -> Column {
-    Column { name: name.to_owned(), kind, format: "", description: name.to_owned(), priority, cell }
+fn column(name: &str, kind: &'static str, priority: i64, cell: Cell) -> Column {
+    Column { name: name.to_owned(), kind, format: String::new(), description: name.to_owned(), priority, cell }
 }
 
 fn at(pointer: &'static str) -> Cell {

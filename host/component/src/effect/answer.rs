@@ -114,6 +114,9 @@ pub enum StoreError {
     /// A precondition does not hold; carries the revision that the resource has now, empty when it is gone.
     #[error("conflict: the revision is now {0:?}")]
     Conflict(String),
+    /// An apply would change fields that others own; names each of them and its owner.
+    #[error("owned: {0}")]
+    Owned(String),
     /// A resource of that name is there already; carries its revision.
     #[error("already exists, at revision {0:?}")]
     AlreadyExists(String),
@@ -142,6 +145,8 @@ impl From<store::Error> for StoreError {
             store::Error::Conflict { current, .. } => {
                 Self::Conflict(current.map(|at| at.to_string()).unwrap_or_default())
             }
+            store::Error::ApplyConflict { .. } => Self::Owned(text),
+            store::Error::InvalidFields { .. } => Self::Invalid(text),
             store::Error::AlreadyExists { current, .. } => Self::AlreadyExists(current.to_string()),
             store::Error::Invalid { path, reason } => Self::Invalid(format!("{path}: {reason}")),
             store::Error::TooLarge { .. } => Self::TooLarge(text),

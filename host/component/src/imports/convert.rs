@@ -96,6 +96,7 @@ pub(crate) fn to_error(error: StoreError) -> wit::StoreError {
     match error {
         StoreError::NotFound(text) => wit::StoreError::NotFound(text),
         StoreError::Conflict(text) => wit::StoreError::Conflict(text),
+        StoreError::Owned(text) => wit::StoreError::Owned(text),
         StoreError::AlreadyExists(text) => wit::StoreError::AlreadyExists(text),
         StoreError::Forbidden(text) => wit::StoreError::Forbidden(text),
         StoreError::Invalid(text) => wit::StoreError::Invalid(text),

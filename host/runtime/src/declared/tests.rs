@@ -24,7 +24,7 @@ fn app() -> Kind {
 
 /// What becomes of an effect: the answer, and what reached the inner layer.
 async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
-    let kinds = Arc::new(Kinds::with_built_in());
+    let kinds = Arc::new(Kinds::with_built_in(Default::default()));
     let declaration =
         KindDeclaration { kind: app(), plural: "apps".into(), namespaced: true, keys_only: false, schema: None };
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();

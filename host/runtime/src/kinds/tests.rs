@@ -11,7 +11,7 @@ fn deployments() -> KindInfo {
 
 #[test]
 fn a_kind_is_found_by_every_name_that_people_use() {
-    let kinds = Kinds::with_built_in();
+    let kinds = Kinds::with_built_in(Schemas::default());
     kinds.declare(deployments()).unwrap();
     for name in ["deploy", "deployment", "deployments", "Deployment", "deployments.apps", "deploy.apps"] {
         assert_eq!(kinds.find(name).map(|info| info.plural), Some("deployments".to_owned()), "{name}");
@@ -21,7 +21,7 @@ fn a_kind_is_found_by_every_name_that_people_use() {
 
 #[test]
 fn a_misspelt_kind_has_neighbours() {
-    let kinds = Kinds::with_built_in();
+    let kinds = Kinds::with_built_in(Schemas::default());
     kinds.declare(deployments()).unwrap();
     assert_eq!(kinds.similar("Deploymnet"), ["apps/v1/Deployment"]);
     assert!(kinds.similar("Zebra").is_empty());
@@ -39,14 +39,17 @@ fn two_declarations_of_one_kind_must_agree() {
 
 #[test]
 fn a_definition_declares_a_kind_and_says_what_it_lacks() {
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let mut document = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "crons.demo.dev"},
         "spec": {"group": "demo.dev", "scope": "Namespaced", "names": {"kind": "Cron", "plural": "crons", "shortNames": ["ct"]},
-            "versions": [{"name": "v1beta1"}, {"name": "v1", "storage": true}]}
+            "versions": [{"name": "v1beta1", "served": true, "storage": false, "schema": schema},
+                {"name": "v1", "served": true, "storage": true, "schema": schema}]}
     });
     let info = KindInfo::from_definition(&document).unwrap();
     assert_eq!((info.kind.version.as_str(), info.namespaced, info.short_names), ("v1", true, vec!["ct".to_owned()]));
     document["spec"]["names"]["plural"] = json!(3);
     let error = KindInfo::from_definition(&document).unwrap_err().to_string();
-    assert_eq!(error, "spec.names.plural: must be a text");
+    assert!(error.starts_with("spec.names.plural: "), "{error}");
 }
