@@ -230,7 +230,7 @@ impl Store for EmbeddedStore {
 }
 
 impl Drop for EmbeddedStore {
-    /// Waits for the writes that were handed in, and closes the file unless a read is still at it.
+    /// Waits for the writes that were handed in, and closes the file when the last read in it is done.
     fn drop(&mut self) {
         self.stop_taking_writes();
         if let Some(writer) = self.writer.take()
@@ -238,9 +238,16 @@ impl Drop for EmbeddedStore {
         {
             tracing::error!(path = %self.shared.place.name().display(), "the writer of the store panicked");
         }
-        if let Ok(mut database) = self.shared.database.try_write() {
-            database.take();
-        }
+        let Ok(mut database) = self.shared.database.try_write() else {
+            // A watch may live for long and would keep the file open. Waiting is not allowed on the threads of a runtime.
+            let database = Arc::clone(&self.shared.database);
+            let closing = std::thread::Builder::new().name("homeostat-store-closing".to_owned());
+            if let Err(error) = closing.spawn(move || drop(database.blocking_write().take())) {
+                tracing::warn!(path = %self.shared.path.display(), %error, "the file stays open");
+            }
+            return;
+        };
+        database.take();
     }
 }
 

@@ -80,7 +80,8 @@ impl Watch {
     ///
     /// # Errors
     /// `Expired`: the watch was so slow that history was cut past it; list again. `Unavailable`: the same call can be made again, and
-    /// goes on where it was. `Closed`: everything that happened before the store was closed has been delivered.
+    /// goes on where it was. `Closed`: the store was closed. A watch that kept up has been given everything that happened before; one
+    /// that was far behind goes on from its last event when the store is open again.
     pub async fn next(&mut self) -> Result<Event> {
         self.0.next().await
     }

@@ -9,6 +9,7 @@ mod deletes;
 mod files;
 mod garbage;
 mod lists;
+mod model;
 mod names;
 mod schemas;
 mod watches;
@@ -45,18 +46,18 @@ type Make = fn(Options) -> Fixture;
 /// A store and what it stands on.
 struct Fixture {
     store: Arc<dyn Store>,
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
 }
 
 impl Fixture {
     fn memory(options: Options) -> Self {
-        Self { store: Arc::new(MemoryStore::new(options)), _folder: None }
+        Self { store: Arc::new(MemoryStore::new(options)), folder: None }
     }
 
     fn embedded(options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(folder.path().join("store"), options).unwrap();
-        Self { store: Arc::new(store), _folder: Some(folder) }
+        Self { store: Arc::new(store), folder: Some(folder) }
     }
 }
 

@@ -1,0 +1,118 @@
+//! What a store should hold: a log of changes, and nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use homeostat_store::{Error, Event, EventType, Resource, Result, Revision, Written};
+
+use super::traffic::{Id, Traffic, Verb};
+
+/// What is known of a resource without looking into its document.
+#[derive(Debug, Clone)]
+struct Entry {
+    spec: u64,
+    status: Option<u64>,
+    held: bool,
+    deleting: bool,
+    resource: Arc<Resource>,
+}
+
+/// All changes of a store, the first one at revision 1.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    changes: Vec<(Id, Event)>,
+    now: BTreeMap<Id, Entry>,
+}
+
+/// What a write should come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Change(EventType),
+    Nothing,
+    NotFound,
+    AlreadyExists,
+    Conflict,
+}
+
+impl Log {
+    pub(super) fn newest(&self) -> Revision {
+        Revision(self.changes.len() as u64)
+    }
+
+    /// Returns the event that a watch has to show next.
+    pub(super) fn next(&self, kind: Option<&str>, after: Revision) -> Option<&Event> {
+        let later = self.changes.iter().skip(usize::try_from(after.0).unwrap());
+        later.filter(|(id, _)| kind.is_none_or(|kind| id.kind == kind)).map(|(_, event)| event).next()
+    }
+
+    /// Returns what a list of a kind shows at a revision.
+    pub(super) fn state(&self, kind: &str, at: Revision) -> Vec<Arc<Resource>> {
+        let mut state = BTreeMap::new();
+        for (id, event) in self.changes.iter().take(usize::try_from(at.0).unwrap()).filter(|(id, _)| id.kind == kind) {
+            match event.kind {
+                EventType::Deleted => state.remove(id),
+                EventType::Added | EventType::Modified => state.insert(*id, Arc::clone(&event.resource)),
+            };
+        }
+        state.into_values().collect()
+    }
+
+    /// Checks what a store answered to a write, and takes it into the log.
+    pub(super) fn take(&mut self, traffic: &Traffic, answer: Result<Written>) {
+        let expected = self.expected(traffic);
+        let written = match (expected, answer) {
+            (Expected::Change(kind), Ok(written)) if written.change == Some(kind) => written,
+            (Expected::Nothing, Ok(Written { change: None, .. }))
+            | (Expected::NotFound, Err(Error::NotFound { .. }))
+            | (Expected::AlreadyExists, Err(Error::AlreadyExists { .. }))
+            | (Expected::Conflict, Err(Error::Conflict { .. })) => return,
+            (expected, answer) => panic!("{traffic:?} should have come to {expected:?}, and not to {answer:?}"),
+        };
+        let revision = self.newest().next();
+        assert_eq!(written.resource.revision(), revision, "{traffic:?}");
+        if !traffic.dry_run {
+            self.append(traffic, written, revision);
+        }
+    }
+
+    fn append(&mut self, traffic: &Traffic, Written { resource, change }: Written, revision: Revision) {
+        let old = self.now.remove(&traffic.id);
+        let previous = old.as_ref().map(|entry| Arc::clone(&entry.resource));
+        let kind = change.expect("it was checked");
+        if kind != EventType::Deleted {
+            let fresh = Entry { spec: 0, status: None, held: false, deleting: false, resource: Arc::clone(&resource) };
+            let mut entry = Entry { resource: Arc::clone(&resource), ..old.unwrap_or(fresh) };
+            match traffic.verb {
+                Verb::Create { spec, held } => (entry.spec, entry.held) = (spec, held),
+                Verb::Spec(spec) => entry.spec = spec,
+                Verb::Status(status) => entry.status = Some(status),
+                Verb::Hold => entry.held = true,
+                Verb::Release => entry.held = false,
+                Verb::Delete => entry.deleting = true,
+            }
+            self.now.insert(traffic.id, entry);
+        }
+        self.changes.push((traffic.id, Event { kind, resource, previous, revision }));
+    }
+
+    fn expected(&self, traffic: &Traffic) -> Expected {
+        let Some(entry) = self.now.get(&traffic.id) else {
+            let creates = matches!(traffic.verb, Verb::Create { .. });
+            return if creates { Expected::Change(EventType::Added) } else { Expected::NotFound };
+        };
+        if traffic.stale && !matches!(traffic.verb, Verb::Create { .. }) {
+            return Expected::Conflict;
+        }
+        let unless = |same: bool| if same { Expected::Nothing } else { Expected::Change(EventType::Modified) };
+        match traffic.verb {
+            Verb::Create { .. } => Expected::AlreadyExists,
+            Verb::Spec(spec) => unless(spec == entry.spec),
+            Verb::Status(status) => unless(Some(status) == entry.status),
+            Verb::Hold => unless(entry.held),
+            Verb::Release if entry.deleting => Expected::Change(EventType::Deleted),
+            Verb::Release => unless(!entry.held),
+            Verb::Delete if entry.held => unless(entry.deleting),
+            Verb::Delete => Expected::Change(EventType::Deleted),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Puts one sequence of steps to a store and to the model, and compares.
+
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use homeostat_store::embedded::{EmbeddedStore, OpenError};
+use homeostat_store::{Error, Event, Options, Page, Query, Resource, Result, Revision, Scope, Store, Watch};
+
+use super::log::Log;
+use super::traffic::{Begin, End, KINDS, Step, Traffic};
+use crate::{Fixture, Make, kind, small_history};
+
+/// How many events the store may keep beyond its bound, for a while.
+const EXTRA_MAX: u64 = 512;
+const WATCHES_MAX: usize = 8;
+const LISTS_MAX: usize = 4;
+
+/// A watch, and how far it has come.
+struct Follower {
+    watch: Watch,
+    kind: Option<&'static str>,
+    position: Revision,
+}
+
+/// A list of which pages are still to come.
+struct Listing {
+    kind: &'static str,
+    page: Page,
+    items: Vec<Arc<Resource>>,
+    limit: usize,
+}
+
+struct Run {
+    fixture: Option<Fixture>,
+    options: Options,
+    log: Log,
+    oldest: Revision,
+    followers: Vec<Follower>,
+    lists: Vec<Listing>,
+    restarts: u64,
+}
+
+pub(super) async fn run(make: Make, history_max: u64, steps: Vec<Step>) {
+    let options = small_history(history_max);
+    let mut run = Run {
+        fixture: Some(make(options.clone())),
+        options,
+        log: Log::default(),
+        oldest: Revision::ZERO,
+        followers: Vec::new(),
+        lists: Vec::new(),
+        restarts: 0,
+    };
+    for step in steps {
+        match step {
+            Step::Burst(burst) => run.burst(&burst).await,
+            Step::Watch(kind, begin) => run.watch(kind, begin).await,
+            Step::Read(which, count) => run.read(which, count).await,
+            Step::Resume(which) => run.resume(which).await,
+            Step::List(kind, limit) => run.list(kind, limit).await,
+            Step::Page(which) => run.page(which).await,
+            Step::Restart(end) => run.restart(end).await,
+        }
+    }
+    run.finish().await;
+}
+
+impl Run {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.fixture.as_ref().expect("it is taken away only while it is opened again").store
+    }
+
+    /// Returns the oldest revision from which a watch can be opened.
+    async fn oldest(&mut self) -> Revision {
+        let oldest = match self.store().watch(Scope::Everything, Revision::ZERO).await {
+            Ok(_) => Revision::ZERO,
+            Err(Error::Expired { oldest }) => oldest,
+            Err(error) => panic!("{error}"),
+        };
+        let (newest, history_max) = (self.log.newest().0, self.options.history_max);
+        assert!(oldest >= self.oldest, "history came back");
+        assert!(oldest.0 <= newest.saturating_sub(history_max), "{oldest} of {newest}: history was cut too far");
+        assert!(newest - oldest.0 <= history_max + EXTRA_MAX, "{oldest} of {newest}: history was not cut");
+        self.oldest = oldest;
+        oldest
+    }
+
+    async fn burst(&mut self, burst: &[Traffic]) {
+        let store = Arc::clone(self.store());
+        let requests: Vec<_> = burst.iter().map(Traffic::request).collect();
+        let answers = in_order(requests.into_iter().map(|request| store.submit(request)).collect()).await;
+        for (traffic, answer) in burst.iter().zip(answers) {
+            self.log.take(traffic, answer);
+        }
+        assert_eq!(store.revision(), self.log.newest());
+    }
+
+    async fn watch(&mut self, kind: Option<&'static str>, begin: Begin) {
+        let (oldest, newest) = (self.oldest().await, self.log.newest());
+        let from = match begin {
+            Begin::Zero => Revision::ZERO,
+            Begin::Now => newest,
+            Begin::Oldest => oldest,
+            Begin::BeforeOldest => Revision(oldest.0.saturating_sub(1)),
+            Begin::Future(by) => Revision(newest.0 + by),
+            Begin::Part(percent) => Revision(newest.0 * percent / 100),
+        };
+        self.open(kind, from).await;
+    }
+
+    /// Opens a watch, which has to succeed exactly when history has what is behind `from`.
+    async fn open(&mut self, kind: Option<&'static str>, from: Revision) {
+        let (before, newest) = (self.oldest().await, self.log.newest());
+        let opened = self.store().watch(scope(kind), from).await;
+        let after = self.oldest().await;
+        match opened {
+            Ok(watch) => {
+                assert!(before <= from && from <= newest, "a watch from {from} of {before} to {newest}");
+                self.followers.push(Follower { watch, kind, position: from });
+                if self.followers.len() > WATCHES_MAX {
+                    self.followers.remove(0);
+                }
+            }
+            Err(Error::FutureRevision { asked, current }) => {
+                assert!(asked == from && current == newest && from > newest)
+            }
+            Err(Error::Expired { .. }) => assert!(from < after, "{from} is not older than {after}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn read(&mut self, which: usize, count: usize) {
+        if which >= self.followers.len() {
+            return;
+        }
+        let mut follower = self.followers.remove(which);
+        for _ in 0..count {
+            let Some(expected) = self.log.next(follower.kind, follower.position) else {
+                assert!(is_waiting(&mut follower.watch).await, "there is nothing more to tell");
+                break;
+            };
+            match next(&mut follower.watch).await {
+                Ok(event) => {
+                    assert_eq!(&event, expected);
+                    follower.position = event.revision;
+                }
+                Err(Error::Expired { .. }) => {
+                    assert!(follower.position < self.oldest().await, "{} is still there", follower.position);
+                    return self.list_and_follow(follower.kind).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        self.followers.insert(which, follower);
+    }
+
+    /// Begins anew, as a reader does whose watch has expired.
+    async fn list_and_follow(&mut self, kind: Option<&'static str>) {
+        let listed = self.whole(kind.unwrap_or(KINDS[0])).await;
+        self.open(kind, listed).await;
+    }
+
+    /// Lists a kind in one page; returns the revision of the list.
+    async fn whole(&mut self, name: &str) -> Revision {
+        let page = self.store().list(&Query::all(kind(name))).await.unwrap();
+        assert_eq!(page.revision, self.log.newest());
+        assert_eq!(page.items, self.log.state(name, page.revision));
+        page.revision
+    }
+
+    async fn resume(&mut self, which: usize) {
+        if which < self.followers.len() {
+            let Follower { kind, position, .. } = self.followers.remove(which);
+            self.open(kind, position).await;
+        }
+    }
+
+    async fn list(&mut self, name: &'static str, limit: usize) {
+        let page = self.store().list(&Query { limit: Some(limit), ..Query::all(kind(name)) }).await.unwrap();
+        assert_eq!(page.revision, self.log.newest());
+        let items = page.items.clone();
+        self.lists.push(Listing { kind: name, page, items, limit });
+        self.settle(self.lists.len() - 1);
+        if self.lists.len() > LISTS_MAX {
+            self.lists.remove(0);
+        }
+    }
+
+    async fn page(&mut self, which: usize) {
+        let Some(Listing { kind: name, page, limit, .. }) = self.lists.get(which) else { return };
+        let (revision, from) = (page.revision, page.next.clone());
+        let query = Query { limit: Some(*limit), from, ..Query::all(kind(name)) };
+        match self.store().list(&query).await {
+            Ok(page) => {
+                assert_eq!(page.revision, revision);
+                self.lists[which].items.extend(page.items.iter().cloned());
+                self.lists[which].page = page;
+                self.settle(which);
+            }
+            Err(Error::Expired { .. }) => {
+                self.lists.remove(which);
+                assert!(revision < self.oldest().await, "{revision} is still there");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Compares a list whose last page has come.
+    fn settle(&mut self, which: usize) {
+        if self.lists[which].page.next.is_none() {
+            let Listing { kind, page, items, .. } = self.lists.remove(which);
+            assert_eq!(items, self.log.state(kind, page.revision), "at {}", page.revision);
+        }
+    }
+
+    async fn restart(&mut self, end: End) {
+        let Some(folder) = self.fixture.as_ref().and_then(|fixture| fixture.folder.as_ref()) else { return };
+        let mut path = self.path();
+        let id = self.store().id().to_owned();
+        if end == End::Killed {
+            // What a machine would find that went down now.
+            let image = at_rest(&path);
+            self.restarts += 1;
+            path = folder.path().join(format!("store-{}", self.restarts));
+            std::fs::write(&path, image).unwrap();
+        }
+        let Fixture { store, folder } = self.fixture.take().expect("it was there");
+        if end == End::Closed {
+            store.close().await;
+        }
+        drop(store);
+        let store = open_again(&path, &self.options).await;
+        assert_eq!((store.id(), store.revision()), (id.as_str(), self.log.newest()));
+        self.fixture = Some(Fixture { store, folder });
+        for Follower { mut watch, kind, mut position } in std::mem::take(&mut self.followers) {
+            // What was still in memory is told, and then that it is over.
+            loop {
+                match next(&mut watch).await {
+                    Ok(event) => {
+                        assert_eq!(Some(&event), self.log.next(kind, position));
+                        position = event.revision;
+                    }
+                    Err(Error::Closed) => break,
+                    Err(Error::Expired { .. }) => {
+                        assert!(position < self.oldest().await);
+                        break;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            self.open(kind, position).await;
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        let folder = self.fixture.as_ref().and_then(|fixture| fixture.folder.as_ref()).expect("it is in a file");
+        match self.restarts {
+            0 => folder.path().join("store"),
+            restarts => folder.path().join(format!("store-{restarts}")),
+        }
+    }
+
+    async fn finish(mut self) {
+        for _ in 0..self.followers.len() {
+            self.read(0, usize::MAX).await;
+            if !self.followers.is_empty() {
+                self.followers.rotate_left(1);
+            }
+        }
+        while !self.lists.is_empty() {
+            self.page(0).await;
+        }
+        for kind in KINDS {
+            self.whole(kind).await;
+        }
+        self.store().close().await;
+        for Follower { mut watch, kind, position } in self.followers {
+            if self.log.next(kind, position).is_none() {
+                assert_eq!(next(&mut watch).await, Err(Error::Closed));
+            }
+        }
+    }
+}
+
+fn scope(kind: Option<&str>) -> Scope {
+    kind.map_or(Scope::Everything, |name| Scope::Kind(crate::kind(name)))
+}
+
+/// Hands in calls in their order, before the first one is answered.
+pub(super) async fn in_order<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
+    let mut calls: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
+    poll_fn(|context| {
+        for (call, answer) in calls.iter_mut().filter(|(_, answer)| answer.is_none()) {
+            if let Poll::Ready(ready) = call.as_mut().poll(context) {
+                *answer = Some(ready);
+            }
+        }
+        if calls.iter().all(|(_, answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    calls.into_iter().filter_map(|(_, answer)| answer).collect()
+}
+
+/// Waits for the next event for a while that is short enough to find the smallest case that lacks one.
+async fn next(watch: &mut Watch) -> Result<Event> {
+    tokio::time::timeout(Duration::from_secs(10), watch.next()).await.expect("an event should have come")
+}
+
+/// Returns whether a watch has nothing to tell now.
+pub(super) async fn is_waiting(watch: &mut Watch) -> bool {
+    poll_fn(|context| Poll::Ready(pin!(watch.next()).poll(context).is_pending())).await
+}
+
+/// Reads a file that is not being written meanwhile.
+fn at_rest(path: &std::path::Path) -> Vec<u8> {
+    loop {
+        let image = std::fs::read(path).unwrap();
+        if image == std::fs::read(path).unwrap() {
+            return image;
+        }
+    }
+}
+
+/// Opens a store once those who read in the old one have let go of the file.
+async fn open_again(path: &std::path::Path, options: &Options) -> Arc<dyn Store> {
+    for _ in 0..1_000_000 {
+        match EmbeddedStore::open(path, options.clone()) {
+            Ok(store) => return Arc::new(store),
+            Err(OpenError::Locked { .. }) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("nobody let go of {}", path.display());
+}
