@@ -4,6 +4,9 @@
 //! writers share one sync. Reads go straight to a snapshot of the file, on threads that may block. After a failed commit nobody knows what
 //! the disk holds, so the store takes no more writes; reads and watches go on.
 //!
+//! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
+//! transactions of their own. The writer thread sleeps until a write comes or the next piece of history has had its time.
+//!
 //! Deliberately absent: a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
 
 mod codec;
@@ -12,6 +15,7 @@ mod open;
 mod place;
 mod probe;
 mod read;
+mod retention;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -25,7 +29,7 @@ use async_trait::async_trait;
 use redb::{Database, StorageBackend};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot, watch};
 
-use crate::history::{History, check_start};
+use crate::history::{Bounds, History, check_start};
 use crate::schema::Schemas;
 use crate::watch::{Reader, Tip};
 use crate::{
@@ -104,6 +108,7 @@ impl EmbeddedStore {
         let failed = |place: &Place, error| open::io(place.name(), error);
         let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta());
         let meta = meta.map_err(|error| failed(&place, std::io::Error::other(error)))?;
+        let bounds = Bounds::of(&options);
         let shared = Arc::new(Shared {
             id: meta.id,
             place,
@@ -111,8 +116,11 @@ impl EmbeddedStore {
             database: Arc::new(RwLock::new(Some(database))),
             recent: Mutex::new(History::new(
                 meta.revision,
-                options.history_max.min(RECENT_EVENTS_MAX),
-                RECENT_BYTES_MAX,
+                Bounds {
+                    events_max: bounds.events_max.min(RECENT_EVENTS_MAX),
+                    bytes_max: bounds.bytes_max.min(RECENT_BYTES_MAX),
+                    ..bounds
+                },
             )),
             tip: watch::Sender::new(Tip { revision: meta.revision, closed: false }),
             poison: OnceLock::new(),

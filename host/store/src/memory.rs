@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::history::{History, check_start};
+use crate::history::{Bounds, History, check_start};
 use crate::listing::{self, Past, Start};
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
@@ -21,7 +22,6 @@ use crate::{
 /// Resources in memory.
 pub struct MemoryStore {
     id: String,
-    source: Arc<dyn Source>,
     schemas: Schemas,
     shared: Arc<Shared>,
 }
@@ -34,6 +34,7 @@ impl std::fmt::Debug for MemoryStore {
 
 /// What the store and its watches have in common.
 struct Shared {
+    source: Arc<dyn Source>,
     state: Mutex<State>,
     /// Told after every change, outside of the lock.
     tip: watch::Sender<Tip>,
@@ -50,25 +51,25 @@ struct State {
 impl MemoryStore {
     /// Makes an empty store.
     pub fn new(options: Options) -> Self {
-        let Options { history_max, source } = options;
+        let bounds = Bounds::of(&options);
+        let source = options.source;
         let state = State {
             resources: BTreeMap::new(),
             owners: BTreeSet::new(),
-            history: History::new(Revision::ZERO, history_max, u64::MAX),
+            history: History::new(Revision::ZERO, bounds),
             closed: false,
         };
         let tip = watch::Sender::new(Tip { revision: Revision::ZERO, closed: false });
         Self {
             id: source.uid(),
-            source,
             schemas: Schemas::default(),
-            shared: Arc::new(Shared { state: Mutex::new(state), tip }),
+            shared: Arc::new(Shared { source, state: Mutex::new(state), tip }),
         }
     }
 }
 
 impl State {
-    fn commit(&mut self, performed: Performed, kind: EventType) {
+    fn commit(&mut self, performed: Performed, kind: EventType, now: SystemTime) {
         let Performed { key, previous, decision } = performed;
         let path = Path::of(&key);
         let resource = Arc::clone(decision.resource());
@@ -84,7 +85,8 @@ impl State {
             self.resources.remove(&path);
         }
         let revision = resource.revision();
-        self.history.push(Event { kind, resource, previous, revision }, 0);
+        let bytes = resource.bytes() + previous.as_ref().map_or(0, |previous| previous.bytes());
+        self.history.push(Event { kind, resource, previous, revision }, bytes, now);
     }
 
     /// Returns the rows of a list that are there now.
@@ -117,6 +119,13 @@ impl Shared {
         let state = self.lock();
         if state.closed { Err(Error::Closed) } else { Ok(state) }
     }
+
+    /// As `open`, without the history that is too old. Nobody can tell whether it went when its time came or goes now.
+    fn current(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.open()?;
+        state.history.expire(self.source.now());
+        Ok(state)
+    }
 }
 
 #[async_trait]
@@ -127,7 +136,7 @@ impl Store for MemoryStore {
 
     async fn list(&self, query: &Query) -> Result<Page> {
         let (rows, past, revision) = {
-            let state = self.shared.open()?;
+            let state = self.shared.current()?;
             let start = Start::of(query, &self.id, state.history.oldest())?;
             let revision = start.revision.unwrap_or(state.history.newest());
             check_start(revision, state.history.oldest(), state.history.newest())?;
@@ -145,13 +154,13 @@ impl Store for MemoryStore {
     }
 
     async fn submit(&self, request: Request) -> Result<Written> {
-        let mut state = self.shared.open()?;
+        let mut state = self.shared.current()?;
         let revision = state.history.newest().next();
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(state.resources.get(&Path::of(key)).cloned()));
-        let performed = semantics::perform(&*self.source, &self.schemas, request, revision, lookup)?;
+        let performed = semantics::perform(&*self.shared.source, &self.schemas, request, revision, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
         if let Some(kind) = change.filter(|_| !dry_run) {
-            state.commit(performed, kind);
+            state.commit(performed, kind, self.shared.source.now());
             // Under the lock, so that tips are told in order.
             self.shared.tip.send_replace(Tip { revision, closed: false });
         }
@@ -159,7 +168,7 @@ impl Store for MemoryStore {
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
-        let state = self.shared.open()?;
+        let state = self.shared.current()?;
         check_start(from, state.history.oldest(), state.history.newest())?;
         Ok(Watch::new(Reader::new(Arc::clone(&self.shared) as Arc<dyn Log>, scope, from)))
     }
@@ -201,7 +210,9 @@ impl Store for MemoryStore {
 #[async_trait]
 impl Log for Shared {
     async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
-        self.lock().history.read(scope, after)
+        let mut state = self.lock();
+        state.history.expire(self.source.now());
+        state.history.read(scope, after)
     }
 
     async fn grown(&self, after: Revision) -> Result<()> {

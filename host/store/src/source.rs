@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// What a store needs from outside to decide a write.
 pub trait Source: Send + Sync + 'static {
-    /// Returns the time of day, for `creationTimestamp` and `deletionTimestamp`. Need not grow.
+    /// Returns the time of day, for `creationTimestamp`, `deletionTimestamp` and the age of history. Need not grow.
     fn now(&self) -> SystemTime;
 
     /// Returns a uid that was never returned before, for a new resource or a new store.

@@ -1,6 +1,7 @@
 //! The trait that every store implements, and what goes in and out of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -47,24 +48,43 @@ pub struct Page {
 }
 
 /// What a store can be told when it is made.
+///
+/// History is cut at whichever bound is hit first, in small pieces beside the writes, and also when nobody writes. A watch or a list that
+/// still needed what was cut is `Expired`.
 #[derive(Clone)]
 pub struct Options {
     /// How many changes are kept for watches and for the later pages of a list: 1 or more, default 100 000. The store may keep a few
     /// hundred more for a while.
     pub history_max: u64,
+    /// How long a change is kept, by the clock of `source`: above zero, default one hour, so that a client that was away for some minutes
+    /// goes on where it was. A store in a file may keep a change for a minute longer.
+    pub history_age_max: Duration,
+    /// What the changes that are kept may come to, in bytes of the documents before and after each: default 256 MiB. The last change is
+    /// kept whatever its size.
+    pub history_bytes_max: u64,
     /// Time and randomness.
     pub source: Arc<dyn Source>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { history_max: 100_000, source: Arc::new(SystemSource) }
+        Self {
+            history_max: 100_000,
+            history_age_max: Duration::from_secs(60 * 60),
+            history_bytes_max: 256 << 20,
+            source: Arc::new(SystemSource),
+        }
     }
 }
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("history_max", &self.history_max).finish_non_exhaustive()
+        let Self { history_max, history_age_max, history_bytes_max, source: _ } = self;
+        f.debug_struct("Options")
+            .field("history_max", history_max)
+            .field("history_age_max", history_age_max)
+            .field("history_bytes_max", history_bytes_max)
+            .finish_non_exhaustive()
     }
 }
 

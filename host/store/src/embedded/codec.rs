@@ -13,6 +13,9 @@ pub(super) const RESOURCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition:
 pub(super) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 /// Uid of the owner, then path of the dependent → nothing.
 pub(super) const OWNERS: TableDefinition<'_, &[u8], ()> = TableDefinition::new("owners");
+/// Revision → when it had been reached, in milliseconds since 1970. Rising in both; about one row a minute. Programs that know nothing of
+/// it leave it as it is: then a change counts as younger than it is.
+pub(super) const TIMES: TableDefinition<'_, u64, u64> = TableDefinition::new("times");
 /// Facts about the store, by name, as text.
 pub(super) const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 
@@ -25,12 +28,40 @@ pub(super) struct Meta {
     pub(super) revision: Revision,
     /// The last change that is no longer in the log; a watch can begin here.
     pub(super) compacted: Revision,
+    /// What is known of the log; `None` when it was last written by a program that does not keep this.
+    pub(super) measure: Option<Measure>,
+}
+
+/// Size and age of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Measure {
+    /// What its rows come to, in bytes.
+    pub(super) bytes: u64,
+    /// When its last row was written, in milliseconds since 1970.
+    pub(super) at_ms: u64,
+}
+
+impl Measure {
+    /// Writes the fact: revision that it holds for, bytes, milliseconds.
+    pub(super) fn encode(self, revision: Revision) -> String {
+        let Self { bytes, at_ms } = self;
+        format!("{revision} {bytes} {at_ms}")
+    }
+
+    /// Reads the fact; `None` when it is not about this revision.
+    pub(super) fn decode(text: &str, revision: Revision) -> Option<Self> {
+        let mut numbers = text.split(' ').map(|number| number.parse::<u64>().ok());
+        let (about, bytes, at_ms) = (numbers.next()??, numbers.next()??, numbers.next()??);
+        (about == revision.0 && numbers.next().is_none()).then_some(Self { bytes, at_ms })
+    }
 }
 
 pub(super) const META_FORMAT: &str = "format";
 pub(super) const META_ID: &str = "id";
 pub(super) const META_REVISION: &str = "revision";
 pub(super) const META_COMPACTED: &str = "compacted";
+/// See [`Measure`].
+pub(super) const META_MEASURE: &str = "log";
 
 /// A row of the log, taken apart but not parsed.
 ///

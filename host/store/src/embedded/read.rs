@@ -3,9 +3,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase};
+use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 
-use super::codec::{self, LOG, LogRow, META, META_COMPACTED, META_ID, META_REVISION, Meta, OWNERS, RESOURCES};
+use super::codec::{
+    self, LOG, LogRow, META, META_COMPACTED, META_ID, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
+    TIMES,
+};
 use crate::history::check_start;
 use crate::listing::{self, Past, Start};
 use crate::model::{Path, owner_prefix};
@@ -37,7 +40,19 @@ impl Snapshot {
         let revision = |name: &str| -> Result<Revision> {
             fact(name)?.parse().map_err(|_| codec::damaged("its metadata", format!("`{name}` is no number")))
         };
-        Ok(Meta { id: fact(META_ID)?, revision: revision(META_REVISION)?, compacted: revision(META_COMPACTED)? })
+        let (id, revision, compacted) = (fact(META_ID)?, revision(META_REVISION)?, revision(META_COMPACTED)?);
+        let measure = table.get(META_MEASURE).map_err(unreadable)?;
+        let measure = measure.and_then(|measure| Measure::decode(measure.value(), revision));
+        Ok(Meta { id, revision, compacted, measure })
+    }
+
+    /// Returns by when the oldest rows of the log that have a row in the table of times had been written, in milliseconds since 1970.
+    pub(super) fn oldest_time(&self) -> Result<Option<u64>> {
+        let times = match self.0.open_table(TIMES) {
+            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+            times => times.map_err(unreadable)?,
+        };
+        Ok(times.first().map_err(unreadable)?.map(|(_, at)| at.value()))
     }
 
     pub(super) fn get(&self, key: &Key) -> Result<Option<Arc<Resource>>> {

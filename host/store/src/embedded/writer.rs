@@ -3,13 +3,19 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
 
 use redb::{Database, ReadableTable, Table, WriteTransaction};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
-use super::codec::{self, LOG, LogRow, META, META_COMPACTED, META_REVISION, Meta, OWNERS, RESOURCES};
+use super::codec::{
+    self, LOG, LogRow, META, META_COMPACTED, META_MEASURE, META_REVISION, Meta, OWNERS, RESOURCES, TIMES,
+};
 use super::read::Snapshot;
+use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, Kept, Rows, SLEEP_MAX, milliseconds};
+use crate::history::Bounds;
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
 use crate::semantics::{self, Decision, Performed};
@@ -24,23 +30,23 @@ pub(super) struct Job {
 
 /// Writes that share one sync, at most.
 const BATCH_MAX: usize = 128;
-/// Rows of the log that one transaction removes beyond those that it adds, so that no commit is held up by much.
-const CUT_EXTRA_MAX: u64 = 64;
 /// Size of the file from which every commit also saves what makes opening after a crash quick: 256 MiB.
 const QUICK_REPAIR_BYTES: u64 = 256 << 20;
 
 /// What a failed transaction is: an error of the engine, after which the store takes no more writes.
-type Engine<T> = std::result::Result<T, Box<redb::Error>>;
+pub(super) type Engine<T> = std::result::Result<T, Box<redb::Error>>;
 
 /// What one write came to, and its event with the bytes that it takes.
 type Outcome = Result<(Written, Option<(Event, u64)>)>;
 
 /// Starts the thread. It ends when all senders of `queue` are gone and their writes are answered.
 pub(super) fn spawn(shared: Arc<Shared>, queue: mpsc::Receiver<Job>, options: Options) -> io::Result<JoinHandle<()>> {
+    // To wait for a write or for a time, whichever comes first.
+    let clock = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     thread::Builder::new().name("homeostat-store".to_owned()).spawn(move || {
         // Tells the end also when this thread panics.
         let _end = End(Arc::clone(&shared));
-        run(&shared, queue, &options);
+        run(&shared, &clock, queue, &options);
     })
 }
 
@@ -52,9 +58,30 @@ impl Drop for End {
     }
 }
 
-fn run(shared: &Shared, mut queue: mpsc::Receiver<Job>, options: &Options) {
+fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options: &Options) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
-    while queue.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
+    let mut sleep = next_cut(shared, options);
+    loop {
+        let jobs = queue.recv_many(&mut batch, BATCH_MAX);
+        let received = clock.block_on(async {
+            match sleep {
+                Some(sleep) => tokio::time::timeout(sleep, jobs).await.ok(),
+                None => Some(jobs.await),
+            }
+        });
+        match received {
+            Some(0) => return,
+            Some(_) => {}
+            None => {
+                let cut = cut_idle(shared, options);
+                sleep = next_cut(shared, options);
+                if !cut {
+                    // Nothing came of it: not again at once, whatever the reason.
+                    sleep = sleep.map(|_| SLEEP_MAX);
+                }
+                continue;
+            }
+        }
         let (requests, replies): (Vec<_>, Vec<_>) =
             batch.drain(..).map(|Job { request, reply }| (request, reply)).unzip();
         let answers = answer(shared, requests, replies.len(), options);
@@ -62,7 +89,55 @@ fn run(shared: &Shared, mut queue: mpsc::Receiver<Job>, options: &Options) {
             // Who asked may have gone; the write stands all the same.
             drop(reply.send(answer));
         }
+        sleep = next_cut(shared, options);
     }
+}
+
+/// Returns how long nothing has to be cut off the log when nobody writes; `None` for ever.
+fn next_cut(shared: &Shared, options: &Options) -> Option<Duration> {
+    if shared.poison.get().is_some() {
+        return None;
+    }
+    let database = shared.database.blocking_read();
+    let snapshot = Snapshot::of(database.as_ref()?).ok()?;
+    let (meta, oldest_ms) = (snapshot.meta().ok()?, snapshot.oldest_time().ok()?);
+    retention::sleep(&meta, oldest_ms, milliseconds(options.source.now()), &Bounds::of(options))
+}
+
+/// Cuts a piece off the log in a transaction of its own; returns whether there was something.
+fn cut_idle(shared: &Shared, options: &Options) -> bool {
+    let outcome = {
+        let database = shared.database.blocking_read();
+        match &*database {
+            Some(database) => transact(shared, database, Vec::new(), options),
+            None => return false,
+        }
+    };
+    match outcome {
+        Ok(Batch { compacted, .. }) => compacted.inspect(|compacted| forget(shared, *compacted)).is_some(),
+        Err(error) => {
+            fail(shared, &error);
+            false
+        }
+    }
+}
+
+/// Lets go of the events in memory that are no longer in the log.
+fn forget(shared: &Shared, compacted: Revision) {
+    shared.recent.lock().expect("nobody panics while holding the events").forget(compacted);
+}
+
+/// Refuses writes from now on, because of what happened to one.
+fn fail(shared: &Shared, error: &redb::Error) -> Error {
+    let error = shared.poison.get_or_init(|| {
+        format!(
+            "a write to {} failed, and what the disk holds is not known: {error}; restart to go on from what it holds",
+            shared.place.name().display()
+        )
+    });
+    tracing::error!(%error, "the store takes no more writes");
+    go_on_reading(shared);
+    Error::unavailable(error)
 }
 
 /// Carries out a batch: after this the file is synced, the watches are told, and the answers can go out.
@@ -79,18 +154,14 @@ fn answer(shared: &Shared, requests: Vec<Request>, count: usize, options: &Optio
         }
     };
     match outcome {
-        Ok(Batch { answers, events }) => {
-            publish(shared, events);
+        Ok(Batch { answers, events, compacted }) => {
+            publish(shared, events, options.source.now());
+            if let Some(compacted) = compacted {
+                forget(shared, compacted);
+            }
             answers
         }
-        Err(error) => {
-            let error = shared.poison.get_or_init(|| {
-                format!("a write to {} failed, and what the disk holds is not known: {error}; restart to go on from what it holds", shared.place.name().display())
-            });
-            tracing::error!(%error, "the store takes no more writes");
-            go_on_reading(shared);
-            refused(Error::unavailable(error))
-        }
+        Err(error) => refused(fail(shared, &error)),
     }
 }
 
@@ -100,6 +171,8 @@ struct Batch {
     answers: Vec<Result<Written>>,
     /// In the order of revisions, with the bytes that each takes.
     events: Vec<(Event, u64)>,
+    /// Where the log begins now, when that or what is known of the log has changed.
+    compacted: Option<Revision>,
 }
 
 fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, options: &Options) -> Engine<Batch> {
@@ -107,7 +180,8 @@ fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, option
     transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
     let meta = Snapshot::of(database).and_then(|snapshot| snapshot.meta());
     let meta = meta.map_err(|error| Box::new(redb::Error::Corrupted(error.to_string())))?;
-    let mut batch = Batch { answers: Vec::with_capacity(requests.len()), events: Vec::new() };
+    let idle = requests.is_empty();
+    let mut batch = Batch { answers: Vec::with_capacity(requests.len()), events: Vec::new(), compacted: None };
     {
         let mut tables = Tables::open(&transaction)?;
         for request in requests {
@@ -121,11 +195,13 @@ fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, option
             };
             batch.answers.push(answer);
         }
-        if !batch.events.is_empty() {
-            tables.finish(&meta, batch.events.len() as u64, options.history_max)?;
+        if idle || !batch.events.is_empty() {
+            let added = (batch.events.len() as u64, batch.events.iter().map(|(_, bytes)| bytes).sum());
+            let rows_max = if idle { CUT_IDLE_MAX } else { CUT_EXTRA_MAX };
+            batch.compacted = tables.finish(&meta, added, rows_max, options)?;
         }
     }
-    if batch.events.is_empty() {
+    if batch.compacted.is_none() {
         transaction.abort().map_err(engine)?;
     } else {
         transaction.commit().map_err(engine)?;
@@ -133,14 +209,14 @@ fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, option
     Ok(batch)
 }
 
-fn publish(shared: &Shared, events: Vec<(Event, u64)>) {
+fn publish(shared: &Shared, events: Vec<(Event, u64)>, now: SystemTime) {
     let Some(revision) = events.last().map(|(event, _)| event.revision) else {
         return;
     };
     {
         let mut recent = shared.recent.lock().expect("nobody panics while holding the events");
         for (event, bytes) in events {
-            recent.push(event, bytes);
+            recent.push(event, bytes, now);
         }
     }
     shared.tip.send_replace(Tip { revision, closed: false });
@@ -162,6 +238,7 @@ struct Tables<'a> {
     resources: Table<'a, &'static [u8], &'static [u8]>,
     log: Table<'a, u64, &'static [u8]>,
     owners: Table<'a, &'static [u8], ()>,
+    times: Table<'a, u64, u64>,
     meta: Table<'a, &'static str, &'static str>,
 }
 
@@ -171,6 +248,7 @@ impl<'a> Tables<'a> {
             resources: transaction.open_table(RESOURCES).map_err(engine)?,
             log: transaction.open_table(LOG).map_err(engine)?,
             owners: transaction.open_table(OWNERS).map_err(engine)?,
+            times: transaction.open_table(TIMES).map_err(engine)?,
             meta: transaction.open_table(META).map_err(engine)?,
         })
     }
@@ -235,18 +313,21 @@ impl<'a> Tables<'a> {
         Ok(row.len() as u64)
     }
 
-    /// Notes how far the store has come, and cuts a piece off the beginning of the log when it is too long.
-    fn finish(&mut self, meta: &Meta, added: u64, history_max: u64) -> Engine<()> {
-        let revision = Revision(meta.revision.0 + added);
-        self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine)?;
-        let excess = (revision.0 - meta.compacted.0).saturating_sub(history_max.max(1));
-        let compacted = Revision(meta.compacted.0 + excess.min(added + CUT_EXTRA_MAX));
-        if compacted == meta.compacted {
-            return Ok(());
+    /// Notes how far the store has come, and cuts a piece off the beginning of the log when it is too long, too old or too large.
+    ///
+    /// Returns where the log begins; `None` when nothing was added, cut or learnt.
+    fn finish(&mut self, meta: &Meta, added: (u64, u64), rows_max: u64, options: &Options) -> Engine<Option<Revision>> {
+        let now_ms = milliseconds(options.source.now());
+        let mut rows = Rows { log: &mut self.log, times: &mut self.times };
+        let Kept { compacted, measure } = rows.keep(meta, added, rows_max, now_ms, &Bounds::of(options))?;
+        if added.0 == 0 && compacted == meta.compacted && meta.measure == Some(measure) {
+            return Ok(None);
         }
-        self.log.retain_in(..=compacted.0, |_, _| false).map_err(engine)?;
+        let revision = Revision(meta.revision.0 + added.0);
+        self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine)?;
         self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine)?;
-        Ok(())
+        self.meta.insert(META_MEASURE, measure.encode(revision).as_str()).map_err(engine)?;
+        Ok(Some(compacted))
     }
 }
 
@@ -259,6 +340,6 @@ fn index(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-fn engine(error: impl Into<redb::Error>) -> Box<redb::Error> {
+pub(super) fn engine(error: impl Into<redb::Error>) -> Box<redb::Error> {
     Box::new(error.into())
 }

@@ -1,8 +1,9 @@
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use super::{History, SCAN_MAX, check_start};
+use super::{Bounds, History, SCAN_MAX, check_start};
 use crate::{Error, Event, EventType, Kind, Resource, Revision, Scope};
 
 fn event(revision: u64) -> Event {
@@ -13,10 +14,35 @@ fn event(revision: u64) -> Event {
     Event { kind: EventType::Added, resource, previous: None, revision: Revision(revision) }
 }
 
+fn bounds(events_max: u64, bytes_max: u64) -> Bounds {
+    Bounds { events_max, bytes_max, age_max: Duration::from_secs(60) }
+}
+
+/// The time of day, so many seconds after the first event.
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
+}
+
 fn filled(count: u64, events_max: u64) -> History {
-    let mut history = History::new(Revision::ZERO, events_max, u64::MAX);
-    (1..=count).for_each(|revision| history.push(event(revision), 10));
+    let mut history = History::new(Revision::ZERO, bounds(events_max, u64::MAX));
+    (1..=count).for_each(|revision| history.push(event(revision), 10, at(revision)));
     history
+}
+
+#[test]
+fn what_is_too_old_is_forgotten_and_the_revision_stays() {
+    let mut history = filled(10, 100);
+    for (seconds, oldest) in [(60, 0), (61, 1), (64, 4), (70, 10), (1000, 10)] {
+        history.expire(at(seconds));
+        assert_eq!((history.oldest(), history.newest()), (Revision(oldest), Revision(10)), "{seconds}");
+    }
+    // A clock that went back makes nothing old.
+    history.push(event(11), 10, at(5000));
+    history.expire(at(10));
+    assert_eq!(history.oldest(), Revision(10));
+    history.forget(Revision(11));
+    history.forget(Revision(12));
+    assert_eq!((history.oldest(), history.newest()), (Revision(11), Revision(11)));
 }
 
 #[test]
@@ -35,14 +61,14 @@ fn the_oldest_are_forgotten_first() {
 
 #[test]
 fn bytes_are_bounded_but_the_last_event_stays() {
-    let mut history = History::new(Revision(5), 100, 25);
+    let mut history = History::new(Revision(5), bounds(100, 25));
     for revision in 6..=8 {
-        history.push(event(revision), 10);
+        history.push(event(revision), 10, at(0));
     }
     assert_eq!(history.oldest(), Revision(6));
-    history.push(event(9), 1000);
+    history.push(event(9), 1000, at(0));
     assert_eq!((history.oldest(), history.newest()), (Revision(8), Revision(9)));
-    history.push(event(10), 10);
+    history.push(event(10), 10, at(0));
     assert_eq!(history.oldest(), Revision(9));
 }
 

@@ -34,7 +34,7 @@ impl Source for Counted {
 }
 
 fn options() -> Options {
-    Options { history_max: 1000, source: Arc::new(Counted::default()) }
+    Options { history_max: 1000, source: Arc::new(Counted::default()), ..Options::default() }
 }
 
 fn write() -> impl Strategy<Value = Write> {

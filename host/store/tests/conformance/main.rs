@@ -5,6 +5,7 @@
 
 mod alike;
 mod applies;
+mod cuts;
 mod deletes;
 mod files;
 mod garbage;

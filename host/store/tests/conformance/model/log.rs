@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use homeostat_store::{Error, Event, EventType, Resource, Result, Revision, Written};
 
@@ -21,6 +22,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     changes: Vec<(Id, Event)>,
+    times: Vec<SystemTime>,
     now: BTreeMap<Id, Entry>,
 }
 
@@ -37,6 +39,11 @@ enum Expected {
 impl Log {
     pub(super) fn newest(&self) -> Revision {
         Revision(self.changes.len() as u64)
+    }
+
+    /// Returns the revision that had been reached at a time.
+    pub(super) fn reached(&self, at: SystemTime) -> Revision {
+        Revision(self.times.iter().filter(|time| **time <= at).count() as u64)
     }
 
     /// Returns the event that a watch has to show next.
@@ -58,7 +65,7 @@ impl Log {
     }
 
     /// Checks what a store answered to a write, and takes it into the log.
-    pub(super) fn take(&mut self, traffic: &Traffic, answer: Result<Written>) {
+    pub(super) fn take(&mut self, traffic: &Traffic, answer: Result<Written>, now: SystemTime) {
         let expected = self.expected(traffic);
         let written = match (expected, answer) {
             (Expected::Change(kind), Ok(written)) if written.change == Some(kind) => written,
@@ -72,6 +79,7 @@ impl Log {
         assert_eq!(written.resource.revision(), revision, "{traffic:?}");
         if !traffic.dry_run {
             self.append(traffic, written, revision);
+            self.times.push(now);
         }
     }
 

@@ -8,16 +8,19 @@ use std::task::Poll;
 use std::time::Duration;
 
 use homeostat_store::embedded::{EmbeddedStore, OpenError};
-use homeostat_store::{Error, Event, Options, Page, Query, Resource, Result, Revision, Scope, Store, Watch};
+use homeostat_store::{Error, Event, Options, Page, Query, Resource, Result, Revision, Scope, Source, Store, Watch};
 
 use super::log::Log;
 use super::traffic::{Begin, End, KINDS, Step, Traffic};
-use crate::{Fixture, Make, kind, small_history};
+use crate::cuts::Clock;
+use crate::{Fixture, Make, kind};
 
 /// How many events the store may keep beyond its bound, for a while.
 const EXTRA_MAX: u64 = 512;
 const WATCHES_MAX: usize = 8;
 const LISTS_MAX: usize = 4;
+/// Longer than a short step of the clock, and shorter than a long one.
+const AGE_MAX: Duration = Duration::from_secs(300);
 
 /// A watch, and how far it has come.
 struct Follower {
@@ -37,6 +40,7 @@ struct Listing {
 struct Run {
     fixture: Option<Fixture>,
     options: Options,
+    clock: Arc<Clock>,
     log: Log,
     oldest: Revision,
     followers: Vec<Follower>,
@@ -45,10 +49,13 @@ struct Run {
 }
 
 pub(super) async fn run(make: Make, history_max: u64, steps: Vec<Step>) {
-    let options = small_history(history_max);
+    let clock = Arc::new(Clock::default());
+    let source = Arc::clone(&clock) as Arc<dyn Source>;
+    let options = Options { history_max, history_age_max: AGE_MAX, source, ..Options::default() };
     let mut run = Run {
         fixture: Some(make(options.clone())),
         options,
+        clock,
         log: Log::default(),
         oldest: Revision::ZERO,
         followers: Vec::new(),
@@ -63,6 +70,7 @@ pub(super) async fn run(make: Make, history_max: u64, steps: Vec<Step>) {
             Step::Resume(which) => run.resume(which).await,
             Step::List(kind, limit) => run.list(kind, limit).await,
             Step::Page(which) => run.page(which).await,
+            Step::Advance(seconds) => run.clock.advance(seconds),
             Step::Restart(end) => run.restart(end).await,
         }
     }
@@ -83,7 +91,9 @@ impl Run {
         };
         let (newest, history_max) = (self.log.newest().0, self.options.history_max);
         assert!(oldest >= self.oldest, "history came back");
-        assert!(oldest.0 <= newest.saturating_sub(history_max), "{oldest} of {newest}: history was cut too far");
+        let too_old = self.log.reached(self.clock.now() - AGE_MAX);
+        let needless = newest.saturating_sub(history_max).max(too_old.0);
+        assert!(oldest.0 <= needless, "{oldest} of {newest}: history was cut too far");
         assert!(newest - oldest.0 <= history_max + EXTRA_MAX, "{oldest} of {newest}: history was not cut");
         self.oldest = oldest;
         oldest
@@ -94,7 +104,7 @@ impl Run {
         let requests: Vec<_> = burst.iter().map(Traffic::request).collect();
         let answers = in_order(requests.into_iter().map(|request| store.submit(request)).collect()).await;
         for (traffic, answer) in burst.iter().zip(answers) {
-            self.log.take(traffic, answer);
+            self.log.take(traffic, answer, self.clock.now());
         }
         assert_eq!(store.revision(), self.log.newest());
     }

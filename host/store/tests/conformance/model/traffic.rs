@@ -75,6 +75,8 @@ pub(super) enum Step {
     List(&'static str, usize),
     /// Reads the next page of one list.
     Page(usize),
+    /// Lets so many seconds go by.
+    Advance(u64),
     /// Ends the store and opens it again, where there is something to open.
     Restart(End),
 }
@@ -144,6 +146,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..8_usize).prop_map(Step::Resume),
         2 => (prop::sample::select(&KINDS[..]), 1..3_usize).prop_map(|(kind, limit)| Step::List(kind, limit)),
         4 => (0..4_usize).prop_map(Step::Page),
+        2 => prop_oneof![Just(20), Just(400)].prop_map(Step::Advance),
         1 => end.prop_map(Step::Restart),
     ]
 }

@@ -1,0 +1,245 @@
+//! How history is cut: by number, age and size, also when nobody writes, and never silently.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Error, Options, Revision, Scope, Source, Store, SystemSource};
+use redb::{Database, TableDefinition};
+use serde_json::json;
+
+use crate::{Make, create, delete, key, next, on_every_store, thing, update_status};
+
+on_every_store!(
+    what_is_older_than_its_age_is_cut_and_a_watch_of_it_learns_it,
+    a_client_that_was_away_for_some_minutes_goes_on,
+    a_store_that_is_always_written_to_keeps_its_age_to_the_minute,
+    what_is_larger_than_the_bound_is_cut_but_the_last_change_stays,
+    a_clock_that_goes_back_cuts_nothing_early_and_does_not_keep_everything_for_ever,
+);
+
+/// A clock that a test sets, in seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Clock(AtomicU64);
+
+impl Clock {
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn set(&self, seconds: u64) {
+        self.0.store(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Source for Clock {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + self.0.load(Ordering::SeqCst))
+    }
+
+    fn uid(&self) -> String {
+        SystemSource.uid()
+    }
+
+    fn suffix(&self) -> String {
+        SystemSource.suffix()
+    }
+}
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+
+fn on_a_clock() -> (Arc<Clock>, Options) {
+    let clock = Arc::new(Clock::default());
+    (Arc::clone(&clock), Options { source: clock, ..Options::default() })
+}
+
+async fn oldest(store: &dyn Store) -> Revision {
+    match store.watch(Scope::Everything, Revision::ZERO).await {
+        Ok(_) => Revision::ZERO,
+        Err(Error::Expired { oldest }) => oldest,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Waits until history begins at a revision.
+async fn until_oldest(store: &dyn Store, wanted: u64) {
+    let reached = async {
+        while oldest(store).await < Revision(wanted) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), reached).await.expect("history should have been cut");
+    assert_eq!(oldest(store).await, Revision(wanted));
+}
+
+/// Lets a store that sleeps look at its clock, without a change.
+async fn nudge(store: &dyn Store) {
+    assert!(matches!(delete(store, key("nobody"), Default::default()).await, Err(Error::NotFound { .. })));
+}
+
+async fn fill(store: &dyn Store, count: u64) {
+    for number in 0..count {
+        create(store, thing(&format!("n{number}"), json!({}))).await;
+    }
+}
+
+/// S8 S9
+async fn what_is_older_than_its_age_is_cut_and_a_watch_of_it_learns_it(make: Make) {
+    let (clock, options) = on_a_clock();
+    let store = make(options);
+    fill(&**store, 10).await;
+    clock.advance(30 * MINUTE);
+    create(&**store, thing("half", json!({}))).await;
+    let mut slow = store.watch(Scope::Everything, Revision(3)).await.unwrap();
+    let mut newer = store.watch(Scope::Everything, Revision(10)).await.unwrap();
+    clock.advance(30 * MINUTE - 1);
+    nudge(&**store).await;
+    assert_eq!(oldest(&**store).await, Revision::ZERO);
+    clock.advance(1);
+    nudge(&**store).await;
+    until_oldest(&**store, 10).await;
+    assert!(matches!(next(&mut slow).await, Err(Error::Expired { oldest: Revision(10) })));
+    assert_eq!(next(&mut newer).await.unwrap().revision, Revision(11));
+    clock.advance(HOUR);
+    nudge(&**store).await;
+    until_oldest(&**store, 11).await;
+    // Nothing is left, and a watch from now misses nothing.
+    let mut watch = store.watch(Scope::Everything, Revision(11)).await.unwrap();
+    create(&**store, thing("later", json!({}))).await;
+    assert_eq!(next(&mut watch).await.unwrap().revision, Revision(12));
+}
+
+/// S8
+async fn a_client_that_was_away_for_some_minutes_goes_on(make: Make) {
+    let (clock, options) = on_a_clock();
+    let store = make(options);
+    for _ in 0..2 {
+        fill(&**store, 3).await;
+        for number in 0..3 {
+            delete(&**store, key(&format!("n{number}")), Default::default()).await.unwrap();
+        }
+        clock.advance(15 * MINUTE);
+    }
+    nudge(&**store).await;
+    let mut watch = store.watch(Scope::Everything, Revision(2)).await.unwrap();
+    for revision in 3..=12 {
+        assert_eq!(next(&mut watch).await.unwrap().revision, Revision(revision));
+    }
+}
+
+/// S9
+async fn a_store_that_is_always_written_to_keeps_its_age_to_the_minute(make: Make) {
+    let (clock, options) = on_a_clock();
+    let store = make(options);
+    create(&**store, thing("a", json!({}))).await;
+    // A change every twenty seconds, for two hours.
+    for round in 0..6 * MINUTE {
+        clock.advance(20);
+        update_status(&**store, key("a"), json!(round)).await.unwrap();
+    }
+    let kept = store.revision().0 - oldest(&**store).await.0;
+    assert!((180..=184).contains(&kept), "{kept} changes of twenty seconds");
+}
+
+/// S9
+async fn what_is_larger_than_the_bound_is_cut_but_the_last_change_stays(make: Make) {
+    let store = make(Options { history_bytes_max: 100_000, ..Options::default() });
+    for number in 0..50 {
+        create(&**store, thing(&format!("n{number}"), json!("x".repeat(10_000)))).await;
+    }
+    until_oldest(&**store, 41).await;
+    create(&**store, thing("large", json!("x".repeat(200_000)))).await;
+    until_oldest(&**store, 50).await;
+    let mut watch = store.watch(Scope::Everything, Revision(50)).await.unwrap();
+    assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "large");
+}
+
+/// S9
+async fn a_clock_that_goes_back_cuts_nothing_early_and_does_not_keep_everything_for_ever(make: Make) {
+    let (clock, options) = on_a_clock();
+    let store = make(options);
+    clock.set(10 * HOUR);
+    create(&**store, thing("ahead", json!({}))).await;
+    clock.set(0);
+    create(&**store, thing("a", json!({}))).await;
+    clock.set(59 * MINUTE);
+    create(&**store, thing("b", json!({}))).await;
+    assert_eq!(oldest(&**store).await, Revision::ZERO);
+    clock.set(11 * HOUR);
+    nudge(&**store).await;
+    until_oldest(&**store, 3).await;
+}
+
+#[tokio::test]
+async fn history_is_cut_when_nobody_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { history_age_max: Duration::from_millis(200), ..Options::default() };
+    let store = EmbeddedStore::open(folder.path().join("store"), options).unwrap();
+    fill(&store, 3).await;
+    until_oldest(&store, 3).await;
+}
+
+#[tokio::test]
+async fn age_and_size_are_known_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (clock, options) = on_a_clock();
+    let store = EmbeddedStore::open(&path, options.clone()).unwrap();
+    fill(&store, 1200).await;
+    clock.advance(2 * MINUTE);
+    create(&store, thing("last", json!({}))).await;
+    drop(store);
+    clock.advance(HOUR - 2 * MINUTE);
+    // Many small transactions, and nobody writes.
+    let store = EmbeddedStore::open(&path, options.clone()).unwrap();
+    until_oldest(&store, 1200).await;
+    drop(store);
+    clock.advance(2 * MINUTE);
+    let store = EmbeddedStore::open(&path, options.clone()).unwrap();
+    until_oldest(&store, 1201).await;
+    drop(store);
+    let store = EmbeddedStore::open(&path, Options { history_bytes_max: 1, ..options }).unwrap();
+    create(&store, thing("one", json!({}))).await;
+    create(&store, thing("two", json!({}))).await;
+    until_oldest(&store, 1202).await;
+}
+
+/// Takes away what programs before this one did not keep.
+fn forget_times(path: &Path) {
+    let database = Database::open(path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.delete_table(TableDefinition::<u64, u64>::new("times")).unwrap();
+    transaction.open_table(TableDefinition::<&str, &str>::new("meta")).unwrap().remove("log").unwrap();
+    transaction.commit().unwrap();
+}
+
+#[tokio::test]
+async fn history_of_a_file_that_kept_no_times_ages_from_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (clock, options) = on_a_clock();
+    let store = EmbeddedStore::open(&path, options.clone()).unwrap();
+    fill(&store, 5).await;
+    drop(store);
+    forget_times(&path);
+    clock.advance(2 * HOUR);
+    let store = EmbeddedStore::open(&path, options.clone()).unwrap();
+    create(&store, thing("a", json!({}))).await;
+    assert_eq!(oldest(&store).await, Revision::ZERO);
+    clock.advance(HOUR);
+    nudge(&store).await;
+    until_oldest(&store, 6).await;
+    drop(store);
+    // Size, too: it is measured once.
+    let store = EmbeddedStore::open(&path, options.clone()).unwrap();
+    for number in 0..10 {
+        create(&store, thing(&format!("large{number}"), json!("x".repeat(10_000)))).await;
+    }
+    drop(store);
+    forget_times(&path);
+    let store = EmbeddedStore::open(&path, Options { history_bytes_max: 50_000, ..options }).unwrap();
+    until_oldest(&store, 12).await;
+}
