@@ -106,6 +106,8 @@ impl Machine {
             Err(error) => return Err(anyhow!(error).context("on a disk in order")),
         };
         self.was_open = true;
+        // A fault can strike what opening does not depend on, as the closing of the new file.
+        let was_struck = disk.is_struck();
         let written = Arc::new(Mutex::new(Vec::new()));
         let told = {
             let written = Arc::clone(&written);
@@ -123,7 +125,7 @@ impl Machine {
             findings.lost(format!("the disk is in order, and the store says {errors:?}"));
         }
         let is_reading = matches!(trouble, Trouble::Read(_));
-        if disk.is_struck() && !is_reading && store.health().is_ok() {
+        if disk.is_struck() && !was_struck && !is_reading && store.health().is_ok() {
             findings.lost("a write of the disk failed, and the store says that it is healthy");
         }
         if store.health().is_err() {
@@ -190,6 +192,34 @@ mod tests {
             "{refused:?}"
         );
         assert_eq!(disk.bytes(), before);
+    }
+
+    /// S8
+    #[test]
+    fn a_disk_that_cannot_be_read_is_not_called_damaged() {
+        let disk = Disk::of(Vec::new());
+        drop(EmbeddedStore::over(disk.clone(), Options::default()).expect("the disk is in order"));
+        let runtime = Builder::new_current_thread().enable_all().build().expect("there are threads");
+        let mut refused = 0;
+        for after in (0..).step_by(3) {
+            disk.plan(Trouble::Read(Lasts::Once), after, &mut Dice::new(1, 0));
+            let opened = EmbeddedStore::over(disk.clone(), Options::default());
+            let is_struck = disk.is_struck();
+            disk.heal();
+            match opened {
+                Err(OpenError::Io { .. }) => refused += 1,
+                Err(error) => panic!("after {after}: {error}"),
+                // A read that opening did not need.
+                Ok(store) => {
+                    let write = Write::Create { document: document::document(&format!("task0-{after}"), 1) };
+                    runtime.block_on(store.write(write)).expect("the disk is in order again");
+                }
+            }
+            if !is_struck {
+                break;
+            }
+        }
+        assert!(refused > 3, "{refused}");
     }
 
     /// S8

@@ -16,30 +16,30 @@ fn campaign(arguments: &[&str]) -> String {
 /// S8
 #[test]
 fn a_process_that_is_ended_at_any_moment_loses_no_acknowledged_write() {
-    let count = campaign(&["kill", "--cycles", "8"]);
-    assert!(count.starts_with("8 kills") && count.ends_with("0 lost, 0 half, 0 watch gaps"), "{count}");
+    let count = campaign(&["kill", "--cycles", "4"]);
+    assert!(count.starts_with("4 kills") && count.ends_with("0 lost, 0 half, 0 watch gaps"), "{count}");
     assert!(!count.contains(" 0 acknowledged"), "{count}");
 }
 
 /// S8
 #[test]
 fn a_power_loss_at_any_moment_loses_no_acknowledged_write() {
-    let count = campaign(&["power-loss", "--crashes", "25"]);
-    assert!(count.starts_with("25 power losses") && count.ends_with("0 lost, 0 half, 0 watch gaps"), "{count}");
+    let count = campaign(&["power-loss", "--crashes", "12"]);
+    assert!(count.starts_with("12 power losses") && count.ends_with("0 lost, 0 half, 0 watch gaps"), "{count}");
     assert!(!count.contains(" 0 acknowledged"), "{count}");
 }
 
 /// S8
 #[test]
 fn a_disk_that_fails_is_told_and_loses_no_acknowledged_write() {
-    let count = campaign(&["disk", "--cycles", "25"]);
-    assert!(count.contains("in 25 cycles") && count.ends_with("0 lost, 0 half, 0 watch gaps"), "{count}");
+    let count = campaign(&["disk", "--cycles", "12"]);
+    assert!(count.contains("in 12 cycles") && count.ends_with("0 lost, 0 half, 0 watch gaps"), "{count}");
     assert!(!count.starts_with("0 faults"), "{count}");
 }
 
 /// S8
 #[test]
 fn a_damaged_file_is_refused_or_answers_rightly_or_with_errors() {
-    let count = campaign(&["damage", "--cycles", "20"]);
+    let count = campaign(&["damage", "--cycles", "8"]);
     assert!(count.ends_with("0 with wrong answers, 0 refused but changed, 0 panicked, 0 hung"), "{count}");
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::codec::{self, LogRow};
 use super::place::Place;
-use super::{EmbeddedStore, open};
+use super::{EmbeddedStore, OpenError, open};
 use crate::patch::tests::json_value;
 use crate::{
     Change, Error, EventType, Key, Kind, Options, Precondition, Query, Resource, Revision, Scope, Store, SystemSource,
@@ -107,6 +107,31 @@ async fn after_a_failed_commit_writes_are_refused_and_reads_go_on() {
     let store = EmbeddedStore::open(&path, Options::default()).expect("it can be opened again");
     assert_eq!(store.get(&key("a")).await, Ok(first));
     store.write(pod("c")).await.expect("the disk works");
+}
+
+#[tokio::test]
+async fn a_store_over_a_backend_is_made_kept_and_read_after_a_failed_commit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("bytes");
+    let broken = Arc::new(AtomicBool::new(false));
+    let disk = || {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = FileBackend::new(file.expect("it can be made")).expect("it is a file");
+        Disk { file, broken: Arc::clone(&broken) }
+    };
+    let store = EmbeddedStore::over(disk(), Options::default()).expect("a new store");
+    let (id, first) = (store.id().to_owned(), store.write(pod("a")).await.expect("the disk works").resource);
+    broken.store(true, Ordering::SeqCst);
+    assert!(matches!(store.write(pod("b")).await, Err(Error::Unavailable { .. })));
+    assert_eq!(store.get(&key("a")).await.as_ref(), Ok(&first));
+    drop(store);
+    let refused = EmbeddedStore::over(disk(), Options::default()).expect_err("it cannot be written");
+    assert!(matches!(&refused, OpenError::Io { source, .. } if source.to_string().contains("on fire")), "{refused}");
+
+    broken.store(false, Ordering::SeqCst);
+    let store = EmbeddedStore::over(disk(), Options::default()).expect("a store");
+    assert_eq!((store.id(), store.get(&key("a")).await), (id.as_str(), Ok(first)));
+    store.write(pod("b")).await.expect("the disk works");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use homeostat_store::{Options, Query, Revision, Scope, Store};
 use redb::{Database, TableDefinition};
 use serde_json::json;
 
-use crate::{create, delete, everything, key, kind, next, small_history, thing, update};
+use crate::{all, create, delete, everything, key, kind, next, small_history, thing, update};
 
 fn open(path: &Path) -> Result<EmbeddedStore, OpenError> {
     EmbeddedStore::open(path, Options::default())
@@ -183,6 +183,34 @@ async fn a_damaged_file_is_refused_or_whole() {
         fs::write(&path, bytes).unwrap();
         assert_untouched(&path, |error| matches!(error, OpenError::Damaged { .. }));
     }
+}
+
+/// S8
+#[tokio::test]
+async fn a_document_that_was_changed_behind_the_back_of_the_store_is_found_when_it_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    filled(&path).await;
+    let whole = fs::read(&path).unwrap();
+    let (right, wrong) = (br#""spec":{"number":7}"#, br#""spec":{"number":8}"#);
+    let mut found = 0;
+    for at in 0..whole.len() - right.len() {
+        if whole[at..].starts_with(right) {
+            let mut bytes = whole.clone();
+            bytes[at..at + wrong.len()].copy_from_slice(wrong);
+            fs::write(&path, bytes).unwrap();
+            // Pages that are free are nobody's.
+            match open(&path) {
+                Err(OpenError::Damaged { .. }) => found += 1,
+                Err(error) => panic!("{error}"),
+                Ok(store) => {
+                    let specs = all(&store).await.into_iter().map(|thing| thing.document()["spec"]["number"].clone());
+                    assert_eq!(specs.filter(|number| *number == 8).count(), 1);
+                }
+            }
+        }
+    }
+    assert!(found >= 2, "the resource and its row of the log");
 }
 
 #[tokio::test]
