@@ -251,7 +251,7 @@ impl Drop for EmbeddedStore {
             let database = Arc::clone(&self.shared.database);
             let closing = std::thread::Builder::new().name("homeostat-store-closing".to_owned());
             if let Err(error) = closing.spawn(move || drop(database.blocking_write().take())) {
-                tracing::warn!(path = %self.shared.path.display(), %error, "the file stays open");
+                tracing::warn!(path = %self.shared.place.name().display(), %error, "the file stays open");
             }
             return;
         };
