@@ -1,0 +1,207 @@
+//! What clients of Kubernetes ask beside the plain verbs: other forms, other parts, and what owners and schemas refuse.
+
+use super::*;
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const ALL_GROUPS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+async fn as_form(server: &Server, path: &str, accept: &str) -> Value {
+    let answered = answer(server.send("GET", path, accept, "").await).await;
+    assert_eq!(answered.code, 200, "{path}: {}", answered.body);
+    answered.body
+}
+
+fn site(spec: &Value) -> Value {
+    json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": { "name": "one" }, "spec": spec })
+}
+
+/// Declares sites with a schema, columns and a scale.
+async fn sites() -> Server {
+    let server = Server::start().await;
+    let mut definition = site_definition();
+    definition["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": { "type": "object", "properties": {
+        "spec": { "type": "object", "required": ["host"], "properties": {
+            "host": { "type": "string", "description": "Where the site is" },
+            "copies": { "type": "integer", "minimum": 0, "default": 1 },
+        } },
+        "status": { "type": "object", "properties": { "copies": { "type": "integer" } } },
+    } } });
+    definition["spec"]["versions"][0]["subresources"] = json!({ "status": {}, "scale": {
+        "specReplicasPath": ".spec.copies", "statusReplicasPath": ".status.copies",
+    } });
+    definition["spec"]["versions"][0]["additionalPrinterColumns"] =
+        json!([{ "name": "Host", "type": "string", "jsonPath": ".spec.host" }]);
+    let created = server.ask("POST", DEFINITIONS, &definition).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    server
+}
+
+const SITES: &str = "/apis/example.com/v1/sites";
+
+#[tokio::test]
+async fn lists_and_watches_come_as_tables() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let table = as_form(&server, SITES, TABLE).await;
+    assert_eq!((&table["kind"], &table["columnDefinitions"][1]["name"]), (&json!("Table"), &json!("Host")));
+    assert_eq!(table["rows"][0]["cells"], json!(["one", "a.example"]));
+    assert_eq!(table["rows"][0]["object"]["metadata"]["name"], "one");
+    let one = as_form(&server, &format!("{SITES}/one?includeObject=Object"), TABLE).await;
+    assert_eq!(one["rows"][0]["object"]["spec"]["copies"], 1);
+    let response = server.send("GET", &format!("{SITES}?watch=1"), TABLE, "").await;
+    let mut lines = Lines { body: response.into_body(), buffer: String::new() };
+    let first = lines.next().await.unwrap();
+    assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
+    server.ask("DELETE", &format!("{SITES}/one"), &Value::Null).await;
+    let second = lines.next().await.unwrap();
+    assert_eq!((&second["type"], &second["object"]["columnDefinitions"]), (&json!("DELETED"), &Value::Null));
+    assert_eq!(second["object"]["rows"][0]["cells"][0], "one");
+}
+
+#[tokio::test]
+async fn metadata_alone_can_be_asked_for() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let list = as_form(&server, SITES, METADATA).await;
+    assert_eq!(
+        (&list["kind"], &list["items"][0]["kind"]),
+        (&json!("PartialObjectMetadataList"), &json!("PartialObjectMetadata"))
+    );
+    assert_eq!(list["items"][0].get("spec"), None);
+}
+
+#[tokio::test]
+async fn kinds_are_discovered_at_once_and_described() {
+    let server = sites().await;
+    let groups = as_form(&server, "/apis", ALL_GROUPS).await;
+    let group = groups["items"].as_array().unwrap().iter().find(|group| group["metadata"]["name"] == "example.com");
+    let found = &group.unwrap()["versions"][0]["resources"][0];
+    assert_eq!((&found["resource"], &found["scope"]), (&json!("sites"), &json!("Cluster")));
+    let parts: Vec<&Value> =
+        found["subresources"].as_array().unwrap().iter().map(|part| &part["subresource"]).collect();
+    assert_eq!(parts, ["status", "scale"]);
+    let core = as_form(&server, "/api", ALL_GROUPS).await;
+    assert_eq!(core["items"].as_array().unwrap().len(), 1);
+    let index = server.get("/openapi/v3").await;
+    let path = index["paths"]["apis/example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let described = server.get(&path).await;
+    let schema = &described["components"]["schemas"]["com.example.v1.Site"];
+    assert_eq!(schema["properties"]["spec"]["properties"]["host"]["description"], "Where the site is");
+    assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Site");
+    assert_eq!(server.ask("GET", "/openapi/v3/apis/nobody/v1", &Value::Null).await.code, 404);
+}
+
+/// S11
+#[tokio::test]
+async fn an_apply_of_what_another_manager_owns_names_field_and_owner() {
+    let server = sites().await;
+    let apply = async |manager: &str, host: &str, force: bool| {
+        let path = format!("{SITES}/one?fieldManager={manager}&force={force}");
+        let document = site(&json!({ "host": host })).to_string();
+        answer(server.send("PATCH", &path, "application/apply-patch+yaml", &document).await).await
+    };
+    assert_eq!(apply("one", "a.example", false).await.code, 201);
+    let refused = apply("two", "b.example", false).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (409, &json!("Conflict")));
+    let cause = json!({ "reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": ".spec.host" });
+    assert_eq!(refused.body["details"]["causes"], json!([cause]));
+    assert_eq!(apply("two", "b.example", true).await.code, 200);
+    assert_eq!(apply("one", "a.example", false).await.code, 409, "it was taken over");
+}
+
+#[tokio::test]
+async fn what_a_schema_refuses_names_every_field() {
+    let server = sites().await;
+    let refused = server.ask("POST", SITES, &site(&json!({ "copies": -1, "unknown": true }))).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")));
+    let fields: Vec<&Value> =
+        refused.body["details"]["causes"].as_array().unwrap().iter().map(|cause| &cause["field"]).collect();
+    assert_eq!(fields, ["spec.host", "spec.copies"]);
+    let created = server.ask("POST", SITES, &site(&json!({ "host": "a.example", "unknown": true }))).await;
+    assert_eq!(created.body["spec"], json!({ "host": "a.example", "copies": 1 }));
+}
+
+#[tokio::test]
+async fn a_scale_is_read_and_set() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let path = format!("{SITES}/one/scale");
+    let scale = server.get(&path).await;
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(1)));
+    let patch = r#"{"spec":{"replicas":5}}"#;
+    let scaled = answer(server.send("PATCH", &path, "application/merge-patch+json", patch).await).await;
+    assert_eq!((scaled.code, &scaled.body["spec"]["replicas"]), (200, &json!(5)));
+    let old = server.ask("PUT", &path, &scale).await;
+    assert_eq!(old.code, 409, "the scale has the revision of what it was read from");
+    assert_eq!(server.get(&format!("{SITES}/one")).await["spec"]["copies"], 5);
+    assert_eq!(server.ask("GET", &format!("{DEFINITIONS}/sites.example.com/scale"), &Value::Null).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_patch_of_a_status_changes_the_status_alone() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let patch = r#"{"status":{"copies":3},"spec":{"host":"other"}}"#;
+    let path = format!("{SITES}/one/status");
+    let patched = answer(server.send("PATCH", &path, "application/merge-patch+json", patch).await).await;
+    assert_eq!((&patched.body["status"]["copies"], &patched.body["spec"]["host"]), (&json!(3), &json!("a.example")));
+    let refused =
+        answer(server.send("PATCH", &path, "application/merge-patch+json", r#"{"status":{"copies":"x"}}"#).await);
+    assert_eq!(refused.await.code, 422);
+}
+
+#[tokio::test]
+async fn a_dry_run_answers_and_keeps_nothing() {
+    let server = sites().await;
+    let created = server.ask("POST", &format!("{SITES}?dryRun=All"), &site(&json!({ "host": "a.example" }))).await;
+    assert_eq!((created.code, &created.body["spec"]["copies"]), (201, &json!(1)));
+    assert_eq!(server.get(SITES).await["items"], json!([]));
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let gone = server.ask("DELETE", &format!("{SITES}/one"), &json!({ "dryRun": ["All"] })).await;
+    assert_eq!(gone.code, 200);
+    server.get(&format!("{SITES}/one")).await;
+}
+
+#[tokio::test]
+async fn all_that_a_selector_means_is_deleted_at_once() {
+    let server = Server::start().await;
+    for (name, app) in [("one", "web"), ("two", "web"), ("three", "api")] {
+        let mut document = deployment(name, app, 1);
+        document["metadata"]["labels"] = json!({ "app": app });
+        assert_eq!(server.ask("POST", DEPLOYMENTS, &document).await.code, 201);
+    }
+    let deleted = server.ask("DELETE", &format!("{DEPLOYMENTS}?labelSelector=app%3Dweb"), &Value::Null).await;
+    assert_eq!((deleted.code, deleted.body["items"].as_array().unwrap().len()), (200, 2));
+    let left = server.get(DEPLOYMENTS).await;
+    assert_eq!((left["items"].as_array().unwrap().len(), &left["items"][0]["metadata"]["name"]), (1, &json!("three")));
+}
+
+#[tokio::test]
+async fn events_are_resources_beside_what_they_are_about() {
+    let server = Server::start().await;
+    let key = homeostat_store::Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
+    let note = |key| {
+        server.host.events().note("2026-11-20T08:00:00Z".into(), &"web".into(), key, Severity::Normal, "Scaled", "up")
+    };
+    note(Some(key));
+    note(None);
+    let about =
+        "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dweb,involvedObject.kind%3DDeployment";
+    let found = server.get(about).await;
+    assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!((&found["items"][0]["reason"], &found["items"][0]["count"]), (&json!("Scaled"), &json!(1)));
+    let name = found["items"][0]["metadata"]["name"].as_str().unwrap();
+    server.get(&format!("/api/v1/namespaces/default/events/{name}")).await;
+    assert_eq!(server.ask("POST", "/api/v1/namespaces/default/events", &json!({})).await.code, 405);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_as_clients_expect() {
+    let server = Server::start().await;
+    let missing = server.ask("GET", &format!("{DEPLOYMENTS}/web"), &Value::Null).await;
+    assert_eq!(missing.body["message"], "deployments.apps \"web\" not found");
+    server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
+    let again = server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
+    assert_eq!(again.body["message"], "deployments.apps \"web\" already exists");
+}
