@@ -142,15 +142,25 @@ impl EmbeddedStore {
 
 impl Shared {
     /// Returns the database for one read, which close() waits for.
-    async fn database(&self) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
-        let database = Arc::clone(&self.database).read_owned().await;
+    async fn database(self: &Arc<Self>) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
+        let mut database = Arc::clone(&self.database).read_owned().await;
+        if database.is_none() && self.poison.get().is_some() {
+            // The disk could not be read after the failed commit; it may be back.
+            drop(database);
+            let shared = Arc::clone(self);
+            tokio::task::spawn_blocking(move || writer::reopen(&shared)).await.map_err(Error::unavailable)?;
+            database = Arc::clone(&self.database).read_owned().await;
+        }
         OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())
     }
 
     /// Runs a read on a thread that may block: any page that it needs may have to come from the disk.
     ///
     /// The snapshot is taken there, after the call: what was answered before is in it.
-    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Snapshot) -> Result<T> + Send + 'static) -> Result<T> {
+    async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Snapshot) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let database = self.database().await?;
         let read = tokio::task::spawn_blocking(move || read(&Snapshot::of(&database)?));
         read.await.map_err(Error::unavailable)?

@@ -30,8 +30,9 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Looks at everything in a store, and follows its changes from a revision on.
-    pub(crate) async fn into(store: &dyn Store, ledger: &Ledger, from: u64) -> Self {
+    /// Looks at everything in a store, and follows its changes since the last look; once more from a revision in between, where one is
+    /// given.
+    pub(crate) async fn into(store: &dyn Store, ledger: &Ledger, resumed: Option<u64>) -> Self {
         let mut look = Self { revision: store.revision().0, ..Self::default() };
         let page = match store.list(&Query::all(document::kind())).await {
             Ok(page) => page,
@@ -42,7 +43,15 @@ impl Look {
         };
         look.documents(page.items);
         look.owners(store).await;
-        look.changes(store, ledger, from).await;
+        let events = look.watch(store, ledger.looked).await;
+        look.changes(&events, ledger);
+        if let Some(from) = resumed {
+            let again = look.watch(store, from).await;
+            if !events.ends_with(&again) {
+                look.findings
+                    .gap(format!("a watch from {from} delivers something else than one from {}", ledger.looked));
+            }
+        }
         look.compare(ledger, page.revision.0);
         look
     }
@@ -89,23 +98,43 @@ impl Look {
         }
     }
 
-    /// A watch delivers every change once and in order, each as it was acknowledged, and what it says comes to what the list says.
-    async fn changes(&mut self, store: &dyn Store, ledger: &Ledger, from: u64) {
+    /// A watch delivers every change once and in order.
+    async fn watch(&mut self, store: &dyn Store, from: u64) -> Vec<Event> {
+        let mut events = Vec::new();
         let mut watch = match store.watch(Scope::Everything, Revision(from)).await {
             Ok(watch) => watch,
-            Err(error) => return self.findings.gap(format!("no watch from revision {from}: {error}")),
-        };
-        let mut last: BTreeMap<String, Event> = BTreeMap::new();
-        for revision in from + 1..=self.revision {
-            let event = match tokio::time::timeout(Duration::from_secs(EVENT_SECONDS_MAX), watch.next()).await {
-                Ok(Ok(event)) => event,
-                Ok(Err(error)) => return self.findings.gap(format!("revision {revision}: {error}")),
-                Err(_) => return self.findings.gap(format!("revision {revision} never came")),
-            };
-            if event.revision.0 != revision || event.resource.revision() != event.revision {
-                return self.findings.gap(format!("revision {} came in place of {revision}", event.revision));
+            Err(error) => {
+                self.findings.gap(format!("no watch from revision {from}: {error}"));
+                return events;
             }
-            self.change(&event, ledger, last.get(event.resource.key().name()));
+        };
+        for revision in from + 1..=self.revision {
+            match tokio::time::timeout(Duration::from_secs(EVENT_SECONDS_MAX), watch.next()).await {
+                Ok(Ok(event)) if event.revision.0 == revision && event.resource.revision().0 == revision => {
+                    events.push(event);
+                }
+                Ok(Ok(event)) => {
+                    self.findings.gap(format!("revision {} came in place of {revision}", event.revision));
+                    break;
+                }
+                Ok(Err(error)) => {
+                    self.findings.gap(format!("revision {revision}: {error}"));
+                    break;
+                }
+                Err(_) => {
+                    self.findings.gap(format!("revision {revision} never came"));
+                    break;
+                }
+            }
+        }
+        events
+    }
+
+    /// Each change is as it was acknowledged, and what the changes say comes to what the list says.
+    fn changes(&mut self, events: &[Event], ledger: &Ledger) {
+        let mut last: BTreeMap<String, &Event> = BTreeMap::new();
+        for event in events {
+            self.change(event, ledger, last.get(event.resource.key().name()).copied());
             last.insert(event.resource.key().name().to_owned(), event);
         }
         for (name, event) in &last {
@@ -124,7 +153,7 @@ impl Look {
             }
         }
         for (name, (revision, _)) in &self.found {
-            if (from + 1..=self.revision).contains(revision) && !last.contains_key(name) {
+            if (ledger.looked + 1..=self.revision).contains(revision) && !last.contains_key(name) {
                 self.findings.gap(format!("{name} changed at revision {revision}, which the watch left out"));
             }
         }

@@ -53,7 +53,7 @@ impl Change {
 /// What can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The power fails at a write, a change of the length, or a sync: nothing works from then on.
+    /// The power fails at a write, a change of the length, or a sync, or the cable is pulled: nothing works from then on.
     PowerLoss,
     /// Writes and changes of the length fail for this reason, from then on or once.
     Write(io::ErrorKind, Lasts),

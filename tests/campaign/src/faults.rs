@@ -1,4 +1,5 @@
-//! Single operations of a disk fail: there is no space, a sync or a read goes wrong. The store has to say so, and to keep what it had.
+//! Operations of a disk fail: there is no space, a sync or a read goes wrong, or the whole disk is gone for a while. The store has to say
+//! so, and to keep what it had.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -80,9 +81,10 @@ fn outcome(cycles: u64, tally: &Tally, findings: &Findings) -> Outcome {
 
 fn trouble(dice: &mut Dice) -> (Trouble, u64) {
     let lasts = if dice.percent(50) { Lasts::Once } else { Lasts::UntilHealed };
-    match dice.below(3) {
+    match dice.below(4) {
         0 => (Trouble::Write(ErrorKind::StorageFull, lasts), dice.below(250)),
         1 => (Trouble::Sync, dice.below(40)),
+        2 => (Trouble::PowerLoss, dice.below(250)),
         _ => (Trouble::Read(lasts), dice.below(60)),
     }
 }
@@ -132,10 +134,10 @@ impl Machine {
             tally.refusing += 1;
             refuses(&store, &mut findings).await;
             // What cannot be read now can be read when the disk is back.
-            if is_reading {
+            if is_reading || trouble == Trouble::PowerLoss {
                 disk.heal();
             }
-            let look = Look::into(&*store, &self.ledger, self.ledger.looked).await;
+            let look = Look::into(&*store, &self.ledger, None).await;
             findings = if findings.is_empty() { look.findings } else { findings };
         }
         Ok(findings)
@@ -157,7 +159,7 @@ impl Machine {
         };
         self.was_open = true;
         let findings = runtime.block_on(async {
-            let look = Look::into(&store, &self.ledger, self.ledger.looked).await;
+            let look = Look::into(&store, &self.ledger, None).await;
             store.close().await;
             look.settle(&mut self.ledger)
         });
@@ -179,7 +181,6 @@ async fn refuses(store: &EmbeddedStore, findings: &mut Findings) {
 mod tests {
     use super::*;
 
-    /// S8
     #[test]
     fn a_store_that_cannot_be_written_is_refused_with_the_reason() {
         let disk = Disk::of(Vec::new());
@@ -194,7 +195,25 @@ mod tests {
         assert_eq!(disk.bytes(), before);
     }
 
-    /// S8
+    #[tokio::test]
+    async fn reads_come_back_when_the_disk_does_and_writes_do_not() {
+        let disk = Disk::of(Vec::new());
+        let write = |number| Write::Create { document: document::document(&document::name(0, number), 1) };
+        let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("the disk is in order");
+        let first = store.write(write(0)).await.expect("the disk is in order").resource;
+        drop(store);
+        let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("the disk is in order");
+        // As when somebody pulls the cable.
+        disk.plan(Trouble::PowerLoss, 0, &mut Dice::new(1, 0));
+        assert!(matches!(store.write(write(1)).await, Err(Error::Unavailable { .. })));
+        assert!(matches!(store.get(first.key()).await, Err(Error::Unavailable { .. })));
+        disk.heal();
+        assert_eq!(store.get(first.key()).await, Ok(Arc::clone(&first)));
+        assert!(matches!(store.write(write(1)).await, Err(Error::Unavailable { .. })));
+        store.close().await;
+        assert_eq!(store.get(first.key()).await, Err(Error::Closed));
+    }
+
     #[test]
     fn a_disk_that_cannot_be_read_is_not_called_damaged() {
         let disk = Disk::of(Vec::new());
@@ -222,7 +241,6 @@ mod tests {
         assert!(refused > 3, "{refused}");
     }
 
-    /// S8
     #[test]
     #[cfg(unix)]
     fn a_file_or_folder_without_permission_is_refused_with_the_reason() {

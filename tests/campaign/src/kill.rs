@@ -177,11 +177,11 @@ fn look(runtime: &Runtime, path: &Path, ledger: &mut Ledger, was_open: bool, dic
             return Ok(findings);
         }
     };
-    // A watch goes on from what was known before the process, or from something that it said.
+    // A watch of somebody who had followed the process until then.
     let said: Vec<_> = ledger.revisions.keys().copied().collect();
-    let from = if dice.percent(50) { None } else { said.get(dice.index(said.len())).copied() };
+    let resumed = said.get(dice.index(said.len())).copied();
     runtime.block_on(async {
-        let look = Look::into(&store, ledger, from.unwrap_or(ledger.looked)).await;
+        let look = Look::into(&store, ledger, resumed).await;
         store.close().await;
         Ok(look.settle(ledger))
     })

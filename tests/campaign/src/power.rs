@@ -113,7 +113,7 @@ impl Machine {
         };
         self.was_open = true;
         let findings = runtime.block_on(async {
-            let look = Look::into(&store, &self.ledger, self.ledger.looked).await;
+            let look = Look::into(&store, &self.ledger, None).await;
             store.close().await;
             look.settle(&mut self.ledger)
         });

@@ -13,7 +13,7 @@ fn campaign(arguments: &[&str]) -> String {
     said.lines().last().unwrap().to_owned()
 }
 
-/// S8
+/// S8, S9, S10
 #[test]
 fn a_process_that_is_ended_at_any_moment_loses_no_acknowledged_write() {
     let count = campaign(&["kill", "--cycles", "4"]);
@@ -21,7 +21,7 @@ fn a_process_that_is_ended_at_any_moment_loses_no_acknowledged_write() {
     assert!(!count.contains(" 0 acknowledged"), "{count}");
 }
 
-/// S8
+/// S10
 #[test]
 fn a_power_loss_at_any_moment_loses_no_acknowledged_write() {
     let count = campaign(&["power-loss", "--crashes", "12"]);
@@ -29,7 +29,7 @@ fn a_power_loss_at_any_moment_loses_no_acknowledged_write() {
     assert!(!count.contains(" 0 acknowledged"), "{count}");
 }
 
-/// S8
+/// S10
 #[test]
 fn a_disk_that_fails_is_told_and_loses_no_acknowledged_write() {
     let count = campaign(&["disk", "--cycles", "12"]);
@@ -37,7 +37,6 @@ fn a_disk_that_fails_is_told_and_loses_no_acknowledged_write() {
     assert!(!count.starts_with("0 faults"), "{count}");
 }
 
-/// S8
 #[test]
 fn a_damaged_file_is_refused_or_answers_rightly_or_with_errors() {
     let count = campaign(&["damage", "--cycles", "8"]);

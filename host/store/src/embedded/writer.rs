@@ -224,12 +224,22 @@ fn publish(shared: &Shared, events: Vec<(Event, u64)>, now: SystemTime) {
 
 /// Puts a database that never writes in place of the one that failed, which refuses even reads.
 fn go_on_reading(shared: &Shared) {
-    let mut database = shared.database.blocking_write();
     // The failed one has to let go of the file first.
-    drop(database.take());
+    drop(shared.database.blocking_write().take());
+    reopen(shared);
+}
+
+/// Opens what cannot be read, so that it is never written, unless the store is closed.
+pub(super) fn reopen(shared: &Shared) {
+    let mut database = shared.database.blocking_write();
+    if database.is_some() || shared.tip.borrow().closed {
+        return;
+    }
     match shared.place.open_read_only() {
         Ok(reading) => *database = Some(reading),
-        Err(error) => tracing::error!(%error, path = %shared.place.name().display(), "the store cannot be read either"),
+        Err(error) => {
+            tracing::error!(%error, path = %shared.place.name().display(), "the store cannot be read either");
+        }
     }
 }
 

@@ -185,7 +185,6 @@ async fn a_damaged_file_is_refused_or_whole() {
     }
 }
 
-/// S8
 #[tokio::test]
 async fn a_document_that_was_changed_behind_the_back_of_the_store_is_found_when_it_is_opened() {
     let folder = tempfile::tempdir().unwrap();
