@@ -10,6 +10,7 @@ mod controllers;
 mod crash;
 mod effects;
 mod feeders;
+mod informer;
 mod journey;
 mod kubectl;
 mod metrics;

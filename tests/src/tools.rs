@@ -26,6 +26,15 @@ pub fn kubectl() -> PathBuf {
         .clone()
 }
 
+/// Returns a program that follows resources with client-go's shared informer (`tests/tools/informer`).
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn informer() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build("homeostat.dev/tests/tools/informer", "-s -w").join("informer")).clone()
+}
+
 /// Builds a program and returns the folder in which it lies. Go itself knows when there is nothing to do.
 fn go_build(package: &str, flags: &str) -> PathBuf {
     let folder = repository().join("target/tools");

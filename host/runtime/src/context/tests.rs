@@ -11,11 +11,11 @@ pub(crate) fn context(store: Arc<MemoryStore>) -> Arc<Context> {
     Arc::new(Context::new(Options::new(engine, store)).unwrap())
 }
 
-fn definition(name: &str, scope: serde_json::Value) -> Value {
+fn definition(group: &str, scope: serde_json::Value) -> Value {
     let names = json!({"kind": "Cron", "plural": "crons"});
     json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
-        "spec": {"group": name, "scope": scope, "names": names, "versions": [{"name": "v1"}]}
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("crons.{group}")},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": [{"name": "v1", "served": true, "storage": true}]}
     })
 }
 

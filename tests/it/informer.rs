@@ -1,0 +1,153 @@
+//! client-go's shared informer against a host without a cluster: what controllers written for Kubernetes rely on.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_api::{Options, serve};
+use homeostat_component::KindDeclaration;
+use homeostat_runtime::KindInfo;
+use homeostat_store::{Change, Kind, Precondition, Propagation, Write};
+use homeostat_tests::{TestHost, demo, demo_key, informer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::watch;
+
+/// No line takes this long to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Stands between a client and the host, and cuts all of their connections when asked.
+struct Wire {
+    address: String,
+    cuts: Arc<watch::Sender<u32>>,
+}
+
+impl Wire {
+    async fn to(host: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let cuts = Arc::new(watch::Sender::new(0));
+        let seen = cuts.subscribe();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let (host, mut seen) = (host.clone(), seen.clone());
+                seen.mark_unchanged();
+                tokio::spawn(async move {
+                    let Ok(mut server) = TcpStream::connect(host).await else { return };
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut client, &mut server) => {}
+                        _ = seen.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { address, cuts }
+    }
+
+    fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+}
+
+/// A running informer, and what it has told.
+struct Followed {
+    lines: Lines<BufReader<ChildStdout>>,
+    _process: Child,
+}
+
+impl Followed {
+    fn start(server: &str, kind: &Kind, resync: &str) -> Self {
+        let resource = format!("{}/{}/notes", kind.group, kind.version);
+        let mut command = Command::new(informer());
+        command.args(["--server", server, "--resource", &resource, "--resync", resync]);
+        let mut process = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        Self { lines: BufReader::new(process.stdout.take().unwrap()).lines(), _process: process }
+    }
+
+    /// Returns the next line that is no resync.
+    async fn next(&mut self) -> (String, String) {
+        loop {
+            let line = self.line().await;
+            if line["resync"] != true {
+                return (text(&line["event"]), text(&line["name"]));
+            }
+        }
+    }
+
+    async fn line(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("a line comes").unwrap();
+        serde_json::from_str(&line.expect("the informer goes on")).unwrap()
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn told(event: &str, name: &str) -> (String, String) {
+    (event.to_owned(), name.to_owned())
+}
+
+async fn change(test: &TestHost, name: &str, text: &str) {
+    let change = Change::Merge(json!({"spec": {"text": text}}));
+    let write = Write::Patch { key: demo_key("Note", name), change, precondition: Precondition::default() };
+    test.host.store().write(write).await.unwrap();
+}
+
+/// S8: over a cut connection nothing is told twice and nothing is missed.
+#[tokio::test]
+async fn a_shared_informer_lists_follows_resyncs_and_goes_on_after_its_connection_was_cut() {
+    tokio::task::spawn_blocking(informer).await.unwrap();
+    let test = TestHost::start().await;
+    let kind = demo_key("Note", "a").kind().clone();
+    let declaration = KindDeclaration {
+        kind: kind.clone(),
+        plural: "notes".into(),
+        namespaced: true,
+        keys_only: false,
+        schema: None,
+    };
+    test.host.kinds().declare(KindInfo::declared(&declaration, "test")).unwrap();
+    let options = Options { address: "http://127.0.0.1:0".into(), ..Options::default() };
+    let served = serve(options, test.host.clone()).await.unwrap();
+    let wire = Wire::to(served.address().to_string().replace("http://", "")).await;
+    test.apply(demo("Note", "a", json!({"text": "one"}))).await;
+    test.apply(demo("Note", "b", json!({"text": "one"}))).await;
+
+    let mut followed = Followed::start(&wire.address, &kind, "1s");
+    let mut first = BTreeMap::new();
+    loop {
+        match followed.next().await {
+            (event, _) if event == "synced" => break,
+            (event, name) => drop(first.insert(name, event)),
+        }
+    }
+    assert_eq!(first, BTreeMap::from([("a".into(), "add".into()), ("b".into(), "add".into())]));
+    change(&test, "a", "two").await;
+    assert_eq!(followed.next().await, told("update", "a"));
+
+    wire.cut();
+    // While nobody listens, or while the informer comes back.
+    change(&test, "b", "two").await;
+    let delete = Write::Delete {
+        key: demo_key("Note", "a"),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+    };
+    test.host.store().write(delete).await.unwrap();
+    test.apply(demo("Note", "c", json!({"text": "one"}))).await;
+    assert_eq!(followed.next().await, told("update", "b"));
+    assert_eq!(followed.next().await, told("delete", "a"));
+    assert_eq!(followed.next().await, told("add", "c"));
+
+    let again = loop {
+        let line = followed.line().await;
+        if line["resync"] == true {
+            break line;
+        }
+    };
+    assert_eq!(again["event"], "update", "a resync tells again what is there");
+}

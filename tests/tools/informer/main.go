@@ -1,0 +1,93 @@
+// Command informer follows resources as controllers of Kubernetes do, with client-go's shared informer, and prints what it is told: one
+// JSON object per line.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// told is one line of output.
+type told struct {
+	Event    string `json:"event"`
+	Name     string `json:"name,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Resync is set when the informer tells again what it has told before.
+	Resync bool `json:"resync,omitempty"`
+}
+
+func main() {
+	server := flag.String("server", "", "address of the API")
+	resource := flag.String("resource", "", "as apps/v1/deployments")
+	resync := flag.Duration("resync", 0, "how often everything is told again")
+	flag.Parse()
+	if err := follow(*server, *resource, *resync); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func follow(server, resource string, resync time.Duration) error {
+	parts := strings.Split(resource, "/")
+	if len(parts) != 3 {
+		return fmt.Errorf("--resource: %q is not like apps/v1/deployments", resource)
+	}
+	client, err := dynamic.NewForConfig(&rest.Config{Host: server})
+	if err != nil {
+		return err
+	}
+	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, resync)
+	informer := informers.ForResource(schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}).Informer()
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { say("add", object, false) },
+		UpdateFunc: func(before, after any) {
+			say("update", after, revision(before) == revision(after))
+		},
+		DeleteFunc: func(object any) { say("delete", object, false) },
+	})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	informers.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return fmt.Errorf("the informer has not synced")
+	}
+	write(told{Event: "synced"})
+	select {}
+}
+
+func say(event string, object any, resync bool) {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	if resource, ok := object.(*unstructured.Unstructured); ok {
+		write(told{Event: event, Name: resource.GetName(), Revision: resource.GetResourceVersion(), Resync: resync})
+	}
+}
+
+func revision(object any) string {
+	if resource, ok := object.(*unstructured.Unstructured); ok {
+		return resource.GetResourceVersion()
+	}
+	return ""
+}
+
+func write(line told) {
+	text, err := json.Marshal(line)
+	if err == nil {
+		fmt.Println(string(text))
+	}
+}
