@@ -7,10 +7,15 @@
 //! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
 //! transactions of their own. The writer thread sleeps until a write comes or the next piece of history has had its time.
 //!
-//! Deliberately absent: a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
+//! [`backup`] writes one moment of a running store into a file of its own, [`restore`] makes a store of such a file, and [`fsck`] looks for
+//! everything that can be wrong with a file, without changing it.
+//!
+//! Deliberately absent: repair of what [`fsck`] finds (that is what backups are for), a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
 
+mod backup;
 mod codec;
 mod feed;
+mod fsck;
 mod open;
 mod place;
 mod probe;
@@ -35,7 +40,9 @@ use crate::watch::{Reader, Tip};
 use crate::{
     Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Written,
 };
+pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
 use feed::Feed;
+pub use fsck::{Fsck, PROBLEMS_MAX, Problem, fsck};
 pub use open::OpenError;
 use place::Place;
 use read::Snapshot;

@@ -39,6 +39,12 @@ pub enum OpenError {
         /// The format of the file.
         found: u64,
     },
+    /// There is a file where a new one was to be made.
+    #[error("{} is there already; choose another file, or move it away", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file cannot be made, read or written.
     #[error("cannot open {}", path.display())]
     Io {
@@ -50,13 +56,13 @@ pub enum OpenError {
     },
 }
 
-type Opened<T> = Result<T, OpenError>;
+pub(super) type Opened<T> = Result<T, OpenError>;
 
 pub(super) fn io(path: &Path, source: io::Error) -> OpenError {
     OpenError::Io { path: path.to_owned(), source }
 }
 
-fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError {
+pub(super) fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError {
     OpenError::Damaged { path: path.to_owned(), reason: reason.to_string() }
 }
 
@@ -87,7 +93,7 @@ pub(super) fn database(place: &Place, source: &dyn Source) -> Opened<Database> {
 }
 
 /// Runs what reads a file of unknown content. The engine panics on some of the damage that it does not expect.
-fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opened<T> {
+pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opened<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged(path, "its structure is inconsistent")))
 }
 
@@ -96,17 +102,23 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opened<T> {
 /// Pages have checksums, but the engine compares them only when it is asked to. Returns whether all is in order; where not, what is to be
 /// repaired is the engine's book-keeping alone.
 fn check(path: &Path, mut database: Database) -> Opened<bool> {
-    let before = facts(&database).map_err(|error| refusal(path, error))?;
-    let Some(before) = before else { return Err(damaged(path, "it is a database, but not one of a store")) };
-    match before.get(META_FORMAT).and_then(|format| format.parse::<u64>().ok()) {
+    let before = recognise(path, &database)?;
+    let is_whole = database.check_integrity().map_err(|error| refusal(path, error))?;
+    // Where the last commit is damaged, the engine goes back to the one before it.
+    if recognise(path, &database)? != before {
+        return Err(damaged(path, "its last changes cannot be read"));
+    }
+    Ok(is_whole)
+}
+
+/// Checks that a database is a store of a format that is known; returns the facts that it states.
+pub(super) fn recognise(path: &Path, database: &Database) -> Opened<BTreeMap<String, String>> {
+    let facts = facts(database).map_err(|error| refusal(path, error))?;
+    let Some(facts) = facts else { return Err(damaged(path, "it is a database, but not one of a store")) };
+    match facts.get(META_FORMAT).and_then(|format| format.parse::<u64>().ok()) {
         None => return Err(damaged(path, "it does not say its format")),
         Some(found) if found > FORMAT => return Err(OpenError::NewerFormat { path: path.to_owned(), found }),
         Some(_) => {}
-    }
-    let is_whole = database.check_integrity().map_err(|error| refusal(path, error))?;
-    // Where the last commit is damaged, the engine goes back to the one before it.
-    if facts(&database).map_err(|error| refusal(path, error))? != Some(before) {
-        return Err(damaged(path, "its last changes cannot be read"));
     }
     let transaction = database.begin_read().map_err(|error| refusal(path, error))?;
     let tables = || {
@@ -115,7 +127,7 @@ fn check(path: &Path, mut database: Database) -> Opened<bool> {
         transaction.open_table(OWNERS)
     };
     tables().map_err(|error: TableError| refusal(path, error))?;
-    Ok(is_whole)
+    Ok(facts)
 }
 
 /// Reads the facts about the store; `None` when there is no table of them.
@@ -136,12 +148,11 @@ fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::
 /// Makes an empty store in a file of another name, and gives it its own name when it is whole.
 fn create(path: &Path, source: &dyn Source) -> Opened<()> {
     let id = source.uid();
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{id}.new"));
-    let draft = PathBuf::from(draft);
+    let draft = draft(path, &id);
     let database = Builder::new().set_cache_size(CACHE_BYTES).create(&draft);
     let made = database.map_err(redb::Error::from).and_then(|database| fill(database, &id));
-    let made = made.map_err(plain).and_then(|()| publish(&draft, path));
+    // Somebody else may have made that file meanwhile: then theirs stays.
+    let made = made.map_err(plain).and_then(|()| publish(&draft, path).map(drop));
     // The draft is a second name of the store, or in the way.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound && made.is_ok() => Err(io(path, error)),
@@ -165,23 +176,35 @@ fn fill(database: Database, id: &str) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// Returns what the operating system said, where it was that.
-fn plain(error: redb::Error) -> io::Error {
+/// Returns the name under which a file is written until it is whole.
+pub(super) fn draft(path: &Path, id: &str) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{id}.new"));
+    PathBuf::from(draft)
+}
+
+/// Returns what the operating system says, where it said something.
+pub(super) fn plain(error: redb::Error) -> io::Error {
     match error {
         redb::Error::Io(error) => error,
         error => io::Error::other(error),
     }
 }
 
-/// Gives the draft its name, unless somebody else has made that file meanwhile: then theirs stays.
-fn publish(draft: &Path, path: &Path) -> io::Result<()> {
+/// Gives the draft its name, unless there is a file of that name. Returns whether it has it.
+pub(super) fn publish(draft: &Path, path: &Path) -> io::Result<bool> {
     match fs::hard_link(draft, path) {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         // A file system without hard links.
         Err(_) if !path.exists() => fs::rename(draft, path)?,
         Err(error) => return Err(error),
     }
+    sync_folder(path).map(|()| true)
+}
+
+/// Makes the name of a file survive a crash.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if cfg!(unix) => {
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -191,7 +214,7 @@ fn publish(draft: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-fn refusal(path: &Path, error: impl Into<redb::Error>) -> OpenError {
+pub(super) fn refusal(path: &Path, error: impl Into<redb::Error>) -> OpenError {
     match error.into() {
         redb::Error::DatabaseAlreadyOpen => OpenError::Locked { path: path.to_owned() },
         redb::Error::Io(error) => match error.kind() {

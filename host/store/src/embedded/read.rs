@@ -31,6 +31,10 @@ impl Snapshot {
         database.begin_read().map(Self).map_err(unreadable)
     }
 
+    pub(super) fn transaction(&self) -> &ReadTransaction {
+        &self.0
+    }
+
     pub(super) fn meta(&self) -> Result<Meta> {
         let table = self.0.open_table(META).map_err(unreadable)?;
         let fact = |name: &str| match table.get(name).map_err(unreadable)? {

@@ -1,3 +1,5 @@
+mod crash;
+
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;

@@ -342,7 +342,7 @@ impl<'a> Tables<'a> {
 }
 
 /// Returns the entries of the owner index for a resource.
-fn index(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
+pub(super) fn index(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
     resource.owners().into_iter().map(|owner| {
         let mut entry = owner_prefix(&owner.uid);
         entry.extend(&path.0);

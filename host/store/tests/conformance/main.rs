@@ -5,6 +5,7 @@
 
 mod alike;
 mod applies;
+mod backups;
 mod cuts;
 mod deletes;
 mod files;

@@ -13,10 +13,10 @@
 //!
 //! | What went wrong there | Found by |
 //! |---|---|
-//! | a crash under load left data and revision apart | `embedded::tests::a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store`, restarts of the property |
+//! | a crash under load left data and revision apart | `embedded::tests::crash::a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store`, restarts of the property |
 //! | one node lost an acknowledged write in a crash | the same, and `files::a_crash_at_any_moment_loses_no_acknowledged_write` |
 //! | members that judged permissions differently grew apart | no members here; two stores given the same writes agree: `alike::every_store_answers_alike` |
-//! | a crash while the file was written anew left data and revision apart | `files::a_backup_of_a_running_store_is_one_moment`, which publishes a copy only when it is whole |
+//! | a crash while the file was written anew left data and revision apart | `backups::a_backup_of_a_running_store_is_one_moment`, which publishes a copy only when it is whole |
 //! | a watch told a revision before the events up to it | `cases::what_a_store_tells_as_its_revision_can_be_watched_to_the_end` |
 //! | a watch went back in time after reconnecting | resuming in the property |
 //! | an event came twice, from a transaction of several changes | bursts in the property: many changes of one key in one transaction |

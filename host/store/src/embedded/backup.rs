@@ -1,0 +1,268 @@
+//! Copies of a store: one moment of a running one into a file, and a file into a new store.
+//!
+//! A copy is written row by row under another name, synced, and given its name when it is whole; so it is also as small as it can be. What
+//! is read is one snapshot, so writes go on meanwhile; the space of what they replace is used again only after the copy.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use redb::{
+    Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError, Value,
+    WriteTransaction,
+};
+
+use super::codec::{
+    LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_MEASURE, META_REVISION, OWNERS, RESOURCES, TIMES,
+};
+use super::open::{self, OpenError, Opened};
+use super::place::Place;
+use super::read::Snapshot;
+use super::{EmbeddedStore, FORMAT, fsck};
+use crate::{Error, Revision, Source, SystemSource};
+
+/// Pages of the copy that are in memory at once: 32 MiB.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// What went into a backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// The new file.
+    pub path: PathBuf,
+    /// The store that was copied.
+    pub id: String,
+    /// The moment that the backup shows.
+    pub revision: Revision,
+    /// How many resources it has.
+    pub resources: u64,
+    /// How long the file is.
+    pub bytes: u64,
+}
+
+/// Why there is no backup. Nothing was left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The store cannot be read.
+    #[error("the store cannot be read")]
+    Store(#[source] Error),
+    /// There is a file of that name, and it was left as it is.
+    #[error("{} is there already; a backup never replaces a file", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be written.
+    #[error("cannot write {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// How a backup is made into a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// Replaces the file that is there. Without it, a file is never replaced.
+    pub overwrite: bool,
+    /// How far revisions jump over those of the backup: default 1,000,000,000. What the lost store wrote after the backup had revisions,
+    /// too; beyond this jump none of them is given a second time, so that a client that knows one cannot mistake it for a new one.
+    pub revisions_skipped: u64,
+}
+
+impl Default for RestoreOptions {
+    fn default() -> Self {
+        Self { overwrite: false, revisions_skipped: 1_000_000_000 }
+    }
+}
+
+/// What came out of a backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestoreReport {
+    /// The new file.
+    pub path: PathBuf,
+    /// What tells the new store from any other.
+    pub id: String,
+    /// The store that the backup was made of.
+    pub id_before: String,
+    /// The revision of the backup.
+    pub revision_before: Revision,
+    /// The revision at which the new store begins.
+    pub revision: Revision,
+    /// How many resources it has.
+    pub resources: u64,
+}
+
+/// Copies one moment of a running store, with its history, into a new file, which is there when it is whole and on disk.
+///
+/// Writes and reads go on meanwhile. A call that is dropped may still be carried out. The runtime needs a thread that may block.
+///
+/// # Errors
+/// See [`BackupError`].
+pub async fn backup(store: &EmbeddedStore, to: &Path) -> Result<BackupReport, BackupError> {
+    let database = store.shared.database().await.map_err(BackupError::Store)?;
+    let to = to.to_owned();
+    let copying = tokio::task::spawn_blocking(move || {
+        let snapshot = Snapshot::of(&database).map_err(BackupError::Store)?;
+        // The store may be closed meanwhile, but for the file.
+        save(&snapshot, &to)
+    });
+    copying.await.map_err(|error| BackupError::Store(Error::unavailable(error)))?
+}
+
+fn save(snapshot: &Snapshot, to: &Path) -> Result<BackupReport, BackupError> {
+    let meta = snapshot.meta().map_err(BackupError::Store)?;
+    let failed = |source| BackupError::Io { path: to.to_owned(), source };
+    if to.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists { path: to.to_owned() });
+    }
+    let draft = Draft::beside(to);
+    let resources = copy(snapshot.transaction(), &draft.0, everything).map_err(open::plain).map_err(failed)?;
+    let bytes = fs::metadata(&draft.0).map_err(failed)?.len();
+    if !open::publish(&draft.0, to).map_err(failed)? {
+        return Err(BackupError::Exists { path: to.to_owned() });
+    }
+    Ok(BackupReport { path: to.to_owned(), id: meta.id, revision: meta.revision, resources, bytes })
+}
+
+/// Makes a store of a backup, or of any file of a store that nobody has open. The backup is checked ([`fsck`]) and never changed.
+///
+/// The new store has an id of its own and no history: continue tokens of the old one are refused as `Expired`, and so is every watch from a
+/// revision of the old one, except from those that are further ahead than [`RestoreOptions::revisions_skipped`]. Blocks for as long as
+/// the disk takes.
+///
+/// # Errors
+/// See [`OpenError`]; `Damaged` when the check finds anything, `Exists` when there is a file and it is not to be replaced, or is the backup; `Locked` when
+/// either file is in use.
+pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<RestoreReport, OpenError> {
+    let RestoreOptions { overwrite, revisions_skipped } = *options;
+    let same = fs::canonicalize(from).is_ok_and(|from| fs::canonicalize(to).is_ok_and(|to| from == to));
+    if same || (!overwrite && to.symlink_metadata().is_ok()) {
+        return Err(OpenError::Exists { path: to.to_owned() });
+    }
+    let found = fsck(from)?;
+    if let Some(problem) = found.problems.first() {
+        let reason = format!("{} problems were found, the first is: {problem}", found.problems_total);
+        return Err(open::damaged(from, reason));
+    }
+    let revision = found.revision.0.checked_add(revisions_skipped).map(Revision);
+    let revision = revision.ok_or_else(|| open::damaged(from, "its revision is beyond all bounds"))?;
+    let id = SystemSource.uid();
+    let draft = Draft::beside(to);
+    let resources = open::guarded(from, || {
+        let database = Place::File(from.to_owned()).open_read_only().map_err(|error| open::refusal(from, error))?;
+        let transaction = database.begin_read().map_err(|error| open::damaged(from, error))?;
+        let fill = |from: &ReadTransaction, to: &WriteTransaction| present(from, to, &id, revision);
+        copy(&transaction, &draft.0, fill).map_err(|error| open::io(to, open::plain(error)))
+    })?;
+    // Nobody can begin to use what is replaced until it is.
+    let _held = if overwrite { hold(to)? } else { None };
+    let published = if overwrite {
+        fs::rename(&draft.0, to).and_then(|()| open::sync_folder(to)).map(|()| true)
+    } else {
+        open::publish(&draft.0, to)
+    };
+    if !published.map_err(|error| open::io(to, error))? {
+        return Err(OpenError::Exists { path: to.to_owned() });
+    }
+    let (id_before, revision_before) = (found.id, found.revision);
+    Ok(RestoreReport { path: to.to_owned(), id, id_before, revision_before, revision, resources })
+}
+
+/// Takes the lock of a file that is to be replaced. One that is damaged or missing can be replaced without.
+fn hold(path: &Path) -> Opened<Option<Database>> {
+    let opened = open::guarded(path, || {
+        Place::File(path.to_owned()).open_read_only().map_err(|error| open::refusal(path, error))
+    });
+    match opened {
+        Ok(database) => Ok(Some(database)),
+        Err(OpenError::Locked { path }) => Err(OpenError::Locked { path }),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A file that is removed under this name, whatever happens.
+struct Draft(PathBuf);
+
+impl Draft {
+    fn beside(path: &Path) -> Self {
+        Self(open::draft(path, &SystemSource.uid()))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %self.0.display(), %error, "a draft of a copy was left behind");
+            }
+            _ => {}
+        }
+    }
+}
+
+type Copied<T> = Result<T, redb::Error>;
+
+/// Fills a new file in one transaction; returns how many resources it has. It is on disk afterwards.
+fn copy(
+    from: &ReadTransaction,
+    draft: &Path,
+    fill: impl FnOnce(&ReadTransaction, &WriteTransaction) -> Copied<u64>,
+) -> Copied<u64> {
+    let database = Builder::new().set_cache_size(CACHE_BYTES).create(draft)?;
+    let transaction = database.begin_write()?;
+    let resources = fill(from, &transaction)?;
+    transaction.commit()?;
+    Ok(resources)
+}
+
+/// Copies every table as it is.
+fn everything(from: &ReadTransaction, to: &WriteTransaction) -> Copied<u64> {
+    let resources = rows(from, to, RESOURCES)?;
+    rows(from, to, OWNERS)?;
+    rows(from, to, LOG)?;
+    rows(from, to, TIMES)?;
+    rows(from, to, META)?;
+    Ok(resources)
+}
+
+/// Copies what is there now, as a store of its own.
+fn present(from: &ReadTransaction, to: &WriteTransaction, id: &str, revision: Revision) -> Copied<u64> {
+    let resources = rows(from, to, RESOURCES)?;
+    rows(from, to, OWNERS)?;
+    to.open_table(LOG)?;
+    rows(from, to, META)?;
+    let mut meta = to.open_table(META)?;
+    meta.remove(META_MEASURE)?;
+    meta.insert(META_FORMAT, FORMAT.to_string().as_str())?;
+    meta.insert(META_ID, id)?;
+    for name in [META_REVISION, META_COMPACTED] {
+        meta.insert(name, revision.to_string().as_str())?;
+    }
+    Ok(resources)
+}
+
+fn rows<K: Key + 'static, V: Value + 'static>(
+    from: &ReadTransaction,
+    to: &WriteTransaction,
+    table: TableDefinition<'_, K, V>,
+) -> Copied<u64> {
+    let mut copy = to.open_table(table)?;
+    let from = match from.open_table(table) {
+        // A table that older programs do not make.
+        Err(TableError::TableDoesNotExist(_)) => return Ok(0),
+        from => from?,
+    };
+    let mut count = 0;
+    for row in from.iter()? {
+        let (key, value) = row?;
+        copy.insert(key.value(), value.value())?;
+        count += 1;
+    }
+    Ok(count)
+}

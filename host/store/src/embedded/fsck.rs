@@ -1,0 +1,288 @@
+//! Looks for everything that can be wrong with a file, and changes nothing: what the engine writes while it checks stays in memory.
+//!
+//! Deliberately absent: repair. What is found here no program of this project writes, so nobody knows what was meant.
+
+mod log;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
+
+use super::codec::{self, LOG, META, META_FORMAT, Meta, OWNERS, RESOURCES, TIMES};
+use super::open::{self, OpenError, Opened};
+use super::place::Place;
+use super::read::Snapshot;
+use super::writer;
+use crate::model::owner_prefix;
+use crate::{Resource, Revision, model};
+
+/// Problems that are told one by one; further ones are counted.
+pub const PROBLEMS_MAX: usize = 100;
+
+/// What was found in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fsck {
+    /// The file.
+    pub path: PathBuf,
+    /// The format of the file.
+    pub format: u64,
+    /// The store.
+    pub id: String,
+    /// The last change of the store.
+    pub revision: Revision,
+    /// The oldest revision from which it can be watched.
+    pub oldest: Revision,
+    /// How many resources there are.
+    pub resources: u64,
+    /// How many changes are kept.
+    pub changes: u64,
+    /// How many rows the index of owners has.
+    pub owners: u64,
+    /// What is wrong: the first [`PROBLEMS_MAX`] of it.
+    pub problems: Vec<Problem>,
+    /// How many problems there are.
+    pub problems_total: u64,
+}
+
+impl Fsck {
+    /// Returns whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.problems_total == 0
+    }
+}
+
+/// One thing that is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// Where: `file`, `meta`, `resources`, `log`, `owners` or `times`.
+    pub table: &'static str,
+    /// Which row, for a person; empty for the whole table.
+    pub row: String,
+    /// What is wrong with it. Has nothing of the content of documents.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, row, what } = self;
+        match row.as_str() {
+            "" => write!(f, "{table}: {what}"),
+            row => write!(f, "{table}: {row}: {what}"),
+        }
+    }
+}
+
+/// Reads a whole file and checks it: the structure of the engine with its checksums, the facts about the store, every document, every change
+/// in the log and whether they agree with the documents, and the index of owners.
+///
+/// The file is never changed, and nobody else can have it open meanwhile; of a running store, check a backup. Blocks for as long as the disk
+/// takes. Needs memory for the names of what changed within the history.
+///
+/// # Errors
+/// See [`OpenError`]: only what keeps the file from being read at all. Everything else is in the answer.
+pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
+    open::guarded(path, || {
+        let mut database = Place::File(path.to_owned()).open_read_only().map_err(|error| open::refusal(path, error))?;
+        let whole = database.check_integrity().map_err(|error| open::refusal(path, error))?;
+        open::recognise(path, &database)?;
+        let mut findings = Findings::default();
+        if !whole {
+            findings.add("file", "", "its structure is inconsistent");
+        }
+        let snapshot = Snapshot::of(&database).map_err(|error| open::damaged(path, error))?;
+        let meta = snapshot.meta().map_err(|error| open::damaged(path, error))?;
+        let transaction = database.begin_read().map_err(|error| open::damaged(path, error))?;
+        Checker::new(path, &transaction, meta, findings)?.run()
+    })
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Findings {
+    problems: Vec<Problem>,
+    total: u64,
+}
+
+impl Findings {
+    fn add(&mut self, table: &'static str, row: impl fmt::Display, what: impl Into<String>) {
+        self.total += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { table, row: row.to_string(), what: what.into() });
+        }
+    }
+}
+
+type Documents = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// The tables of one file, and what is known of them.
+struct Checker<'a> {
+    path: &'a Path,
+    meta: Meta,
+    format: u64,
+    resources: Documents,
+    log: ReadOnlyTable<u64, &'static [u8]>,
+    owners: ReadOnlyTable<&'static [u8], ()>,
+    times: Option<ReadOnlyTable<u64, u64>>,
+    findings: Findings,
+    /// The last change in the log of every path that has one.
+    latest: HashMap<Vec<u8>, u64>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(path: &'a Path, transaction: &ReadTransaction, meta: Meta, findings: Findings) -> Opened<Self> {
+        let damaged = |error: TableError| open::damaged(path, error);
+        let facts = transaction.open_table(META).map_err(damaged)?;
+        let format = facts.get(META_FORMAT).map_err(|error| open::damaged(path, error))?;
+        let format = format.and_then(|format| format.value().parse().ok()).unwrap_or(0);
+        let times = match transaction.open_table(TIMES) {
+            Err(TableError::TableDoesNotExist(_)) => None,
+            times => Some(times.map_err(damaged)?),
+        };
+        Ok(Self {
+            path,
+            meta,
+            format,
+            resources: transaction.open_table(RESOURCES).map_err(damaged)?,
+            log: transaction.open_table(LOG).map_err(damaged)?,
+            owners: transaction.open_table(OWNERS).map_err(damaged)?,
+            times,
+            findings,
+            latest: HashMap::new(),
+        })
+    }
+
+    fn run(mut self) -> Opened<Fsck> {
+        self.facts();
+        let changes = self.changes().map_err(|error| open::damaged(self.path, error))?;
+        let resources = self.documents().map_err(|error| open::damaged(self.path, error))?;
+        let owners = self.index().map_err(|error| open::damaged(self.path, error))?;
+        self.moments().map_err(|error| open::damaged(self.path, error))?;
+        let Self { path, meta, format, findings, .. } = self;
+        Ok(Fsck {
+            path: path.to_owned(),
+            format,
+            id: meta.id,
+            revision: meta.revision,
+            oldest: meta.compacted,
+            resources,
+            changes,
+            owners,
+            problems: findings.problems,
+            problems_total: findings.total,
+        })
+    }
+
+    fn facts(&mut self) {
+        if self.meta.id.is_empty() {
+            self.findings.add("meta", "id", "is empty");
+        }
+        if self.format == 0 {
+            self.findings.add("meta", "format", "is no format that ever was");
+        }
+        if self.meta.compacted > self.meta.revision {
+            self.findings.add("meta", "compacted", format!("is beyond the revision, {}", self.meta.revision));
+        }
+    }
+
+    /// Checks every document: that it can be read, where it stands, and what the log and the index of owners say of it.
+    fn documents(&mut self) -> Result<u64, redb::Error> {
+        let mut count = 0;
+        for row in self.resources.range::<&[u8]>(..)? {
+            let (path, document) = row?;
+            let (path, document) = (path.value(), document.value());
+            count += 1;
+            match codec::resource(document) {
+                Err(_) => self.findings.add("resources", readable(path), "cannot be read"),
+                Ok(resource) => {
+                    if model::Path::of(resource.key()).0 != path {
+                        self.findings.add(
+                            "resources",
+                            readable(path),
+                            format!("has the document of {}", resource.key()),
+                        );
+                    }
+                    self.revision_of(path, &resource);
+                    for entry in writer::index(&resource, &model::Path(path.to_vec())).collect::<BTreeSet<_>>() {
+                        if self.owners.get(entry.as_slice())?.is_none() {
+                            self.findings.add("owners", readable(&entry), "is missing");
+                        }
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn revision_of(&mut self, path: &[u8], resource: &Resource) {
+        let (revision, meta) = (resource.revision(), &self.meta);
+        if revision == Revision::ZERO || revision > meta.revision {
+            let what = format!("has revision {revision}, and the store is at {}", meta.revision);
+            self.findings.add("resources", readable(path), what);
+        } else if revision > meta.compacted && !self.latest.contains_key(path) {
+            self.findings.add(
+                "resources",
+                readable(path),
+                format!("has revision {revision}, which the log does not have"),
+            );
+        }
+        if resource.uid().is_empty() {
+            self.findings.add("resources", readable(path), "has no uid");
+        }
+    }
+
+    /// Checks that every row of the index of owners is about a resource that names the owner.
+    fn index(&mut self) -> Result<u64, redb::Error> {
+        let mut count = 0;
+        for row in self.owners.iter()? {
+            let (entry, _) = row?;
+            let entry = entry.value();
+            count += 1;
+            let Some(end) = entry.windows(2).position(|end| end == [0, 1]) else {
+                self.findings.add("owners", readable(entry), "has another layout");
+                continue;
+            };
+            let (owner, path) = entry.split_at(end + 2);
+            match self.resources.get(path)? {
+                None => self.findings.add("owners", readable(entry), "names a resource that is not there"),
+                Some(document) => {
+                    // One that cannot be read was told already.
+                    let owners = codec::resource(document.value()).map(|resource| resource.owners());
+                    if owners.is_ok_and(|owners| owners.iter().all(|named| owner_prefix(&named.uid) != owner)) {
+                        self.findings.add("owners", readable(entry), "names an owner that the resource does not");
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Checks that times rise with revisions, within the life of the store.
+    fn moments(&mut self) -> Result<(), redb::Error> {
+        let Some(times) = &self.times else { return Ok(()) };
+        let mut last = 0;
+        for row in times.iter()? {
+            let (revision, at) = row?;
+            if at.value() < last {
+                self.findings.add("times", revision.value(), "is earlier than the row before");
+            }
+            if revision.value() > self.meta.revision.0 {
+                self.findings.add("times", revision.value(), "is beyond the revision of the store");
+            }
+            last = at.value();
+        }
+        Ok(())
+    }
+}
+
+/// Writes a path, or an entry of the index of owners, for a person.
+fn readable(path: &[u8]) -> String {
+    let text = String::from_utf8_lossy(path).replace("\0\u{1}", "/");
+    let text = text.strip_suffix('/').unwrap_or(&text);
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}

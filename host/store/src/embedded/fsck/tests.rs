@@ -1,0 +1,258 @@
+use std::fs;
+use std::path::Path;
+
+use redb::{Database, ReadableTable, WriteTransaction};
+use serde_json::{Value, json};
+
+use super::{Fsck, PROBLEMS_MAX, fsck, readable};
+use crate::embedded::codec::{LOG, META, OWNERS, RESOURCES, TIMES};
+use crate::embedded::{EmbeddedStore, OpenError};
+use crate::{Change, Key, Kind, Options, Precondition, Store, Write, model};
+
+fn key(name: &str) -> Key {
+    Key::new(Kind::new("", "v1", "Pod"), "ns", name)
+}
+
+fn path(name: &str) -> Vec<u8> {
+    model::Path::of(&key(name)).0
+}
+
+/// Makes a file with resources, owners, deletions, and a history that was cut.
+async fn filled(path: &Path) {
+    let store = EmbeddedStore::open(path, Options { history_max: 6, ..Options::default() }).expect("a new store");
+    for name in ["a", "b", "c"] {
+        let owners = json!([{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "u1"}]);
+        let metadata = json!({"namespace": "ns", "name": name, "ownerReferences": owners});
+        let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+        store.write(Write::Create { document }).await.expect("it is new");
+    }
+    for round in 0..4 {
+        let change = Change::Merge(json!({"spec": {"secret": format!("hunter{round}")}}));
+        let write = Write::Patch { key: key("b"), change, precondition: Precondition::default() };
+        store.write(write).await.expect("it is there");
+    }
+    let (precondition, propagation) = Default::default();
+    store.write(Write::Delete { key: key("c"), precondition, propagation }).await.expect("it is there");
+    store.close().await;
+}
+
+fn damage(path: &Path, how: impl FnOnce(&WriteTransaction)) {
+    let database = Database::open(path).expect("it is a database");
+    let transaction = database.begin_write().expect("it can be written");
+    how(&transaction);
+    transaction.commit().expect("it can be written");
+}
+
+/// Checks a file, and that this leaves it as it is.
+fn look(path: &Path) -> Fsck {
+    let before = fs::read(path).expect("it is there");
+    let found = fsck(path).expect("it can be read");
+    assert!(fs::read(path).expect("it is there") == before, "the file was changed");
+    found
+}
+
+/// Damages a fresh file and returns what is found.
+async fn after(how: impl FnOnce(&WriteTransaction)) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("store");
+    filled(&file).await;
+    damage(&file, how);
+    let problems = look(&file).problems;
+    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    assert!(!problems.concat().contains("hunter"), "{problems:?}: the content of a document");
+    problems
+}
+
+#[tokio::test]
+async fn a_sound_file_is_sound_and_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("store");
+    filled(&file).await;
+    let found = look(&file);
+    assert!(found.is_sound(), "{found:?}");
+    assert_eq!((found.resources, found.changes, found.owners), (2, 6, 2));
+    assert_eq!((found.revision.0, found.oldest.0, found.format), (8, 2, 1));
+}
+
+#[tokio::test]
+async fn a_document_that_is_damaged_is_named() {
+    let found = after(|file| {
+        let mut resources = file.open_table(RESOURCES).expect("a store");
+        resources.insert(path("a").as_slice(), &b"{"[..]).expect("it works");
+    })
+    .await;
+    assert!(found.contains(&"resources: /Pod/ns/a: cannot be read".to_owned()), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_document_in_the_place_of_another_is_named() {
+    let found = after(|file| {
+        let mut resources = file.open_table(RESOURCES).expect("a store");
+        let document = resources.get(path("a").as_slice()).expect("it works").expect("it is there").value().to_vec();
+        resources.insert(path("z").as_slice(), document.as_slice()).expect("it works");
+    })
+    .await;
+    assert!(found.contains(&"resources: /Pod/ns/z: has the document of v1/Pod ns/a".to_owned()), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_document_that_the_log_does_not_know_is_named() {
+    let edit = |edit: fn(&mut Value)| {
+        move |file: &WriteTransaction| {
+            let mut resources = file.open_table(RESOURCES).expect("a store");
+            let row = resources.get(path("b").as_slice()).expect("it works").expect("it is there").value().to_vec();
+            let mut document: Value = serde_json::from_slice(&row).expect("it was written");
+            edit(&mut document);
+            resources.insert(path("b").as_slice(), document.to_string().as_bytes()).expect("it works");
+        }
+    };
+    let found = after(edit(|document| document["spec"] = json!("other"))).await;
+    assert_eq!(found, ["resources: /Pod/ns/b: is not what the log says at revision 7"]);
+    let found = after(edit(|document| document["metadata"]["resourceVersion"] = json!("99"))).await;
+    assert!(found.contains(&"resources: /Pod/ns/b: has revision 99, and the store is at 8".to_owned()), "{found:?}");
+    let found = after(edit(|document| document["metadata"]["uid"] = json!(""))).await;
+    assert!(found.contains(&"resources: /Pod/ns/b: has no uid".to_owned()), "{found:?}");
+    let found = after(|file| {
+        file.open_table(RESOURCES).expect("a store").remove(path("b").as_slice()).expect("it works");
+    })
+    .await;
+    let gone = "resources: /Pod/ns/b: was not deleted by the log, and is not there at revision 7";
+    assert!(found.contains(&gone.to_owned()), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_log_with_a_gap_a_damaged_row_or_one_too_many_is_named() {
+    let row = |file: &WriteTransaction, revision: u64| {
+        let log = file.open_table(LOG).expect("a store");
+        log.get(revision).expect("it works").expect("it is there").value().to_vec()
+    };
+    let remove = |first: u64, last: u64| {
+        move |file: &WriteTransaction| {
+            let mut log = file.open_table(LOG).expect("a store");
+            log.retain_in(first..=last, |_, _| false).expect("it works");
+        }
+    };
+    let insert = |revision: u64, row: &[u8], file: &WriteTransaction| {
+        file.open_table(LOG).expect("a store").insert(revision, row).expect("it works");
+    };
+    let found = after(remove(5, 6)).await;
+    assert!(found.contains(&"log: 5: is missing, and what follows up to 6".to_owned()), "{found:?}");
+    let found = after(remove(8, 8)).await;
+    assert!(found.contains(&"log: 8: is missing, and what follows up to 8".to_owned()), "{found:?}");
+    let found = after(|file| insert(5, b"?", file)).await;
+    assert!(found.contains(&"log: 5: cannot be read".to_owned()), "{found:?}");
+    let found = after(|file| insert(9, &row(file, 8), file)).await;
+    assert!(found.contains(&"log: 9: is outside of the history of the store".to_owned()), "{found:?}");
+    let found = after(|file| insert(1, &row(file, 8), file)).await;
+    assert!(found.contains(&"log: 1: is outside of the history of the store".to_owned()), "{found:?}");
+    let found = after(|file| insert(6, &row(file, 5), file)).await;
+    assert!(found.contains(&"log: 6: has a document of revision 5".to_owned()), "{found:?}");
+    assert!(found.contains(&"log: 6: does not begin where revision 5 ended".to_owned()), "{found:?}");
+    let found = after(|file| {
+        let mut row = row(file, 5);
+        row[0] = 0;
+        insert(5, &row, file);
+    })
+    .await;
+    assert_eq!(found, ["log: 5: does not fit in kind to the document before it"]);
+}
+
+#[tokio::test]
+async fn an_index_of_owners_that_lacks_or_invents_is_named() {
+    let entry = |uid: &str, name: &str| [model::owner_prefix(uid), path(name)].concat();
+    let insert = |entry: Vec<u8>| {
+        move |file: &WriteTransaction| {
+            file.open_table(OWNERS).expect("a store").insert(entry.as_slice(), ()).expect("it works");
+        }
+    };
+    let lacking = entry("u1", "a");
+    let found = after(|file| {
+        file.open_table(OWNERS).expect("a store").remove(lacking.as_slice()).expect("it works");
+    })
+    .await;
+    assert_eq!(found, ["owners: u1//Pod/ns/a: is missing"]);
+    let found = after(insert(entry("u1", "c"))).await;
+    assert_eq!(found, ["owners: u1//Pod/ns/c: names a resource that is not there"]);
+    let found = after(insert(entry("u2", "a"))).await;
+    assert_eq!(found, ["owners: u2//Pod/ns/a: names an owner that the resource does not"]);
+    let found = after(insert(b"?".to_vec())).await;
+    assert_eq!(found, ["owners: ?: has another layout"]);
+}
+
+#[tokio::test]
+async fn facts_and_times_that_cannot_be_are_named() {
+    let fact = |name: &'static str, value: &'static str| {
+        move |file: &WriteTransaction| {
+            file.open_table(META).expect("a store").insert(name, value).expect("it works");
+        }
+    };
+    let found = after(fact("id", "")).await;
+    assert_eq!(found, ["meta: id: is empty"]);
+    let found = after(fact("compacted", "9")).await;
+    assert!(found.contains(&"meta: compacted: is beyond the revision, 8".to_owned()), "{found:?}");
+    let found = after(fact("log", "8 5 5")).await;
+    assert!(found.iter().any(|problem| problem.starts_with("meta: log: says that the log has 5 bytes")), "{found:?}");
+    let found = after(|file| {
+        let mut times = file.open_table(TIMES).expect("a store");
+        for (revision, at) in [(4, 9), (5, 8), (99, u64::MAX)] {
+            times.insert(revision, at).expect("it works");
+        }
+    })
+    .await;
+    assert_eq!(found, ["times: 5: is earlier than the row before", "times: 99: is beyond the revision of the store"]);
+}
+
+#[tokio::test]
+async fn problems_are_told_up_to_a_bound_and_all_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("store");
+    filled(&file).await;
+    damage(&file, |file| {
+        let mut resources = file.open_table(RESOURCES).expect("a store");
+        for number in 0..250 {
+            resources.insert(path(&format!("n{number}")).as_slice(), &b"{"[..]).expect("it works");
+        }
+    });
+    let found = look(&file);
+    assert_eq!((found.problems.len(), found.problems_total), (PROBLEMS_MAX, 250));
+}
+
+#[tokio::test]
+async fn a_flipped_byte_anywhere_is_found_or_does_no_harm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("store");
+    filled(&file).await;
+    let whole = fs::read(&file).expect("it is there");
+    let sound = look(&file);
+    for at in (0..whole.len()).step_by(whole.len() / 150) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x20;
+        fs::write(&file, &bytes).expect("it can be written");
+        match fsck(&file) {
+            Ok(found) => assert!(!found.is_sound() || found == sound, "{at}: {found:?}"),
+            Err(OpenError::Damaged { .. } | OpenError::NewerFormat { .. }) => {}
+            Err(error) => panic!("{at}: {error:?}"),
+        }
+        assert!(fs::read(&file).expect("it is there") == bytes, "{at}: the file was changed");
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_use_missing_or_no_store_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("store");
+    assert!(matches!(fsck(&file), Err(OpenError::Io { .. })));
+    fs::write(&file, b"").expect("it can be written");
+    assert!(matches!(fsck(&file), Err(OpenError::Damaged { .. })));
+    assert_eq!(fs::read(&file).expect("it is there"), b"");
+    fs::remove_file(&file).expect("it is there");
+    let store = EmbeddedStore::open(&file, Options::default()).expect("a new store");
+    assert!(matches!(fsck(&file), Err(OpenError::Locked { .. })));
+    drop(store);
+    assert!(look(&file).is_sound());
+}
+
+#[test]
+fn a_row_is_shown_without_what_would_disturb_a_terminal() {
+    assert_eq!(readable(b"a\x00\x01b\x1b[2J\xff\x00\x01"), "a/b?[2J\u{fffd}");
+}

@@ -1,0 +1,166 @@
+//! A machine that goes down between any two writes of its disk.
+
+use std::fs::OpenOptions;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use redb::backends::FileBackend;
+use redb::{Builder, StorageBackend};
+use serde_json::json;
+
+use super::{key, pod};
+use crate::embedded::place::Place;
+use crate::embedded::{EmbeddedStore, fsck, open};
+use crate::{Change, Options, Precondition, Query, Revision, Scope, Store, SystemSource, Write};
+
+/// What happened to a disk, in order.
+#[derive(Debug, Clone)]
+enum Act {
+    Write(u64, Vec<u8>),
+    Length(u64),
+    Sync,
+    /// The store has answered a write.
+    Answered(Revision),
+}
+
+/// A file that remembers what was done to it.
+#[derive(Debug)]
+struct Recorder {
+    file: FileBackend,
+    acts: Arc<Mutex<Vec<Act>>>,
+}
+
+impl Recorder {
+    fn note(&self, act: Act) {
+        self.acts.lock().expect("nobody panics while holding it").push(act);
+    }
+}
+
+impl StorageBackend for Recorder {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.note(Act::Length(len));
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.note(Act::Sync);
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.note(Act::Write(offset, data.to_vec()));
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}
+
+/// Returns what a disk holds after some acts, of which those since the last sync arrived or not: all, or by the toss of a coin.
+fn image(start: &[u8], acts: &[Act], lucky: impl Fn(usize) -> bool) -> Vec<u8> {
+    let synced = acts.iter().rposition(|act| matches!(act, Act::Sync)).unwrap_or(0);
+    let mut bytes = start.to_vec();
+    for (_, act) in acts.iter().enumerate().filter(|(number, _)| *number < synced || lucky(*number)) {
+        match act {
+            Act::Length(len) => bytes.resize(usize::try_from(*len).expect("small"), 0),
+            Act::Write(offset, data) => {
+                let offset = usize::try_from(*offset).expect("small");
+                bytes.resize(bytes.len().max(offset + data.len()), 0);
+                bytes[offset..offset + data.len()].copy_from_slice(data);
+            }
+            Act::Sync | Act::Answered(_) => {}
+        }
+    }
+    bytes
+}
+
+/// Writes to a store on a disk that remembers; history is cut with every transaction.
+async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
+    drop(open::database(&Place::File(path.to_owned()), &SystemSource).expect("a new store"));
+    let start = std::fs::read(path).expect("it was made");
+    let acts = Arc::default();
+    let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
+    let file = FileBackend::new(file).expect("it is a file");
+    let recorder = Recorder { file, acts: Arc::clone(&acts) };
+    let database = Builder::new().create_with_backend(recorder).expect("it is a database");
+    let store = EmbeddedStore::start(Place::File(path.to_owned()), database, options.clone()).expect("it is a store");
+    for round in 0..12_u64 {
+        let name = format!("n{}", round % 3);
+        let write = match round / 3 {
+            0 | 3 => pod(&name),
+            1 => {
+                let change = Change::Merge(json!({"spec": "x".repeat(5000)}));
+                Write::Patch { key: key(&name), change, precondition: Precondition::default() }
+            }
+            _ => {
+                let (precondition, propagation) = Default::default();
+                Write::Delete { key: key(&name), precondition, propagation }
+            }
+        };
+        let answered = store.write(write).await.expect("the disk works").resource.revision();
+        acts.lock().expect("nobody panics while holding it").push(Act::Answered(answered));
+    }
+    let acts = acts.lock().expect("nobody panics while holding it").clone();
+    drop(store);
+    (start, acts)
+}
+
+/// Opens what a crash has left, and checks that nothing is lost and nothing is half.
+async fn survives(path: &Path, options: &Options, acts: &[Act]) {
+    let answered =
+        acts.iter().rev().find_map(|act| if let Act::Answered(revision) = act { Some(*revision) } else { None });
+    let answered = answered.unwrap_or(Revision::ZERO);
+    let found = fsck(path).expect("it can be read");
+    assert!(found.is_sound(), "{found:?}");
+    let store = EmbeddedStore::open(path, options.clone()).expect("it can be opened");
+    let revision = store.revision();
+    assert!(revision == answered || revision == answered.next(), "{revision} after {answered} was answered");
+    let listed = store.list(&Query::all(key("a").kind().clone())).await.expect("it can be read");
+    let expected = match revision.0 {
+        count @ 0..=3 => count,
+        4..=6 => 3,
+        count @ 7..=9 => 9 - count,
+        count => count - 9,
+    };
+    assert_eq!((listed.revision, listed.items.len() as u64), (revision, expected));
+    let mut watch = store.watch(Scope::Everything, found.oldest).await.expect("from the oldest");
+    for next in found.oldest.0 + 1..=revision.0 {
+        assert_eq!(watch.next().await.expect("it is in the log").revision, Revision(next));
+    }
+    store.close().await;
+}
+
+/// S1 S9 S10
+#[tokio::test]
+async fn a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { history_max: 2, ..Options::default() };
+    let (start, acts) = recorded(&folder.path().join("store"), &options).await;
+    let writes = acts.iter().filter(|act| matches!(act, Act::Write(..))).count();
+    assert!(writes > 50, "{writes}");
+    for crash in (1..acts.len()).step_by(3) {
+        let happened = &acts[..crash];
+        let coin = |number: usize| {
+            let mut hasher = DefaultHasher::new();
+            (crash, number).hash(&mut hasher);
+            hasher.finish().is_multiple_of(2)
+        };
+        for (name, bytes) in [("all", image(&start, happened, |_| true)), ("some", image(&start, happened, coin))] {
+            let path = folder.path().join(format!("{crash}-{name}"));
+            std::fs::write(&path, bytes).expect("it can be written");
+            survives(&path, &options, happened).await;
+            std::fs::remove_file(&path).expect("it is there");
+        }
+    }
+}
