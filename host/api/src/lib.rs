@@ -12,6 +12,7 @@
 //! too: any rule about resources; the store and the runtime have them.
 
 mod address;
+mod backup;
 mod controllers;
 mod discovery;
 mod events;

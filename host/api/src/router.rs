@@ -12,11 +12,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
 use homeostat_runtime::Host;
-use tokio::sync::watch;
+use homeostat_store::embedded::EmbeddedStore;
+use tokio::sync::{Mutex, watch};
 
 use crate::path::{self, Route};
 use crate::status::Failure;
-use crate::{Check, Metrics, controllers, discovery, health, metrics, negotiate, openapi, records, resources};
+use crate::{Check, Metrics, backup, controllers, discovery, health, metrics, negotiate, openapi, records, resources};
 
 /// What every handler has.
 #[derive(Clone)]
@@ -24,6 +25,10 @@ pub(crate) struct Api {
     pub(crate) host: Host,
     pub(crate) metrics: Metrics,
     pub(crate) checks: Arc<[Check]>,
+    /// The store that backups are made of; `None` where it has no file.
+    pub(crate) backups: Option<Arc<EmbeddedStore>>,
+    /// Held while a backup is made.
+    pub(crate) backing_up: Arc<Mutex<()>>,
     /// Becomes true when the server stops; streams end then.
     pub(crate) stopped: watch::Receiver<bool>,
     pub(crate) body_bytes_max: usize,
@@ -48,6 +53,7 @@ pub(crate) fn router(api: Api) -> Router {
                 openapi::document(&api.host.kinds().list(), &path)
             }),
         )
+        .route("/homeostat/v1/backup", get(backup::answer))
         .route("/homeostat/v1/kinds", get(records::kinds))
         .route("/homeostat/v1/events", get(records::events))
         .route("/homeostat/v1/logs", get(records::logs))

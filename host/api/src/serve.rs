@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_runtime::Host;
+use homeostat_store::embedded::EmbeddedStore;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -127,12 +128,14 @@ pub struct Served {
     pub metrics: Metrics,
     /// What has to hold besides before the host is ready.
     pub checks: Vec<Check>,
+    /// The store of the host, where it is one that backups can be made of.
+    pub backups: Option<Arc<EmbeddedStore>>,
 }
 
 impl From<Host> for Served {
     /// Serves a host that nobody observes.
     fn from(host: Host) -> Self {
-        Self { host, metrics: Metrics::default(), checks: Vec::new() }
+        Self { host, metrics: Metrics::default(), checks: Vec::new(), backups: None }
     }
 }
 
@@ -141,14 +144,23 @@ impl From<Host> for Served {
 /// # Errors
 /// An [`Error`] when the address is bad, taken, or could be reached by others.
 pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle, Error> {
-    let Served { host, metrics, checks } = served.into();
+    let Served { host, metrics, checks, backups } = served.into();
     let Options { address, connections_max, body_bytes_max, request_ms_max } = options;
     let address: Address = address.parse()?;
     let listener = Listener::bind(&address).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
     let (stop, stopped) = watch::channel(false);
     let request_max = Duration::from_millis(request_ms_max);
-    let api = Api { host, metrics, checks: checks.into(), stopped: stopped.clone(), body_bytes_max, request_max };
+    let api = Api {
+        host,
+        metrics,
+        checks: checks.into(),
+        backups,
+        backing_up: Arc::default(),
+        stopped: stopped.clone(),
+        body_bytes_max,
+        request_max,
+    };
     let router = router::router(api);
     let server = Server { listener, router, stopped, request_max, permits: Arc::new(Semaphore::new(connections_max)) };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));

@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
-use crate::commands::{apply, control, delete, describe, events, get, logs, queue};
+use crate::commands::{apply, backup, control, delete, describe, events, get, logs, queue};
 use crate::dev::DevArgs;
+use crate::file::{FsckArgs, RestoreArgs};
 use crate::global::Global;
 use crate::inspect::InspectArgs;
 use crate::serve::RunArgs;
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     Events(events::Args),
     Logs(logs::Args),
     Queue(queue::Args),
+    Backup(backup::Args),
+    Restore(RestoreArgs),
+    Fsck(FsckArgs),
     Retry(control::RetryArgs),
     /// Hold a controller's keys back
     Suspend(control::ControllerArgs),

@@ -1,6 +1,8 @@
 //! Asks a host: one request per connection, JSON in and out.
 
 use std::fmt;
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -120,6 +122,37 @@ impl Client {
         let document =
             serde_json::from_slice(&bytes).context("the host's answer is not JSON: is it a Homeostat host?")?;
         Ok(Answer { document, change })
+    }
+
+    /// Saves what is at a path in a new file, which is there when it is whole and on disk. Returns its length.
+    ///
+    /// # Errors
+    /// [`Refusal`], [`Unreachable`], and what the file system says; a file that is there already stays as it is.
+    pub(crate) async fn save(&self, path: &str, file: &Path) -> anyhow::Result<u64> {
+        if file.symlink_metadata().is_ok() {
+            return Err(exit::failed(format!("{} is there already", file.display())));
+        }
+        let response = self.request(Method::GET, path, "", Bytes::new()).await?;
+        let length =
+            response.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut draft =
+            tempfile::NamedTempFile::new_in(folder).with_context(|| format!("cannot write in {}", folder.display()))?;
+        let mut body = response.into_body();
+        let mut saved = 0;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Unreachable { address: self.address.clone(), why: error.to_string() })?;
+            if let Ok(bytes) = frame.into_data() {
+                draft.write_all(&bytes).with_context(|| format!("{} cannot be written", file.display()))?;
+                saved += bytes.len() as u64;
+            }
+        }
+        if length.is_some_and(|length: u64| length != saved) {
+            return Err(exit::failed(format!("the host ended after {saved} bytes: nothing was saved")));
+        }
+        draft.as_file().sync_all().with_context(|| format!("{} cannot be written", file.display()))?;
+        draft.persist_noclobber(file).with_context(|| format!("{} cannot be written", file.display()))?;
+        Ok(saved)
     }
 
     /// Reads a stream of lines.

@@ -3,6 +3,7 @@
 //! Each has its `Args` and a `run` that prints what was asked for. What goes wrong is an error; `exit` turns it into a code.
 
 pub(crate) mod apply;
+pub(crate) mod backup;
 pub(crate) mod control;
 pub(crate) mod delete;
 pub(crate) mod describe;

@@ -19,6 +19,7 @@ mod client;
 mod commands;
 mod dev;
 mod exit;
+mod file;
 mod folder;
 mod global;
 mod inspect;
@@ -34,7 +35,7 @@ mod terminal;
 mod watcher;
 
 use args::{Args, Command};
-use commands::{apply, control, delete, describe, events, get, logs, queue};
+use commands::{apply, backup, control, delete, describe, events, get, logs, queue};
 use serve::LogFormat;
 use terminal::{Screen, Style};
 
@@ -86,6 +87,9 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Delete(args) => delete::run(args, &global).await,
         Command::Events(args) => events::run(args, &global).await,
         Command::Logs(args) => logs::run(args, &global).await,
+        Command::Backup(args) => backup::run(args, &global).await,
+        Command::Restore(args) => file::run_restore(args, &global).await,
+        Command::Fsck(args) => file::run_fsck(args, &global).await,
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Retry(args) => control::retry(args, &global).await,
         Command::Suspend(args) => control::suspend(args, &global).await,

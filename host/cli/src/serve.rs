@@ -135,7 +135,7 @@ impl Running {
             )));
         }
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
-        let store = open(*store, &data).await?;
+        let (store, backups) = open(*store, &data).await?;
         let engine = Engine::new(EngineOptions::default()).context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
         let options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
@@ -144,7 +144,7 @@ impl Running {
         let standing = manifests.standing();
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
         let options = homeostat_api::Options { address, ..homeostat_api::Options::default() };
-        let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())] };
+        let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };
         let served = homeostat_api::serve(options, served).await;
         let api = match served.context("the API cannot be served; `--listen` names another address") {
             Ok(api) => api,
@@ -214,16 +214,17 @@ fn has_been_read(standing: watch::Receiver<Standing>) -> Check {
     Check { name: "folder", holds: Arc::new(holds) }
 }
 
-async fn open(choice: StoreChoice, data: &Path) -> Result<Arc<dyn Store>> {
+async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn Store>, Option<Arc<EmbeddedStore>>)> {
     match choice {
-        StoreChoice::Memory => Ok(Arc::new(MemoryStore::new(homeostat_store::Options::default()))),
+        StoreChoice::Memory => Ok((Arc::new(MemoryStore::new(homeostat_store::Options::default())), None)),
         StoreChoice::Embedded => {
             std::fs::create_dir_all(data)
                 .with_context(|| format!("the folder {} for the store cannot be made", data.display()))?;
             let file = data.join(STORE);
             let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());
             let store = tokio::task::spawn_blocking(open).await.context("the store cannot be opened")?;
-            Ok(Arc::new(store.context("the store cannot be opened")?))
+            let store = Arc::new(store.context("the store cannot be opened")?);
+            Ok((store.clone(), Some(store)))
         }
     }
 }

@@ -138,6 +138,14 @@ impl EmbeddedStore {
         Ok(Self { shared, jobs: Mutex::new(Some(jobs)), writer: Some(writer) })
     }
 
+    /// Returns the file; `None` for a store over a backend.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.shared.place {
+            Place::File(path) => Some(path),
+            Place::Backend(_) => None,
+        }
+    }
+
     fn jobs(&self) -> Option<mpsc::Sender<Job>> {
         self.jobs.lock().expect("nobody panics while holding the sender").clone()
     }

@@ -1,0 +1,82 @@
+//! `homeostat restore` and `homeostat fsck`: work on the file of a store that nobody has open.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use homeostat_store::embedded::{RestoreOptions, RestoreReport, fsck, restore};
+use serde_json::json;
+
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output;
+
+/// Make a store of a backup
+///
+/// The backup is checked first, and never changed. The store has a new identity: whoever watched the old one lists again. Start
+/// `homeostat run` with `--data` naming the folder; the store's file in it is called store.redb.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RestoreArgs {
+    /// The backup
+    backup: PathBuf,
+    /// The file of the new store, as DIR/.homeostat/store.redb
+    file: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// Check the file of a store
+///
+/// Reads all of it and changes nothing: every document, the history, the index of owners, and that they agree. Exit code 3 when
+/// something is wrong.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FsckArgs {
+    /// The file, as DIR/.homeostat/store.redb or a backup
+    file: PathBuf,
+}
+
+/// Runs `homeostat restore`.
+///
+/// # Errors
+/// When the backup is damaged, the file is there already, or it cannot be written.
+pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let RestoreArgs { backup, file, overwrite } = args;
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    }
+    let restoring = move || restore(&backup, &file, &RestoreOptions { overwrite, ..RestoreOptions::default() });
+    let restored = tokio::task::spawn_blocking(restoring).await.context("the backup could not be read")?;
+    let RestoreReport { path, resources, revision, .. } = restored.context("nothing was restored")?;
+    output::print(&format!("{} restored: {resources} resources, revision {revision}\n", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `homeostat fsck`.
+///
+/// # Errors
+/// When the file cannot be read, or something is wrong with it.
+pub(crate) async fn run_fsck(args: FsckArgs, global: &Global) -> Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Json])?;
+    let found = tokio::task::spawn_blocking(move || fsck(&args.file)).await.context("the file could not be read")??;
+    let problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+    if format == Format::Json {
+        let facts = json!({
+            "file": found.path, "format": found.format, "id": found.id, "revision": found.revision,
+            "oldest": found.oldest, "resources": found.resources, "changes": found.changes, "owners": found.owners,
+            "problems": problems, "problemsTotal": found.problems_total,
+        });
+        output::print(&output::json(&facts))?;
+    } else {
+        let path = found.path.display();
+        let counts = format!("{} resources, {} changes, revision {}", found.resources, found.changes, found.revision);
+        output::print(&format!("{path}: {counts}\n"))?;
+        output::print(&problems.iter().map(|problem| format!("{problem}\n")).collect::<String>())?;
+    }
+    if found.is_sound() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(exit::refused(format!("{} problems were found", found.problems_total)))
+}

@@ -1,0 +1,66 @@
+//! The way back from a lost disk, as a person goes it: save the store of a running host, check the file, make a store of it.
+
+use std::path::Path;
+
+use homeostat_tests::{Running, run};
+use tempfile::TempDir;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAME}\n";
+
+fn apply(host: &Running, folder: &Path, name: &str) {
+    let file = folder.join(format!("{name}.yaml.txt"));
+    std::fs::write(&file, NAMESPACE.replace("NAME", name)).unwrap();
+    let applied = host.ask(&["apply", "-f", text(&file)]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+}
+
+/// S10
+#[test]
+fn a_running_host_is_backed_up_and_restored_elsewhere() {
+    let scratch = TempDir::new().unwrap();
+    let (folder, saved) = (scratch.path().join("manifests"), scratch.path().join("saved.backup"));
+    std::fs::create_dir(&folder).unwrap();
+    let first = scratch.path().join("first");
+    std::fs::create_dir(&first).unwrap();
+    let host = Running::start("run", &folder, &first, &[]);
+    apply(&host, scratch.path(), "before");
+    let made = host.ask(&["backup", text(&saved)]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    apply(&host, scratch.path(), "after");
+    let again = host.ask(&["backup", text(&saved)]);
+    assert_eq!(again.code, Some(1), "a backup replaces nothing: {again:?}");
+    host.kill();
+
+    let checked = run(&["fsck", text(&saved)]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(checked.stdout.contains("1 resources"), "{checked:?}");
+    let second = scratch.path().join("second");
+    std::fs::create_dir(&second).unwrap();
+    let store = second.join("data/store.redb");
+    let restored = run(&["restore", text(&saved), text(&store)]);
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    let refused = run(&["restore", text(&saved), text(&store)]);
+    assert!(refused.code != Some(0) && refused.stderr.contains("there already"), "{refused:?}");
+    let host = Running::start("run", &folder, &second, &[]);
+    let found = host.json(&["get", "namespaces", "-o", "json"]);
+    let names: Vec<&str> =
+        found["items"].as_array().unwrap().iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
+    assert_eq!(names, ["before"]);
+}
+
+#[test]
+fn a_file_that_is_no_store_or_is_damaged_is_refused_with_the_reason() {
+    let scratch = TempDir::new().unwrap();
+    let file = scratch.path().join("store.redb");
+    std::fs::write(&file, "what is this").unwrap();
+    for arguments in [vec!["fsck", text(&file)], vec!["restore", text(&file), text(&scratch.path().join("new.redb"))]] {
+        let refused = run(&arguments);
+        assert!(refused.code != Some(0) && refused.stderr.contains("damaged, or is no store"), "{refused:?}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"what is this");
+    assert!(!scratch.path().join("new.redb").exists());
+}
