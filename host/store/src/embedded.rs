@@ -82,7 +82,7 @@ struct Shared {
 
 impl EmbeddedStore {
     /// Opens the store in a file, or makes one where there is no file. Blocks for as long as the disk takes: the whole
-    /// file is read, and every page of it compared with its checksum.
+    /// file is read, and every page of it compared with its checksum. Whatever its size, at most 128 MiB of it are in memory.
     ///
     /// One process at a time can have a file open. A file that is refused is left as it was, to the byte.
     ///

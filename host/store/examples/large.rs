@@ -1,0 +1,149 @@
+//! Measures how a store in a file opens when it is large: after a clean close and after a kill, with the memory that it takes.
+//!
+//! `cargo run --release -p homeostat-store --example large -- --resources 1000000 [--folder FOLDER]`
+//!
+//! The file is made by ordinary writes, many at a time, and removed in the end. Every opening is a process of its own, so that each
+//! starts with nothing in memory; the file itself may be in the cache of the operating system.
+
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "an example that cannot go on says so and ends")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use homeostat_store::embedded::{EmbeddedStore, fsck};
+use homeostat_store::{Kind, Options, Query, Store, Write};
+use serde_json::{Value, json};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Writes that wait for the store at a time.
+const WRITERS: u64 = 1024;
+
+struct Arguments {
+    resources: u64,
+    folder: PathBuf,
+    /// What a child does with the file: `open`, `kill` or `fsck`.
+    child: Option<(String, PathBuf)>,
+}
+
+fn arguments() -> Outcome<Arguments> {
+    let mut parsed = Arguments { resources: 100_000, folder: std::env::temp_dir(), child: None };
+    let mut given = std::env::args().skip(1);
+    while let Some(name) = given.next() {
+        let mut value = || given.next().ok_or_else(|| format!("{name} needs a value"));
+        match name.as_str() {
+            "--resources" => parsed.resources = value()?.parse()?,
+            "--folder" => parsed.folder = value()?.into(),
+            "--child" => parsed.child = Some((value()?, value()?.into())),
+            _ => return Err(format!("unknown argument {name}").into()),
+        }
+    }
+    Ok(parsed)
+}
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let Arguments { resources, folder, child } = arguments()?;
+    if let Some((what, path)) = child {
+        return act(&what, &path).await;
+    }
+    let path = folder.join(format!("large-{}.store", std::process::id()));
+    let measured = measure(&path, resources).await;
+    std::fs::remove_file(&path)?;
+    measured
+}
+
+async fn measure(path: &Path, resources: u64) -> Outcome<()> {
+    let begun = Instant::now();
+    build(path, resources).await?;
+    let megabytes = std::fs::metadata(path)?.len() >> 20;
+    println!("built: {resources} resources, {megabytes} MiB, in {:.1} s", begun.elapsed().as_secs_f64());
+    for (name, what) in [
+        ("after a clean close", "open"),
+        ("(a write, then a kill)", "kill"),
+        ("after a kill", "open"),
+        ("checked", "fsck"),
+    ] {
+        println!("{name}:");
+        let status = Command::new(std::env::current_exe()?).args(["--child", what]).arg(path).status()?;
+        if !status.success() && what != "kill" {
+            return Err(format!("{name}: {status}").into());
+        }
+    }
+    Ok(())
+}
+
+fn document(number: u64) -> Value {
+    let metadata = json!({
+        "namespace": format!("team-{}", number % 100),
+        "name": format!("deployment-{number}"),
+        "labels": {"app": format!("app-{}", number % 1000), "tier": "web"},
+    });
+    let spec = json!({"replicas": 3, "image": "registry.example.dev/team/app:1.2.3", "ports": [80, 443], "note": "x".repeat(100)});
+    json!({"apiVersion": "example.dev/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+}
+
+async fn build(path: &Path, resources: u64) -> Outcome<()> {
+    let store = Arc::new(EmbeddedStore::open(path, Options::default())?);
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            for number in (writer..resources).step_by(usize::try_from(WRITERS).expect("it is small")) {
+                store.write(Write::Create { document: document(number) }).await.expect("it is new");
+            }
+        });
+    }
+    writers.join_all().await;
+    store.close().await;
+    Ok(())
+}
+
+async fn act(what: &str, path: &Path) -> Outcome<()> {
+    let (before, begun) = (memory()?, Instant::now());
+    if what == "fsck" {
+        let found = fsck(path)?;
+        println!(
+            "  {:.2} s, {} resources, {} problems",
+            begun.elapsed().as_secs_f64(),
+            found.resources,
+            found.problems_total
+        );
+        println!("  memory: {before} before, {} after", memory()?);
+        return Ok(());
+    }
+    let store = EmbeddedStore::open(path, Options::default())?;
+    println!(
+        "  opened in {:.3} s at revision {}; memory: {before} before, {} after",
+        begun.elapsed().as_secs_f64(),
+        store.revision(),
+        memory()?
+    );
+    let begun = Instant::now();
+    store.write(Write::Create { document: document(u64::from(std::process::id()) + (1 << 40)) }).await?;
+    println!("  first write in {:.3} s", begun.elapsed().as_secs_f64());
+    let begun = Instant::now();
+    let kind = Kind::new("example.dev", "v1", "Deployment");
+    let page = store.list(&Query { limit: Some(500), ..Query::all(kind) }).await?;
+    println!("  first page of {} in {:.3} s; memory: {}", page.items.len(), begun.elapsed().as_secs_f64(), memory()?);
+    if what == "kill" {
+        std::process::abort();
+    }
+    let begun = Instant::now();
+    store.close().await;
+    println!("  closed in {:.3} s", begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Says what this process has in memory, and had at most.
+fn memory() -> Outcome<String> {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return Ok("unknown".to_owned()) };
+    let field = |name: &str| -> Outcome<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such field")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? >> 10)
+    };
+    Ok(format!("{} MiB (peak {})", field("VmRSS:")?, field("VmHWM:")?))
+}
