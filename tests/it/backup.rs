@@ -46,7 +46,7 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     let refused = run(&["restore", text(&saved), text(&store)]);
     assert!(refused.code != Some(0) && refused.stderr.contains("there already"), "{refused:?}");
     let host = Running::start("run", &folder, &second, &[]);
-    let found = host.json(&["get", "namespaces", "-o", "json"]);
+    let found = host.json(&["get", "namespaces"]);
     let names: Vec<&str> =
         found["items"].as_array().unwrap().iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
     assert_eq!(names, ["before"]);
