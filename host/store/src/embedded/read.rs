@@ -110,6 +110,9 @@ impl Snapshot {
         let (mut events, mut through, mut bytes) = (Vec::new(), after, 0);
         for row in log.range(after.0.saturating_add(1)..).map_err(unreadable)?.take(LOG_ROWS_MAX) {
             let (revision, row) = row.map_err(unreadable)?;
+            if revision.value() != through.next().0 {
+                return Err(lost(through.next()));
+            }
             through = Revision(revision.value());
             let row = LogRow::decode(row.value())?;
             if row.is_under(&prefix) {
@@ -119,6 +122,9 @@ impl Snapshot {
             if bytes > LOG_BYTES_MAX {
                 break;
             }
+        }
+        if through == after && after < meta.revision {
+            return Err(lost(after.next()));
         }
         Ok(Batch { events, through })
     }
@@ -176,6 +182,11 @@ impl Snapshot {
     fn documents(&self) -> Result<Documents> {
         self.0.open_table(RESOURCES).map_err(unreadable)
     }
+}
+
+/// Builds the error for a change that should be in the log: better to say so than to go on without it.
+fn lost(revision: Revision) -> Error {
+    codec::damaged("its log", format!("revision {revision} is missing"))
 }
 
 fn unreadable(error: impl Into<redb::Error>) -> Error {

@@ -193,6 +193,28 @@ async fn a_document_that_became_unreadable_fails_alone() {
     assert_eq!(store.health(), Ok(()));
 }
 
+/// S9
+#[tokio::test]
+async fn a_watch_never_goes_on_without_a_change_that_the_log_has_lost() {
+    for lost in [2, 3] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
+        for name in ["a", "b", "c"] {
+            store.write(pod(name)).await.expect("the disk works");
+        }
+        drop(store);
+        let database = open::database(&path, &SystemSource).expect("a store");
+        let transaction = database.begin_write().expect("it works");
+        transaction.open_table(codec::LOG).expect("a store").remove(lost).expect("it works");
+        transaction.commit().expect("it works");
+        drop(database);
+        let store = EmbeddedStore::open(&path, Options::default()).expect("a store");
+        let mut watch = store.watch(Scope::Everything, Revision(lost - 1)).await.expect("within history");
+        assert!(matches!(watch.next().await, Err(Error::Unavailable { reason }) if reason.contains("is missing")));
+    }
+}
+
 #[tokio::test]
 async fn writes_that_wait_share_a_transaction() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -147,7 +147,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (prop::sample::select(&KINDS[..]), 1..3_usize).prop_map(|(kind, limit)| Step::List(kind, limit)),
         4 => (0..4_usize).prop_map(Step::Page),
         2 => prop_oneof![Just(20), Just(400)].prop_map(Step::Advance),
-        1 => end.prop_map(Step::Restart),
+        2 => end.prop_map(Step::Restart),
     ]
 }
 
