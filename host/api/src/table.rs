@@ -92,12 +92,12 @@ impl Table {
             if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{below}") }
         };
         let text = match seconds {
-            ..120 => format!("{seconds}s"),
-            ..600 => pair(minutes, "m", seconds % 60, "s"),
-            ..10_800 => format!("{minutes}m"),
-            ..28_800 => pair(hours, "h", minutes % 60, "m"),
-            ..172_800 => format!("{hours}h"),
-            ..691_200 => pair(days, "d", hours % 24, "h"),
+            0..120 => format!("{seconds}s"),
+            120..600 => pair(minutes, "m", seconds % 60, "s"),
+            600..10_800 => format!("{minutes}m"),
+            10_800..28_800 => pair(hours, "h", minutes % 60, "m"),
+            28_800..172_800 => format!("{hours}h"),
+            172_800..691_200 => pair(days, "d", hours % 24, "h"),
             _ => format!("{days}d"),
         };
         text.into()

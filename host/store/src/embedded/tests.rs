@@ -204,7 +204,7 @@ async fn a_watch_never_goes_on_without_a_change_that_the_log_has_lost() {
             store.write(pod(name)).await.expect("the disk works");
         }
         drop(store);
-        let database = open::database(&path, &SystemSource).expect("a store");
+        let database = open::database(&Place::File(path.clone()), &SystemSource).expect("a store");
         let transaction = database.begin_write().expect("it works");
         transaction.open_table(codec::LOG).expect("a store").remove(lost).expect("it works");
         transaction.commit().expect("it works");
