@@ -91,19 +91,19 @@ impl Context {
         Ok(())
     }
 
-    /// Declares the kinds that the definitions in the store name.
-    pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
-        let definitions = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-        let host = "homeostat".into();
-        for_each_listed(&*self.store, &definitions, |resource| {
-            let declared = KindInfo::from_definition(resource.document()).and_then(|info| self.kinds.declare(info));
-            if let Err(error) = declared {
-                // One that is wrong keeps nobody from repairing it.
-                self.event(&host, Some(resource.key().clone()), Severity::Warning, "BadDefinition", &error.to_string());
-            }
-        })
-        .await?;
-        Ok(())
+    /// Declares the kinds that the definitions in the store name, and returns the revision at which those were there.
+    pub(crate) async fn declare_stored(&self) -> Result<Revision, Error> {
+        let definitions = definitions::definitions();
+        Ok(for_each_listed(&*self.store, &definitions, |resource| self.declare_definition(resource)).await?)
+    }
+
+    /// Declares the kind that a definition names. One that is wrong is told, and keeps nobody from repairing it.
+    pub(crate) fn declare_definition(&self, definition: &Resource) {
+        let declared = KindInfo::from_definition(definition.document()).and_then(|info| self.kinds.declare(info));
+        if let Err(error) = declared {
+            let (host, key) = ("homeostat".into(), Some(definition.key().clone()));
+            self.event(&host, key, Severity::Warning, "BadDefinition", &error.to_string());
+        }
     }
 
     /// Applies a document whose kind is known and fits. A `CustomResourceDefinition` declares its kind.

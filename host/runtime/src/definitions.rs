@@ -1,13 +1,23 @@
-//! Writes of `CustomResourceDefinition`s: each declares a kind.
+//! `CustomResourceDefinition`s: each declares a kind, whoever writes it.
 //!
-//! What the document will be is worked out first, so that one that is malformed or contradicts what is declared is refused before it is
-//! stored. Its kind is declared once the store has it.
-//!
-//! Absent: taking a kind back when its definition goes.
+//! A person's write is looked at before it is stored, so that one that is malformed or contradicts what is declared is refused; its kind is
+//! declared when the write is answered. What guests and others write is followed, and declared a moment later. When a definition goes, so
+//! do its kind and the resources of it.
 
-use homeostat_store::{EventType, Request, Store, Written};
+use std::sync::Arc;
+use std::time::Duration;
 
+use homeostat_component::Severity;
+use homeostat_store::{
+    Event, EventType, Kind, Precondition, Propagation, Request, Resource, Revision, Scope, Store, Write, Written,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Context, for_each_listed};
 use crate::{Error, KindInfo, Kinds};
+
+/// The wait before a watch that failed is opened again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Stores a definition, and declares its kind.
 ///
@@ -26,4 +36,84 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
         kinds.declare(KindInfo::from_definition(written.resource.document())?)?;
     }
     Ok(written)
+}
+
+/// Follows what is written of definitions from a revision on, until the host ends.
+pub(crate) async fn follow(context: Arc<Context>, mut from: Revision, end: CancellationToken) {
+    let followed = async {
+        loop {
+            match through(&context, &mut from).await {
+                homeostat_store::Error::Closed => return,
+                homeostat_store::Error::Expired { .. } => match context.declare_stored().await {
+                    Ok(revision) => from = revision,
+                    Err(error) => tracing::warn!(%error, "the definitions cannot be listed"),
+                },
+                error => tracing::warn!(%error, "the definitions cannot be followed"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = end.cancelled() => {}
+        () = followed => {}
+    }
+}
+
+/// Follows definitions for as long as their watch lasts, and returns why it ended.
+async fn through(context: &Context, from: &mut Revision) -> homeostat_store::Error {
+    let mut watch = match context.store.watch(Scope::Kind(definitions()), *from).await {
+        Ok(watch) => watch,
+        Err(error) => return error,
+    };
+    loop {
+        match watch.next().await {
+            Ok(Event { kind: EventType::Deleted, resource, revision, .. }) => {
+                if let Err(error) = gone(context, &resource).await {
+                    return error;
+                }
+                *from = revision;
+            }
+            Ok(Event { resource, revision, .. }) => {
+                context.declare_definition(&resource);
+                *from = revision;
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+/// Takes a kind back, and deletes its resources.
+async fn gone(context: &Context, definition: &Resource) -> homeostat_store::Result<()> {
+    let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
+    // Its name may have been used again meanwhile.
+    if found(context.store.get(definition.key()).await)?.is_some() || !context.kinds.take_back(&info) {
+        return Ok(());
+    }
+    let mut left = Vec::new();
+    for_each_listed(&*context.store, &info.kind, |resource| left.push(Arc::clone(resource))).await?;
+    for resource in left {
+        let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
+        let (key, propagation) = (resource.key().clone(), Propagation::Background);
+        match context.store.write(Write::Delete { key, precondition, propagation }).await {
+            Ok(_) | Err(homeostat_store::Error::NotFound { .. } | homeostat_store::Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let message = format!("the kind {} and its resources went with their definition", info.kind);
+    context.event(&"homeostat".into(), Some(definition.key().clone()), Severity::Normal, "KindRemoved", &message);
+    Ok(())
+}
+
+fn found<R>(read: homeostat_store::Result<R>) -> homeostat_store::Result<Option<R>> {
+    match read {
+        Ok(resource) => Ok(Some(resource)),
+        Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the kind of definitions.
+pub(crate) fn definitions() -> Kind {
+    Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }

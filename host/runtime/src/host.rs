@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::change::Swapped;
 use crate::context::Context;
 use crate::controller::Controller;
+use crate::definitions;
 use crate::feeders::Feeder;
 use crate::observer::Nobody;
 use crate::sink::NoSecrets;
@@ -101,14 +102,14 @@ pub struct Removed {
 pub type ShutdownReport = BTreeMap<String, Removed>;
 
 impl Host {
-    /// Starts a host without controllers: declares the kinds that the store's definitions name, and collects garbage.
+    /// Starts a host without controllers: declares the kinds that the store's definitions name, follows those, and collects garbage.
     ///
     /// # Errors
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let drain_deadline = options.drain_deadline;
         let context = Arc::new(Context::new(options)?);
-        context.declare_stored().await?;
+        let definitions = context.declare_stored().await?;
         let inner = Inner {
             context,
             drain_deadline,
@@ -119,6 +120,8 @@ impl Host {
         let host = Self { inner: Arc::new(inner) };
         let (store, end) = (host.store(), host.inner.end.clone());
         host.inner.tasks.spawn(async move { homeostat_store::garbage::collect(store, end.cancelled_owned()).await });
+        let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
+        host.inner.tasks.spawn(definitions::follow(context, definitions, end));
         Ok(host)
     }
 

@@ -29,6 +29,9 @@ const SHORT_NAMES: [(&str, &str, &str); 10] = [
     ("apiextensions.k8s.io", "CustomResourceDefinition", "crd"),
 ];
 
+/// The first word of the source of what a definition declares.
+const DEFINITION: &str = "CustomResourceDefinition";
+
 /// Well-known kinds that people mean by `all`, when nobody declared them.
 const ALL: [&str; 7] = ["Pod", "Service", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"];
 
@@ -134,8 +137,12 @@ impl KindInfo {
             schema: version.schema.as_ref().and_then(Schema::source).cloned(),
             scale: version.scale.as_ref().map(ScalePaths::from_definition),
             columns: version.columns.clone(),
-            source: format!("CustomResourceDefinition {}.{}", names.plural, definition.group),
+            source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
         })
+    }
+
+    fn is_of_definition(&self) -> bool {
+        self.source.starts_with(DEFINITION)
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -182,6 +189,8 @@ impl KindInfo {
 pub struct Kinds {
     /// By group and name: one version of a kind is served.
     by_type: RwLock<BTreeMap<(String, String), KindInfo>>,
+    /// What was declared by something else than a definition: what stays when the definition goes.
+    without_definition: RwLock<BTreeMap<(String, String), KindInfo>>,
     /// Where the store looks up what documents must be like.
     schemas: Schemas,
 }
@@ -225,7 +234,11 @@ impl Kinds {
         let id = (info.kind.group.clone(), info.kind.name.clone());
         if let Some(known) = by_type.get(&id) {
             known.agrees_with(&info)?;
-            if info.schema.is_none() {
+        }
+        if !info.is_of_definition() {
+            self.without_definition.write().insert(id.clone(), info.clone());
+            let is_known_better = |known: &KindInfo| known.is_of_definition() || info.schema.is_none();
+            if by_type.get(&id).is_some_and(is_known_better) {
                 return Ok(());
             }
         }
@@ -233,6 +246,25 @@ impl Kinds {
         by_type.insert(id, info);
         drop(by_type);
         Ok(())
+    }
+
+    /// Takes back what a definition has declared. A kind that something else has declared too stays, as that declared it.
+    ///
+    /// Returns whether the kind is gone.
+    pub(crate) fn take_back(&self, definition: &KindInfo) -> bool {
+        let mut by_type = self.by_type.write();
+        let id = (definition.kind.group.clone(), definition.kind.name.clone());
+        if by_type.get(&id).is_none_or(|known| known.source != definition.source) {
+            return false;
+        }
+        by_type.remove(&id);
+        let other = self.without_definition.read().get(&id).cloned();
+        let schema = other.as_ref().and_then(|other| other.structure().ok().flatten());
+        self.schemas.set(&definition.kind, schema);
+        let is_gone = other.is_none();
+        by_type.extend(other.map(|other| (id, other)));
+        drop(by_type);
+        is_gone
     }
 
     /// Returns whether a kind could be declared.

@@ -205,3 +205,34 @@ async fn what_is_missing_is_named_as_clients_expect() {
     let again = server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
     assert_eq!(again.body["message"], "deployments.apps \"web\" already exists");
 }
+
+/// Asks until the answer has this code.
+async fn until_code(server: &Server, path: &str, code: u16) {
+    let asking = async {
+        while server.ask("GET", path, &Value::Null).await.code != code {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("{path} never answers {code}"));
+}
+
+#[tokio::test]
+async fn a_kind_and_its_resources_go_with_their_definition_and_the_name_can_be_used_again() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let deleted = server.ask("DELETE", &format!("{DEFINITIONS}/sites.example.com"), &Value::Null).await;
+    assert_eq!(deleted.code, 200);
+    until_code(&server, SITES, 404).await;
+    let mut other = site_definition();
+    other["spec"]["versions"][0]["name"] = "v2".into();
+    assert_eq!(server.ask("POST", DEFINITIONS, &other).await.code, 201);
+    assert_eq!(server.get("/apis/example.com/v2/sites").await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_definition_that_anybody_writes_declares_its_kind() {
+    let server = Server::start().await;
+    let document = site_definition();
+    server.host.store().write(homeostat_store::Write::Create { document }).await.unwrap();
+    until_code(&server, SITES, 200).await;
+}

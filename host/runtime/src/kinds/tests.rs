@@ -53,3 +53,22 @@ fn a_definition_declares_a_kind_and_says_what_it_lacks() {
     let error = KindInfo::from_definition(&document).unwrap_err().to_string();
     assert!(error.starts_with("spec.names.plural: "), "{error}");
 }
+
+#[test]
+fn what_a_component_has_declared_too_stays_when_the_definition_goes() {
+    let kinds = Kinds::with_built_in(Schemas::default());
+    let defined = KindInfo {
+        source: format!("{DEFINITION} deployments.apps"),
+        schema: Some(json!({"type": "object"})),
+        short_names: vec!["dp".to_owned()],
+        ..deployments()
+    };
+    kinds.declare(defined.clone()).unwrap();
+    kinds.declare(deployments()).unwrap();
+    assert_eq!(kinds.of(&defined.kind).unwrap().short_names, ["dp"], "a definition says more than a component");
+    assert!(!kinds.take_back(&KindInfo { source: format!("{DEFINITION} other.apps"), ..defined.clone() }));
+    assert!(!kinds.take_back(&defined));
+    assert_eq!(kinds.of(&defined.kind), Some(deployments()));
+    kinds.declare(KindInfo { kind: Kind::new("demo.dev", "v1", "Site"), ..defined.clone() }).unwrap();
+    assert!(kinds.take_back(&KindInfo { kind: Kind::new("demo.dev", "v1", "Site"), ..defined }));
+}

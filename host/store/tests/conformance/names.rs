@@ -83,6 +83,7 @@ fn hostile() -> Vec<(Value, &'static str)> {
     ]
 }
 
+/// S13
 async fn a_document_that_is_not_acceptable_is_refused_with_the_path(make: Make) {
     let store = make(Default::default());
     for (document, wanted) in hostile() {
@@ -95,6 +96,7 @@ async fn a_document_that_is_not_acceptable_is_refused_with_the_path(make: Make) 
     assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "metadata.ownerReferences"), "{refused:?}");
 }
 
+/// S13
 async fn a_body_comes_back_as_it_was_written(make: Make) {
     let store = make(Default::default());
     let spec = json!({
@@ -121,6 +123,7 @@ fn nested(depth: usize) -> Value {
     (0..depth).fold(json!(1), |value, _| json!([value]))
 }
 
+/// S13
 async fn what_is_too_large_or_too_deep_is_refused(make: Make) {
     let store = make(Default::default());
     let large = "x".repeat(usize::try_from(DOCUMENT_BYTES_MAX).unwrap());
@@ -144,6 +147,7 @@ async fn what_is_too_large_or_too_deep_is_refused(make: Make) {
     }
 }
 
+/// S13
 async fn a_small_patch_cannot_become_a_large_document(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({"x": {"y": "0123456789"}}))).await;
@@ -171,6 +175,7 @@ async fn a_small_patch_cannot_become_a_large_document(make: Make) {
     assert_eq!(store.revision(), Revision(1));
 }
 
+/// S13
 async fn a_hostile_key_is_not_found(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({}))).await;
@@ -188,6 +193,7 @@ async fn a_hostile_key_is_not_found(make: Make) {
     }
 }
 
+/// S13
 async fn nothing_refused_leaves_a_trace(make: Make) {
     let store = make(Default::default());
     for (document, _) in hostile() {

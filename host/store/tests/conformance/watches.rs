@@ -21,6 +21,7 @@ on_every_store!(
     watchers_from_any_revision_see_every_event_once_in_order,
 );
 
+/// S8
 async fn a_watch_tells_what_happened_and_what_was_before(make: Make) {
     let store = make(Default::default());
     let created = create(&**store, thing("a", json!({}))).await;
@@ -53,6 +54,7 @@ async fn a_watch_of_a_kind_leaves_others_out(make: Make) {
     assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "c");
 }
 
+/// S8
 async fn a_revision_in_the_future_is_refused(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({}))).await;
@@ -66,6 +68,7 @@ async fn churn(store: &dyn Store, rounds: u64) {
     }
 }
 
+/// S8
 async fn a_revision_that_history_has_lost_is_expired_and_the_oldest_misses_nothing(make: Make) {
     let store = make(small_history(10));
     create(&**store, thing("a", json!({}))).await;
@@ -80,6 +83,7 @@ async fn a_revision_that_history_has_lost_is_expired_and_the_oldest_misses_nothi
     }
 }
 
+/// S9
 async fn a_watch_that_is_too_slow_learns_it(make: Make) {
     let store = make(small_history(10));
     create(&**store, thing("a", json!({}))).await;
@@ -89,6 +93,7 @@ async fn a_watch_that_is_too_slow_learns_it(make: Make) {
     assert!(matches!(slow, Err(Error::Expired { .. })), "{slow:?}");
 }
 
+/// S9
 async fn a_cancelled_wait_loses_nothing(make: Make) {
     let store = make(Default::default());
     let mut watch = store.watch(Scope::Everything, Revision::ZERO).await.unwrap();
@@ -168,6 +173,7 @@ async fn storm(store: &Arc<dyn Store>, writers: u64, rounds: u64) -> u64 {
     tasks.join_all().await.into_iter().sum()
 }
 
+/// S8
 async fn list_then_watch_has_neither_gap_nor_duplicate(make: Make) {
     let store = make(Default::default());
     let writing = tokio::spawn({
@@ -206,6 +212,7 @@ async fn list_then_watch_has_neither_gap_nor_duplicate(make: Make) {
     }
 }
 
+/// S8
 async fn watchers_from_any_revision_see_every_event_once_in_order(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("first", json!({}))).await;
