@@ -1,7 +1,7 @@
 //! A backup of the running store, as one stream of bytes.
 //!
-//! The copy is made beside the store's file and loses its name before the first byte is sent, so nothing of it stays, however the answer
-//! ends. One is made at a time.
+//! The copy is made beside the store's file and loses its name before the first byte is sent, so nothing of it stays when the client
+//! leaves. There is one at a time, until it is read to its end.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -14,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use homeostat_store::embedded::{BackupError, BackupReport, backup};
+use homeostat_store::embedded::{BackupError, BackupReport, EmbeddedStore, backup};
 use homeostat_store::{Source, SystemSource};
 
 use crate::router::Api;
@@ -25,26 +25,29 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// Answers with a backup of the store.
 pub(crate) async fn answer(State(api): State<Api>) -> Result<Response, Failure> {
-    let store = api.backups.clone();
-    let store = store.ok_or_else(|| refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file"))?;
-    let Ok(_one) = api.backing_up.try_lock() else {
+    let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file");
+    let store = api.backups.clone().ok_or_else(no_file)?;
+    let path = store.path().ok_or_else(no_file)?.to_owned();
+    let Ok(one) = api.backing_up.clone().try_lock_owned() else {
         return Err(refused(StatusCode::TOO_MANY_REQUESTS, "another backup is being made: try again later"));
     };
-    let path = store.path().ok_or_else(|| refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file"))?;
-    let copy = Copy(beside(path));
-    let BackupReport { revision, resources, bytes, .. } = backup(&store, &copy.0).await.map_err(failed)?;
-    let file = File::open(&copy.0).map_err(|error| failed(BackupError::Io { path: copy.0.clone(), source: error }))?;
-    // Who has it open can read it to the end.
-    drop(copy);
-    let pieces = stream::unfold(Some(file), async |file| {
-        let mut file = file?;
+    // In a task of its own: it goes on when the client leaves, and then takes its copy away.
+    let making = tokio::spawn(async move { Ok::<_, Failure>((make(&store, &path).await?, one)) });
+    let ((file, report), one) =
+        making.await.map_err(|_| refused(StatusCode::SERVICE_UNAVAILABLE, "the copy failed"))??;
+    let BackupReport { revision, resources, bytes, .. } = report;
+    // As long as it is read, no other one is made: the system keeps its bytes.
+    let pieces = stream::unfold(Some((file, one)), async |reading| {
+        let (mut file, one) = reading?;
         let read = tokio::task::spawn_blocking(move || {
             let mut piece = vec![0; PIECE_BYTES];
             let read = file.read(&mut piece).map(|length| piece.truncate(length));
             (read.map(|()| piece), file)
         });
         match read.await {
-            Ok((Ok(piece), file)) if !piece.is_empty() => Some((Ok::<_, Infallible>(Bytes::from(piece)), Some(file))),
+            Ok((Ok(piece), file)) if !piece.is_empty() => {
+                Some((Ok::<_, Infallible>(Bytes::from(piece)), Some((file, one))))
+            }
             // What is missing at the end shows in the length.
             _ => None,
         }
@@ -56,6 +59,14 @@ pub(crate) async fn answer(State(api): State<Api>) -> Result<Response, Failure> 
         ("homeostat-resources", resources.to_string()),
     ];
     Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// Makes a copy beside the store, and opens it without its name: who has it open can read it to the end.
+async fn make(store: &EmbeddedStore, path: &Path) -> Result<(File, BackupReport), Failure> {
+    let copy = Copy(beside(path));
+    let report = backup(store, &copy.0).await.map_err(failed)?;
+    let file = File::open(&copy.0).map_err(|error| failed(BackupError::Io { path: copy.0.clone(), source: error }))?;
+    Ok((file, report))
 }
 
 /// A file that goes when this does.

@@ -46,7 +46,7 @@ impl Params {
         match self.dry_run.as_deref() {
             None | Some("") => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(Failure::bad_request(format!("dryRun: `{other}` is not All: nothing was changed"))),
+            Some(other) => Err(no_dry_run(other)),
         }
     }
 
@@ -136,8 +136,11 @@ impl Deletion {
     }
 
     /// Returns whether the deletion is to be tried and not kept.
-    pub(crate) fn is_dry_run(&self) -> bool {
-        self.dry_run.iter().any(|what| what == "All")
+    pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
+        match self.dry_run.iter().find(|what| *what != "All") {
+            Some(other) => Err(no_dry_run(other)),
+            None => Ok(!self.dry_run.is_empty()),
+        }
     }
 
     pub(crate) fn propagation(&self) -> Result<Propagation, Failure> {
@@ -158,6 +161,10 @@ impl Deletion {
             .map_err(|_| Failure::bad_request("preconditions.resourceVersion: not a revision of this store"))?;
         Ok(Precondition { uid: uid.clone(), revision })
     }
+}
+
+fn no_dry_run(other: &str) -> Failure {
+    Failure::bad_request(format!("dryRun: `{other}` is not All: nothing was changed"))
 }
 
 fn fields(text: &str) -> Result<Vec<(String, String)>, Failure> {

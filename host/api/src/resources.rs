@@ -25,7 +25,7 @@ const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 const MANAGER_CHARS_MAX: usize = 128;
 
 /// How often a patch of a status is tried when others write the resource meanwhile.
-const PATCH_TRIES: u32 = 5;
+pub(crate) const PATCH_TRIES: u32 = 5;
 
 /// One request for resources.
 pub(crate) struct Ask<'r> {
@@ -101,10 +101,7 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
             Ok(shown(&info, &resource, ask, &params))
         }
         (&Method::PUT, None) => update(api, &info, &key, ask, &params).await,
-        (&Method::PUT, Some("status")) => {
-            let document = ask.document()?;
-            update_status(api, &info, key, &document, ask, &params).await
-        }
+        (&Method::PUT, Some("status")) => update_status(api, &info, key, ask.document()?, ask, &params).await,
         (&Method::PATCH, None) => patch(api, &info, key, ask, &params).await,
         (&Method::PATCH, Some("status")) => patch_status(api, &info, key, ask, &params).await,
         (&Method::DELETE, None) => delete(api, key, ask, &params).await,
@@ -200,10 +197,11 @@ async fn update_status(
     api: &Api,
     info: &KindInfo,
     key: Key,
-    document: &Value,
+    mut document: Value,
     ask: &Ask<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
+    fill_in(&mut document, info, namespace(&key), Some(key.name()))?;
     let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
     let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
@@ -223,12 +221,13 @@ async fn patch_status(
     loop {
         let current = api.host.store().get(&key).await?;
         let mut document = patched(current.document(), ask)?;
+        fill_in(&mut document, info, namespace(&key), Some(key.name()))?;
         // The patch may ask for a revision of its own; else nobody may have come between.
         let asked =
             document.pointer("/metadata/resourceVersion") != current.document().pointer("/metadata/resourceVersion");
         document["metadata"]["uid"] = current.uid().into();
         tries -= 1;
-        match update_status(api, info, key.clone(), &document, ask, params).await {
+        match update_status(api, info, key.clone(), document, ask, params).await {
             Err(failure) if failure.is_conflict() && !asked && tries > 0 => {}
             done => return done,
         }
@@ -274,7 +273,7 @@ async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<R
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
     let mut request = ask.request(Write::Delete { key, precondition, propagation }, params)?;
-    request.dry_run |= deletion.is_dry_run();
+    request.dry_run |= deletion.is_dry_run()?;
     let Written { resource, change } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
@@ -288,14 +287,18 @@ async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<R
 
 /// Deletes what the selectors mean, one after the other, and answers what there was.
 async fn delete_all(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    if info.namespaced && ask.target.namespace.is_none() {
+        return Err(not_allowed(ask));
+    }
     let deletion = Deletion::read(&ask.body, params)?;
+    let propagation = deletion.propagation()?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
     let page = api.host.store().list(&query).await?;
     for resource in &page.items {
         let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
-        let write = Write::Delete { key: resource.key().clone(), precondition, propagation: deletion.propagation()? };
+        let write = Write::Delete { key: resource.key().clone(), precondition, propagation };
         let mut request = ask.request(write, params)?;
-        request.dry_run |= deletion.is_dry_run();
+        request.dry_run |= deletion.is_dry_run()?;
         match api.host.write(request).await.map_err(Failure::from) {
             // Somebody else was faster.
             Err(failure) if failure.is_conflict() || failure.is_not_found() => {}

@@ -8,7 +8,7 @@ use homeostat_store::{Change, Key, Precondition, Resource, Write};
 use serde_json::{Map, Value, json};
 
 use crate::params::Params;
-use crate::resources::{self, Ask};
+use crate::resources::{self, Ask, PATCH_TRIES};
 use crate::router::Api;
 use crate::status::Failure;
 
@@ -21,23 +21,49 @@ pub(crate) async fn answer(
     params: &Params,
 ) -> Result<Response, Failure> {
     let paths = info.scale.as_ref().ok_or_else(|| Failure::not_found(format!("{} have no scale", info.plural)))?;
-    let resource = api.host.store().get(&key).await?;
-    let scale = document(&resource, paths);
-    let wanted = match *ask.method {
-        Method::GET => return Ok(Json(scale).into_response()),
-        Method::PUT => ask.document()?,
-        Method::PATCH => resources::patched(&scale, ask)?,
-        _ => return Err(resources::not_allowed(ask)),
+    let mut tries = PATCH_TRIES;
+    loop {
+        let resource = api.host.store().get(&key).await?;
+        let scale = document(&resource, paths);
+        let wanted = match *ask.method {
+            Method::GET => return Ok(Json(scale).into_response()),
+            Method::PUT => ask.document()?,
+            Method::PATCH => resources::patched(&scale, ask)?,
+            _ => return Err(resources::not_allowed(ask)),
+        };
+        let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let asked = text("/metadata/resourceVersion").map(str::parse).transpose()?;
+        // What a patch was made of must still be there.
+        let revision = if ask.method == Method::PATCH { asked.or(Some(resource.revision())) } else { asked };
+        let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
+        let change = Change::Merge(nested(&paths.spec, replicas(&wanted)?.into()));
+        let request = ask.request(Write::Patch { key: key.clone(), change, precondition }, params)?;
+        tries -= 1;
+        match api.host.write(request).await.map_err(Failure::from) {
+            Ok(written) => return Ok(Json(document(&written.resource, paths)).into_response()),
+            Err(failure) => {
+                let came_between = ask.method == Method::PATCH && revision == Some(resource.revision());
+                if !(failure.is_conflict() && came_between && tries > 0) {
+                    return Err(failure);
+                }
+            }
+        }
+    }
+}
+
+/// Returns how many are wanted: 0 when the scale does not say it.
+fn replicas(scale: &Value) -> Result<u64, Failure> {
+    let stated = scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null());
+    let number = |replicas: &Value| {
+        replicas.as_u64().ok_or_else(|| {
+            homeostat_store::Error::Invalid {
+                path: "spec.replicas".to_owned(),
+                reason: "must be a whole number, 0 or more".to_owned(),
+            }
+            .into()
+        })
     };
-    let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(0);
-    let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let revision =
-        text("/metadata/resourceVersion").filter(|_| ask.method == Method::PUT).map(str::parse).transpose()?;
-    let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
-    let change = Change::Merge(nested(&paths.spec, replicas.into()));
-    let request = ask.request(Write::Patch { key, change, precondition }, params)?;
-    let written = api.host.write(request).await?;
-    Ok(Json(document(&written.resource, paths)).into_response())
+    stated.map_or(Ok(0), number)
 }
 
 /// Returns the scale of a resource.

@@ -139,7 +139,14 @@ impl From<homeostat_store::Error> for Failure {
             }
             Error::TooLarge { .. } => Self::too_large(message),
             Error::Expired { .. } => Self::new(StatusCode::GONE, "Expired", message),
-            Error::FutureRevision { .. } => Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message),
+            Error::FutureRevision { .. } => {
+                // By these words clients know that they have to list anew.
+                let mut failure =
+                    Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Too large resource version: {message}"));
+                failure.details["causes"] =
+                    json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
+                failure
+            }
             Error::Unavailable { .. } | Error::Closed => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
             }

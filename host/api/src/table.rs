@@ -39,12 +39,13 @@ type Cell = Box<dyn Fn(&Value) -> Value + Send + Sync>;
 pub(crate) struct Table {
     columns: Vec<Column>,
     included: Included,
-    now: Timestamp,
+    /// The moment that ages are counted to: that of each row.
+    now: fn() -> Timestamp,
 }
 
 impl Table {
     pub(crate) fn of(info: &KindInfo, included: Included) -> Self {
-        Self { columns: columns::of(info), included, now: Timestamp::now() }
+        Self { columns: columns::of(info), included, now: Timestamp::now }
     }
 
     /// Returns a table with these rows. `metadata` is that of the list.
@@ -86,7 +87,7 @@ impl Table {
         let Some(moment) = moment.as_str().and_then(|text| text.parse::<Timestamp>().ok()) else {
             return Value::Null;
         };
-        let seconds = self.now.duration_since(moment).as_secs().max(0);
+        let seconds = (self.now)().duration_since(moment).as_secs().max(0);
         let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
         let pair = |first: i64, unit: &str, second: i64, below: &str| {
             if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{below}") }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -10,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Event, EventType, Resource, Revision, Scope, Selector, Watch};
+use homeostat_store::{Event, EventType, Resource, Revision, Scope, Selector, Store, Watch};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -39,7 +40,8 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
         Some(revision) if !params.wants_initial_events() => revision,
         _ => initial(api, info, &selector, params, &shape, &mut pending).await?,
     };
-    let knows_columns = !pending.is_empty();
+    // A bookmark brings no columns.
+    let knows_columns = pending.len() > usize::from(params.wants_initial_events());
     let watch = api.host.store().watch(Scope::Kind(info.kind.clone()), after).await?;
     let time = Duration::from_secs(params.timeout_seconds.unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX));
     let following = Following {
@@ -50,6 +52,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
         end: Instant::now() + time,
         is_over: false,
         knows_columns,
+        store: api.host.store(),
         seen: after,
         bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
         shape,
@@ -142,7 +145,8 @@ struct Following {
     shape: Shape,
     /// A table with columns was told.
     knows_columns: bool,
-    /// The last revision that was looked at.
+    store: Arc<dyn Store>,
+    /// The last revision up to which everything was told.
     seen: Revision,
     /// When the next bookmark is due; `None` for a client that wants none.
     bookmark: Option<Instant>,
@@ -155,13 +159,16 @@ impl Following {
             return Some(line);
         }
         while !self.is_over {
-            let bookmark = self.bookmark;
+            let (bookmark, tip) = (self.bookmark, self.store.revision());
+            // In this order: a bookmark is told only when there is no event, so all up to the tip have been told.
             let event = tokio::select! {
+                biased;
                 () = stop(&self.stopped) => return None,
                 () = tokio::time::sleep_until(self.end) => return None,
                 event = self.watch.next() => event,
                 () = at(bookmark) => {
                     self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
+                    self.seen = self.seen.max(tip);
                     return Some(self.shape.bookmark(self.seen, &json!({})));
                 }
             };

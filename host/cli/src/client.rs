@@ -28,6 +28,9 @@ pub(crate) use kinds::{Kinds, Known};
 /// How long a host may take to begin an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
+/// How long a host may take to copy its store before it sends the first byte.
+const SAVE_MAX: Duration = Duration::from_secs(3600);
+
 /// Bytes of one line of a stream, and of one error document.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
@@ -132,7 +135,7 @@ impl Client {
         if file.symlink_metadata().is_ok() {
             return Err(exit::failed(format!("{} is there already", file.display())));
         }
-        let response = self.request(Method::GET, path, "", Bytes::new()).await?;
+        let response = self.request_within(SAVE_MAX, Method::GET, path, "", Bytes::new()).await?;
         let length =
             response.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -172,14 +175,25 @@ impl Client {
         content_type: &str,
         body: Bytes,
     ) -> anyhow::Result<Response<Incoming>> {
+        self.request_within(ANSWER_MAX, method, path, content_type, body).await
+    }
+
+    async fn request_within(
+        &self,
+        answer_max: Duration,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Response<Incoming>> {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
         let request = request.body(Full::new(body)).context("a name has a letter that no address can have")?;
-        let answer = tokio::time::timeout(ANSWER_MAX, self.exchange(request)).await;
+        let answer = tokio::time::timeout(answer_max, self.exchange(request)).await;
         let response =
-            answer.map_err(|_| self.unreachable(&format!("it did not answer within {} s", ANSWER_MAX.as_secs())))??;
+            answer.map_err(|_| self.unreachable(&format!("it did not answer within {} s", answer_max.as_secs())))??;
         if response.status().is_success() {
             return Ok(response);
         }

@@ -30,7 +30,7 @@ pub(crate) struct RestoreArgs {
 /// Check the file of a store
 ///
 /// Reads all of it and changes nothing: every document, the history, the index of owners, and that they agree. Exit code 3 when
-/// something is wrong.
+/// something does not agree, 1 when the file cannot be read as a store at all.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FsckArgs {
     /// The file, as DIR/.homeostat/store.redb or a backup

@@ -94,16 +94,22 @@ impl Context {
     /// Declares the kinds that the definitions in the store name, and returns the revision at which those were there.
     pub(crate) async fn declare_stored(&self) -> Result<Revision, Error> {
         let definitions = definitions::definitions();
-        Ok(for_each_listed(&*self.store, &definitions, |resource| self.declare_definition(resource)).await?)
+        Ok(for_each_listed(&*self.store, &definitions, |resource| {
+            self.declare_definition(resource);
+        })
+        .await?)
     }
 
-    /// Declares the kind that a definition names. One that is wrong is told, and keeps nobody from repairing it.
-    pub(crate) fn declare_definition(&self, definition: &Resource) {
+    /// Declares the kind that a definition names, and returns whether it could. One that is wrong is told, and keeps nobody from
+    /// repairing it.
+    pub(crate) fn declare_definition(&self, definition: &Resource) -> bool {
         let declared = KindInfo::from_definition(definition.document()).and_then(|info| self.kinds.declare(info));
         if let Err(error) = declared {
             let (host, key) = ("homeostat".into(), Some(definition.key().clone()));
             self.event(&host, key, Severity::Warning, "BadDefinition", &error.to_string());
+            return false;
         }
+        true
     }
 
     /// Applies a document whose kind is known and fits. A `CustomResourceDefinition` declares its kind.

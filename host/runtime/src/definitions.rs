@@ -11,9 +11,10 @@ use homeostat_component::Severity;
 use homeostat_store::{
     Event, EventType, Kind, Precondition, Propagation, Request, Resource, Revision, Scope, Store, Write, Written,
 };
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, for_each_listed};
+use crate::context::{Context, for_each_listed, now};
 use crate::{Error, KindInfo, Kinds};
 
 /// The wait before a watch that failed is opened again.
@@ -75,7 +76,11 @@ async fn through(context: &Context, from: &mut Revision) -> homeostat_store::Err
                 *from = revision;
             }
             Ok(Event { resource, revision, .. }) => {
-                context.declare_definition(&resource);
+                if context.declare_definition(&resource)
+                    && let Err(error) = establish(context, &resource).await
+                {
+                    return error;
+                }
                 *from = revision;
             }
             Err(error) => return error,
@@ -83,11 +88,44 @@ async fn through(context: &Context, from: &mut Revision) -> homeostat_store::Err
     }
 }
 
+/// Says in a definition's status that its kind is there, as clients wait for it. One that says so already stays as it is.
+async fn establish(context: &Context, definition: &Resource) -> homeostat_store::Result<()> {
+    let says_so = definition.status().get("conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut says_so = says_so.filter(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    let document = definition.document();
+    let names = document.pointer("/spec/names").cloned().unwrap_or_default();
+    if says_so.next().is_some() && definition.status()["acceptedNames"] == names {
+        return Ok(());
+    }
+    let condition = |name: &str, reason: &str, message: &str| json!({ "type": name, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now() });
+    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let stored: Vec<&Value> =
+        versions.filter(|version| version["storage"] == true).map(|version| &version["name"]).collect();
+    let status = json!({
+        "acceptedNames": names, "storedVersions": stored,
+        "conditions": [
+            condition("NamesAccepted", "NoConflicts", "nothing else has these names"),
+            condition("Established", "InitialNamesAccepted", "the kind is served"),
+        ],
+    });
+    let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: Some(definition.revision()) };
+    let write = Write::UpdateStatus { key: definition.key().clone(), status, precondition };
+    match context.store.write(write).await {
+        // Whoever came between is followed next.
+        Ok(_) | Err(homeostat_store::Error::NotFound { .. } | homeostat_store::Error::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Takes a kind back, and deletes its resources.
 async fn gone(context: &Context, definition: &Resource) -> homeostat_store::Result<()> {
     let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
     // Its name may have been used again meanwhile.
-    if found(context.store.get(definition.key()).await)?.is_some() || !context.kinds.take_back(&info) {
+    if found(context.store.get(definition.key()).await)?.is_some() {
+        return Ok(());
+    }
+    if !context.kinds.goes_with(&info) {
+        context.kinds.take_back(&info);
         return Ok(());
     }
     let mut left = Vec::new();
@@ -100,6 +138,7 @@ async fn gone(context: &Context, definition: &Resource) -> homeostat_store::Resu
             Err(error) => return Err(error),
         }
     }
+    context.kinds.take_back(&info);
     let message = format!("the kind {} and its resources went with their definition", info.kind);
     context.event(&"homeostat".into(), Some(definition.key().clone()), Severity::Normal, "KindRemoved", &message);
     Ok(())

@@ -248,23 +248,24 @@ impl Kinds {
         Ok(())
     }
 
+    /// Returns whether a kind is gone when this definition goes: nothing else has declared it.
+    pub(crate) fn goes_with(&self, definition: &KindInfo) -> bool {
+        let id = (definition.kind.group.clone(), definition.kind.name.clone());
+        let is_its = self.by_type.read().get(&id).is_some_and(|known| known.source == definition.source);
+        is_its && !self.without_definition.read().contains_key(&id)
+    }
+
     /// Takes back what a definition has declared. A kind that something else has declared too stays, as that declared it.
-    ///
-    /// Returns whether the kind is gone.
-    pub(crate) fn take_back(&self, definition: &KindInfo) -> bool {
+    pub(crate) fn take_back(&self, definition: &KindInfo) {
         let mut by_type = self.by_type.write();
         let id = (definition.kind.group.clone(), definition.kind.name.clone());
         if by_type.get(&id).is_none_or(|known| known.source != definition.source) {
-            return false;
+            return;
         }
         by_type.remove(&id);
         let other = self.without_definition.read().get(&id).cloned();
-        let schema = other.as_ref().and_then(|other| other.structure().ok().flatten());
-        self.schemas.set(&definition.kind, schema);
-        let is_gone = other.is_none();
+        self.schemas.set(&definition.kind, other.as_ref().and_then(|other| other.structure().ok().flatten()));
         by_type.extend(other.map(|other| (id, other)));
-        drop(by_type);
-        is_gone
     }
 
     /// Returns whether a kind could be declared.
@@ -300,13 +301,13 @@ impl Kinds {
 
     /// Returns the kind that a person means: plural, singular, short name or name, with or without `.group`.
     pub fn find(&self, name: &str) -> Option<KindInfo> {
-        self.list().into_iter().find(|info| info.is_called(name))
+        self.by_type.read().values().find(|info| info.is_called(name)).cloned()
     }
 
     /// Returns the kind under an address.
     pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<KindInfo> {
         let meant = |info: &KindInfo| info.kind.group == group && info.kind.version == version && info.plural == plural;
-        self.list().into_iter().find(meant)
+        self.by_type.read().values().find(|info| meant(info)).cloned()
     }
 
     /// Returns names of kinds that look like `name`, at most three.

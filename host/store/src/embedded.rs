@@ -7,10 +7,10 @@
 //! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
 //! transactions of their own. The writer thread sleeps until a write comes or the next piece of history has had its time.
 //!
-//! [`backup`] writes one moment of a running store into a file of its own, [`restore`] makes a store of such a file, and [`fsck`] looks for
+//! [`backup()`] writes one moment of a running store into a file of its own, [`restore()`] makes a store of such a file, and [`fsck()`] looks for
 //! everything that can be wrong with a file, without changing it.
 //!
-//! Deliberately absent: repair of what [`fsck`] finds (that is what backups are for), a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
+//! Deliberately absent: repair of what [`fsck()`] finds (that is what backups are for), a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
 
 mod backup;
 mod codec;

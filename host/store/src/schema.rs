@@ -98,6 +98,14 @@ impl Schema {
         self.has_rules
     }
 
+    /// Fills in the defaults of the fields by which items of lists are known (`x-kubernetes-list-map-keys`), and nothing else.
+    ///
+    /// # Errors
+    /// As [`Schema::set_defaults`].
+    pub fn set_key_defaults(&self, resource: &mut Value) -> Result<()> {
+        defaults::set_keys(self, resource)
+    }
+
     /// Fills in what is missing and has a default. A null that is not allowed is missing.
     ///
     /// The value is a whole resource; its metadata is left alone. It is no deeper than documents may be.

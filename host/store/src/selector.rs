@@ -37,7 +37,8 @@ pub struct Selector {
     pub namespace: Option<String>,
     /// Conditions on labels. At most 64.
     pub labels: Vec<LabelRequirement>,
-    /// JSON pointer (RFC 6901) and the string that must stand there, as `("/spec/nodeName", "a")`. At most 16.
+    /// JSON pointer (RFC 6901) and the string that must stand there, as `("/spec/nodeName", "a")`, or a number or switch that is written so;
+    /// what is missing is empty. At most 16.
     pub fields: Vec<(String, String)>,
     /// Only resources that have an owner reference to this uid. Stores keep an index for it.
     pub owner: Option<String>,
@@ -47,15 +48,24 @@ const REQUIREMENTS_MAX: usize = 64;
 const VALUES_MAX: usize = 64;
 const FIELDS_MAX: usize = 16;
 
+/// Returns whether a field is this text, or a number or switch that is written so. One that is not there is empty.
+fn is_text(field: Option<&Value>, wanted: &str) -> bool {
+    match field {
+        None | Some(Value::Null) => wanted.is_empty(),
+        Some(Value::String(text)) => text == wanted,
+        Some(Value::Bool(switch)) => *wanted == switch.to_string(),
+        Some(Value::Number(number)) => *wanted == number.to_string(),
+        Some(Value::Array(_) | Value::Object(_)) => false,
+    }
+}
+
 impl Selector {
     /// Returns whether every condition holds for the resource.
     pub fn matches(&self, resource: &Resource) -> bool {
         let Self { namespace, labels, fields, owner } = self;
         namespace.as_ref().is_none_or(|namespace| namespace == resource.key().namespace())
             && labels.iter().all(|requirement| requirement.matches(resource.label(requirement.name())))
-            && fields.iter().all(|(pointer, wanted)| {
-                resource.document().pointer(pointer).and_then(Value::as_str) == Some(wanted.as_str())
-            })
+            && fields.iter().all(|(pointer, wanted)| is_text(resource.document().pointer(pointer), wanted))
             && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
     }
 

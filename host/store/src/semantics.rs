@@ -196,6 +196,9 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
             validate::size("document", document)?;
             let mut document = document.clone();
             leave_out_nulls(&mut document);
+            if let Some(schema) = &moment.schema {
+                schema.set_key_defaults(&mut document)?;
+            }
             match current {
                 Some(current) => apply(current, &document, *force, writer, moment),
                 None if asked(&document, "uid").is_empty() && asked(&document, "resourceVersion").is_empty() => {

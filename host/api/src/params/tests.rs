@@ -58,5 +58,8 @@ fn a_dry_run_is_all_or_an_error() {
     assert!(params("All").is_dry_run().unwrap());
     assert!(!params("").is_dry_run().unwrap());
     assert_eq!(params("Some").is_dry_run().unwrap_err().code(), 400);
-    assert!(Deletion::read(br#"{"dryRun": ["All"]}"#, &Params::default()).unwrap().is_dry_run());
+    let deletion = |body: &str| Deletion::read(body.as_bytes(), &Params::default()).unwrap();
+    assert!(deletion(r#"{"dryRun": ["All"]}"#).is_dry_run().unwrap());
+    assert!(!deletion("{}").is_dry_run().unwrap());
+    assert_eq!(deletion(r#"{"dryRun": ["Server"]}"#).is_dry_run().unwrap_err().code(), 400);
 }

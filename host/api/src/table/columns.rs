@@ -74,10 +74,6 @@ fn well_known(info: &KindInfo) -> Vec<Column> {
             column("Object", "string", 0, Box::new(object)),
             column("Message", "string", 0, at("/message")),
         ],
-        ("homeostat.dev", "Controller") => vec![
-            column("State", "string", 0, at("/status/state")),
-            column("Component", "string", 1, at("/spec/component/digest")),
-        ],
         _ => vec![],
     }
 }

@@ -11,7 +11,7 @@ fn deployments() -> KindInfo {
 }
 
 fn table() -> Table {
-    Table { now: "2026-01-02T00:00:00Z".parse().unwrap(), ..Table::of(&deployments(), Included::Metadata) }
+    Table { now: || "2026-01-02T00:00:00Z".parse().unwrap(), ..Table::of(&deployments(), Included::Metadata) }
 }
 
 #[test]

@@ -236,3 +236,72 @@ async fn a_definition_that_anybody_writes_declares_its_kind() {
     server.host.store().write(homeostat_store::Write::Create { document }).await.unwrap();
     until_code(&server, SITES, 200).await;
 }
+
+#[tokio::test]
+async fn what_a_part_cannot_be_is_refused_and_changes_nothing() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let before = server.get(&format!("{SITES}/one")).await;
+    let cases = [
+        ("PATCH", "status", "application/merge-patch+json", "5", 400),
+        ("PATCH", "status", "application/merge-patch+json", r#"{"metadata":1}"#, 400),
+        ("PATCH", "status", "application/json-patch+json", r#"[{"op":"replace","path":"","value":[]}]"#, 400),
+        ("PUT", "status", "application/json", "[]", 400),
+        ("PUT", "status", "application/json", r#"{"metadata":{"name":"two"}}"#, 400),
+        ("PATCH", "scale", "application/merge-patch+json", r#"{"spec":{"replicas":"5"}}"#, 422),
+        ("PATCH", "scale", "application/merge-patch+json", r#"{"spec":{"replicas":-1}}"#, 422),
+        ("PATCH", "scale", "application/json-patch+json", r#"[{"op":"test","path":"/spec/replicas","value":7}]"#, 422),
+    ];
+    for (method, part, content_type, body, code) in cases {
+        let refused = answer(server.send(method, &format!("{SITES}/one/{part}"), content_type, body).await).await;
+        assert_eq!(refused.code, code, "{method} {part} {body}: {}", refused.body);
+    }
+    assert_eq!(server.get(&format!("{SITES}/one")).await, before);
+}
+
+#[tokio::test]
+async fn what_would_delete_more_than_was_meant_is_refused() {
+    let server = Server::start().await;
+    server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
+    assert_eq!(server.ask("DELETE", "/apis/apps/v1/deployments", &Value::Null).await.code, 405);
+    let tried = server.ask("DELETE", &format!("{DEPLOYMENTS}/web"), &json!({ "dryRun": ["Server"] })).await;
+    assert_eq!(tried.code, 400);
+    server.get(&format!("{DEPLOYMENTS}/web")).await;
+}
+
+#[tokio::test]
+async fn a_definition_says_when_its_kind_is_served() {
+    let server = sites().await;
+    let path = format!("{DEFINITIONS}/sites.example.com");
+    let waiting = async {
+        loop {
+            let conditions = server.get(&path).await["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            if conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True") {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.expect("it is established");
+    assert_eq!(server.get(&path).await["metadata"]["generation"], 1);
+}
+
+#[tokio::test]
+async fn fields_of_any_scalar_can_be_selected_by() {
+    let server = Server::start().await;
+    for (name, replicas) in [("one", 1), ("two", 2)] {
+        server.ask("POST", DEPLOYMENTS, &deployment(name, "web", replicas)).await;
+    }
+    let found = server.get(&format!("{DEPLOYMENTS}?fieldSelector=spec.replicas%3D2,spec.paused%3D")).await;
+    assert_eq!((found["items"].as_array().unwrap().len(), &found["items"][0]["metadata"]["name"]), (1, &json!("two")));
+}
+
+/// S8
+#[tokio::test]
+async fn a_revision_from_the_future_tells_clients_to_list_anew() {
+    let server = Server::start().await;
+    let refused = server.ask("GET", &format!("{DEPLOYMENTS}?resourceVersion=999999"), &Value::Null).await;
+    assert_eq!(
+        (refused.code, &refused.body["details"]["causes"][0]["reason"]),
+        (504, &json!("ResourceVersionTooLarge"))
+    );
+}

@@ -66,9 +66,14 @@ fn what_a_component_has_declared_too_stays_when_the_definition_goes() {
     kinds.declare(defined.clone()).unwrap();
     kinds.declare(deployments()).unwrap();
     assert_eq!(kinds.of(&defined.kind).unwrap().short_names, ["dp"], "a definition says more than a component");
-    assert!(!kinds.take_back(&KindInfo { source: format!("{DEFINITION} other.apps"), ..defined.clone() }));
-    assert!(!kinds.take_back(&defined));
+    kinds.take_back(&KindInfo { source: format!("{DEFINITION} other.apps"), ..defined.clone() });
+    assert_eq!(kinds.of(&defined.kind).unwrap().short_names, ["dp"], "another definition does not take it back");
+    assert!(!kinds.goes_with(&defined));
+    kinds.take_back(&defined);
     assert_eq!(kinds.of(&defined.kind), Some(deployments()));
-    kinds.declare(KindInfo { kind: Kind::new("demo.dev", "v1", "Site"), ..defined.clone() }).unwrap();
-    assert!(kinds.take_back(&KindInfo { kind: Kind::new("demo.dev", "v1", "Site"), ..defined }));
+    let site = KindInfo { kind: Kind::new("demo.dev", "v1", "Site"), ..defined };
+    kinds.declare(site.clone()).unwrap();
+    assert!(kinds.goes_with(&site));
+    kinds.take_back(&site);
+    assert_eq!(kinds.of(&site.kind), None);
 }

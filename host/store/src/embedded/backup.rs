@@ -130,7 +130,7 @@ fn save(snapshot: &Snapshot, to: &Path) -> Result<BackupReport, BackupError> {
     Ok(BackupReport { path: to.to_owned(), id: meta.id, revision: meta.revision, resources, bytes })
 }
 
-/// Makes a store of a backup, or of any file of a store that nobody has open. The backup is checked ([`fsck`]) and never changed.
+/// Makes a store of a backup, or of any file of a store that nobody has open. The backup is checked ([`fsck()`]) and never changed.
 ///
 /// The new store has an id of its own and no history: continue tokens of the old one are refused as `Expired`, and so is every watch from a
 /// revision of the old one, except from those that are further ahead than [`RestoreOptions::revisions_skipped`]. Blocks for as long as

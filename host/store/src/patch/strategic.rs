@@ -35,6 +35,9 @@ const KEYS: [(&str, &[&str]); 17] = [
 /// Lists of scalars that are sets.
 const SETS: [&str; 1] = ["finalizers"];
 
+/// Comparisons of items that one list may need.
+const COMPARISONS_MAX: usize = 1_000_000;
+
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
@@ -82,6 +85,7 @@ fn object<'p>(
     let Some(fields) = target.as_object_mut() else { return Ok(()) };
     if let Some(kept) = patch.get(RETAIN_KEYS) {
         let kept = kept.as_array().ok_or_else(|| place.refuse("$retainKeys: must be a list of names"))?;
+        bounded(fields.len(), kept.len(), place)?;
         fields.retain(|name, _| kept.iter().any(|kept| kept == name));
     }
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
@@ -105,6 +109,7 @@ fn object<'p>(
         if let Some(name) = directive.strip_prefix(DELETE_FROM_LIST) {
             let gone = value.as_array().ok_or_else(|| place.refuse("$deleteFromPrimitiveList: must be a list"))?;
             if let Some(items) = fields.get_mut(name).and_then(Value::as_array_mut) {
+                bounded(items.len(), gone.len(), place)?;
                 items.retain(|item| !gone.contains(item));
             }
         }
@@ -113,7 +118,8 @@ fn object<'p>(
         if let Some(name) = directive.strip_prefix(ORDER) {
             let order = order.as_array().ok_or_else(|| place.refuse("$setElementOrder: must be a list"))?;
             if let Some(items) = fields.get_mut(name).and_then(Value::as_array_mut) {
-                let keys = keys(name, schema.and_then(|schema| schema.field(name)), order);
+                bounded(items.len(), order.len(), place)?;
+                let keys = keys(name, schema.and_then(|schema| schema.field(name)), order, place)?;
                 sort(items, order, &keys);
             }
         }
@@ -128,11 +134,9 @@ fn list<'p>(
     schema: Option<&Schema>,
     place: &mut Place<'p>,
 ) -> Result<()> {
-    let replaces = patch.iter().any(|item| {
-        item.get(PATCH).is_some_and(|directive| directive == "replace")
-            && item.as_object().is_some_and(|item| item.len() == 1)
-    });
-    let keys = keys(name, schema, patch);
+    let replaces = patch.iter().any(is_replacing);
+    bounded(target.as_array().map_or(0, Vec::len), patch.len(), place)?;
+    let keys = keys(name, schema, patch, place)?;
     let is_set = SETS.contains(&name) || schema.is_some_and(|schema| *schema.list_type() == ListType::Set);
     if replaces || !target.is_array() || (keys.is_empty() && !is_set) {
         let items = patch.iter().filter(|item| item.get(PATCH).is_none());
@@ -164,15 +168,35 @@ fn list<'p>(
     Ok(())
 }
 
-/// Returns the fields by which the items of a list are told apart; none when the list is one value.
-fn keys(name: &str, schema: Option<&Schema>, items: &[Value]) -> Vec<String> {
-    if let Some(ListType::Map(keys)) = schema.map(Schema::list_type) {
-        return keys.clone();
+/// Returns the fields by which the items of a list are told apart; none when the list is one value. What a schema says goes before what
+/// is known of lists of that name.
+///
+/// # Errors
+/// `Invalid` when the list is known, and its items have none of the fields.
+fn keys(name: &str, schema: Option<&Schema>, items: &[Value], place: &Place<'_>) -> Result<Vec<String>> {
+    if let Some(schema) = schema {
+        return Ok(if let ListType::Map(keys) = schema.list_type() { keys.clone() } else { Vec::new() });
     }
-    let known = KEYS.iter().find(|(list, _)| *list == name);
-    let candidates = known.map_or(&[][..], |(_, keys)| keys);
-    let fits = |key: &&&str| items.iter().all(|item| item.get(**key).is_some());
-    candidates.iter().find(fits).map(|key| vec![(**key).to_owned()]).unwrap_or_default()
+    let Some((_, candidates)) = KEYS.iter().find(|(list, _)| *list == name) else { return Ok(Vec::new()) };
+    let items = || items.iter().filter(|item| !is_replacing(item));
+    let fits = |key: &&&str| items().all(|item| item.get(**key).is_some());
+    match candidates.iter().find(fits) {
+        Some(key) => Ok(vec![(*key).to_owned()]),
+        None => Err(place.refuse(&format!("an item has no `{}`, by which it is known", candidates.join("` or `")))),
+    }
+}
+
+/// Returns whether an item says nothing but that the list is to be replaced.
+fn is_replacing(item: &Value) -> bool {
+    item.as_object().is_some_and(|item| item.len() == 1 && item.get(PATCH).is_some_and(|what| what == "replace"))
+}
+
+/// Refuses what would take too long: every item of one list is compared with every one of the other.
+fn bounded(items: usize, others: usize, place: &Place<'_>) -> Result<()> {
+    if items.saturating_mul(others) > COMPARISONS_MAX {
+        return Err(place.refuse(&format!("{items} and {others} items are too many to be merged: replace the list")));
+    }
+    Ok(())
 }
 
 fn same(left: &Value, right: &Value, keys: &[String]) -> bool {

@@ -79,7 +79,7 @@ fn an_absent_label_is_unequal_and_none_of() {
 }
 
 #[test]
-fn a_field_has_to_be_that_string() {
+fn a_field_has_to_be_that_string_or_a_scalar_that_is_written_so() {
     let document =
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"a/b": "x", "n": 1, "l": ["y"]}});
     let resource = Resource::from_document(document).expect("well formed");
@@ -90,8 +90,10 @@ fn a_field_has_to_be_that_string() {
     assert!(matches("/spec/a~1b", "x"));
     assert!(matches("/spec/l/0", "y"));
     assert!(!matches("/spec/a~1b", "y"));
-    assert!(!matches("/spec/n", "1"));
-    assert!(!matches("/spec/missing", ""));
+    assert!(matches("/spec/n", "1"));
+    assert!(!matches("/spec/n", ""));
+    assert!(matches("/spec/missing", "") && !matches("/spec/missing", "x"));
+    assert!(!matches("/spec/l", ""), "a list is no text");
 }
 
 #[test]

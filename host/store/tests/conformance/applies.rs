@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use homeostat_store::schema::Schema;
 use homeostat_store::{
     Change, Error, EventType, FieldConflict, Precondition, Propagation, Request, Resource, Result, Store, Write,
     Written,
@@ -26,6 +27,7 @@ on_every_store!(
     nobody_can_be_called_anything,
     a_dry_run_finds_conflicts_and_keeps_nothing,
     a_deletion_waits_for_the_finalizers_of_every_manager,
+    an_item_of_a_list_may_leave_out_a_key_that_has_a_default,
     a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused,
 );
 
@@ -376,4 +378,25 @@ async fn a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused(mak
     assert!(gone.resource.document()["spec"]["x"].get("z").is_none(), "what is no longer applied goes");
     let refused = apply(&**store, "me", thing("a", json!({"x": [null]})), false).await;
     assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "spec.x[0]"), "{refused:?}");
+}
+
+/// S11: as ports of containers, whose protocol is TCP when nobody says otherwise.
+async fn an_item_of_a_list_may_leave_out_a_key_that_has_a_default(make: Make) {
+    let store = make(Default::default());
+    let ports = json!({
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
+        "items": {"type": "object", "required": ["port"], "properties": {
+            "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "name": {"type": "string"},
+        }},
+    });
+    let spec = json!({"type": "object", "properties": {"ports": ports}});
+    let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": spec}})).unwrap();
+    store.schemas().set(key("a").kind(), Some(schema));
+    for (name, ports) in [("one", json!([{"port": 80}])), ("two", json!([{"port": 80, "protocol": "UDP"}]))] {
+        apply(&**store, name, thing("a", json!({"ports": ports})), false).await.unwrap();
+    }
+    let named =
+        apply(&**store, "one", thing("a", json!({"ports": [{"port": 80, "name": "web"}]})), false).await.unwrap();
+    let wanted = json!([{"port": 80, "protocol": "TCP", "name": "web"}, {"port": 80, "protocol": "UDP"}]);
+    assert_eq!(named.resource.document()["spec"]["ports"], wanted);
 }

@@ -59,6 +59,18 @@ fn null_removes_and_nothing_of_a_directive_is_stored() {
 }
 
 #[test]
+fn an_item_without_its_key_is_refused_and_loses_nothing() {
+    let mut target = pod();
+    let patch = json!({"spec": {"containers": [{"image": "x"}]}});
+    let error = apply(&mut target, &patch, None).unwrap_err().to_string();
+    assert!(error.contains("patch.spec.containers") && error.contains("`name`"), "{error}");
+    let many: Vec<Value> = (0..2000).map(|number| json!({"name": number.to_string()})).collect();
+    let mut target = json!({"env": many});
+    let error = apply(&mut target, &json!({"env": many}), None).unwrap_err().to_string();
+    assert!(error.contains("too many"), "{error}");
+}
+
+#[test]
 fn an_unknown_directive_names_its_place() {
     let error = apply(&mut json!({}), &json!({"spec": {"$patch": "burn"}}), None).unwrap_err().to_string();
     assert!(error.contains("patch.spec"), "{error}");
