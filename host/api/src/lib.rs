@@ -4,9 +4,8 @@
 //! finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
 //! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
 //!
-//! Spoken of the dialect: discovery, get, list with selectors and pages, watch, create, update, update of the status, patch (merge,
-//! JSON, apply), delete. What is not spoken (tables, strategic merge patches, dry runs, deletion of collections) is refused
-//! with the reason, never half done.
+//! What is spoken of the dialect, and what is refused with the reason, stands in `docs/kubernetes.md`. `negotiate` says in which form an answer
+//! is wanted; `table`, `watch`, `openapi`, `discovery`, `scale` and `events` each make one.
 //!
 //! Absent on purpose: authentication. That is why only loopback addresses and sockets in private folders are served. Absent
 //! too: any rule about resources; the store and the runtime have them.
