@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -25,7 +24,7 @@ use crate::router::Api;
 use crate::serve::stop;
 use crate::status::Failure;
 use crate::table::Table;
-use crate::watch::{WATCH_S_MAX, line};
+use crate::watch::line;
 
 pub(crate) const PLURAL: &str = "events";
 
@@ -115,7 +114,7 @@ fn document(event: &Event) -> Value {
 }
 
 fn watch(api: &Api, wanted: Wanted, after: u64, params: &Params) -> Response {
-    let end = Instant::now() + Duration::from_secs(params.timeout_seconds.unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX));
+    let end = Instant::now() + params.watch_time();
     let (log, stopped) = (api.host.events(), api.stopped.clone());
     let state = (VecDeque::<Bytes>::new(), after);
     let lines = stream::unfold(state, move |(mut pending, mut after)| {

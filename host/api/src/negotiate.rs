@@ -1,6 +1,7 @@
-//! Reads in which form a client wants its answer. Pure.
+//! Reads in which form a client wants its answer, and makes the smallest one. Pure.
 
 use axum::http::{HeaderMap, header};
+use serde_json::{Value, json};
 
 /// A form of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,6 +63,11 @@ fn ranges(headers: &HeaderMap) -> impl Iterator<Item = Range<'_>> {
         }
         range
     })
+}
+
+/// Returns a document in the form [`Form::Metadata`].
+pub(crate) fn only_metadata(document: &Value) -> Value {
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document.get("metadata") })
 }
 
 #[cfg(test)]

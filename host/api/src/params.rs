@@ -1,10 +1,15 @@
 //! Reads the query of a request: selectors, pages, watches. Pure.
 
+use std::time::Duration;
+
 use homeostat_store::{Kind, Precondition, Propagation, Query, Revision, Selector};
 use serde::Deserialize;
 
 use crate::status::Failure;
 use crate::table::Included;
+
+/// The longest watch, in seconds. A client asks again then.
+const WATCH_S_MAX: u64 = 24 * 3600;
 
 /// The parameters that the Kubernetes dialect knows and that mean something here. Others are ignored, as an API server does.
 #[derive(Debug, Default, Deserialize)]
@@ -31,6 +36,11 @@ pub(crate) struct Params {
 impl Params {
     pub(crate) fn is_watch(&self) -> bool {
         is_yes(self.watch.as_deref())
+    }
+
+    /// Returns how long a watch lasts.
+    pub(crate) fn watch_time(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds.unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX))
     }
 
     pub(crate) fn wants_initial_events(&self) -> bool {

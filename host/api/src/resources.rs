@@ -6,11 +6,11 @@ use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Write, Written};
+use homeostat_store::{Change, EventType, Key, Page, Precondition, Request, Resource, Write, Written};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::negotiate::{Form, form};
+use crate::negotiate::{Form, form, only_metadata};
 use crate::params::{Deletion, Params};
 use crate::path::Target;
 use crate::router::Api;
@@ -132,21 +132,29 @@ async fn list(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Res
     params.check_revision(api.host.store().revision())?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
     let page = api.host.store().list(&query).await?;
-    let metadata = json!({ "resourceVersion": page.revision.to_string(), "continue": page.next.unwrap_or_default() });
+    let metadata = list_metadata(&page);
     let documents = page.items.iter().map(|resource| resource.document());
     match form(ask.headers) {
         Form::Table => Ok(Json(Table::of(info, params.included()).document(&metadata, documents)).into_response()),
         Form::Metadata => {
-            let items: Vec<Value> = page.items.iter().map(|resource| only_metadata(resource)).collect();
+            let items: Vec<Value> = page.items.iter().map(|resource| only_metadata(resource.document())).collect();
             let (kind, api_version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
             Ok(Json(json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items }))
                 .into_response())
         }
-        Form::Document => {
-            let (kind, api_version) = (format!("{}List", info.kind.name), info.kind.api_version());
-            Ok(Json(List { kind, api_version, metadata, items: documents.collect() }).into_response())
-        }
+        Form::Document => Ok(plain_list(info, &page)),
     }
+}
+
+fn list_metadata(page: &Page) -> Value {
+    json!({ "resourceVersion": page.revision.to_string(), "continue": page.next.as_deref().unwrap_or_default() })
+}
+
+/// Answers with a list of resources as they are.
+fn plain_list(info: &KindInfo, page: &Page) -> Response {
+    let (kind, api_version) = (format!("{}List", info.kind.name), info.kind.api_version());
+    let items = page.items.iter().map(|resource| resource.document()).collect();
+    Json(List { kind, api_version, metadata: list_metadata(page), items }).into_response()
 }
 
 #[derive(Serialize)]
@@ -165,14 +173,9 @@ fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -
             let metadata = json!({ "resourceVersion": resource.revision().to_string() });
             Json(Table::of(info, params.included()).document(&metadata, [resource.document()])).into_response()
         }
-        Form::Metadata => Json(only_metadata(resource)).into_response(),
+        Form::Metadata => Json(only_metadata(resource.document())).into_response(),
         Form::Document => Json(resource.document()).into_response(),
     }
-}
-
-pub(crate) fn only_metadata(resource: &Resource) -> Value {
-    let metadata = resource.document().get("metadata");
-    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
 }
 
 async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
@@ -306,10 +309,7 @@ async fn delete_all(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) 
             Ok(_) => {}
         }
     }
-    let metadata = json!({ "resourceVersion": page.revision.to_string(), "continue": page.next.unwrap_or_default() });
-    let items = page.items.iter().map(|resource| resource.document()).collect();
-    let (kind, api_version) = (format!("{}List", info.kind.name), info.kind.api_version());
-    Ok(Json(List { kind, api_version, metadata, items }).into_response())
+    Ok(plain_list(info, &page))
 }
 
 /// Writes, and answers with the resource as it is now.

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::negotiate::only_metadata;
+
 mod columns;
 
 /// What of a resource goes with its row.
@@ -75,9 +77,7 @@ impl Table {
         let object = match self.included {
             Included::None => Value::Null,
             Included::Object => document.clone(),
-            Included::Metadata => json!({
-                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document.get("metadata"),
-            }),
+            Included::Metadata => only_metadata(document),
         };
         if object.is_null() { json!({ "cells": cells }) } else { json!({ "cells": cells, "object": object }) }
     }

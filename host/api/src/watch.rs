@@ -15,16 +15,13 @@ use homeostat_store::{Event, EventType, Resource, Revision, Scope, Selector, Sto
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::negotiate::{Form, form};
+use crate::negotiate::{Form, form, only_metadata};
 use crate::params::Params;
 use crate::resources::Ask;
 use crate::router::Api;
 use crate::serve::stop;
 use crate::status::Failure;
 use crate::table::Table;
-
-/// The longest watch, in seconds. A client asks again then.
-pub(crate) const WATCH_S_MAX: u64 = 24 * 3600;
 
 /// Answers a watch: from the revision asked for, or from everything that is there now.
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
@@ -43,13 +40,12 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
     // A bookmark brings no columns.
     let knows_columns = pending.len() > usize::from(params.wants_initial_events());
     let watch = api.host.store().watch(Scope::Kind(info.kind.clone()), after).await?;
-    let time = Duration::from_secs(params.timeout_seconds.unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX));
     let following = Following {
         watch,
         selector,
         pending,
         stopped: api.stopped.clone(),
-        end: Instant::now() + time,
+        end: Instant::now() + params.watch_time(),
         is_over: false,
         knows_columns,
         store: api.host.store(),
@@ -105,11 +101,7 @@ impl Shape {
                 let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
                 line(word, &table.document(&metadata, [document]))
             }
-            None if self.metadata => {
-                let metadata = document.get("metadata");
-                let kind = "PartialObjectMetadata";
-                line(word, &json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": metadata }))
-            }
+            None if self.metadata => line(word, &only_metadata(document)),
             None => line(word, document),
         }
     }
@@ -123,9 +115,7 @@ impl Shape {
             Some(table) => {
                 let mut told = table.further(&mark);
                 told["metadata"] = json!({ "resourceVersion": revision.to_string() });
-                told["rows"][0]["object"] = json!({
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                });
+                told["rows"][0]["object"] = only_metadata(&mark);
                 line("BOOKMARK", &told)
             }
             None => line("BOOKMARK", &mark),

@@ -15,8 +15,8 @@ use crate::disk::{Disk, Lasts, Trouble};
 use crate::document;
 use crate::findings::{Findings, Outcome, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
-use crate::ledger::Ledger;
 use crate::load::Load;
+use crate::machine::Machine;
 
 /// Faults that one disk sees, one after the other.
 const CYCLES_PER_DISK: u64 = 20;
@@ -35,14 +35,6 @@ struct Tally {
     acknowledged: u64,
 }
 
-/// A disk between two faults.
-#[derive(Debug, Default)]
-struct Machine {
-    bytes: Vec<u8>,
-    ledger: Ledger,
-    was_open: bool,
-}
-
 /// Runs the campaign.
 pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -56,9 +48,9 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
         let mut dice = Dice::new(seed, cycle);
         let base = (cycle + 1) * COUNTERS_PER_CYCLE;
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
-        findings = runtime.block_on(machine.cycle(&disk, base, &mut dice, &mut tally))?;
+        findings = runtime.block_on(run_until_trouble(&mut machine, &disk, base, &mut dice, &mut tally))?;
         if findings.is_empty() {
-            findings = machine.look(&runtime, &disk, &mut dice);
+            findings = look(&mut machine, &runtime, &disk, &mut dice);
         }
         if !findings.is_empty() {
             let (_, path) = tempfile::NamedTempFile::new()?.keep()?;
@@ -89,83 +81,74 @@ fn trouble(dice: &mut Dice) -> (Trouble, u64) {
     }
 }
 
-impl Machine {
-    /// Opens the store and writes until something goes wrong; then the store says so, and reads go on.
-    async fn cycle(&mut self, disk: &Disk, base: u64, dice: &mut Dice, tally: &mut Tally) -> Result<Findings> {
-        let (trouble, after) = trouble(dice);
-        disk.plan(trouble, after, dice);
-        self.ledger.begin(base);
-        let mut findings = Findings::default();
-        let store = match EmbeddedStore::over(disk.clone(), Options::default()) {
-            Ok(store) => Arc::new(store),
-            Err(error) if disk.is_struck() => {
-                (tally.struck, tally.opening) = (tally.struck + 1, tally.opening + 1);
-                if !matches!(error, OpenError::Io { .. }) {
-                    findings.lost(format!("a disk that fails is taken for something else: {error}"));
-                }
-                return Ok(findings);
+/// Opens the store and writes until something goes wrong; then the store says so, and reads go on.
+async fn run_until_trouble(
+    machine: &mut Machine,
+    disk: &Disk,
+    base: u64,
+    dice: &mut Dice,
+    tally: &mut Tally,
+) -> Result<Findings> {
+    let (trouble, after) = trouble(dice);
+    disk.plan(trouble, after, dice);
+    machine.ledger.begin(base);
+    let mut findings = Findings::default();
+    let store = match EmbeddedStore::over(disk.clone(), Options::default()) {
+        Ok(store) => Arc::new(store),
+        Err(error) if disk.is_struck() => {
+            (tally.struck, tally.opening) = (tally.struck + 1, tally.opening + 1);
+            if !matches!(error, OpenError::Io { .. }) {
+                findings.lost(format!("a disk that fails is taken for something else: {error}"));
             }
-            Err(error) => return Err(anyhow!(error).context("on a disk in order")),
-        };
-        self.was_open = true;
-        // A fault can strike what opening does not depend on, as the closing of the new file.
-        let was_struck = disk.is_struck();
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let told = {
-            let written = Arc::clone(&written);
-            move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
-        };
-        let errors = Load { seed: dice.number(), base, writes: Some(WRITES) }.run(&store, told).await?;
-        let written: Vec<_> = written.lock().expect("nobody panics while holding the list").drain(..).collect();
-        tally.acknowledged += written.len() as u64;
-        written.into_iter().for_each(|acknowledged| self.ledger.note(acknowledged));
-        tally.struck += u64::from(disk.is_struck());
-        if let Some(error) = errors.iter().find(|error| !matches!(error, Error::Unavailable { .. })) {
-            findings.half(format!("a write answered {error}"));
+            return Ok(findings);
         }
-        if !errors.is_empty() && !disk.is_struck() {
-            findings.lost(format!("the disk is in order, and the store says {errors:?}"));
-        }
-        let is_reading = matches!(trouble, Trouble::Read(_));
-        if disk.is_struck() && !was_struck && !is_reading && store.health().is_ok() {
-            findings.lost("a write of the disk failed, and the store says that it is healthy");
-        }
-        if store.health().is_err() {
-            tally.refusing += 1;
-            refuses(&store, &mut findings).await;
-            // What cannot be read now can be read when the disk is back.
-            if is_reading || trouble == Trouble::PowerLoss {
-                disk.heal();
-            }
-            let look = Look::into(&*store, &self.ledger, None).await;
-            findings = if findings.is_empty() { look.findings } else { findings };
-        }
-        Ok(findings)
+        Err(error) => return Err(anyhow!(error).context("on a disk in order")),
+    };
+    machine.was_open = true;
+    // A fault can strike what opening does not depend on, as the closing of the new file.
+    let was_struck = disk.is_struck();
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let told = {
+        let written = Arc::clone(&written);
+        move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
+    };
+    let errors = Load { seed: dice.number(), base, writes: Some(WRITES) }.run(&store, told).await?;
+    let written: Vec<_> = written.lock().expect("nobody panics while holding the list").drain(..).collect();
+    tally.acknowledged += written.len() as u64;
+    written.into_iter().for_each(|acknowledged| machine.ledger.note(acknowledged));
+    tally.struck += u64::from(disk.is_struck());
+    if let Some(error) = errors.iter().find(|error| !matches!(error, Error::Unavailable { .. })) {
+        findings.half(format!("a write answered {error}"));
     }
+    if !errors.is_empty() && !disk.is_struck() {
+        findings.lost(format!("the disk is in order, and the store says {errors:?}"));
+    }
+    let is_reading = matches!(trouble, Trouble::Read(_));
+    if disk.is_struck() && !was_struck && !is_reading && store.health().is_ok() {
+        findings.lost("a write of the disk failed, and the store says that it is healthy");
+    }
+    if store.health().is_err() {
+        tally.refusing += 1;
+        refuses(&store, &mut findings).await;
+        // What cannot be read now can be read when the disk is back.
+        if is_reading || trouble == Trouble::PowerLoss {
+            disk.heal();
+        }
+        let look = Look::into(&*store, &machine.ledger, None).await;
+        findings = if findings.is_empty() { look.findings } else { findings };
+    }
+    Ok(findings)
+}
 
-    /// Opens the store over the disk, now in order, and compares.
-    fn look(&mut self, runtime: &Runtime, disk: &Disk, dice: &mut Dice) -> Findings {
-        disk.heal();
-        let before = disk.bytes();
-        let store = match EmbeddedStore::over(disk.clone(), Options::default()) {
-            Ok(store) => store,
-            // A store that nobody ever had.
-            Err(_) if !self.was_open => return Findings::default(),
-            Err(error) => {
-                let mut findings = Findings::default();
-                findings.lost(error);
-                return findings;
-            }
-        };
-        self.was_open = true;
-        let findings = runtime.block_on(async {
-            let look = Look::into(&store, &self.ledger, None).await;
-            store.close().await;
-            look.settle(&mut self.ledger)
-        });
-        self.bytes = if dice.percent(50) { before } else { disk.bytes() };
-        findings
-    }
+/// Opens the store over the disk, now in order, and compares.
+fn look(machine: &mut Machine, runtime: &Runtime, disk: &Disk, dice: &mut Dice) -> Findings {
+    disk.heal();
+    let before = disk.bytes();
+    let Some(findings) = machine.open_and_compare(runtime, disk, Options::default()) else {
+        return Findings::default();
+    };
+    machine.bytes = if dice.percent(50) { before } else { disk.bytes() };
+    findings
 }
 
 /// A store that has seen a write fail takes no more writes, and says why.

@@ -17,6 +17,7 @@ mod findings;
 mod kill;
 mod ledger;
 mod load;
+mod machine;
 mod power;
 
 use std::io::{Write, stdout};

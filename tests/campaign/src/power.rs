@@ -3,17 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
+use homeostat_store::Options;
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::{Options, Store};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::check::Look;
 use crate::dice::Dice;
 use crate::disk::{Disk, Trouble};
 use crate::findings::{Findings, Outcome, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
-use crate::ledger::Ledger;
 use crate::load::Load;
+use crate::machine::Machine;
 
 /// Crashes that one disk sees, one after the other.
 const CRASHES_PER_DISK: u64 = 20;
@@ -21,15 +20,6 @@ const CRASHES_PER_DISK: u64 = 20;
 const WRITES: u64 = 12;
 /// The store goes back this many changes, fewer than it gets in [`CRASHES_PER_DISK`].
 const HISTORY_MAX: u64 = 500;
-
-/// A disk between two crashes.
-#[derive(Debug, Default)]
-struct Machine {
-    bytes: Vec<u8>,
-    ledger: Ledger,
-    /// Whether a store was ever opened: until then there may be bytes that are none yet.
-    was_open: bool,
-}
 
 /// Runs the campaign.
 pub(crate) fn run(crashes: u64, seed: u64) -> Result<Outcome> {
@@ -44,10 +34,11 @@ pub(crate) fn run(crashes: u64, seed: u64) -> Result<Outcome> {
         let mut dice = Dice::new(seed, crash);
         machine.ledger.begin((crash + 1) * COUNTERS_PER_CYCLE);
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
-        opening += u64::from(!machine.cycle(&runtime, &disk, (crash + 1) * COUNTERS_PER_CYCLE, &mut dice)?);
+        opening +=
+            u64::from(!run_until_trouble(&mut machine, &runtime, &disk, (crash + 1) * COUNTERS_PER_CYCLE, &mut dice)?);
         acknowledged += machine.ledger.revisions.len() as u64;
         let survivors = disk.survivors(&mut dice);
-        findings = machine.look(&runtime, &survivors, &mut dice);
+        findings = look(&mut machine, &runtime, &survivors, &mut dice);
         if !findings.is_empty() {
             let (_, path) = tempfile::NamedTempFile::new()?.keep()?;
             std::fs::write(&path, survivors)?;
@@ -69,56 +60,47 @@ fn options() -> Options {
     Options { history_max: HISTORY_MAX, ..Options::default() }
 }
 
-impl Machine {
-    /// Opens the store and writes until the power fails, or all is written. Returns whether the store was opened before that.
-    fn cycle(&mut self, runtime: &Runtime, disk: &Disk, base: u64, dice: &mut Dice) -> Result<bool> {
-        let after = if dice.percent(20) { dice.below(20) } else { dice.below(300) };
-        disk.plan(Trouble::PowerLoss, after, dice);
-        let store = match EmbeddedStore::over(disk.clone(), options()) {
-            Ok(store) => Arc::new(store),
-            Err(_) if disk.is_struck() => return Ok(false),
-            Err(error) => return Err(anyhow!(error).context("with the power on")),
-        };
-        self.was_open = true;
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let told = {
-            let written = Arc::clone(&written);
-            move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
-        };
-        let load = Load { seed: dice.number(), base, writes: Some(WRITES) };
-        let errors = runtime.block_on(load.run(&store, told))?;
-        if let Some(error) = errors.first().filter(|_| !disk.is_struck()) {
-            return Err(anyhow!(error.clone()).context("with the power on"));
-        }
-        // Some are cut off while they close, and some after.
-        drop(store);
-        for acknowledged in written.lock().expect("nobody panics while holding the list").drain(..) {
-            self.ledger.note(acknowledged);
-        }
-        Ok(true)
+/// Opens the store and writes until the power fails, or all is written. Returns whether the store was opened before that.
+fn run_until_trouble(
+    machine: &mut Machine,
+    runtime: &Runtime,
+    disk: &Disk,
+    base: u64,
+    dice: &mut Dice,
+) -> Result<bool> {
+    let after = if dice.percent(20) { dice.below(20) } else { dice.below(300) };
+    disk.plan(Trouble::PowerLoss, after, dice);
+    let store = match EmbeddedStore::over(disk.clone(), options()) {
+        Ok(store) => Arc::new(store),
+        Err(_) if disk.is_struck() => return Ok(false),
+        Err(error) => return Err(anyhow!(error).context("with the power on")),
+    };
+    machine.was_open = true;
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let told = {
+        let written = Arc::clone(&written);
+        move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
+    };
+    let load = Load { seed: dice.number(), base, writes: Some(WRITES) };
+    let errors = runtime.block_on(load.run(&store, told))?;
+    if let Some(error) = errors.first().filter(|_| !disk.is_struck()) {
+        return Err(anyhow!(error.clone()).context("with the power on"));
     }
+    // Some are cut off while they close, and some after.
+    drop(store);
+    for acknowledged in written.lock().expect("nobody panics while holding the list").drain(..) {
+        machine.ledger.note(acknowledged);
+    }
+    Ok(true)
+}
 
-    /// Opens the store over what has survived, and compares.
-    fn look(&mut self, runtime: &Runtime, survivors: &[u8], dice: &mut Dice) -> Findings {
-        let disk = Disk::of(survivors.to_vec());
-        let store = match EmbeddedStore::over(disk.clone(), options()) {
-            Ok(store) => store,
-            // A store that nobody ever had.
-            Err(_) if !self.was_open => return Findings::default(),
-            Err(error) => {
-                let mut findings = Findings::default();
-                findings.lost(error);
-                return findings;
-            }
-        };
-        self.was_open = true;
-        let findings = runtime.block_on(async {
-            let look = Look::into(&store, &self.ledger, None).await;
-            store.close().await;
-            look.settle(&mut self.ledger)
-        });
-        // The next crash finds a disk that was closed in order, or the same one again.
-        self.bytes = if dice.percent(50) { survivors.to_vec() } else { disk.bytes() };
-        findings
-    }
+/// Opens the store over what has survived, and compares.
+fn look(machine: &mut Machine, runtime: &Runtime, survivors: &[u8], dice: &mut Dice) -> Findings {
+    let disk = Disk::of(survivors.to_vec());
+    let Some(findings) = machine.open_and_compare(runtime, &disk, options()) else {
+        return Findings::default();
+    };
+    // The next crash finds a disk that was closed in order, or the same one again.
+    machine.bytes = if dice.percent(50) { survivors.to_vec() } else { disk.bytes() };
+    findings
 }

@@ -1,0 +1,41 @@
+//! What one disk has of a store between two troubles, and what the store says when it is opened over it.
+
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Options, Store};
+use tokio::runtime::Runtime;
+
+use crate::check::Look;
+use crate::disk::Disk;
+use crate::findings::Findings;
+use crate::ledger::Ledger;
+
+/// A disk between two troubles.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) ledger: Ledger,
+    /// Whether a store was ever opened: until then there may be bytes that are none yet.
+    pub(crate) was_open: bool,
+}
+
+impl Machine {
+    /// Opens the store over a disk that is in order, compares, and closes it. `None` when there was never a store to open.
+    pub(crate) fn open_and_compare(&mut self, runtime: &Runtime, disk: &Disk, options: Options) -> Option<Findings> {
+        let store = match EmbeddedStore::over(disk.clone(), options) {
+            Ok(store) => store,
+            // A store that nobody ever had.
+            Err(_) if !self.was_open => return None,
+            Err(error) => {
+                let mut findings = Findings::default();
+                findings.lost(error);
+                return Some(findings);
+            }
+        };
+        self.was_open = true;
+        Some(runtime.block_on(async {
+            let look = Look::into(&store, &self.ledger, None).await;
+            store.close().await;
+            look.settle(&mut self.ledger)
+        }))
+    }
+}
