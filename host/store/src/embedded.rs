@@ -1,7 +1,7 @@
 //! A store in one file on disk (redb). What was answered survives a crash of the process and of the machine.
 //!
-//! One writer thread takes everything that is waiting into one transaction and answers when the file has been synced, so that many
-//! writers share one sync. Reads go straight to a snapshot of the file, on threads that may block. After a failed commit nobody knows what
+//! One writer thread takes everything that is waiting into one transaction and answers when it is on the disk, so that many
+//! writers share one sync: in the journal at the beginning of the file, from where it goes into the pages later. Reads go straight to a snapshot of the file, on threads that may block. After a failed commit nobody knows what
 //! the disk holds, so the store takes no more writes; reads and watches go on.
 //!
 //! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
@@ -16,10 +16,13 @@ mod backup;
 mod codec;
 mod feed;
 mod fsck;
+mod journal;
+mod layout;
 mod open;
 mod place;
 mod probe;
 mod read;
+mod replay;
 mod retention;
 #[cfg(test)]
 mod tests;
@@ -43,8 +46,9 @@ use crate::{
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
 use feed::Feed;
 pub use fsck::{Fsck, PROBLEMS_MAX, Problem, fsck};
+use journal::Journal;
 pub use open::OpenError;
-use place::Place;
+use place::{OpenFile, Place};
 use read::Snapshot;
 use writer::Job;
 
@@ -106,12 +110,13 @@ impl EmbeddedStore {
     }
 
     fn at(place: Place, options: Options) -> std::result::Result<Self, OpenError> {
-        let database = open::database(&place, &*options.source)?;
-        Self::start(place, database, options)
+        let open = open::store(&place, &options)?;
+        Self::start(place, open, options)
     }
 
-    /// Starts the writer thread over a database that is known to be a store.
-    fn start(place: Place, database: Database, options: Options) -> std::result::Result<Self, OpenError> {
+    /// Starts the writer thread over what is known to be a store, with an empty journal.
+    fn start(place: Place, open: OpenFile, options: Options) -> std::result::Result<Self, OpenError> {
+        let OpenFile { database, file, layout } = open;
         let failed = |place: &Place, error| open::io(place.name(), error);
         let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta());
         let meta = meta.map_err(|error| failed(&place, std::io::Error::other(error)))?;
@@ -133,7 +138,7 @@ impl EmbeddedStore {
             poison: OnceLock::new(),
         });
         let (jobs, queue) = mpsc::channel(JOBS_MAX);
-        let writer = writer::spawn(Arc::clone(&shared), queue, options);
+        let writer = writer::spawn(Arc::clone(&shared), Journal::begin(file, layout), queue, options);
         let writer = writer.map_err(|error| failed(&shared.place, error))?;
         Ok(Self { shared, jobs: Mutex::new(Some(jobs)), writer: Some(writer) })
     }

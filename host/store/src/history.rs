@@ -25,7 +25,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) fn of(options: &Options) -> Self {
-        let Options { history_max, history_age_max, history_bytes_max, source: _ } = options;
+        let Options { history_max, history_age_max, history_bytes_max, journal_bytes: _, source: _ } = options;
         Self {
             events_max: (*history_max).max(1),
             bytes_max: *history_bytes_max,

@@ -62,6 +62,10 @@ pub struct Options {
     /// What the changes that are kept may come to, in bytes of the documents before and after each: default 256 MiB. The last change is
     /// kept whatever its size.
     pub history_bytes_max: u64,
+    /// How long the journal of a file is that is made, in bytes: default 16 MiB, rounded up to whole pages, at most 1 GiB. The longer it is,
+    /// the more changes go to their places in the file together, and the longer it takes to open after a crash. Zero for none: then every
+    /// change goes to its place at once, and the file is a plain file of the engine.
+    pub journal_bytes: u64,
     /// Time and randomness.
     pub source: Arc<dyn Source>,
 }
@@ -72,6 +76,7 @@ impl Default for Options {
             history_max: 100_000,
             history_age_max: Duration::from_secs(60 * 60),
             history_bytes_max: 256 << 20,
+            journal_bytes: 16 << 20,
             source: Arc::new(SystemSource),
         }
     }
@@ -79,11 +84,12 @@ impl Default for Options {
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { history_max, history_age_max, history_bytes_max, source: _ } = self;
+        let Self { history_max, history_age_max, history_bytes_max, journal_bytes, source: _ } = self;
         f.debug_struct("Options")
             .field("history_max", history_max)
             .field("history_age_max", history_age_max)
             .field("history_bytes_max", history_bytes_max)
+            .field("journal_bytes", journal_bytes)
             .finish_non_exhaustive()
     }
 }

@@ -19,6 +19,7 @@ use crate::disk::Disk;
 use crate::document;
 use crate::findings::{Outcome, progress};
 use crate::load::Load;
+use crate::machine;
 
 /// Files that are damaged, each in many ways.
 const FILES: u64 = 4;
@@ -118,9 +119,9 @@ fn eprint(seed: u64, cycle: u64, verdict: Verdict, kept: &Path) {
     drop(writeln!(std::io::stderr(), "{}: seed {seed}, cycle {cycle}; kept: {}", verdict.name(), kept.display()));
 }
 
-fn options() -> Options {
+fn options(number: u64) -> Options {
     // Short enough for the log of the larger files to be cut.
-    Options { history_max: 300, ..Options::default() }
+    Options { history_max: 300, ..machine::options(number) }
 }
 
 /// Makes a file in order, from small to large; in memory, for speed.
@@ -128,12 +129,12 @@ fn good(seed: u64, number: u64) -> Result<Good> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let disk = Disk::of(Vec::new());
     for round in 0..=number {
-        let store = Arc::new(EmbeddedStore::over(disk.clone(), options())?);
+        let store = Arc::new(EmbeddedStore::over(disk.clone(), options(number))?);
         let load = Load { seed: seed + number, base: (round + 1) * 1000, writes: Some(1 + number * number * 10) };
         let errors = runtime.block_on(load.run(&store, drop))?;
         anyhow::ensure!(errors.is_empty(), "{errors:?}");
     }
-    let store = EmbeddedStore::over(disk.clone(), options())?;
+    let store = EmbeddedStore::over(disk.clone(), options(number))?;
     let truth = runtime.block_on(answers(&store));
     drop(store);
     Ok(Good { bytes: disk.bytes(), truth })
@@ -224,7 +225,7 @@ fn judge(path: &Path, good: &Arc<Good>, bytes: &[u8]) -> Verdict {
 }
 
 fn compare(path: &Path, good: &Good, bytes: &[u8]) -> Verdict {
-    let Ok(store) = EmbeddedStore::open(path, options()) else {
+    let Ok(store) = EmbeddedStore::open(path, options(0)) else {
         return if fs::read(path).is_ok_and(|now| now == bytes) { Verdict::Refused } else { Verdict::Touched };
     };
     let runtime = Builder::new_current_thread().enable_all().build().expect("as for the other files");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
 use homeostat_store::embedded::{EmbeddedStore, OpenError};
-use homeostat_store::{Error, Options, Store, Write};
+use homeostat_store::{Error, Store, Write};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::check::Look;
@@ -16,7 +16,7 @@ use crate::document;
 use crate::findings::{Findings, Outcome, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
 use crate::load::Load;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 
 /// Faults that one disk sees, one after the other.
 const CYCLES_PER_DISK: u64 = 20;
@@ -46,11 +46,10 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
             machine = Machine::default();
         }
         let mut dice = Dice::new(seed, cycle);
-        let base = (cycle + 1) * COUNTERS_PER_CYCLE;
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
-        findings = runtime.block_on(run_until_trouble(&mut machine, &disk, base, &mut dice, &mut tally))?;
+        findings = runtime.block_on(run_until_trouble(&mut machine, &disk, cycle, &mut dice, &mut tally))?;
         if findings.is_empty() {
-            findings = look(&mut machine, &runtime, &disk, &mut dice);
+            findings = look(&mut machine, &runtime, &disk, cycle, &mut dice);
         }
         if !findings.is_empty() {
             let (_, path) = tempfile::NamedTempFile::new()?.keep()?;
@@ -85,15 +84,16 @@ fn trouble(dice: &mut Dice) -> (Trouble, u64) {
 async fn run_until_trouble(
     machine: &mut Machine,
     disk: &Disk,
-    base: u64,
+    cycle: u64,
     dice: &mut Dice,
     tally: &mut Tally,
 ) -> Result<Findings> {
+    let base = (cycle + 1) * COUNTERS_PER_CYCLE;
     let (trouble, after) = trouble(dice);
     disk.plan(trouble, after, dice);
     machine.ledger.begin(base);
     let mut findings = Findings::default();
-    let store = match EmbeddedStore::over(disk.clone(), Options::default()) {
+    let store = match EmbeddedStore::over(disk.clone(), machine::options(cycle / CYCLES_PER_DISK)) {
         Ok(store) => Arc::new(store),
         Err(error) if disk.is_struck() => {
             (tally.struck, tally.opening) = (tally.struck + 1, tally.opening + 1);
@@ -141,10 +141,10 @@ async fn run_until_trouble(
 }
 
 /// Opens the store over the disk, now in order, and compares.
-fn look(machine: &mut Machine, runtime: &Runtime, disk: &Disk, dice: &mut Dice) -> Findings {
+fn look(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cycle: u64, dice: &mut Dice) -> Findings {
     disk.heal();
     let before = disk.bytes();
-    let Some(findings) = machine.open_and_compare(runtime, disk, Options::default()) else {
+    let Some(findings) = machine.open_and_compare(runtime, disk, machine::options(cycle / CYCLES_PER_DISK)) else {
         return Findings::default();
     };
     machine.bytes = if dice.percent(50) { before } else { disk.bytes() };
@@ -162,6 +162,8 @@ async fn refuses(store: &EmbeddedStore, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
+    use homeostat_store::Options;
+
     use super::*;
 
     #[test]

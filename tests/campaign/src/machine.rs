@@ -9,6 +9,15 @@ use crate::disk::Disk;
 use crate::findings::Findings;
 use crate::ledger::Ledger;
 
+/// Lengths of journals: none, one that is full after a few changes, and one that is full now and then.
+const JOURNAL_BYTES: [u64; 3] = [0, 16 << 10, 128 << 10];
+
+/// Returns what a store is told on disk number `number`.
+pub(crate) fn options(number: u64) -> Options {
+    let length = JOURNAL_BYTES[usize::try_from(number % 3).expect("less than three")];
+    Options { journal_bytes: length, ..Options::default() }
+}
+
 /// A disk between two troubles.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {

@@ -12,7 +12,7 @@ use crate::disk::{Disk, Trouble};
 use crate::findings::{Findings, Outcome, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
 use crate::load::Load;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 
 /// Crashes that one disk sees, one after the other.
 const CRASHES_PER_DISK: u64 = 20;
@@ -34,11 +34,10 @@ pub(crate) fn run(crashes: u64, seed: u64) -> Result<Outcome> {
         let mut dice = Dice::new(seed, crash);
         machine.ledger.begin((crash + 1) * COUNTERS_PER_CYCLE);
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
-        opening +=
-            u64::from(!run_until_trouble(&mut machine, &runtime, &disk, (crash + 1) * COUNTERS_PER_CYCLE, &mut dice)?);
+        opening += u64::from(!run_until_trouble(&mut machine, &runtime, &disk, crash, &mut dice)?);
         acknowledged += machine.ledger.revisions.len() as u64;
         let survivors = disk.survivors(&mut dice);
-        findings = look(&mut machine, &runtime, &survivors, &mut dice);
+        findings = look(&mut machine, &runtime, &survivors, crash, &mut dice);
         if !findings.is_empty() {
             let (_, path) = tempfile::NamedTempFile::new()?.keep()?;
             std::fs::write(&path, survivors)?;
@@ -56,8 +55,8 @@ fn outcome(crashes: u64, opening: u64, acknowledged: u64, findings: &Findings) -
     Outcome { count, is_good: findings.is_empty() }
 }
 
-fn options() -> Options {
-    Options { history_max: HISTORY_MAX, ..Options::default() }
+fn options(crash: u64) -> Options {
+    Options { history_max: HISTORY_MAX, ..machine::options(crash / CRASHES_PER_DISK) }
 }
 
 /// Opens the store and writes until the power fails, or all is written. Returns whether the store was opened before that.
@@ -65,12 +64,12 @@ fn run_until_trouble(
     machine: &mut Machine,
     runtime: &Runtime,
     disk: &Disk,
-    base: u64,
+    crash: u64,
     dice: &mut Dice,
 ) -> Result<bool> {
     let after = if dice.percent(20) { dice.below(20) } else { dice.below(300) };
     disk.plan(Trouble::PowerLoss, after, dice);
-    let store = match EmbeddedStore::over(disk.clone(), options()) {
+    let store = match EmbeddedStore::over(disk.clone(), options(crash)) {
         Ok(store) => Arc::new(store),
         Err(_) if disk.is_struck() => return Ok(false),
         Err(error) => return Err(anyhow!(error).context("with the power on")),
@@ -81,7 +80,7 @@ fn run_until_trouble(
         let written = Arc::clone(&written);
         move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
     };
-    let load = Load { seed: dice.number(), base, writes: Some(WRITES) };
+    let load = Load { seed: dice.number(), base: (crash + 1) * COUNTERS_PER_CYCLE, writes: Some(WRITES) };
     let errors = runtime.block_on(load.run(&store, told))?;
     if let Some(error) = errors.first().filter(|_| !disk.is_struck()) {
         return Err(anyhow!(error.clone()).context("with the power on"));
@@ -95,9 +94,9 @@ fn run_until_trouble(
 }
 
 /// Opens the store over what has survived, and compares.
-fn look(machine: &mut Machine, runtime: &Runtime, survivors: &[u8], dice: &mut Dice) -> Findings {
+fn look(machine: &mut Machine, runtime: &Runtime, survivors: &[u8], crash: u64, dice: &mut Dice) -> Findings {
     let disk = Disk::of(survivors.to_vec());
-    let Some(findings) = machine.open_and_compare(runtime, &disk, options()) else {
+    let Some(findings) = machine.open_and_compare(runtime, &disk, options(crash)) else {
         return Findings::default();
     };
     // The next crash finds a disk that was closed in order, or the same one again.

@@ -8,18 +8,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use redb::{
-    Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError, Value,
-    WriteTransaction,
+    Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError, Value, WriteTransaction,
 };
 
 use super::codec::{
     LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_MEASURE, META_REVISION, OWNERS, RESOURCES, TIMES,
 };
+use super::layout::Layout;
 use super::open::{self, OpenError, Opened};
-use super::place::Place;
+use super::place::{OpenFile, Place};
 use super::read::Snapshot;
+use super::replay::replay;
 use super::{EmbeddedStore, FORMAT, fsck};
-use crate::{Error, Revision, Source, SystemSource};
+use crate::{Error, Options, Revision, Source, SystemSource};
 
 /// Pages of the copy that are in memory at once: 32 MiB.
 const CACHE_BYTES: usize = 32 << 20;
@@ -122,7 +123,8 @@ fn save(snapshot: &Snapshot, to: &Path) -> Result<BackupReport, BackupError> {
         return Err(BackupError::Exists { path: to.to_owned() });
     }
     let draft = Draft::beside(to);
-    let resources = copy(snapshot.transaction(), &draft.0, everything).map_err(open::plain).map_err(failed)?;
+    let resources =
+        copy(snapshot.transaction(), &draft.0, Layout::PLAIN, everything).map_err(open::plain).map_err(failed)?;
     let bytes = fs::metadata(&draft.0).map_err(failed)?.len();
     if !open::publish(&draft.0, to).map_err(failed)? {
         return Err(BackupError::Exists { path: to.to_owned() });
@@ -154,11 +156,13 @@ pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<Resto
     let revision = revision.ok_or_else(|| open::damaged(from, "its revision is beyond all bounds"))?;
     let id = SystemSource.uid();
     let draft = Draft::beside(to);
+    let layout = Layout::with_journal(Options::default().journal_bytes);
     let resources = open::guarded(from, || {
-        let database = Place::File(from.to_owned()).open_read_only().map_err(|error| open::refusal(from, error))?;
-        let transaction = database.begin_read().map_err(|error| open::damaged(from, error))?;
+        let open = Place::File(from.to_owned()).open_read_only().map_err(|error| open::refusal(from, error))?;
+        replay(&open, Revision(u64::MAX)).map_err(|error| open::refusal(from, *error))?;
+        let transaction = open.database.begin_read().map_err(|error| open::damaged(from, error))?;
         let fill = |from: &ReadTransaction, to: &WriteTransaction| present(from, to, &id, revision);
-        copy(&transaction, &draft.0, fill).map_err(|error| open::io(to, open::plain(error)))
+        copy(&transaction, &draft.0, layout, fill).map_err(|error| open::io(to, open::plain(error)))
     })?;
     // Nobody can begin to use what is replaced until it is.
     let _held = if overwrite { hold(to)? } else { None };
@@ -175,12 +179,12 @@ pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<Resto
 }
 
 /// Takes the lock of a file that is to be replaced. One that is damaged or missing can be replaced without.
-fn hold(path: &Path) -> Opened<Option<Database>> {
+fn hold(path: &Path) -> Opened<Option<OpenFile>> {
     let opened = open::guarded(path, || {
         Place::File(path.to_owned()).open_read_only().map_err(|error| open::refusal(path, error))
     });
     match opened {
-        Ok(database) => Ok(Some(database)),
+        Ok(open) => Ok(Some(open)),
         Err(OpenError::Locked { path }) => Err(OpenError::Locked { path }),
         Err(_) => Ok(None),
     }
@@ -212,9 +216,10 @@ type Copied<T> = Result<T, redb::Error>;
 fn copy(
     from: &ReadTransaction,
     draft: &Path,
+    layout: Layout,
     fill: impl FnOnce(&ReadTransaction, &WriteTransaction) -> Copied<u64>,
 ) -> Copied<u64> {
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(draft)?;
+    let database = OpenFile::create(open::new_file(draft)?, layout, CACHE_BYTES)?;
     let transaction = database.begin_write()?;
     let resources = fill(from, &transaction)?;
     transaction.commit()?;

@@ -16,6 +16,7 @@ use super::codec::{self, LOG, META, META_FORMAT, Meta, OWNERS, RESOURCES, TIMES}
 use super::open::{self, OpenError, Opened};
 use super::place::Place;
 use super::read::Snapshot;
+use super::replay::replay;
 use super::writer;
 use crate::model::owner_prefix;
 use crate::{Resource, Revision, model};
@@ -41,6 +42,8 @@ pub struct Fsck {
     pub resources: u64,
     /// How many changes are kept.
     pub changes: u64,
+    /// How many of them were in the journal alone, because the last program to have the file open did not close it.
+    pub journaled: u64,
     /// How many rows the index of owners has.
     pub owners: u64,
     /// What is wrong: the first [`PROBLEMS_MAX`] of it.
@@ -60,7 +63,7 @@ impl Fsck {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Where: `file`, `meta`, `resources`, `log`, `owners` or `times`.
+    /// Where: `file`, `journal`, `meta`, `resources`, `log`, `owners` or `times`.
     pub table: &'static str,
     /// Which row, for a person; empty for the whole table.
     pub row: String,
@@ -78,7 +81,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads a whole file and checks it: the structure of the engine with its checksums, the facts about the store, every document, every change
+/// Reads a whole file and checks it: the structure of the engine with its checksums, the journal, the facts about the store, every document, every change
 /// in the log and whether they agree with the documents, and the index of owners.
 ///
 /// The file is never changed, and nobody else can have it open meanwhile; of a running store, check a backup. Blocks for as long as the disk
@@ -88,17 +91,22 @@ impl fmt::Display for Problem {
 /// See [`OpenError`]: only what keeps the file from being read at all. Everything else is in the answer.
 pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
     open::guarded(path, || {
-        let mut database = Place::File(path.to_owned()).open_read_only().map_err(|error| open::refusal(path, error))?;
-        let whole = database.check_integrity().map_err(|error| open::refusal(path, error))?;
-        open::recognise(path, &database)?;
+        let mut open = Place::File(path.to_owned()).open_read_only().map_err(|error| open::refusal(path, error))?;
+        let whole = open.database.check_integrity().map_err(|error| open::refusal(path, error))?;
+        open::recognise(path, &open.database)?;
         let mut findings = Findings::default();
         if !whole {
             findings.add("file", "", "its structure is inconsistent");
         }
-        let snapshot = Snapshot::of(&database).map_err(|error| open::damaged(path, error))?;
+        let journaled = replay(&open, Revision(u64::MAX)).unwrap_or_else(|error| {
+            findings.add("journal", "", error.to_string());
+            0
+        });
+        let database = &open.database;
+        let snapshot = Snapshot::of(database).map_err(|error| open::damaged(path, error))?;
         let meta = snapshot.meta().map_err(|error| open::damaged(path, error))?;
         let transaction = database.begin_read().map_err(|error| open::damaged(path, error))?;
-        Checker::new(path, &transaction, meta, findings)?.run()
+        Ok(Fsck { journaled, ..Checker::new(path, &transaction, meta, findings)?.run()? })
     })
 }
 
@@ -172,6 +180,7 @@ impl<'a> Checker<'a> {
             oldest: meta.compacted,
             resources,
             changes,
+            journaled: 0,
             owners,
             problems: findings.problems,
             problems_total: findings.total,

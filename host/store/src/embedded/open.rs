@@ -5,13 +5,17 @@ use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableError};
+use redb::backends::FileBackend;
+use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError};
 
 use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
-use super::place::{CACHE_BYTES, Place};
-use crate::Source;
+use super::layout::Layout;
+use super::place::{CACHE_BYTES, OpenFile, Place};
+use super::replay::replay;
+use crate::{Options, Revision};
 
 /// Why a store could not be opened. The file is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -66,29 +70,33 @@ pub(super) fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError 
     OpenError::Damaged { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Opens the database of a store, or makes a new one where there is nothing.
-pub(super) fn database(place: &Place, source: &dyn Source) -> Opened<Database> {
+/// Opens a store, or makes a new one where there is nothing. All that was acknowledged is in the pages, and the journal is empty.
+pub(super) fn store(place: &Place, options: &Options) -> Opened<OpenFile> {
     match place {
         Place::File(path) => match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, source)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, options)?,
             Err(error) => return Err(io(path, error)),
             Ok(file) if !file.is_file() => return Err(io(path, io::Error::other("it is not a regular file"))),
             Ok(file) if file.len() == 0 => return Err(damaged(path, "it is empty")),
             Ok(_) => {}
         },
         Place::Backend(_) => {
-            let new = || if place.len()? == 0 { fill(place.open()?, &source.uid()) } else { Ok(()) };
+            let new = || if place.len()? == 0 { fill(place.file()?, options, &options.source.uid()) } else { Ok(()) };
             new().map_err(|error| io(place.name(), plain(error)))?;
         }
     }
     let path = place.name();
-    let is_whole = guarded(path, || check(path, place.open_read_only().map_err(|error| refusal(path, error))?))?;
+    let is_whole = guarded(path, || {
+        let open = place.open_read_only().map_err(|error| refusal(path, error))?;
+        check(path, open)
+    })?;
     guarded(path, || {
-        let mut database = place.open().map_err(|error| refusal(path, error))?;
+        let mut open = place.open().map_err(|error| refusal(path, error))?;
         if !is_whole {
-            database.check_integrity().map_err(|error| refusal(path, error))?;
+            open.database.check_integrity().map_err(|error| refusal(path, error))?;
         }
-        Ok(database)
+        replay(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
+        Ok(open)
     })
 }
 
@@ -100,14 +108,16 @@ pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opene
 /// Checks that a database is a store of a format that is known, and reads every page of it through.
 ///
 /// Pages have checksums, but the engine compares them only when it is asked to. Returns whether all is in order; where not, what is to be
-/// repaired is the engine's book-keeping alone.
-fn check(path: &Path, mut database: Database) -> Opened<bool> {
-    let before = recognise(path, &database)?;
+/// repaired is the engine's book-keeping alone. The journal is read as well; what it has is added to what is in memory.
+fn check(path: &Path, mut open: OpenFile) -> Opened<bool> {
+    let database = &mut open.database;
+    let before = recognise(path, database)?;
     let is_whole = database.check_integrity().map_err(|error| refusal(path, error))?;
     // Where the last commit is damaged, the engine goes back to the one before it.
-    if recognise(path, &database)? != before {
+    if recognise(path, database)? != before {
         return Err(damaged(path, "its last changes cannot be read"));
     }
+    replay(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
     Ok(is_whole)
 }
 
@@ -146,11 +156,10 @@ fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::
 }
 
 /// Makes an empty store in a file of another name, and gives it its own name when it is whole.
-fn create(path: &Path, source: &dyn Source) -> Opened<()> {
-    let id = source.uid();
+fn create(path: &Path, options: &Options) -> Opened<()> {
+    let id = options.source.uid();
     let draft = draft(path, &id);
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(&draft);
-    let made = database.map_err(redb::Error::from).and_then(|database| fill(database, &id));
+    let made = new_file(&draft).map_err(redb::Error::from).and_then(|file| fill(file, options, &id));
     // Somebody else may have made that file meanwhile: then theirs stays.
     let made = made.map_err(plain).and_then(|()| publish(&draft, path).map(drop));
     // The draft is a second name of the store, or in the way.
@@ -160,8 +169,15 @@ fn create(path: &Path, source: &dyn Source) -> Opened<()> {
     }
 }
 
-/// Makes an empty store of an empty database.
-fn fill(database: Database, id: &str) -> Result<(), redb::Error> {
+/// Makes a file that is not there yet.
+pub(super) fn new_file(path: &Path) -> io::Result<Arc<dyn StorageBackend>> {
+    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+    Ok(Arc::new(FileBackend::new(file).map_err(io::Error::other)?))
+}
+
+/// Makes an empty store of an empty file.
+fn fill(file: Arc<dyn StorageBackend>, options: &Options, id: &str) -> Result<(), redb::Error> {
+    let database = OpenFile::create(file, Layout::with_journal(options.journal_bytes), CACHE_BYTES)?;
     let transaction = database.begin_write()?;
     {
         transaction.open_table(RESOURCES)?;

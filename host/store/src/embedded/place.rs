@@ -8,6 +8,7 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
+use super::layout::{Layout, Pages};
 use super::probe::Overlay;
 
 /// Pages that are kept in memory: 128 MiB.
@@ -37,23 +38,56 @@ impl Place {
         }
     }
 
-    /// Opens the database that is there. An empty backend gets an empty database; an empty file does not.
-    pub(super) fn open(&self) -> Result<Database, DatabaseError> {
-        let mut builder = Builder::new();
-        builder.set_cache_size(CACHE_BYTES);
-        match self {
-            Self::File(path) => builder.open(path),
-            Self::Backend(backend) => builder.create_with_backend(Handle(Arc::clone(backend))),
-        }
+    /// Opens what is there.
+    pub(super) fn open(&self) -> Result<OpenFile, DatabaseError> {
+        OpenFile::over(self.file()?, CACHE_BYTES)
     }
 
-    /// Opens the database that is there so that the place is never written. Takes the same locks as [`Place::open`].
-    pub(super) fn open_read_only(&self) -> Result<Database, DatabaseError> {
-        let below: Box<dyn StorageBackend> = match self {
-            Self::File(path) => Box::new(FileBackend::new(OpenOptions::new().read(true).write(true).open(path)?)?),
-            Self::Backend(backend) => Box::new(Handle(Arc::clone(backend))),
-        };
-        Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(Overlay::over(below)?)
+    /// Opens what is there so that the place is never written. Takes the same locks as [`Place::open`].
+    pub(super) fn open_read_only(&self) -> Result<OpenFile, DatabaseError> {
+        OpenFile::over(Arc::new(Overlay::over(self.file()?)?), CACHE_BYTES)
+    }
+
+    /// Returns the bytes that are there.
+    pub(super) fn file(&self) -> Result<Arc<dyn StorageBackend>, DatabaseError> {
+        Ok(match self {
+            Self::File(path) => Arc::new(FileBackend::new(OpenOptions::new().read(true).write(true).open(path)?)?),
+            Self::Backend(backend) => Arc::new(Handle(Arc::clone(backend))),
+        })
+    }
+}
+
+/// A place that is open.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    /// The pages. What is in the journal is not in them yet.
+    pub(super) database: Database,
+    /// All of it, with the journal.
+    pub(super) file: Arc<dyn StorageBackend>,
+    pub(super) layout: Layout,
+}
+
+impl OpenFile {
+    /// Opens the store in a file that keeps up to so many bytes of its pages in memory.
+    pub(super) fn over(file: Arc<dyn StorageBackend>, cache_bytes: usize) -> Result<Self, DatabaseError> {
+        let layout = Layout::read(&*file)?;
+        let pages = Pages::of(Arc::clone(&file), layout);
+        if pages.len()? == 0 {
+            // The engine would make a database of its own there.
+            return Err(DatabaseError::from(io::Error::from(io::ErrorKind::UnexpectedEof)));
+        }
+        let database = Builder::new().set_cache_size(cache_bytes).create_with_backend(pages)?;
+        Ok(Self { database, file, layout })
+    }
+
+    /// Makes an empty database in an empty file.
+    pub(super) fn create(
+        file: Arc<dyn StorageBackend>,
+        layout: Layout,
+        cache_bytes: usize,
+    ) -> Result<Database, DatabaseError> {
+        layout.write(&*file)?;
+        Builder::new().set_cache_size(cache_bytes).create_with_backend(Pages::of(file, layout))
     }
 }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::{BackendError, StorageBackend};
 
 /// A file as it would be after writes that it never sees.
 #[derive(Debug)]
 pub(super) struct Overlay {
-    file: Box<dyn StorageBackend>,
+    file: Arc<dyn StorageBackend>,
     written: Mutex<Written>,
 }
 
@@ -26,7 +26,7 @@ struct Written {
 const PAGE: u64 = 4096;
 
 impl Overlay {
-    pub(super) fn over(file: Box<dyn StorageBackend>) -> io::Result<Self> {
+    pub(super) fn over(file: Arc<dyn StorageBackend>) -> io::Result<Self> {
         let len = file.len()?;
         Ok(Self { file, written: Mutex::new(Written { len, file_len: len, pages: BTreeMap::new() }) })
     }

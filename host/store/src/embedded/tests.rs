@@ -8,16 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use redb::backends::FileBackend;
-use redb::{Builder, ReadableDatabase, StorageBackend, TableDefinition};
+use redb::{ReadableDatabase, StorageBackend, TableDefinition};
 use serde_json::{Value, json};
 
 use super::codec::{self, LogRow};
-use super::place::Place;
+use super::place::{OpenFile, Place};
 use super::{EmbeddedStore, OpenError, open};
 use crate::patch::tests::json_value;
 use crate::{
-    Change, Error, EventType, Key, Kind, Options, Precondition, Query, Resource, Revision, Scope, Store, SystemSource,
-    Write,
+    Change, Error, EventType, Key, Kind, Options, Precondition, Query, Resource, Revision, Scope, Store, Write,
 };
 
 /// A file whose disk can be made to fail.
@@ -64,13 +63,12 @@ impl StorageBackend for Disk {
 
 fn on(path: &Path, broken: &Arc<AtomicBool>) -> EmbeddedStore {
     let place = Place::File(path.to_owned());
-    drop(open::database(&place, &SystemSource).expect("a new store"));
+    drop(open::store(&place, &Options::default()).expect("a new store"));
     let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
     let file = FileBackend::new(file).expect("it is a file");
     // Without a cache, so that every read has to ask the disk.
-    let database = Builder::new().set_cache_size(0).create_with_backend(Disk { file, broken: Arc::clone(broken) });
-    let database = database.expect("it is a database");
-    EmbeddedStore::start(place, database, Options::default()).expect("it is a store")
+    let open = OpenFile::over(Arc::new(Disk { file, broken: Arc::clone(broken) }), 0).expect("it is a store");
+    EmbeddedStore::start(place, open, Options::default()).expect("it is a store")
 }
 
 fn pod(name: &str) -> Write {
@@ -148,7 +146,7 @@ async fn looking_into_a_file_writes_nothing_even_when_written_to() {
     fs::write(&path, &crashed).expect("it can be written");
 
     let table: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("scratch");
-    let database = Place::File(path.clone()).open_read_only().expect("it can be repaired");
+    let database = Place::File(path.clone()).open_read_only().expect("it can be repaired").database;
     for round in 0..4 {
         let transaction = database.begin_write().expect("in memory");
         {
@@ -177,7 +175,7 @@ async fn a_document_that_became_unreadable_fails_alone() {
         store.write(pod(name)).await.expect("the disk works");
     }
     drop(store);
-    let database = open::database(&Place::File(path.clone()), &SystemSource).expect("a store");
+    let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").database;
     let transaction = database.begin_write().expect("it works");
     let bad = crate::model::Path::of(&key("a"));
     transaction.open_table(codec::RESOURCES).expect("a store").insert(bad.0.as_slice(), &b"{"[..]).expect("it works");
@@ -204,7 +202,7 @@ async fn a_watch_never_goes_on_without_a_change_that_the_log_has_lost() {
             store.write(pod(name)).await.expect("the disk works");
         }
         drop(store);
-        let database = open::database(&Place::File(path.clone()), &SystemSource).expect("a store");
+        let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").database;
         let transaction = database.begin_write().expect("it works");
         transaction.open_table(codec::LOG).expect("a store").remove(lost).expect("it works");
         transaction.commit().expect("it works");

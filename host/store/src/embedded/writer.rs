@@ -1,11 +1,11 @@
-//! The one thread that writes: group commit, history, and what happens when the disk fails.
+//! The one thread that writes: group commit, journal, history, and what happens when the disk fails.
 
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use redb::{Database, ReadableTable, Table, WriteTransaction};
+use redb::{Database, Durability, ReadableTable, Table, WriteTransaction};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
@@ -13,12 +13,14 @@ use super::Shared;
 use super::codec::{
     self, LOG, LogRow, META, META_COMPACTED, META_MEASURE, META_REVISION, Meta, OWNERS, RESOURCES, TIMES,
 };
+use super::journal::{Entry, Journal};
 use super::read::Snapshot;
+use super::replay::replay;
 use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, Kept, Rows, SLEEP_MAX, milliseconds};
 use crate::history::Bounds;
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
-use crate::semantics::{self, Decision, Performed};
+use crate::semantics::{self, Performed};
 use crate::watch::Tip;
 use crate::{Error, Event, EventType, Options, Request, Resource, Result, Revision, Written};
 
@@ -36,17 +38,31 @@ const QUICK_REPAIR_BYTES: u64 = 256 << 20;
 /// What a failed transaction is: an error of the engine, after which the store takes no more writes.
 pub(super) type Engine<T> = std::result::Result<T, Box<redb::Error>>;
 
-/// What one write came to, and its event with the bytes that it takes.
-type Outcome = Result<(Written, Option<(Event, u64)>)>;
+/// What one write came to, and what it changed.
+type Outcome = Result<(Written, Option<Changed>)>;
+
+/// What one write changed.
+struct Changed {
+    event: Event,
+    /// Length of its row in the log.
+    bytes: u64,
+    /// Its row for the journal.
+    row: Vec<u8>,
+}
 
 /// Starts the thread. It ends when all senders of `queue` are gone and their writes are answered.
-pub(super) fn spawn(shared: Arc<Shared>, queue: mpsc::Receiver<Job>, options: Options) -> io::Result<JoinHandle<()>> {
+pub(super) fn spawn(
+    shared: Arc<Shared>,
+    journal: Journal,
+    queue: mpsc::Receiver<Job>,
+    options: Options,
+) -> io::Result<JoinHandle<()>> {
     // To wait for a write or for a time, whichever comes first.
     let clock = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     thread::Builder::new().name("homeostat-store".to_owned()).spawn(move || {
         // Tells the end also when this thread panics.
         let _end = End(Arc::clone(&shared));
-        run(&shared, &clock, queue, &options);
+        run(&shared, journal, &clock, queue, &options);
     })
 }
 
@@ -58,7 +74,7 @@ impl Drop for End {
     }
 }
 
-fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options: &Options) {
+fn run(shared: &Shared, mut journal: Journal, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options: &Options) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     let mut sleep = next_cut(shared, options);
     loop {
@@ -73,7 +89,7 @@ fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options
             Some(0) => return,
             Some(_) => {}
             None => {
-                let cut = cut_idle(shared, options);
+                let cut = cut_idle(shared, &mut journal, options);
                 sleep = next_cut(shared, options);
                 if !cut {
                     // Nothing came of it: not again at once, whatever the reason.
@@ -84,7 +100,7 @@ fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options
         }
         let (requests, replies): (Vec<_>, Vec<_>) =
             batch.drain(..).map(|Job { request, reply }| (request, reply)).unzip();
-        let answers = answer(shared, requests, replies.len(), options);
+        let answers = answer(shared, &mut journal, requests, options);
         for (reply, answer) in replies.into_iter().zip(answers) {
             // Who asked may have gone; the write stands all the same.
             drop(reply.send(answer));
@@ -105,11 +121,11 @@ fn next_cut(shared: &Shared, options: &Options) -> Option<Duration> {
 }
 
 /// Cuts a piece off the log in a transaction of its own; returns whether there was something.
-fn cut_idle(shared: &Shared, options: &Options) -> bool {
+fn cut_idle(shared: &Shared, journal: &mut Journal, options: &Options) -> bool {
     let outcome = {
         let database = shared.database.blocking_read();
         match &*database {
-            Some(database) => transact(shared, database, Vec::new(), options),
+            Some(database) => transact(shared, database, journal, Vec::new(), options),
             None => return false,
         }
     };
@@ -141,7 +157,8 @@ fn fail(shared: &Shared, error: &redb::Error) -> Error {
 }
 
 /// Carries out a batch: after this the file is synced, the watches are told, and the answers can go out.
-fn answer(shared: &Shared, requests: Vec<Request>, count: usize, options: &Options) -> Vec<Result<Written>> {
+fn answer(shared: &Shared, journal: &mut Journal, requests: Vec<Request>, options: &Options) -> Vec<Result<Written>> {
+    let count = requests.len();
     let refused = |error: Error| vec![Err(error); count];
     if let Some(reason) = shared.poison.get() {
         return refused(Error::unavailable(reason));
@@ -149,7 +166,7 @@ fn answer(shared: &Shared, requests: Vec<Request>, count: usize, options: &Optio
     let outcome = {
         let database = shared.database.blocking_read();
         match &*database {
-            Some(database) => transact(shared, database, requests, options),
+            Some(database) => transact(shared, database, journal, requests, options),
             None => return refused(Error::Closed),
         }
     };
@@ -169,44 +186,64 @@ fn answer(shared: &Shared, requests: Vec<Request>, count: usize, options: &Optio
 struct Batch {
     /// One per write, in their order.
     answers: Vec<Result<Written>>,
-    /// In the order of revisions, with the bytes that each takes.
+    /// In the order of revisions, with the bytes that each takes in the log.
     events: Vec<(Event, u64)>,
     /// Where the log begins now, when that or what is known of the log has changed.
     compacted: Option<Revision>,
 }
 
-fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, options: &Options) -> Engine<Batch> {
+fn transact(
+    shared: &Shared,
+    database: &Database,
+    journal: &mut Journal,
+    requests: Vec<Request>,
+    options: &Options,
+) -> Engine<Batch> {
     let mut transaction = database.begin_write().map_err(engine)?;
-    transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
-    let meta = Snapshot::of(database).and_then(|snapshot| snapshot.meta());
-    let meta = meta.map_err(|error| Box::new(redb::Error::Corrupted(error.to_string())))?;
+    let meta = meta(database)?;
+    let now_ms = milliseconds(options.source.now());
     let idle = requests.is_empty();
     let mut batch = Batch { answers: Vec::with_capacity(requests.len()), events: Vec::new(), compacted: None };
+    let mut entry = Entry { first: meta.revision.next(), at_ms: now_ms, compacted: meta.compacted, rows: Vec::new() };
     {
         let mut tables = Tables::open(&transaction)?;
         for request in requests {
             let revision = Revision(meta.revision.0 + batch.events.len() as u64).next();
-            let answer = match tables.perform(request, revision, &shared.schemas, options)? {
-                Ok((written, event)) => {
-                    batch.events.extend(event);
-                    Ok(written)
+            let answer = tables.perform(request, revision, &shared.schemas, options)?;
+            batch.answers.push(answer.map(|(written, changed)| {
+                if let Some(Changed { event, bytes, row }) = changed {
+                    batch.events.push((event, bytes));
+                    entry.rows.push(row);
                 }
-                Err(error) => Err(error),
-            };
-            batch.answers.push(answer);
+                written
+            }));
         }
         if idle || !batch.events.is_empty() {
             let added = (batch.events.len() as u64, batch.events.iter().map(|(_, bytes)| bytes).sum());
             let rows_max = if idle { CUT_IDLE_MAX } else { CUT_EXTRA_MAX };
-            batch.compacted = tables.finish(&meta, added, rows_max, options)?;
+            let kept = tables.finish(&meta, added, rows_max, now_ms, &Bounds::of(options))?;
+            batch.compacted = kept.map(|meta| meta.compacted);
+            entry.compacted = batch.compacted.unwrap_or(meta.compacted);
         }
     }
     if batch.compacted.is_none() {
         transaction.abort().map_err(engine)?;
-    } else {
+    } else if !entry.rows.is_empty() && journal.append(&entry).map_err(engine)? {
+        // On the disk already, in the journal; the pages follow when that is full, or the store is closed.
+        transaction.set_durability(Durability::None).map_err(engine)?;
         transaction.commit().map_err(engine)?;
+    } else {
+        transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
+        transaction.commit().map_err(engine)?;
+        journal.restart();
     }
     Ok(batch)
+}
+
+/// Reads the facts about the store as they are now.
+pub(super) fn meta(database: &Database) -> Engine<Meta> {
+    let meta = Snapshot::of(database).and_then(|snapshot| snapshot.meta());
+    meta.map_err(|error| Box::new(redb::Error::Corrupted(error.to_string())))
 }
 
 fn publish(shared: &Shared, events: Vec<(Event, u64)>, now: SystemTime) {
@@ -235,7 +272,10 @@ pub(super) fn reopen(shared: &Shared) {
     if database.is_some() || shared.tip.borrow().closed {
         return;
     }
-    match shared.place.open_read_only() {
+    let reading = shared.place.open_read_only().map_err(redb::Error::from).map_err(Box::new);
+    // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
+    let last = shared.tip.borrow().revision;
+    match reading.and_then(|open| replay(&open, last).map(|_| open.database)) {
         Ok(reading) => *database = Some(reading),
         Err(error) => {
             tracing::error!(%error, path = %shared.place.name().display(), "the store cannot be read either");
@@ -244,7 +284,7 @@ pub(super) fn reopen(shared: &Shared) {
 }
 
 /// The tables, open for writing.
-struct Tables<'a> {
+pub(super) struct Tables<'a> {
     resources: Table<'a, &'static [u8], &'static [u8]>,
     log: Table<'a, u64, &'static [u8]>,
     owners: Table<'a, &'static [u8], ()>,
@@ -253,7 +293,7 @@ struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    fn open(transaction: &'a WriteTransaction) -> Engine<Self> {
+    pub(super) fn open(transaction: &'a WriteTransaction) -> Engine<Self> {
         Ok(Self {
             resources: transaction.open_table(RESOURCES).map_err(engine)?,
             log: transaction.open_table(LOG).map_err(engine)?,
@@ -271,11 +311,17 @@ impl<'a> Tables<'a> {
         schemas: &Schemas,
         options: &Options,
     ) -> Engine<Outcome> {
-        let (mut failure, dry_run) = (None, request.dry_run);
+        let (mut failure, mut before, dry_run) = (None, Vec::new(), request.dry_run);
         let performed = semantics::perform(&*options.source, schemas, request, revision, |key| {
             match self.resources.get(Path::of(key).0.as_slice()) {
-                Ok(None) => Ok(None),
-                Ok(Some(document)) => codec::resource(document.value()).map(Some),
+                Ok(None) => {
+                    before.clear();
+                    Ok(None)
+                }
+                Ok(Some(document)) => {
+                    before = document.value().to_vec();
+                    codec::resource(&before).map(Some)
+                }
                 Err(error) => {
                     let answer = Error::unavailable(&error);
                     failure = Some(engine(error));
@@ -292,44 +338,61 @@ impl<'a> Tables<'a> {
         };
         let change = performed.event();
         let resource = Arc::clone(performed.decision.resource());
-        let mut event = None;
+        let mut changed = None;
         if let Some(kind) = change.filter(|_| !dry_run) {
-            let bytes = self.keep(&performed, kind, revision)?;
-            let resource = Arc::clone(&resource);
-            event = Some((Event { kind, resource, previous: performed.previous, revision }, bytes));
+            let Performed { key, previous, decision: _ } = performed;
+            let (path, document) = (Path::of(&key), codec::bytes(&resource));
+            let row = LogRow { kind, path: &path.0, document: &document, previous: &before };
+            let event = Event { kind, resource: Arc::clone(&resource), previous, revision };
+            let bytes = self.keep(&row, &event)?;
+            // What was there before the change is there when it is made again.
+            changed = Some(Changed { event, bytes, row: LogRow { previous: &[], ..row }.encode() });
         }
-        Ok(Ok((Written { resource, change }, event)))
+        Ok(Ok((Written { resource, change }, changed)))
     }
 
     /// Stores a change and its row of the log; returns how long that row is.
-    fn keep(&mut self, performed: &Performed, kind: EventType, revision: Revision) -> Engine<u64> {
-        let Performed { key, previous, decision } = performed;
-        let path = Path::of(key);
-        let document = codec::bytes(decision.resource());
-        let before = previous.as_deref().map(codec::bytes).unwrap_or_default();
-        for entry in previous.iter().flat_map(|previous| index(previous, &path)) {
+    fn keep(&mut self, row: &LogRow<'_>, event: &Event) -> Engine<u64> {
+        let path = Path(row.path.to_vec());
+        for entry in event.previous.iter().flat_map(|previous| index(previous, &path)) {
             self.owners.remove(entry.as_slice()).map_err(engine)?;
         }
-        if let Decision::Put(resource) = decision {
-            self.resources.insert(path.0.as_slice(), document.as_slice()).map_err(engine)?;
-            for entry in index(resource, &path) {
+        if event.kind == EventType::Deleted {
+            self.resources.remove(row.path).map_err(engine)?;
+        } else {
+            self.resources.insert(row.path, row.document).map_err(engine)?;
+            for entry in index(&event.resource, &path) {
                 self.owners.insert(entry.as_slice(), ()).map_err(engine)?;
             }
-        } else {
-            self.resources.remove(path.0.as_slice()).map_err(engine)?;
         }
-        let row = LogRow { kind, path: &path.0, document: &document, previous: &before }.encode();
-        self.log.insert(revision.0, row.as_slice()).map_err(engine)?;
-        Ok(row.len() as u64)
+        let bytes = row.encode();
+        self.log.insert(event.revision.0, bytes.as_slice()).map_err(engine)?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Makes a change again that is in the journal; returns how long its row of the log is.
+    pub(super) fn redo(&mut self, row: &[u8], revision: Revision) -> Engine<u64> {
+        let damaged = |error: Error| Box::new(redb::Error::Corrupted(error.to_string()));
+        let row = LogRow::decode(row).map_err(damaged)?;
+        let before = self.resources.get(row.path).map_err(engine)?.map(|document| document.value().to_vec());
+        let row = LogRow { previous: before.as_deref().unwrap_or_default(), ..row };
+        let event = row.event(revision).map_err(damaged)?;
+        self.keep(&row, &event)
     }
 
     /// Notes how far the store has come, and cuts a piece off the beginning of the log when it is too long, too old or too large.
     ///
-    /// Returns where the log begins; `None` when nothing was added, cut or learnt.
-    fn finish(&mut self, meta: &Meta, added: (u64, u64), rows_max: u64, options: &Options) -> Engine<Option<Revision>> {
-        let now_ms = milliseconds(options.source.now());
+    /// Returns the facts as they are now; `None` when nothing was added, cut or learnt.
+    pub(super) fn finish(
+        &mut self,
+        meta: &Meta,
+        added: (u64, u64),
+        rows_max: u64,
+        now_ms: u64,
+        bounds: &Bounds,
+    ) -> Engine<Option<Meta>> {
         let mut rows = Rows { log: &mut self.log, times: &mut self.times };
-        let Kept { compacted, measure } = rows.keep(meta, added, rows_max, now_ms, &Bounds::of(options))?;
+        let Kept { compacted, measure } = rows.keep(meta, added, rows_max, now_ms, bounds)?;
         if added.0 == 0 && compacted == meta.compacted && meta.measure == Some(measure) {
             return Ok(None);
         }
@@ -337,7 +400,7 @@ impl<'a> Tables<'a> {
         self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine)?;
         self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine)?;
         self.meta.insert(META_MEASURE, measure.encode(revision).as_str()).map_err(engine)?;
-        Ok(Some(compacted))
+        Ok(Some(Meta { id: meta.id.clone(), revision, compacted, measure: Some(measure) }))
     }
 }
 

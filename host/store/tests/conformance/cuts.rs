@@ -53,7 +53,8 @@ const HOUR: u64 = 60 * MINUTE;
 
 fn on_a_clock() -> (Arc<Clock>, Options) {
     let clock = Arc::new(Clock::default());
-    (Arc::clone(&clock), Options { source: clock, ..Options::default() })
+    // Without a journal, so that the file can be opened as one of the engine.
+    (Arc::clone(&clock), Options { source: clock, journal_bytes: 0, ..Options::default() })
 }
 
 async fn oldest(store: &dyn Store) -> Revision {

@@ -1,11 +1,12 @@
 use std::fs;
 use std::path::Path;
 
-use redb::{Database, ReadableTable, WriteTransaction};
+use redb::{ReadableTable, WriteTransaction};
 use serde_json::{Value, json};
 
 use super::{Fsck, PROBLEMS_MAX, fsck, readable};
 use crate::embedded::codec::{LOG, META, OWNERS, RESOURCES, TIMES};
+use crate::embedded::place::Place;
 use crate::embedded::{EmbeddedStore, OpenError};
 use crate::{Change, Key, Kind, Options, Precondition, Store, Write, model};
 
@@ -37,7 +38,7 @@ async fn filled(path: &Path) {
 }
 
 fn damage(path: &Path, how: impl FnOnce(&WriteTransaction)) {
-    let database = Database::open(path).expect("it is a database");
+    let database = Place::File(path.to_owned()).open().expect("it is a store").database;
     let transaction = database.begin_write().expect("it can be written");
     how(&transaction);
     transaction.commit().expect("it can be written");
@@ -255,4 +256,33 @@ async fn what_is_in_use_missing_or_no_store_is_refused() {
 #[test]
 fn a_row_is_shown_without_what_would_disturb_a_terminal() {
     assert_eq!(readable(b"a\x00\x01b\x1b[2J\xff\x00\x01"), "a/b?[2J\u{fffd}");
+}
+
+#[tokio::test]
+async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (open, crashed) = (folder.path().join("open"), folder.path().join("crashed"));
+    let store = EmbeddedStore::open(&open, Options::default()).expect("a new store");
+    for name in ["a", "b"] {
+        let metadata = json!({"namespace": "ns", "name": name});
+        let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+        store.write(Write::Create { document }).await.expect("it is new");
+    }
+    // As after a crash: not closed.
+    let mut bytes = fs::read(&open).expect("it is there");
+    fs::write(&crashed, &bytes).expect("it can be written");
+    let found = look(&crashed);
+    assert_eq!((found.journaled, found.changes, found.resources, found.revision.0), (2, 2, 2, 2));
+    assert!(found.is_sound(), "{found:?}");
+    store.close().await;
+    assert_eq!((look(&open).journaled, look(&open).changes), (0, 2));
+
+    // The first of two changes, which nothing but the journal has.
+    bytes[4096 + 100] ^= 1;
+    fs::write(&crashed, &bytes).expect("it can be written");
+    let problems = look(&crashed).problems;
+    assert!(problems.len() == 1 && problems[0].to_string().contains("journal: "), "{problems:?}");
+    let refused = EmbeddedStore::open(&crashed, Options::default()).expect_err("a change is lost");
+    assert!(matches!(&refused, OpenError::Damaged { reason, .. } if reason.contains("journal")), "{refused}");
+    assert_eq!(fs::read(&crashed).expect("it is there"), bytes, "a file that is refused is left alone");
 }

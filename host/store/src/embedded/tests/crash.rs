@@ -6,14 +6,14 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use redb::StorageBackend;
 use redb::backends::FileBackend;
-use redb::{Builder, StorageBackend};
 use serde_json::json;
 
 use super::{key, pod};
-use crate::embedded::place::Place;
+use crate::embedded::place::{OpenFile, Place};
 use crate::embedded::{EmbeddedStore, fsck, open};
-use crate::{Change, Options, Precondition, Query, Revision, Scope, Store, SystemSource, Write};
+use crate::{Change, Options, Precondition, Query, Revision, Scope, Store, Write};
 
 /// What happened to a disk, in order.
 #[derive(Debug, Clone)]
@@ -87,14 +87,14 @@ fn image(start: &[u8], acts: &[Act], lucky: impl Fn(usize) -> bool) -> Vec<u8> {
 
 /// Writes to a store on a disk that remembers; history is cut with every transaction.
 async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
-    drop(open::database(&Place::File(path.to_owned()), &SystemSource).expect("a new store"));
+    drop(open::store(&Place::File(path.to_owned()), options).expect("a new store"));
     let start = std::fs::read(path).expect("it was made");
     let acts = Arc::default();
     let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
     let file = FileBackend::new(file).expect("it is a file");
     let recorder = Recorder { file, acts: Arc::clone(&acts) };
-    let database = Builder::new().create_with_backend(recorder).expect("it is a database");
-    let store = EmbeddedStore::start(Place::File(path.to_owned()), database, options.clone()).expect("it is a store");
+    let open = OpenFile::over(Arc::new(recorder), 1 << 20).expect("it is a store");
+    let store = EmbeddedStore::start(Place::File(path.to_owned()), open, options.clone()).expect("it is a store");
     for round in 0..12_u64 {
         let name = format!("n{}", round % 3);
         let write = match round / 3 {
@@ -144,11 +144,17 @@ async fn survives(path: &Path, options: &Options, acts: &[Act]) {
 /// S1 S9 S10
 #[tokio::test]
 async fn a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store() {
+    // Without a journal, and with one that is full after some changes.
+    for journal_bytes in [0, 16 << 10] {
+        survives_everything(&Options { history_max: 2, journal_bytes, ..Options::default() }).await;
+    }
+}
+
+async fn survives_everything(options: &Options) {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { history_max: 2, ..Options::default() };
-    let (start, acts) = recorded(&folder.path().join("store"), &options).await;
+    let (start, acts) = recorded(&folder.path().join("store"), options).await;
     let writes = acts.iter().filter(|act| matches!(act, Act::Write(..))).count();
-    assert!(writes > 50, "{writes}");
+    assert!(writes > 30, "{writes}");
     for crash in (1..acts.len()).step_by(3) {
         let happened = &acts[..crash];
         let coin = |number: usize| {
@@ -159,7 +165,7 @@ async fn a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store() {
         for (name, bytes) in [("all", image(&start, happened, |_| true)), ("some", image(&start, happened, coin))] {
             let path = folder.path().join(format!("{crash}-{name}"));
             std::fs::write(&path, bytes).expect("it can be written");
-            survives(&path, &options, happened).await;
+            survives(&path, options, happened).await;
             std::fs::remove_file(&path).expect("it is there");
         }
     }

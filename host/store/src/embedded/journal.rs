@@ -1,0 +1,197 @@
+//! The journal: changes that are on the disk before they are in the pages of the engine.
+//!
+//! A change to the pages touches a dozen of them all over the file, and each costs the disk about as much as all the rest of a write. So the
+//! changes of a batch are first written here, one after the other, and synced; the pages follow in memory, and go to the disk together when
+//! the journal is full. What a crash has left here is done again when the store is opened.
+//!
+//! An *entry* is one batch: a head and the rows of its changes, each with its length. It begins where a sector begins, so that the writing of one
+//! never tears another. Entries follow upon each other by their revisions. The first one that does not, or whose checksum is wrong, ends the
+//! journal: it is from before the journal began anew, or the crash came while it was written, and nobody was told that it was done. Where an
+//! entry stands *behind* such a one that must have come later, something between them was lost, and the file is damaged.
+//!
+//! What this cannot see is damage to the very last entry: it looks as if it had never been written whole.
+
+use std::io;
+use std::sync::Arc;
+
+use redb::StorageBackend;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use super::layout::Layout;
+use crate::Revision;
+
+/// What a disk writes as a whole or not at all.
+const SECTOR_BYTES: usize = 512;
+/// How an entry begins.
+const MAGIC: &[u8; 8] = b"entry 1\n";
+/// Length of the head of an entry.
+const HEAD_BYTES: usize = 72;
+
+/// The journal of a store that is open, at the place where the next entry goes.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: Arc<dyn StorageBackend>,
+    layout: Layout,
+    /// How much of it has entries that are not in the pages yet.
+    used: u64,
+}
+
+/// The changes of one batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The revision of the first change; the others follow.
+    pub(super) first: Revision,
+    /// When they were made, in milliseconds since 1970.
+    pub(super) at_ms: u64,
+    /// Where the history begins after them.
+    pub(super) compacted: Revision,
+    /// The rows, which mean nothing to the journal.
+    pub(super) rows: Vec<Vec<u8>>,
+}
+
+impl Journal {
+    /// Begins anew: everything that was there is in the pages, and on the disk.
+    pub(super) fn begin(file: Arc<dyn StorageBackend>, layout: Layout) -> Self {
+        Self { file, layout, used: 0 }
+    }
+
+    /// Forgets what is there, because it is in the pages, and on the disk.
+    pub(super) fn restart(&mut self) {
+        self.used = 0;
+    }
+
+    /// Writes an entry and syncs it. Returns whether there was room; where there was none, nothing was written.
+    ///
+    /// # Errors
+    /// What the disk answers. Then nobody knows what it holds.
+    pub(super) fn append(&mut self, entry: &Entry) -> io::Result<bool> {
+        let (begin, length) = self.layout.journal();
+        let bytes = entry.encode();
+        if self.used + bytes.len() as u64 > length {
+            return Ok(false);
+        }
+        self.file.write(begin + self.used, &bytes)?;
+        self.file.sync_data()?;
+        self.used += bytes.len() as u64;
+        Ok(true)
+    }
+}
+
+/// Returns the entries that follow upon a revision.
+///
+/// # Errors
+/// What is wrong, for a person; in the inner result what the disk answers.
+pub(super) fn entries(
+    file: &dyn StorageBackend,
+    layout: Layout,
+    after: Revision,
+) -> io::Result<Result<Vec<Entry>, String>> {
+    let (begin, length) = layout.journal();
+    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    if !bytes.is_empty() {
+        file.read(begin, &mut bytes)?;
+    }
+    let (mut found, mut last, mut rest) = (Vec::new(), after, &bytes[..]);
+    while let Some((entry, length)) = Entry::decode(rest) {
+        // A batch goes into the pages as a whole.
+        match entry.first.cmp(&last.next()) {
+            std::cmp::Ordering::Less if entry.last() <= after => {}
+            std::cmp::Ordering::Equal => {
+                last = entry.last();
+                found.push(entry);
+            }
+            _ => break,
+        }
+        rest = &rest[length..];
+    }
+    let lost = rest.chunks_exact(SECTOR_BYTES).filter_map(Head::decode).find(|head| {
+        // The one that ends the journal may be the one that was being written.
+        head.last() > last && !(head.first == last.next() && std::ptr::eq(head.bytes.as_ptr(), rest.as_ptr()))
+    });
+    Ok(match lost {
+        Some(head) => Err(format!("its journal has revision {}, and lacks some after {last}", head.last())),
+        None => Ok(found),
+    })
+}
+
+/// What stands at the beginning of an entry.
+struct Head<'a> {
+    first: Revision,
+    count: u64,
+    at_ms: u64,
+    compacted: Revision,
+    length: usize,
+    checksum: u128,
+    bytes: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Reads a head; `None` where there is none.
+    fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (head, _) = bytes.split_at_checked(HEAD_BYTES)?;
+        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        if !head.starts_with(MAGIC) || xxh3_64(&head[..64]) != number(64) {
+            return None;
+        }
+        let checksum = u128::from_le_bytes(head[48..64].try_into().expect("sixteen bytes"));
+        let (first, count, at_ms, compacted) = (Revision(number(8)), number(16), number(24), Revision(number(32)));
+        let length = usize::try_from(number(40)).ok()?;
+        (count > 0).then_some(Self { first, count, at_ms, compacted, length, checksum, bytes: head })
+    }
+
+    fn last(&self) -> Revision {
+        Revision(self.first.0.saturating_add(self.count - 1))
+    }
+}
+
+impl Entry {
+    /// Returns the revision of the last change.
+    pub(super) fn last(&self) -> Revision {
+        Revision(self.first.0 + self.rows.len() as u64 - 1)
+    }
+
+    /// Returns the bytes of an entry that has a row at least, up to where the next one may begin.
+    fn encode(&self) -> Vec<u8> {
+        let length: usize = self.rows.iter().map(|row| 4 + row.len()).sum();
+        let mut bytes = Vec::with_capacity((HEAD_BYTES + length).next_multiple_of(SECTOR_BYTES));
+        bytes.resize(HEAD_BYTES, 0);
+        for row in &self.rows {
+            let length = u32::try_from(row.len()).expect("a row has a document of 1 MiB at most");
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(row);
+        }
+        let checksum = xxh3_128(&bytes[HEAD_BYTES..]);
+        bytes[..8].copy_from_slice(MAGIC);
+        let numbers = [self.first.0, self.rows.len() as u64, self.at_ms, self.compacted.0, length as u64];
+        for (number, place) in numbers.into_iter().zip(bytes[8..48].chunks_exact_mut(8)) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes[48..64].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = xxh3_64(&bytes[..64]);
+        bytes[64..72].copy_from_slice(&checksum.to_le_bytes());
+        bytes.resize(bytes.len().next_multiple_of(SECTOR_BYTES), 0);
+        bytes
+    }
+
+    /// Reads the entry at the beginning of `bytes`, and where the next one may begin; `None` where there is none that is whole.
+    fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
+        let head = Head::decode(bytes)?;
+        let end = HEAD_BYTES.checked_add(head.length)?;
+        let mut rest = bytes.get(HEAD_BYTES..end)?;
+        if xxh3_128(rest) != head.checksum {
+            return None;
+        }
+        let mut rows = Vec::new();
+        while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+            let (row, behind) = behind.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+            rows.push(row.to_vec());
+            rest = behind;
+        }
+        let whole = rest.is_empty() && rows.len() as u64 == head.count;
+        let Head { first, at_ms, compacted, .. } = head;
+        whole.then_some((Self { first, at_ms, compacted, rows }, end.next_multiple_of(SECTOR_BYTES)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Tests of the journal alone.
+
+use redb::backends::InMemoryBackend;
+
+use super::*;
+
+const LAYOUT_BYTES: u64 = 64 * 1024;
+
+fn layout() -> Layout {
+    Layout::with_journal(LAYOUT_BYTES)
+}
+
+fn file() -> Arc<dyn StorageBackend> {
+    let file = InMemoryBackend::new();
+    layout().write(&file).expect("memory");
+    Arc::new(file)
+}
+
+fn entry(first: u64, rows: &[usize]) -> Entry {
+    let rows = rows.iter().map(|length| vec![u8::try_from(first % 251).expect("small"); *length]).collect();
+    Entry { first: Revision(first), at_ms: 1000 + first, compacted: Revision(first / 2), rows }
+}
+
+/// Returns the revisions that are found, or what is wrong.
+fn found(file: &dyn StorageBackend, after: u64) -> Result<Vec<u64>, String> {
+    let entries = entries(file, layout(), Revision(after)).expect("memory");
+    entries.map(|entries| entries.iter().map(|entry| entry.first.0).collect())
+}
+
+/// Turns the bits of one byte of the journal.
+fn turn(file: &dyn StorageBackend, at: u64) {
+    let at = layout().journal().0 + at;
+    let mut byte = [0];
+    file.read(at, &mut byte).expect("memory");
+    file.write(at, &[!byte[0]]).expect("memory");
+}
+
+#[test]
+fn what_was_written_is_read_after_any_revision() {
+    let file = file();
+    assert_eq!(found(&*file, 0), Ok(vec![]));
+    let mut journal = Journal::begin(Arc::clone(&file), layout());
+    let written = [entry(1, &[10]), entry(2, &[0, 700, 3]), entry(5, &[2000])];
+    for entry in &written {
+        assert!(journal.append(entry).expect("memory"));
+    }
+    assert_eq!(entries(&*file, layout(), Revision::ZERO).expect("memory"), Ok(Vec::from(written)));
+    assert_eq!(found(&*file, 1), Ok(vec![2, 5]));
+    assert_eq!(found(&*file, 4), Ok(vec![5]));
+    assert_eq!(found(&*file, 5), Ok(vec![]));
+}
+
+#[test]
+fn what_is_left_of_an_earlier_round_is_not_read() {
+    let file = file();
+    let mut journal = Journal::begin(Arc::clone(&file), layout());
+    for first in 1..10 {
+        assert!(journal.append(&entry(first, &[300])).expect("memory"));
+    }
+    journal.restart();
+    assert!(journal.append(&entry(10, &[900])).expect("memory"));
+    assert!(journal.append(&entry(11, &[20])).expect("memory"));
+    assert_eq!(found(&*file, 9), Ok(vec![10, 11]));
+    assert_eq!(found(&*file, 11), Ok(vec![]));
+}
+
+#[test]
+fn a_full_journal_takes_nothing() {
+    let file = file();
+    let mut journal = Journal::begin(Arc::clone(&file), layout());
+    let mut written = 0;
+    while journal.append(&entry(written + 1, &[5000])).expect("memory") {
+        written += 1;
+    }
+    assert_eq!(written, LAYOUT_BYTES / 5120);
+    assert_eq!(found(&*file, 0).map(|found| found.len() as u64), Ok(written));
+    let mut none = Journal::begin(file, Layout::PLAIN);
+    assert!(!none.append(&entry(1, &[1])).expect("memory"));
+}
+
+#[test]
+fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is_damage() {
+    for (at, what) in [(0, "the magic"), (9, "the revision"), (65, "the checksum of the head"), (80, "a row")] {
+        let file = file();
+        let mut journal = Journal::begin(Arc::clone(&file), layout());
+        for first in 1..=3 {
+            assert!(journal.append(&entry(first, &[100])).expect("memory"));
+        }
+        turn(&*file, 2 * 512 + at);
+        assert_eq!(found(&*file, 0), Ok(vec![1, 2]), "{what} of the last one");
+        turn(&*file, 2 * 512 + at);
+        turn(&*file, 512 + at);
+        let said = found(&*file, 0).expect_err(what);
+        assert!(said.contains("has revision 3, and lacks some after 1"), "{said}");
+        assert_eq!(found(&*file, 3), Ok(vec![]), "what is in the pages does not matter any more");
+    }
+}
+
+#[test]
+fn a_journal_that_begins_too_late_is_damage() {
+    let file = file();
+    let mut journal = Journal::begin(Arc::clone(&file), layout());
+    assert!(journal.append(&entry(7, &[1, 1])).expect("memory"));
+    assert!(found(&*file, 3).is_err());
+    assert_eq!(found(&*file, 6), Ok(vec![7]));
+}

@@ -1,0 +1,147 @@
+//! How a store lies in its file: a page that says so, the journal, and the pages of the engine.
+//!
+//! A file without a journal is a plain file of the engine, as backups are.
+
+use std::io;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use redb::{BackendError, StorageBackend};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Length of the first page.
+const HEADER_BYTES: u64 = 4096;
+/// How a file with a journal begins.
+const MAGIC: &[u8; 16] = b"homeostat store\n";
+/// How a plain file of the engine begins.
+const ENGINE_MAGIC: &[u8; 4] = b"redb";
+/// The journal is a whole number of these.
+pub(super) const PAGE_BYTES: u64 = 4096;
+/// A journal of any file that a program has made is no longer.
+const JOURNAL_BYTES_MAX: u64 = 1 << 30;
+
+/// Where things are in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    journal_bytes: u64,
+}
+
+impl Layout {
+    /// A plain file of the engine.
+    pub(super) const PLAIN: Self = Self { journal_bytes: 0 };
+
+    /// Returns the layout with a journal of about so many bytes; zero for none.
+    pub(super) fn with_journal(bytes: u64) -> Self {
+        Self { journal_bytes: bytes.min(JOURNAL_BYTES_MAX).next_multiple_of(PAGE_BYTES) }
+    }
+
+    /// Reads what a file says of itself.
+    ///
+    /// # Errors
+    /// `InvalidData` when it is no store, and what reading it answers.
+    pub(super) fn read(file: &dyn StorageBackend) -> io::Result<Self> {
+        let mut header = [0; HEADER_BYTES as usize];
+        let there = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(header.len());
+        file.read(0, &mut header[..there])?;
+        if header.starts_with(ENGINE_MAGIC) {
+            return Ok(Self::PLAIN);
+        }
+        let journal_bytes = u64::from_le_bytes(header[16..24].try_into().expect("eight bytes"));
+        let layout = Self { journal_bytes };
+        let is_ours = journal_bytes > 0 && journal_bytes <= JOURNAL_BYTES_MAX && header == layout.header();
+        if is_ours { Ok(layout) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    /// Writes the first page, where there is one. It is on the disk when the next sync has ended.
+    pub(super) fn write(self, file: &dyn StorageBackend) -> io::Result<()> {
+        if self == Self::PLAIN {
+            return Ok(());
+        }
+        file.set_len(self.pages_at())?;
+        file.write(0, &self.header())
+    }
+
+    fn header(self) -> [u8; HEADER_BYTES as usize] {
+        let mut header = [0; HEADER_BYTES as usize];
+        header[..16].copy_from_slice(MAGIC);
+        header[16..24].copy_from_slice(&self.journal_bytes.to_le_bytes());
+        let checksum = xxh3_64(&header[..24]);
+        header[24..32].copy_from_slice(&checksum.to_le_bytes());
+        header
+    }
+
+    /// Returns where the journal begins, and how long it is.
+    pub(super) fn journal(self) -> (u64, u64) {
+        (HEADER_BYTES, self.journal_bytes)
+    }
+
+    /// Returns where the pages of the engine begin.
+    fn pages_at(self) -> u64 {
+        if self == Self::PLAIN { 0 } else { HEADER_BYTES + self.journal_bytes }
+    }
+}
+
+/// The pages of the engine: all of a file that lies behind its journal.
+#[derive(Debug)]
+pub(super) struct Pages {
+    file: Arc<dyn StorageBackend>,
+    at: u64,
+}
+
+impl Pages {
+    pub(super) fn of(file: Arc<dyn StorageBackend>, layout: Layout) -> Self {
+        Self { file, at: layout.pages_at() }
+    }
+}
+
+impl StorageBackend for Pages {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.len()?.saturating_sub(self.at))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(self.at + offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(self.at + len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(self.at + offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    // What is locked is the file as a whole, by whatever ranges the engine has for that.
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.query_lock_range(start, end)
+    }
+}
