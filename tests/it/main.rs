@@ -18,6 +18,7 @@ mod metrics;
 mod queue;
 mod simulation;
 mod swap;
+mod tls;
 mod uptime;
 mod walls;
 

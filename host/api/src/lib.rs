@@ -1,21 +1,24 @@
 //! What a running host serves: resources in the Kubernetes dialect, its own controllers, queues, events and logs, metrics and health.
 //!
-//! A request goes through four places: [`serve()`] accepts a connection and bounds it, `router` checks who may ask at all and
-//! finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
+//! A request goes through five places: [`serve()`] accepts a connection, and `traffic` bounds it; `access` checks who may ask, and `limits`
+//! what that may take; `router` finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
 //! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
 //!
 //! What is spoken of the dialect, and what is refused with the reason, stands in `docs/kubernetes.md`. `negotiate` says in which form an answer
 //! is wanted; `table`, `watch`, `openapi`, `discovery`, `scale` and `events` each make one.
 //!
-//! Absent on purpose: authentication. That is why only loopback addresses and sockets in private folders are served. Absent
-//! too: any rule about resources; the store and the runtime have them.
+//! What other machines reach is served in TLS (`tls`) and to those who have a token (`tokens`); plain HTTP on loopback addresses and sockets
+//! in private folders alone. Absent on purpose: rules about who may do what to which resource, beside reading and writing, and any
+//! rule about resources themselves; the store and the runtime have those.
 
+mod access;
 mod address;
 mod backup;
 mod controllers;
 mod discovery;
 mod events;
 mod health;
+mod limits;
 mod listen;
 mod metrics;
 mod negotiate;
@@ -26,15 +29,21 @@ mod records;
 mod resources;
 mod router;
 mod scale;
+mod secret;
 mod serve;
 mod status;
 mod table;
+mod tls;
+mod tokens;
+mod traffic;
 mod watch;
 
 pub use address::{Address, BadAddress};
 pub use health::Check;
 pub use metrics::Metrics;
+pub use secret::BadFile;
 pub use serve::{Error, Handle, Options, Served, serve};
+pub use tls::{Certificate, Made};
 
 #[cfg(test)]
 mod tests;

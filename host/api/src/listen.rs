@@ -1,4 +1,4 @@
-//! Takes an address: a socket that only this user can open, or a loopback port.
+//! Takes an address: a socket that only this user can open, a loopback port, or a port for whoever has a token.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt,
 use std::path::{Path, PathBuf};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixStream, lookup_host};
 
 use crate::Address;
 use crate::serve::Error;
@@ -18,8 +18,16 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// An address that this process holds.
 pub(crate) enum Listener {
-    Unix { listener: UnixListener, socket: Socket },
+    Unix {
+        listener: UnixListener,
+        socket: Socket,
+    },
     Tcp(TcpListener),
+    /// What is accepted is still to be taken into TLS.
+    Tls {
+        listener: TcpListener,
+        host: String,
+    },
 }
 
 /// A socket file and the right to it; dropping it removes the file.
@@ -30,10 +38,21 @@ pub(crate) struct Socket {
 }
 
 impl Listener {
-    pub(crate) async fn bind(address: &Address) -> Result<Self, Error> {
+    /// Binds. What other machines reach is bound only for TLS, and only where there are tokens.
+    pub(crate) async fn bind(address: &Address, has_tokens: bool) -> Result<Self, Error> {
         match address {
             Address::Unix(path) => bind_unix(path).await,
-            Address::Tcp(address) => bind_tcp(*address).await,
+            Address::Tcp(number) if number.ip().is_loopback() => bind_tcp(address, &[*number]).await.map(Self::Tcp),
+            Address::Tcp(number) => Err(Error::NotLoopback { address: *number }),
+            Address::Tls { host, port } => {
+                let found = lookup_host((host.as_str(), *port)).await;
+                let failed = |source| Error::Bind { address: address.clone(), source };
+                let numbers: Vec<SocketAddr> = found.map_err(failed)?.collect();
+                if !has_tokens && !numbers.iter().all(|number| number.ip().is_loopback()) {
+                    return Err(Error::NoTokens { address: address.clone() });
+                }
+                Ok(Self::Tls { listener: bind_tcp(address, &numbers).await?, host: host.clone() })
+            }
         }
     }
 
@@ -42,13 +61,16 @@ impl Listener {
         match self {
             Self::Unix { socket, .. } => Ok(Address::Unix(socket.path.clone())),
             Self::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+            Self::Tls { listener, host } => {
+                listener.local_addr().map(|bound| Address::Tls { host: host.clone(), port: bound.port() })
+            }
         }
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
         match self {
             Self::Unix { listener, .. } => Ok(Box::new(listener.accept().await?.0)),
-            Self::Tcp(listener) => {
+            Self::Tcp(listener) | Self::Tls { listener, .. } => {
                 let stream = listener.accept().await?.0;
                 stream.set_nodelay(true)?;
                 Ok(Box::new(stream))
@@ -64,14 +86,10 @@ impl Drop for Socket {
     }
 }
 
-async fn bind_tcp(address: SocketAddr) -> Result<Listener, Error> {
-    if !address.ip().is_loopback() {
-        return Err(Error::NotLoopback { address });
-    }
-    let listener = TcpListener::bind(address).await;
-    listener.map(Listener::Tcp).map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => Error::InUse { address: Address::Tcp(address) },
-        _ => Error::Bind { address: Address::Tcp(address), source },
+async fn bind_tcp(address: &Address, numbers: &[SocketAddr]) -> Result<TcpListener, Error> {
+    TcpListener::bind(numbers).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => Error::InUse { address: address.clone() },
+        _ => Error::Bind { address: address.clone(), source },
     })
 }
 

@@ -1,4 +1,4 @@
-//! Which path goes where, and who may ask at all.
+//! Which path goes where.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +6,22 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, Uri, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::http::Uri;
+use axum::middleware;
+use axum::response::Response;
 use axum::routing::{any, get};
 use bytes::Bytes;
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::{Mutex, watch};
 
+use crate::limits::{self, Limits};
 use crate::path::{self, Route};
 use crate::status::Failure;
-use crate::{Check, Metrics, backup, controllers, discovery, health, metrics, negotiate, openapi, records, resources};
+use crate::tokens::Tokens;
+use crate::{
+    Check, Metrics, access, backup, controllers, discovery, health, metrics, negotiate, openapi, records, resources,
+};
 
 /// What every handler has.
 #[derive(Clone)]
@@ -31,15 +35,25 @@ pub(crate) struct Api {
     pub(crate) backing_up: Arc<Mutex<()>>,
     /// Becomes true when the server stops; streams end then.
     pub(crate) stopped: watch::Receiver<bool>,
+    /// Who may ask; `None` means every program of this machine.
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    pub(crate) limits: Limits,
     pub(crate) body_bytes_max: usize,
     pub(crate) request_max: Duration,
 }
 
+/// Where a server says whether it is well.
+pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
+
+/// Where a copy of the whole store is.
+pub(crate) const BACKUP: &str = "/homeostat/v1/backup";
+
 pub(crate) fn router(api: Api) -> Router {
+    let [alive, ready, healthy] = HEALTH;
     Router::new()
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
-        .route("/healthz", get(health::ready))
+        .route(alive, get(health::live))
+        .route(ready, get(health::ready))
+        .route(healthy, get(health::ready))
         .route("/metrics", get(metrics::answer))
         .route("/version", get(discovery::version))
         .route("/api", any(dialect))
@@ -53,14 +67,16 @@ pub(crate) fn router(api: Api) -> Router {
                 openapi::document(&api.host.kinds().list(), &path)
             }),
         )
-        .route("/homeostat/v1/backup", get(backup::answer))
+        .route(BACKUP, get(backup::answer))
         .route("/homeostat/v1/kinds", get(records::kinds))
         .route("/homeostat/v1/events", get(records::events))
         .route("/homeostat/v1/logs", get(records::logs))
         .route("/homeostat/v1/dependents", get(records::dependents))
         .fallback(async |uri: Uri| no_such_path(uri.path()))
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is only read: use GET"))
-        .layer(middleware::from_fn(refuse_foreign_pages))
+        .layer(middleware::from_fn_with_state(api.clone(), limits::bound))
+        // Around the one above: who may not ask takes nothing.
+        .layer(middleware::from_fn_with_state(api.clone(), access::check))
         .with_state(api)
 }
 
@@ -109,32 +125,3 @@ async fn read(body: Body, api: &Api) -> Result<Bytes, Failure> {
 fn is_too_long(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
-
-/// Refuses what a page of some web site makes a browser on this machine ask: there is no authentication that would stop it.
-async fn refuse_foreign_pages(request: Request, next: Next) -> Response {
-    if is_from_here(request.headers()) {
-        next.run(request).await
-    } else {
-        Failure::forbidden("only programs of this machine may ask: the Host or Origin of the request is another one")
-            .into_response()
-    }
-}
-
-fn is_from_here(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, authority)| authority));
-    [text(header::HOST), origin].into_iter().flatten().all(is_loopback)
-}
-
-/// Returns whether an authority, `HOST` or `HOST:PORT`, is this machine.
-fn is_loopback(authority: &str) -> bool {
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    let number = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || number.is_ok_and(|number| number.is_loopback())
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
 //! Accepts connections, bounds them, and ends them in good order.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,19 +8,40 @@ use std::time::Duration;
 
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
+use crate::limits::Limits;
 use crate::listen::{Listener, Stream};
 use crate::router::{self, Api};
-use crate::{Address, Check, Metrics};
+use crate::tls::Identity;
+use crate::tokens::Tokens;
+use crate::traffic::{Bounds, End, Offered, Traffic};
+use crate::{Address, BadFile, Certificate, Check, Metrics};
 
-/// Bytes kept of a connection's request head; a longer one is refused.
+/// Bytes kept of a request's head; a longer one is refused.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Requests at once over one connection, where it carries more than one. What is beyond waits in the client.
+const STREAMS_MAX: u32 = 256;
+
+/// Bytes of one answer that HTTP/2 keeps until the client has room for them.
+const SEND_BYTES_MAX: usize = 128 * 1024;
+
+/// How long a connection stays open without a request. Clients of Kubernetes know it from API servers.
+const IDLE_MAX: Duration = Duration::from_secs(90);
+
+/// How often a client of HTTP/2 is asked whether it is there, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PONG_MAX: Duration = Duration::from_secs(20);
 
 /// The wait after a failed accept, which is a lack of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -28,23 +50,42 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Options {
-    /// Where to listen, as `unix:PATH` or `http://127.0.0.1:PORT`.
+    /// Where to listen, as `unix:PATH`, `http://127.0.0.1:PORT` or `https://HOST:PORT`.
     pub address: String,
+    /// The certificate for an `https` address.
+    pub certificate: Option<Certificate>,
+    /// A file with the tokens of those who may ask; without one, every program of this machine may. What is in it stands in
+    /// `docs/security.md`.
+    pub tokens: Option<PathBuf>,
     /// Connections at once. More wait in the system's backlog.
     pub connections_max: usize,
+    /// Watches, and other answers that go on and on, at once. Never more than half of the connections, so that requests always find one.
+    pub watches_max: usize,
     /// Bytes of a request's body; a larger one is refused.
     pub body_bytes_max: usize,
-    /// Milliseconds in which a request's head, and then its body, must have come.
+    /// Milliseconds in which TLS must have been agreed on, and a request's head, and then its body, must have come.
     pub request_ms_max: u64,
+    /// Milliseconds in which an answer must have begun; backups may take longer.
+    pub answer_ms_max: u64,
+    /// Milliseconds that a watch lasts at most, when it does not say; at least half of that. A client asks again then.
+    pub watch_ms_max: u64,
+    /// Milliseconds in which a client must take 64 KiB of an answer. One that does not loses its connection.
+    pub stall_ms_max: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             address: "http://127.0.0.1:0".into(),
-            connections_max: 256,
+            certificate: None,
+            tokens: None,
+            connections_max: 2048,
+            watches_max: 1024,
             body_bytes_max: 2 * 1024 * 1024,
             request_ms_max: 30_000,
+            answer_ms_max: 60_000,
+            watch_ms_max: 3_600_000,
+            stall_ms_max: 30_000,
         }
     }
 }
@@ -55,13 +96,45 @@ pub enum Error {
     /// The address does not read as one.
     #[error(transparent)]
     Address(#[from] crate::BadAddress),
-    /// The address could be reached from other machines.
+    /// The address could be reached from other machines, and what goes there be read on the way.
     #[error(
-        "{address} could be reached from other machines, and there is no authentication yet: use 127.0.0.1 or a unix socket"
+        "{address} could be reached from other machines, and plain HTTP is for this one alone: use https://{address} with `--tokens FILE`, \
+         or 127.0.0.1, or a unix socket"
     )]
     NotLoopback {
         /// What was asked for.
         address: SocketAddr,
+    },
+    /// Everybody who reaches the address could ask.
+    #[error(
+        "{address} could be reached from other machines, where everybody could ask: name a file of tokens with `--tokens FILE`, or use \
+         127.0.0.1 or a unix socket"
+    )]
+    NoTokens {
+        /// What was asked for.
+        address: Address,
+    },
+    /// An `https` address without a certificate, or a certificate for an address that has no use for it.
+    #[error("{address} and the certificate do not go together: https needs one, and nothing else has a use for it")]
+    NoCertificate {
+        /// What was asked for.
+        address: Address,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("the certificate file {} cannot be used", .path.display())]
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: BadFile,
+    },
+    /// The tokens cannot be used.
+    #[error("the tokens in {} cannot be used", .path.display())]
+    Tokens {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: BadFile,
     },
     /// Another host, or another program, has the address.
     #[error("something else answers on {address}: stop it, or choose another address")]
@@ -95,6 +168,7 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Handle {
     address: Address,
+    fingerprint: Option<String>,
     stop: watch::Sender<bool>,
     accepting: Arc<Mutex<Option<JoinHandle<JoinSet<()>>>>>,
 }
@@ -103,6 +177,11 @@ impl Handle {
     /// Returns where the server listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Returns SHA-256 of the certificate that the server shows, as pairs of digits with colons; `None` where there is no TLS.
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.fingerprint.as_deref()
     }
 
     /// Stops: takes no connection any more, ends watches, and lets requests finish until the deadline cuts them off.
@@ -142,15 +221,36 @@ impl From<Host> for Served {
 /// Listens, and serves a host until [`Handle::stop`].
 ///
 /// # Errors
-/// An [`Error`] when the address is bad, taken, or could be reached by others.
+/// An [`Error`] when the address is bad, taken, or could be reached by others, and when the certificate or the tokens cannot be used.
 pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle, Error> {
     let Served { host, metrics, checks, backups } = served.into();
-    let Options { address, connections_max, body_bytes_max, request_ms_max } = options;
+    let Options {
+        address,
+        certificate,
+        tokens,
+        connections_max,
+        watches_max,
+        body_bytes_max,
+        request_ms_max,
+        answer_ms_max,
+        watch_ms_max,
+        stall_ms_max,
+    } = options;
     let address: Address = address.parse()?;
-    let listener = Listener::bind(&address).await?;
+    if matches!(address, Address::Tls { .. }) != certificate.is_some() {
+        return Err(Error::NoCertificate { address });
+    }
+    let identity = certificate.as_ref().map(Identity::load).transpose()?;
+    let tokens = tokens.map(open_tokens).transpose()?;
+    let listener = Listener::bind(&address, tokens.is_some()).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
     let (stop, stopped) = watch::channel(false);
-    let request_max = Duration::from_millis(request_ms_max);
+    let limits = Limits {
+        watches: Arc::new(Semaphore::new(watches_max.min(connections_max / 2))),
+        watch_max: Duration::from_millis(watch_ms_max),
+        answer_max: Duration::from_millis(answer_ms_max),
+    };
+    let (request_max, stall) = (Duration::from_millis(request_ms_max), Duration::from_millis(stall_ms_max));
     let api = Api {
         host,
         metrics,
@@ -158,20 +258,25 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
         backups,
         backing_up: Arc::default(),
         stopped: stopped.clone(),
+        tokens,
+        limits,
         body_bytes_max,
         request_max,
     };
-    let router = router::router(api);
-    let server = Server { listener, router, stopped, request_max, permits: Arc::new(Semaphore::new(connections_max)) };
+    let (acceptor, fingerprint) = identity.map(|Identity { acceptor, fingerprint }| (acceptor, fingerprint)).unzip();
+    let opened = Opened { acceptor, router: router::router(api), stopped, request_max, stall };
+    let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)) };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
-    Ok(Handle { address, stop, accepting })
+    Ok(Handle { address, fingerprint, stop, accepting })
+}
+
+fn open_tokens(path: PathBuf) -> Result<Arc<Tokens>, Error> {
+    Tokens::open(&path).map(Arc::new).map_err(|source| Error::Tokens { path, source })
 }
 
 struct Server {
     listener: Listener,
-    router: axum::Router,
-    stopped: watch::Receiver<bool>,
-    request_max: Duration,
+    opened: Opened,
     permits: Arc<Semaphore>,
 }
 
@@ -187,12 +292,12 @@ impl Server {
             };
             let (permit, stream) = tokio::select! {
                 biased;
-                () = stop(&self.stopped) => return connections,
+                () = stop(&self.opened.stopped) => return connections,
                 next = next => next,
             };
             match stream {
                 Ok(stream) => {
-                    let connection = connection(stream, self.router.clone(), self.stopped.clone(), self.request_max);
+                    let connection = self.opened.clone().serve(stream);
                     connections.spawn(async move {
                         connection.await;
                         drop(permit);
@@ -214,20 +319,86 @@ pub(crate) async fn stop(stopped: &watch::Receiver<bool>) {
     }
 }
 
-/// Serves one connection until the client leaves or the server stops.
-async fn connection(stream: Box<dyn Stream>, router: axum::Router, stopped: watch::Receiver<bool>, head_max: Duration) {
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(head_max).max_buf_size(HEAD_BYTES_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = std::pin::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = stop(&stopped) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+/// What a connection needs.
+#[derive(Clone)]
+struct Opened {
+    /// `None` for plain HTTP.
+    acceptor: Option<TlsAcceptor>,
+    router: axum::Router,
+    stopped: watch::Receiver<bool>,
+    request_max: Duration,
+    stall: Duration,
+}
+
+impl Opened {
+    /// Serves one connection until the client leaves, is of no use any more, or the server stops.
+    async fn serve(self, stream: Box<dyn Stream>) {
+        let Some(acceptor) = &self.acceptor else { return self.speak(stream).await };
+        let agreed = tokio::select! {
+            agreed = tokio::time::timeout(self.request_max, acceptor.accept(stream)) => agreed,
+            () = stop(&self.stopped) => return,
+        };
+        match agreed {
+            Ok(Ok(stream)) => self.speak(stream).await,
+            Ok(Err(error)) => tracing::debug!(%error, "no TLS could be agreed on"),
+            Err(_) => tracing::debug!("a client did not say in time how it wants TLS"),
         }
-    };
-    if let Err(error) = result {
-        tracing::debug!(%error, "a connection ended early");
     }
+
+    /// Speaks HTTP/1 or HTTP/2, whichever the client begins with.
+    async fn speak(self, stream: impl Stream + 'static) {
+        let Self { acceptor: _, router, stopped, request_max, stall } = self;
+        let traffic = Traffic::new(Bounds { first: request_max, idle: IDLE_MAX, stall });
+        let service = service(TowerToHyperService::new(router), traffic.clone());
+        let builder = builder(request_max);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let result = tokio::select! {
+            result = connection.as_mut() => result,
+            () = stop(&stopped) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            end = traffic.end() => match end {
+                End::Idle => {
+                    connection.as_mut().graceful_shutdown();
+                    // Whoever does not take the end either is left behind.
+                    tokio::time::timeout(stall, connection).await.unwrap_or(Ok(()))
+                }
+                End::Stalled => {
+                    tracing::debug!("a client does not read what it asked for, and is cut off");
+                    Ok(())
+                }
+            },
+        };
+        if let Err(error) = result {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+/// Returns the router with an eye on what it is asked over one connection.
+fn service(
+    router: TowerToHyperService<axum::Router>,
+    traffic: Arc<Traffic>,
+) -> impl Service<Request<Incoming>, Response = Response<Offered>, Error = Infallible, Future: Send> {
+    service_fn(move |request| {
+        let (asked, answer) = (traffic.asked(), router.call(request));
+        async move { answer.await.map(|response| response.map(|body| asked.body(body))) }
+    })
+}
+
+/// Returns what speaks HTTP, with its bounds.
+fn builder(head_max: Duration) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(head_max).max_buf_size(HEAD_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .max_send_buf_size(SEND_BYTES_MAX)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PONG_MAX);
+    builder
 }

@@ -132,7 +132,9 @@ impl Lines {
     }
 }
 
+mod bounds;
 mod dialect;
+mod guarded;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 

@@ -1,8 +1,9 @@
 //! Asks a host: one request per connection, JSON in and out.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,20 +11,26 @@ use homeostat_api::Address;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
+use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::address;
 use crate::exit;
 use crate::global::Global;
 
 mod kinds;
+mod trust;
 
 #[cfg(test)]
 pub(crate) use kinds::tests::kinds as tests_kinds;
 pub(crate) use kinds::{Kinds, Known};
+pub(crate) use trust::token;
 
 /// How long a host may take to begin an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -33,6 +40,10 @@ const SAVE_MAX: Duration = Duration::from_secs(3600);
 
 /// Bytes of one line of a stream, and of one error document.
 const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// What is said when a host wants to know who asks.
+const NO_TOKEN: &str =
+    "the host asks for a token, and knows none or another one: name a file with --token-file, or set HOMEOSTAT_TOKEN";
 
 /// A host did not do what was asked, and said why.
 #[derive(Debug)]
@@ -77,6 +88,10 @@ impl std::error::Error for Unreachable {}
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     address: Address,
+    /// Shows the token; `None` where there is none.
+    authorization: Option<HeaderValue>,
+    /// For an `https` address.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 /// What a host answered to a request that it did.
@@ -90,9 +105,13 @@ impl Client {
     /// Returns a client of the host that the command line means. Nothing is sent yet.
     ///
     /// # Errors
-    /// A usage error when the address is none.
+    /// When the address is none, or the token or the certificates cannot be read.
     pub(crate) fn new(global: &Global) -> anyhow::Result<Self> {
-        Ok(Self { address: address::server(global)? })
+        let address = address::server(global)?;
+        let authorization = token(global, &address)?.map(|token| trust::authorization(&token)).transpose()?;
+        let is_tls = matches!(address, Address::Tls { .. });
+        let tls = is_tls.then(|| trust::tls(global.certificate_authority.as_deref())).transpose()?;
+        Ok(Self { address, authorization, tls })
     }
 
     /// Reads one document.
@@ -186,7 +205,10 @@ impl Client {
         content_type: &str,
         body: Bytes,
     ) -> anyhow::Result<Response<Incoming>> {
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.host());
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
@@ -204,18 +226,35 @@ impl Client {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Response<Incoming>> {
-        let connected = match &self.address {
-            Address::Unix(path) => UnixStream::connect(path).await.map(|stream| Box::new(stream) as Box<dyn Stream>),
-            Address::Tcp(address) => {
-                TcpStream::connect(address).await.map(|stream| Box::new(stream) as Box<dyn Stream>)
-            }
-        };
-        let stream = connected.map_err(|error| self.unreachable(&error))?;
+        let stream = self.connect().await.map_err(|error| {
+            trust::explain(&self.address, &error).unwrap_or_else(|| self.unreachable(&error).into())
+        })?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(&error))?;
         // It ends with the answer; what goes wrong with it, the answer tells.
         drop(tokio::spawn(connection));
         Ok(sender.send_request(request).await.map_err(|error| self.unreachable(&error))?)
+    }
+
+    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        match (&self.address, &self.tls) {
+            (Address::Unix(path), _) => Ok(Box::new(UnixStream::connect(path).await?)),
+            (Address::Tcp(address), _) => Ok(Box::new(TcpStream::connect(address).await?)),
+            (Address::Tls { host, port }, tls) => {
+                let config = tls.clone().ok_or(io::ErrorKind::Unsupported)?;
+                let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
+            }
+        }
+    }
+
+    /// Returns what a request calls the host: nobody looks at it on the way to this machine.
+    fn host(&self) -> String {
+        match &self.address {
+            Address::Unix(_) | Address::Tcp(_) => "localhost".to_owned(),
+            address @ Address::Tls { .. } => address.to_string().replace("https://", ""),
+        }
     }
 
     fn unreachable(&self, why: &dyn fmt::Display) -> Unreachable {
@@ -232,6 +271,7 @@ fn refusal(code: u16, body: &[u8]) -> Refusal {
     let text = |name: &str| status[name].as_str().map(str::to_owned);
     let message = text("message").filter(|message| !message.is_empty());
     let message = message.unwrap_or_else(|| format!("the host answered with the code {code}"));
+    let message = if code == 401 { NO_TOKEN.to_owned() } else { message };
     Refusal { code, reason: text("reason").unwrap_or_default(), message }
 }
 

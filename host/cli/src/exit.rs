@@ -88,7 +88,7 @@ fn known_code(cause: &(dyn Error + 'static)) -> Option<Code> {
         return Some(Code::Unavailable);
     }
     cause.downcast_ref::<Refusal>().map(|refusal| match refusal.code {
-        403 | 413 | 429 => Code::Refused,
+        401 | 403 | 413 | 429 => Code::Refused,
         503 | 504 => Code::Unavailable,
         500 => Code::Internal,
         _ => Code::Failed,

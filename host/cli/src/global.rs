@@ -1,15 +1,23 @@
 //! The options that every command understands.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use crate::exit;
 
-/// Where the host is, which namespace is meant, and how results are printed.
+/// Where the host is and what it asks for, which namespace is meant, and how results are printed.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Global {
-    /// The host to talk to: unix:PATH or `http://127.0.0.1:PORT` [default: the socket of this user's host]
+    /// The host to talk to: unix:PATH, `http://127.0.0.1:PORT` or `https://HOST:PORT` [default: the socket of this user's host]
     #[arg(long, global = true, env = "HOMEOSTAT_SERVER", value_name = "ADDRESS", hide_env_values = true)]
     pub(crate) server: Option<String>,
+    /// A file with the token that the host asks for; HOMEOSTAT_TOKEN has the token itself
+    #[arg(long, global = true, env = "HOMEOSTAT_TOKEN_FILE", value_name = "FILE", hide_env_values = true)]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the certificate that the host shows, or of who vouches for it [default: whom this machine trusts]
+    #[arg(long, global = true, env = "HOMEOSTAT_CERTIFICATE_AUTHORITY", value_name = "FILE", hide_env_values = true)]
+    pub(crate) certificate_authority: Option<PathBuf>,
     /// The namespace [default: default]
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,

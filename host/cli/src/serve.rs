@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use homeostat_api::{Check, Metrics, Served};
+use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
 use homeostat_component::{Engine, EngineOptions};
 use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
 use homeostat_store::Store;
@@ -40,9 +40,23 @@ pub(crate) struct HostArgs {
     /// The folder of manifests: its *.yaml, *.yml and *.json files, and those of its subfolder `manifests`
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Where to serve the API: unix:PATH or 127.0.0.1:PORT [default: the socket of this user's host]
+    /// Where to serve the API: unix:PATH, 127.0.0.1:PORT or `https://HOST:PORT` [default: the socket of this user's host]
+    ///
+    /// What other machines reach needs https and --tokens. Without --tls-cert, the host makes a certificate of its own once, and keeps it with its
+    /// key beside the store.
     #[arg(long, value_name = "ADDRESS", env = "HOMEOSTAT_LISTEN", hide_env_values = true)]
     listen: Option<String>,
+    /// The certificate for an https address, with those that vouch for it, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key in PEM, in a file that is yours alone
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Who may ask: a list of {name, token, access: read or write} as YAML, in a file that is yours alone
+    ///
+    /// It is read again when it changes. Without it, every program of this machine that reaches the address may ask.
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
     /// Where to keep the store [default: DIR/.homeostat]
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
@@ -127,7 +141,7 @@ impl Running {
     /// # Errors
     /// When a part cannot start, with what to do about it.
     pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
-        let HostArgs { folder, listen, data, store } = args;
+        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, data, store } = args;
         if !folder.is_dir() {
             return Err(exit::failed(format!(
                 "{} is not a folder: name the folder that holds the manifests",
@@ -143,9 +157,8 @@ impl Running {
         let manifests = Folder::new(folder, host.clone(), screen.clone());
         let standing = manifests.standing();
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
-        let options = homeostat_api::Options { address, ..homeostat_api::Options::default() };
         let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };
-        let served = homeostat_api::serve(options, served).await;
+        let served = serve(args, address, &data, served, screen).await;
         let api = match served.context("the API cannot be served; `--listen` names another address") {
             Ok(api) => api,
             Err(error) => {
@@ -199,6 +212,32 @@ impl Running {
         screen.say("stopped");
         ExitCode::SUCCESS
     }
+}
+
+/// Serves the API where and to whom the command line says.
+async fn serve(
+    args: &HostArgs,
+    address: String,
+    data: &Path,
+    served: Served,
+    screen: &Screen,
+) -> Result<homeostat_api::Handle, homeostat_api::Error> {
+    let own = args.tls_cert.clone().zip(args.tls_key.clone());
+    let own = own.map(|(chain, key)| Certificate { chain, key });
+    let parsed: Address = address.parse()?;
+    let made = match (&parsed, &own) {
+        (Address::Tls { .. }, None) => Some(Certificate::kept_in(data, &parsed)?),
+        _ => None,
+    };
+    let certificate = own.or_else(|| made.as_ref().map(|made| made.certificate.clone()));
+    let options = homeostat_api::Options { address, certificate, tokens: args.tokens.clone(), ..Default::default() };
+    let api = homeostat_api::serve(options, served).await?;
+    if let (Some(Made { certificate, is_new }), Some(fingerprint)) = (made, api.fingerprint()) {
+        let made =
+            if is_new { "made a certificate, which vouches for itself" } else { "using the certificate of before" };
+        screen.say(&format!("{made}: {}\nits SHA-256 is {fingerprint}", certificate.chain.display()));
+    }
+    Ok(api)
 }
 
 /// Holds from the moment that everything in the folder has been tried once. Before, a host without controllers would pass for ready.

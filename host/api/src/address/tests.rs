@@ -2,7 +2,14 @@ use super::*;
 
 #[test]
 fn an_address_reads_back_as_it_is_printed() {
-    for text in ["unix:/run/homeostat/host.sock", "http://127.0.0.1:8080", "http://[::1]:8080"] {
+    for text in [
+        "unix:/run/homeostat/host.sock",
+        "http://127.0.0.1:8080",
+        "http://[::1]:8080",
+        "https://host.example:6443",
+        "https://[::1]:6443",
+        "https://0.0.0.0:6443",
+    ] {
         assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
     }
 }
@@ -19,7 +26,9 @@ fn localhost_and_a_missing_scheme_are_understood() {
 fn what_is_not_an_address_is_refused_with_the_reason() {
     for (text, part) in [
         ("unix:", "the path is empty"),
-        ("https://127.0.0.1:1", "plain HTTP"),
+        ("https://host.example", "the port is missing"),
+        ("https://host.example/path:1", "neither a name nor a number"),
+        ("https://::1:1", "neither a name nor a number"),
         ("localhost:99999", "65535"),
         ("host", "write unix:PATH"),
         ("http://127.0.0.1", "write unix:PATH"),

@@ -8,7 +8,7 @@ fn socket_in(folder: &tempfile::TempDir) -> PathBuf {
 async fn a_socket_is_private_and_removed_in_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = socket_in(&folder);
-    let listener = Listener::bind(&Address::Unix(path.clone())).await.unwrap();
+    let listener = Listener::bind(&Address::Unix(path.clone()), false).await.unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
     drop(listener);
@@ -19,8 +19,8 @@ async fn a_socket_is_private_and_removed_in_the_end() {
 async fn a_socket_of_a_living_host_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let address = Address::Unix(socket_in(&folder));
-    let _first = Listener::bind(&address).await.unwrap();
-    assert!(matches!(Listener::bind(&address).await, Err(Error::InUse { .. })));
+    let _first = Listener::bind(&address, false).await.unwrap();
+    assert!(matches!(Listener::bind(&address, false).await, Err(Error::InUse { .. })));
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn a_socket_that_another_program_answers_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
     let _other = UnixListener::bind(&path).unwrap();
-    assert!(matches!(Listener::bind(&Address::Unix(path)).await, Err(Error::InUse { .. })));
+    assert!(matches!(Listener::bind(&Address::Unix(path), false).await, Err(Error::InUse { .. })));
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_stale_socket_is_replaced() {
     let path = folder.path().join("host.sock");
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    Listener::bind(&Address::Unix(path)).await.unwrap();
+    Listener::bind(&Address::Unix(path), false).await.unwrap();
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_file_in_the_place_of_the_socket_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
     fs::write(&path, "precious").unwrap();
-    assert!(matches!(Listener::bind(&Address::Unix(path.clone())).await, Err(Error::NotASocket { .. })));
+    assert!(matches!(Listener::bind(&Address::Unix(path.clone()), false).await, Err(Error::NotASocket { .. })));
     assert_eq!(fs::read_to_string(path).unwrap(), "precious");
 }
 
@@ -53,19 +53,33 @@ async fn a_file_in_the_place_of_the_socket_stays() {
 async fn a_folder_that_others_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-    let result = Listener::bind(&Address::Unix(folder.path().join("host.sock"))).await;
+    let result = Listener::bind(&Address::Unix(folder.path().join("host.sock")), false).await;
     assert!(matches!(result, Err(Error::OpenFolder { .. })));
 }
 
 #[tokio::test]
-async fn a_port_that_other_machines_reach_is_refused_with_the_reason() {
-    let Err(error) = Listener::bind(&"0.0.0.0:0".parse().unwrap()).await else { panic!("it listens") };
-    assert!(error.to_string().contains("no authentication"), "{error}");
+async fn a_port_that_other_machines_reach_is_refused_and_what_to_do_is_said() {
+    for (address, has_tokens, says) in [
+        ("0.0.0.0:0", false, "use https://0.0.0.0:0 with `--tokens FILE`"),
+        ("0.0.0.0:0", true, "use https://0.0.0.0:0 with `--tokens FILE`"),
+        ("https://0.0.0.0:0", false, "name a file of tokens with `--tokens FILE`"),
+    ] {
+        let Err(error) = Listener::bind(&address.parse().unwrap(), has_tokens).await else { panic!("it listens") };
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_other_machines_reach_is_served_in_tls_where_there_are_tokens() {
+    let listener = Listener::bind(&"https://0.0.0.0:0".parse().unwrap(), true).await.unwrap();
+    let Address::Tls { host, port } = listener.address().unwrap() else { panic!("not in TLS") };
+    assert_eq!(host, "0.0.0.0");
+    assert_ne!(port, 0);
 }
 
 #[tokio::test]
 async fn an_open_port_is_told() {
-    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let Address::Tcp(address) = listener.address().unwrap() else { panic!("not a port") };
     assert_ne!(address.port(), 0);
 }

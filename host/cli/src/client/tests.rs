@@ -18,6 +18,12 @@ fn a_refusal_is_read_from_a_status() {
 }
 
 #[test]
+fn a_host_that_asks_for_a_token_is_told_how_to_get_one() {
+    let found = refusal(401, br#"{"kind":"Status","message":"Unauthorized","reason":"Unauthorized","code":401}"#);
+    assert!(found.to_string().contains("--token-file"), "{found}");
+}
+
+#[test]
 fn a_refusal_without_a_status_has_its_code() {
     assert_eq!(refusal(502, b"<html>").to_string(), "the host answered with the code 502");
 }

@@ -15,6 +15,7 @@ fn every_way_to_end_has_its_code() {
         (internal("x"), Code::Internal),
         (anyhow::anyhow!("x"), Code::Failed),
         (refusal(404), Code::Failed),
+        (refusal(401), Code::Refused),
         (refusal(403), Code::Refused),
         (refusal(503), Code::Unavailable),
         (refusal(500), Code::Internal),

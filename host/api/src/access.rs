@@ -1,0 +1,138 @@
+//! Who may ask for what: by tokens where the server has some, else programs of this machine alone.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::path::{self, Route, Target};
+use crate::router::{Api, HEALTH};
+use crate::status::Failure;
+use crate::tokens::{Access, Caller, Tokens};
+
+/// Lets a request through, or refuses it.
+pub(crate) async fn check(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let Some(tokens) = api.tokens else {
+        return match refuse_foreign_page(request.uri(), request.headers()) {
+            Ok(()) => next.run(request).await,
+            Err(failure) => failure.into_response(),
+        };
+    };
+    match Standing::of(&tokens, request.uri(), request.headers()).await {
+        Standing::Known(caller) => match may(&caller, request.method(), request.uri()) {
+            Ok(()) => next.run(request).await,
+            Err(failure) => failure.into_response(),
+        },
+        Standing::Health => without_details(next.run(request).await),
+        Standing::Unknown => unauthorized(),
+    }
+}
+
+/// Who a request comes from, where tokens are demanded.
+enum Standing {
+    Known(Arc<Caller>),
+    /// Somebody who asks only whether the server is well.
+    Health,
+    Unknown,
+}
+
+impl Standing {
+    async fn of(tokens: &Arc<Tokens>, uri: &Uri, headers: &HeaderMap) -> Self {
+        match tokens.caller(headers).await {
+            Some(caller) => Self::Known(caller),
+            // A query asks for details, or leaves checks out by their names.
+            None if HEALTH.contains(&uri.path()) && uri.query().is_none() => Self::Health,
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// Takes the names of what is not well out of an answer about health.
+fn without_details(response: Response) -> Response {
+    match response.status() {
+        StatusCode::SERVICE_UNAVAILABLE => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response(),
+        _ => response,
+    }
+}
+
+fn unauthorized() -> Response {
+    let failure = Failure::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized");
+    let mut response = failure.into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// Refuses what changes anything to who may only read.
+fn may(caller: &Caller, method: &Method, uri: &Uri) -> Result<(), Failure> {
+    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if reads || caller.access == Access::Write {
+        return Ok(());
+    }
+    let Some(Route::Resources(target)) = path::parse(uri.path()) else {
+        let verb = method.as_str().to_ascii_lowercase();
+        let (name, path) = (&caller.name, uri.path());
+        return Err(Failure::forbidden(format!(
+            "forbidden: User \"{name}\" cannot {verb} path \"{path}\": {READS_ONLY}"
+        )));
+    };
+    Err(Failure::forbidden(forbidden(caller, method, &target)).about(&target))
+}
+
+/// Why a token does not let its owner write.
+const READS_ONLY: &str = "the token is for reading";
+
+/// Says it as Kubernetes does.
+fn forbidden(caller: &Caller, method: &Method, target: &Target<'_>) -> String {
+    let Target { group, namespace, plural, name, part, .. } = *target;
+    let verb = match (method, name) {
+        (&Method::POST, _) => "create",
+        (&Method::PUT, _) => "update",
+        (&Method::PATCH, _) => "patch",
+        (&Method::DELETE, None) => "deletecollection",
+        (&Method::DELETE, Some(_)) => "delete",
+        (other, _) => other.as_str(),
+    };
+    let what = [plural, group].join(".");
+    let what = what.trim_end_matches('.');
+    let named = name.map(|name| format!(" \"{name}\"")).unwrap_or_default();
+    let part = part.map(|part| format!("/{part}")).unwrap_or_default();
+    let place = match namespace {
+        Some(namespace) => format!("in the namespace \"{namespace}\""),
+        None => "at the cluster scope".to_owned(),
+    };
+    let user = &caller.name;
+    format!(
+        "{what}{named} is forbidden: User \"{user}\" cannot {verb} resource \"{plural}{part}\" in API group \"{group}\" {place}: {READS_ONLY}"
+    )
+}
+
+/// Refuses what a page of some web site makes a browser on this machine ask: without tokens nothing else would stop it.
+fn refuse_foreign_page(uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    // HTTP/2 has no header for the host.
+    if uri.authority().is_none_or(|authority| is_loopback(authority.as_str())) && is_from_here(headers) {
+        return Ok(());
+    }
+    let reason = "only programs of this machine may ask: the Host or Origin of the request is another one";
+    Err(Failure::forbidden(reason))
+}
+
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, authority)| authority));
+    [text(header::HOST), origin].into_iter().flatten().all(is_loopback)
+}
+
+/// Returns whether an authority, `HOST` or `HOST:PORT`, is this machine.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let number = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host == "localhost" || number.is_ok_and(|number| number.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What one client may take, and what happens when it takes more.
+
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioExecutor;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+const WATCH: &str = "/apis/apps/v1/deployments?watch=1";
+
+/// More than all the buffers on the way to a client hold.
+const LONG: usize = 900_000;
+
+/// Writes a request on a connection of its own, and reads nothing.
+async fn ask_and_read_nothing(server: &Server, path: &str) -> UnixStream {
+    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    stream
+}
+
+/// Fills the store with more than the buffers of a connection hold.
+async fn fill(server: &Server) {
+    for number in 0..4 {
+        let mut document = deployment(&format!("web-{number}"), "web", 1);
+        document["spec"]["text"] = "x".repeat(LONG).into();
+        assert_eq!(server.ask("POST", DEPLOYMENTS, &document).await.code, 201);
+    }
+}
+
+/// Asks until there is room again.
+async fn until_there_is_room(server: &Server) {
+    let asked = async {
+        while server.send("GET", WATCH, "", "").await.status() != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn a_watch_too_many_is_asked_to_come_back_and_there_is_room_when_one_ends() {
+    let server = Server::with(Options { watches_max: 2, ..Options::default() }).await;
+    let first = server.send("GET", WATCH, "", "").await;
+    let second = server.send("GET", "/homeostat/v1/logs?follow=1", "", "").await;
+    assert_eq!((first.status(), second.status()), (200.try_into().unwrap(), 200.try_into().unwrap()));
+    let third = server.send("GET", WATCH, "", "").await;
+    assert_eq!(third.headers()["retry-after"], "1");
+    let third = answer(third).await;
+    assert_eq!((third.code, &third.body["reason"]), (429, &json!("TooManyRequests")));
+    assert_eq!(server.get(DEPLOYMENTS).await["kind"], "DeploymentList", "other requests are answered");
+    drop(first);
+    until_there_is_room(&server).await;
+}
+
+#[tokio::test]
+async fn watches_leave_half_of_the_connections_to_others() {
+    let server = Server::with(Options { connections_max: 4, ..Options::default() }).await;
+    let watches = [server.send("GET", WATCH, "", "").await, server.send("GET", WATCH, "", "").await];
+    assert!(watches.iter().all(|watch| watch.status() == 200));
+    assert_eq!(server.send("GET", WATCH, "", "").await.status(), 429);
+    server.get(DEPLOYMENTS).await;
+}
+
+#[tokio::test]
+async fn many_watches_share_one_connection_and_the_bound_counts_them() {
+    let server = Server::with(Options { watches_max: 200, ..Options::default() }).await;
+    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
+    let stream = UnixStream::connect(socket).await.unwrap();
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let ask = async |path: &str| {
+        let request = Request::get(format!("http://localhost{path}")).body(Full::new(Bytes::new())).unwrap();
+        tokio::time::timeout(PATIENCE, sender.clone().send_request(request)).await.unwrap().unwrap()
+    };
+    let mut watches = Vec::new();
+    for _ in 0..200 {
+        let response = ask(WATCH).await;
+        assert_eq!(response.status(), 200);
+        watches.push(Lines { body: response.into_body(), buffer: String::new() });
+    }
+    assert_eq!(ask(WATCH).await.status(), 429);
+    server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
+    for watch in &mut watches {
+        assert_eq!(watch.event().await, event("ADDED", "web"));
+    }
+    assert_eq!(ask(DEPLOYMENTS).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_watch_ends_in_its_time() {
+    let server = Server::with(Options { watch_ms_max: 100, ..Options::default() }).await;
+    let mut watch = server.follow(WATCH).await;
+    assert!(watch.next().await.is_none());
+    let mut timed = server.follow(&format!("{WATCH}&timeoutSeconds=1")).await;
+    assert!(timed.next().await.is_none());
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_begin_in_time_is_a_timeout() {
+    let server = Server::with(Options { answer_ms_max: 100, ..Options::default() }).await;
+    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    // The body never comes.
+    let head = format!("POST {DEPLOYMENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut told = Vec::new();
+    let text = |told: &[u8]| String::from_utf8_lossy(told).into_owned();
+    while !text(&told).contains("\"reason\":\"Timeout\"") {
+        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut told)).await.unwrap().unwrap();
+        assert_ne!(read, 0, "{}", text(&told));
+    }
+    let told = text(&told);
+    assert!(told.starts_with("HTTP/1.1 504 "), "{told}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_list_loses_its_connection() {
+    let server = Server::with(Options { connections_max: 1, stall_ms_max: 100, ..Options::default() }).await;
+    fill(&server).await;
+    let mut stream = ask_and_read_nothing(&server, DEPLOYMENTS).await;
+    // There is no other connection, so it was cut.
+    assert_eq!(server.get("/livez").await, "ok");
+    let mut told = Vec::new();
+    stream.read_to_end(&mut told).await.unwrap();
+    assert!(told.len() < 4 * LONG, "it got everything: {} bytes", told.len());
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_gets_everything() {
+    let server = Server::with(Options { connections_max: 1, stall_ms_max: 10_000, ..Options::default() }).await;
+    fill(&server).await;
+    let mut stream = ask_and_read_nothing(&server, DEPLOYMENTS).await;
+    let (mut told, mut piece) = (0, vec![0; 16 * 1024]);
+    while told < 4 * LONG {
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.unwrap().unwrap();
+        assert_ne!(read, 0, "cut after {told} bytes");
+        told += read;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_watch_makes_room() {
+    let server = Server::with(Options { watches_max: 1, stall_ms_max: 100, ..Options::default() }).await;
+    fill(&server).await;
+    let stream = ask_and_read_nothing(&server, "/apis/apps/v1/deployments?watch=1").await;
+    stream.readable().await.unwrap();
+    assert_eq!(server.send("GET", WATCH, "", "").await.status(), 429);
+    until_there_is_room(&server).await;
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_one_answer_among_many_loses_the_connection() {
+    let server = Server::with(Options { watches_max: 1, stall_ms_max: 100, ..Options::default() }).await;
+    fill(&server).await;
+    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
+    let stream = UnixStream::connect(socket).await.unwrap();
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = Request::get("http://localhost/apis/apps/v1/deployments?watch=1");
+    let response = sender.send_request(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    // The connection is read, this body is not.
+    until_there_is_room(&server).await;
+    tokio::time::timeout(PATIENCE, connection).await.expect("the connection ends").unwrap().ok();
+    drop(response);
+}

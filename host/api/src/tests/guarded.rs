@@ -1,0 +1,162 @@
+//! A server with tokens, and one in TLS.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use http_body_util::Empty;
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioExecutor;
+use std::io::Write as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::*;
+use crate::Certificate;
+
+const TOKENS: &str = "- {name: alice, token: alice-may-only-read, access: read}\n- {name: bob, token: bob-may-also-write, access: write}\n";
+
+fn tokens(folder: &tempfile::TempDir) -> std::path::PathBuf {
+    let path = folder.path().join("tokens.yaml");
+    let mut file = std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).unwrap();
+    file.write_all(TOKENS.as_bytes()).unwrap();
+    path
+}
+
+async fn guarded(folder: &tempfile::TempDir) -> Server {
+    Server::with(Options { tokens: Some(tokens(folder)), ..Options::default() }).await
+}
+
+/// Asks with a token, or with none.
+async fn ask(server: &Server, method: &str, path: &str, token: &str) -> Response<Incoming> {
+    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
+    let stream = UnixStream::connect(socket).await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let mut request = Request::builder().method(method).uri(path).header("host", "host.example");
+    if !token.is_empty() {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let request = request.body(Empty::<Bytes>::new()).unwrap();
+    tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn whoever_has_no_token_is_told_to_bring_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = guarded(&folder).await;
+    for path in [DEPLOYMENTS, "/metrics", "/version", "/api", "/openapi/v3", "/homeostat/v1/backup", "/nothing"] {
+        for token in ["", "a-token-of-nobody"] {
+            let refused = ask(&server, "GET", path, token).await;
+            assert_eq!(refused.headers()["www-authenticate"], "Bearer", "{path}");
+            let refused = answer(refused).await;
+            assert_eq!((refused.code, &refused.body["reason"]), (401, &json!("Unauthorized")), "{path}");
+        }
+    }
+    assert_eq!(ask(&server, "GET", DEPLOYMENTS, "alice-may-only-read").await.status(), 200);
+    assert_eq!(ask(&server, "GET", "/metrics", "bob-may-also-write").await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_token_for_reading_does_not_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = guarded(&folder).await;
+    for (method, path) in
+        [("DELETE", DEPLOYMENTS), ("POST", "/apis/homeostat.dev/v1alpha1/controllers/a/suspend"), ("PUT", "/version")]
+    {
+        let refused = answer(ask(&server, method, path, "alice-may-only-read").await).await;
+        assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("Forbidden")), "{path}");
+    }
+    assert_eq!(ask(&server, "DELETE", DEPLOYMENTS, "bob-may-also-write").await.status(), 200);
+}
+
+#[tokio::test]
+async fn whether_the_server_is_well_needs_no_token_and_what_is_not_well_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = guarded(&folder).await;
+    for path in ["/livez", "/readyz", "/healthz"] {
+        assert_eq!(answer(ask(&server, "GET", path, "").await).await.body, "ok");
+        assert_eq!(ask(&server, "GET", &format!("{path}?verbose"), "").await.status(), 401);
+        assert_eq!(ask(&server, "GET", &format!("{path}?exclude=store"), "").await.status(), 401);
+        assert_eq!(ask(&server, "GET", &format!("{path}?verbose"), "alice-may-only-read").await.status(), 200);
+    }
+    server.host.store().close().await;
+    let hidden = answer(ask(&server, "GET", "/readyz", "").await).await;
+    assert_eq!((hidden.code, hidden.body), (503, json!("not ready\n")));
+    let shown = answer(ask(&server, "GET", "/readyz", "alice-may-only-read").await).await;
+    assert!(shown.code == 503 && shown.body.as_str().unwrap().contains("[-]store"), "{}", shown.body);
+}
+
+/// Connects as a client does that trusts one certificate.
+async fn connect(
+    server: &Handle,
+    certificate: &Certificate,
+    protocols: &[&[u8]],
+) -> tokio_rustls::client::TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&certificate.chain).unwrap()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    let Address::Tls { host, port } = server.address() else { panic!("not in TLS") };
+    let stream = TcpStream::connect((host.as_str(), *port)).await.unwrap();
+    let name = ServerName::try_from(host.clone()).unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+async fn in_tls(options: Options) -> (Server, Handle, Certificate, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let address = "https://127.0.0.1:0";
+    let certificate = Certificate::kept_in(folder.path(), &address.parse().unwrap()).unwrap().certificate;
+    let server = Server::start().await;
+    let options = Options { address: address.into(), certificate: Some(certificate.clone()), ..options };
+    let handle = serve(options, server.host.clone()).await.unwrap();
+    (server, handle, certificate, folder)
+}
+
+#[tokio::test]
+async fn both_versions_of_http_are_spoken_in_tls() {
+    let (_server, handle, certificate, _folder) = in_tls(Options::default()).await;
+    assert_eq!(handle.fingerprint().unwrap().len(), 95);
+    let stream = connect(&handle, &certificate, &[b"h2", b"http/1.1"]).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let path = format!("{}{DEPLOYMENTS}", handle.address());
+    let request = Request::get(path).body(Empty::<Bytes>::new()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+
+    let stream = connect(&handle, &certificate, &[b"http/1.1"]).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("/livez").header("host", "127.0.0.1").body(Empty::<Bytes>::new()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn who_does_not_agree_on_tls_in_time_is_cut_off_and_makes_room() {
+    let (_server, handle, certificate, _folder) =
+        in_tls(Options { connections_max: 1, request_ms_max: 300, ..Options::default() }).await;
+    let Address::Tls { host, port } = handle.address() else { panic!("not in TLS") };
+    let silent = TcpStream::connect((host.as_str(), *port)).await.unwrap();
+    let stream = tokio::time::timeout(PATIENCE, connect(&handle, &certificate, &[])).await.unwrap();
+    // Nor may it be silent afterwards.
+    let next = tokio::time::timeout(PATIENCE, connect(&handle, &certificate, &[])).await;
+    assert!(next.is_ok());
+    drop((silent, stream));
+}
+
+#[tokio::test]
+async fn an_address_and_a_certificate_that_do_not_go_together_are_refused() {
+    let (server, _handle, certificate, _folder) = in_tls(Options::default()).await;
+    for (address, certificate) in [("https://127.0.0.1:0", None), ("http://127.0.0.1:0", Some(certificate))] {
+        let options = Options { address: address.into(), certificate, ..Options::default() };
+        let refused = serve(options, server.host.clone()).await.unwrap_err();
+        assert!(refused.to_string().contains("do not go together"), "{refused}");
+    }
+}

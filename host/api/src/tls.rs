@@ -1,0 +1,189 @@
+//! The certificate that a server shows, from files, or made here and kept.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::verify_server_name;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{self, ServerConfig};
+
+use crate::secret::{self, BadFile};
+use crate::{Address, Error};
+
+/// What is spoken in TLS, what we like better first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Years that a certificate lasts which is made here. Whoever trusts it trusts nothing but it.
+const YEARS: i16 = 10;
+
+/// Names that every certificate has which is made here.
+const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Where the system says what this machine is called, where it does.
+const MACHINE: &str = "/proc/sys/kernel/hostname";
+
+/// A certificate with its key, in files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Certificate {
+    /// The chain in PEM, the server's own certificate first.
+    pub chain: PathBuf,
+    /// The key in PEM. Refused when anybody but its owner can read the file.
+    pub key: PathBuf,
+}
+
+/// A certificate that vouches for itself.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Where it is kept.
+    pub certificate: Certificate,
+    /// It was made just now.
+    pub is_new: bool,
+}
+
+impl Certificate {
+    /// Returns the certificate that is kept in a folder as `tls.crt` and `tls.key`, and makes it when it is not there.
+    ///
+    /// It is for `localhost`, for what the system calls this machine, and for the host of the address it is made for; it lasts ten years, and
+    /// is never replaced, because clients have it too.
+    ///
+    /// # Errors
+    /// [`Error::Certificate`] when the files cannot be read or written, and when what is kept there is for other hosts.
+    pub fn kept_in(folder: &Path, address: &Address) -> Result<Made, Error> {
+        let certificate = Self { chain: folder.join("tls.crt"), key: folder.join("tls.key") };
+        let failed = |source: BadFile| Error::Certificate { path: certificate.chain.clone(), source };
+        let host = host(address);
+        let is_new = !(certificate.chain.exists() && certificate.key.exists());
+        if is_new {
+            make(&certificate, folder, host).map_err(failed)?;
+        } else if let Some(host) = host {
+            check_name(&certificate.chain, host).map_err(failed)?;
+        }
+        Ok(Made { certificate, is_new })
+    }
+}
+
+/// What a server needs for TLS.
+pub(crate) struct Identity {
+    pub(crate) acceptor: TlsAcceptor,
+    /// SHA-256 of the server's own certificate, in pairs of digits.
+    pub(crate) fingerprint: String,
+}
+
+impl Identity {
+    pub(crate) fn load(certificate: &Certificate) -> Result<Self, Error> {
+        let Certificate { chain, key } = certificate;
+        let certificates = read_chain(chain).map_err(|source| Error::Certificate { path: chain.clone(), source })?;
+        let fingerprint = fingerprint(&certificates[0]);
+        let failed = |source| Error::Certificate { path: key.clone(), source };
+        let config = secret::read(key).and_then(|key| config(certificates, &key)).map_err(failed)?;
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint })
+    }
+}
+
+fn config(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<ServerConfig, BadFile> {
+    // Not in the words of the errors: nothing of a key is to be printed.
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| content("it has no private key in PEM"))?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| content(error.to_string()))?;
+    let config = builder.with_no_client_auth().with_single_cert(chain, key);
+    let mut config = config.map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => content("the key is not that of the certificate"),
+        error => content(error.to_string()),
+    })?;
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+    Ok(config)
+}
+
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadFile> {
+    let bytes = fs::read(path)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let chain = chain.map_err(|error| content(format!("it is not PEM: {error}")))?;
+    if chain.is_empty() { Err(content("it has no certificate in PEM")) } else { Ok(chain) }
+}
+
+fn content(what: impl Into<String>) -> BadFile {
+    BadFile::Content(what.into())
+}
+
+fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let digest = Sha256::digest(certificate);
+    digest.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+}
+
+/// Returns the host that clients will ask for, where the address says one.
+fn host(address: &Address) -> Option<&str> {
+    match address {
+        Address::Tls { host, .. } => {
+            let is_any = host.parse::<IpAddr>().is_ok_and(|number| number.is_unspecified());
+            Some(host.as_str()).filter(|_| !is_any)
+        }
+        Address::Unix(_) | Address::Tcp(_) => None,
+    }
+}
+
+/// Refuses a certificate that clients would refuse.
+fn check_name(chain: &Path, host: &str) -> Result<(), BadFile> {
+    let chain = read_chain(chain)?;
+    let certificate = ParsedCertificate::try_from(&chain[0]).map_err(|error| content(error.to_string()))?;
+    let name = ServerName::try_from(host).map_err(|error| content(error.to_string()))?;
+    verify_server_name(&certificate, &name).map_err(|_| {
+        content(format!(
+            "it was made for other hosts than {host}: remove it, and another one is made, which clients have to be given; or name one of \
+             your own"
+        ))
+    })
+}
+
+/// Makes a certificate and writes it down, the key first: where there is a certificate, there is its key.
+fn make(certificate: &Certificate, folder: &Path, host: Option<&str>) -> Result<(), BadFile> {
+    let (chain, key) = signed(host).map_err(|error| content(error.to_string()))?;
+    fs::create_dir_all(folder)?;
+    write(&certificate.key, folder, &key, 0o600)?;
+    write(&certificate.chain, folder, &chain, 0o644)
+}
+
+/// Returns a certificate and its key, in PEM.
+fn signed(host: Option<&str>) -> Result<(String, String), rcgen::Error> {
+    let machine = fs::read_to_string(MACHINE).unwrap_or_default();
+    let machine = Some(machine.trim()).filter(|name| ServerName::try_from(*name).is_ok());
+    let mut names: Vec<String> = NAMES.into_iter().chain(machine).chain(host).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name.push(DnType::CommonName, "homeostat");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let today = Timestamp::now().to_zoned(TimeZone::UTC);
+    params.not_before = rcgen::date_time_ymd(i32::from(today.year()) - 1, 1, 1);
+    params.not_after = rcgen::date_time_ymd(i32::from(today.year() + YEARS), 1, 1);
+    let key = KeyPair::generate()?;
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+/// Writes a file that is whole or not there.
+fn write(path: &Path, folder: &Path, text: &str, mode: u32) -> Result<(), BadFile> {
+    // Until it has its name it is this user's alone.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().set_permissions(Permissions::from_mode(mode))?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+use std::os::unix::fs::MetadataExt;
+
+use super::*;
+
+fn address(text: &str) -> Address {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_certificate_is_made_once_and_its_key_is_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let made = Certificate::kept_in(&data, &address("https://127.0.0.1:1")).unwrap();
+    assert!(made.is_new);
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&made.certificate.key), mode(&made.certificate.chain)), (0o600, 0o644));
+    let fingerprint = Identity::load(&made.certificate).unwrap().fingerprint;
+    assert_eq!((fingerprint.len(), fingerprint.matches(':').count()), (95, 31));
+    let again = Certificate::kept_in(&data, &address("https://0.0.0.0:2")).unwrap();
+    assert!(!again.is_new);
+    assert_eq!(Identity::load(&again.certificate).unwrap().fingerprint, fingerprint);
+}
+
+#[test]
+fn a_certificate_that_was_made_for_other_hosts_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for own in ["https://first.example:1", "https://localhost:1", "https://[::1]:1", "https://[::]:1"] {
+        Certificate::kept_in(folder.path(), &address("https://first.example:1")).unwrap();
+        Certificate::kept_in(folder.path(), &address(own)).unwrap();
+    }
+    let error = Certificate::kept_in(folder.path(), &address("https://second.example:1")).unwrap_err();
+    let Error::Certificate { source, .. } = error else { panic!("{error}") };
+    assert!(source.to_string().contains("other hosts than second.example"), "{source}");
+}
+
+#[test]
+fn files_that_do_not_go_together_are_refused_and_no_key_is_quoted() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [one, other] = folders
+        .each_ref()
+        .map(|folder| Certificate::kept_in(folder.path(), &address("https://localhost:1")).unwrap().certificate);
+    let refused = |certificate: Certificate| match Identity::load(&certificate).err().unwrap() {
+        Error::Certificate { source, .. } => source.to_string(),
+        error => panic!("{error}"),
+    };
+    assert!(refused(Certificate { key: other.key, ..one.clone() }).contains("not that of the certificate"));
+    assert!(refused(Certificate { chain: one.key.clone(), ..one.clone() }).contains("no certificate"));
+    let key = folders[0].path().join("broken.key");
+    let pem = fs::read_to_string(&one.key).unwrap();
+    write(&key, folders[0].path(), &pem.replace("PRIVATE", "SECRET"), 0o600).unwrap();
+    assert!(refused(Certificate { key, ..one.clone() }).contains("no private key"));
+    fs::set_permissions(&one.key, Permissions::from_mode(0o644)).unwrap();
+    assert!(refused(one).contains("chmod 600"));
+}

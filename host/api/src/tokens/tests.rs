@@ -1,0 +1,116 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+const ALICE: &str = "alice-has-a-long-token";
+const BOB: &str = "bob-has-a-long-token-too";
+
+fn entry(name: &str, token: &str, access: &str) -> String {
+    format!("- {{name: {name}, token: \"{token}\", access: {access}}}\n")
+}
+
+fn file(text: &str, mode: u32) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+    file
+}
+
+fn headers(value: &str) -> HeaderMap {
+    HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())])
+}
+
+#[tokio::test]
+async fn a_caller_is_known_by_the_token_alone() {
+    let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
+    let tokens = Arc::new(Tokens::open(file.path()).unwrap());
+    let name = async |value: &str| tokens.caller(&headers(value)).await.map(|caller| caller.name.clone());
+    assert_eq!(name(&format!("Bearer {ALICE}")).await.as_deref(), Some("alice"));
+    assert_eq!(name(&format!("bearer  {BOB} ")).await.as_deref(), Some("bob"));
+    for other in ["Bearer", "Bearer ", "Bearer alice-has-a-long-toke", "Basic alice-has-a-long-token", ALICE, ""] {
+        assert_eq!(name(other).await, None, "{other}");
+    }
+    assert_eq!(tokens.caller(&HeaderMap::new()).await, None);
+}
+
+#[test]
+fn a_file_that_others_can_read_is_refused() {
+    for mode in [0o644, 0o640, 0o604, 0o620] {
+        let file = file(&entry("alice", ALICE, "read"), mode);
+        let error = Tokens::open(file.path()).unwrap_err().to_string();
+        assert!(error.contains("chmod 600") && error.contains(&format!("{mode:o}")), "{error}");
+    }
+    assert!(Tokens::open(file(&entry("alice", ALICE, "read"), 0o400).path()).is_ok());
+}
+
+#[test]
+fn what_is_no_list_of_tokens_is_refused_with_its_place_and_never_quoted() {
+    let secret = "SECRET-SECRET-SECRET";
+    let twice = entry("alice", ALICE, "read");
+    for (text, says) in [
+        (format!("- {{name: alice, token: {secret}}}\n"), "line 1"),
+        (twice.clone() + &format!("- {{name: bob, token: {secret}, access: admin}}\n"), "line 2"),
+        (twice.clone() + &format!("- {{name: bob, token: {secret}, access: read, more: {secret}}}\n"), "line 2"),
+        (twice.clone() + &format!("- {{{secret}: bob}}\n"), "line 2"),
+        (twice.clone() + &format!("- {secret}\n"), "line 2"),
+        (secret.to_owned(), "line 1"),
+        (format!("- {{name: [{secret}], token: {{{secret}: 1}}, access: read}}\n"), "line 1"),
+        (twice.clone() + &entry("bob", "short", "read"), "line 2, column 3: the token of bob has less than 16"),
+        (twice.clone() + &entry("bob", "", "read"), "the token of bob has less than 16"),
+        (twice.clone() + &entry("bob", "with a space in the token", "read"), "no header can have"),
+        (twice.clone() + &entry("\"\"", BOB, "read"), "the name is empty"),
+        (twice.clone() + &entry("alice", BOB, "read"), "`alice` stands here twice"),
+        (twice + &entry("bob", ALICE, "write"), "bob has the token of alice"),
+    ] {
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(error.contains(says), "{text}: {error}");
+        let is_quoted = [secret, ALICE, BOB].into_iter().any(|token| error.contains(token));
+        assert!(!is_quoted, "{error}");
+    }
+    assert!(parse("").is_err(), "a file that is being written may be empty");
+    assert_eq!(parse("[]").unwrap().len(), 0);
+}
+
+#[test]
+fn no_token_is_printed_or_kept() {
+    let file = file(&entry("alice", ALICE, "read"), 0o600);
+    let tokens = Tokens::open(file.path()).unwrap();
+    let printed = format!("{tokens:?} {:?}", tokens.known.lock().callers);
+    assert!(printed.contains("alice") && !printed.contains(ALICE), "{printed}");
+}
+
+#[test]
+fn a_changed_file_is_read_again_and_a_broken_one_is_not_taken_over() {
+    let file = file(&entry("alice", ALICE, "read"), 0o600);
+    let tokens = Tokens::open(file.path()).unwrap();
+    let names = || {
+        tokens.read_again();
+        tokens.known.lock().callers.values().map(|caller| caller.name.clone()).collect::<Vec<_>>()
+    };
+    fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
+    assert_eq!(names(), ["bob"]);
+    fs::write(file.path(), "- {name: broken").unwrap();
+    assert_eq!(names(), ["bob"]);
+    fs::write(file.path(), entry("alice", ALICE, "read")).unwrap();
+    fs::set_permissions(file.path(), Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(names(), ["bob"]);
+    fs::set_permissions(file.path(), Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(names(), ["alice"]);
+    fs::remove_file(file.path()).unwrap();
+    assert_eq!(names(), ["alice"]);
+}
+
+#[tokio::test]
+async fn the_file_is_looked_at_once_a_second_at_most() {
+    let file = file(&entry("alice", ALICE, "read"), 0o600);
+    let tokens = Arc::new(Tokens::open(file.path()).unwrap());
+    fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
+    let is_bob = async || tokens.caller(&headers(&format!("Bearer {BOB}"))).await.is_some();
+    tokens.known.lock().looked = Instant::now() + LOOK_EVERY;
+    assert!(!is_bob().await, "it was looked at too early");
+    let before = Instant::now().checked_sub(LOOK_EVERY).unwrap();
+    tokens.known.lock().looked = before;
+    assert!(is_bob().await);
+    assert!(tokens.known.lock().looked > before);
+}
