@@ -40,7 +40,7 @@ impl Params {
 
     /// Returns how long a watch lasts.
     pub(crate) fn watch_time(&self) -> Duration {
-        Duration::from_secs(self.timeout_seconds.unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX))
+        Duration::from_secs(self.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX))
     }
 
     pub(crate) fn wants_initial_events(&self) -> bool {

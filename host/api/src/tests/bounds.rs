@@ -97,6 +97,14 @@ async fn a_watch_ends_in_its_time() {
 }
 
 #[tokio::test]
+async fn no_time_asked_for_is_the_time_of_the_server() {
+    let server = Server::start().await;
+    let mut watch = server.follow(&format!("{WATCH}&timeoutSeconds=0")).await;
+    server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
+    assert_eq!(watch.event().await, event("ADDED", "web"));
+}
+
+#[tokio::test]
 async fn an_answer_that_does_not_begin_in_time_is_a_timeout() {
     let server = Server::with(Options { answer_ms_max: 100, ..Options::default() }).await;
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
