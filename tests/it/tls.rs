@@ -9,7 +9,9 @@ use std::time::Duration;
 use homeostat_api::{Certificate, Handle, Options, serve};
 use homeostat_component::KindDeclaration;
 use homeostat_runtime::KindInfo;
-use homeostat_tests::{Fault, FaultyStore, On, Output, TestHost, demo, demo_key, eventually, homeostat, kubectl, run};
+use homeostat_tests::{
+    Fault, FaultyStore, On, Output, TestHost, demo, demo_key, eventually, homeostat, informer, kubectl, run,
+};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -119,6 +121,25 @@ async fn kubectl_reads_writes_and_watches_in_tls_with_a_token() {
     assert_eq!(line().await, "one");
     guarded.test.apply(demo("Note", "a", json!({"text": "two"}))).await;
     assert_eq!(line().await, "two");
+}
+
+#[tokio::test]
+async fn a_shared_informer_follows_in_tls_with_a_token() {
+    let guarded = Guarded::start().await;
+    tokio::task::spawn_blocking(informer).await.unwrap();
+    guarded.test.apply(demo("Note", "a", json!({}))).await;
+    let mut command = tokio::process::Command::new(informer());
+    command.args(["--server", &guarded.served.address().to_string(), "--resource", "demo.homeostat.dev/v1/notes"]);
+    command.args(["--token", READER, "--certificate-authority", &guarded.certificate()]);
+    let mut process = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut until = async |part: &str| {
+        let found = async { while !lines.next_line().await.unwrap().expect("the informer goes on").contains(part) {} };
+        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("the informer does not tell {part}"));
+    };
+    until("\"event\":\"synced\"").await;
+    guarded.test.apply(demo("Note", "b", json!({}))).await;
+    until("\"event\":\"add\",\"name\":\"b\"").await;
 }
 
 #[tokio::test]

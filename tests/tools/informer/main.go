@@ -32,19 +32,22 @@ func main() {
 	server := flag.String("server", "", "address of the API")
 	resource := flag.String("resource", "", "as apps/v1/deployments")
 	resync := flag.Duration("resync", 0, "how often everything is told again")
+	token := flag.String("token", "", "what the API asks for")
+	authority := flag.String("certificate-authority", "", "file with the certificate of the API")
 	flag.Parse()
-	if err := follow(*server, *resource, *resync); err != nil {
+	config := &rest.Config{Host: *server, BearerToken: *token, TLSClientConfig: rest.TLSClientConfig{CAFile: *authority}}
+	if err := follow(config, *resource, *resync); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func follow(server, resource string, resync time.Duration) error {
+func follow(config *rest.Config, resource string, resync time.Duration) error {
 	parts := strings.Split(resource, "/")
 	if len(parts) != 3 {
 		return fmt.Errorf("--resource: %q is not like apps/v1/deployments", resource)
 	}
-	client, err := dynamic.NewForConfig(&rest.Config{Host: server})
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}
