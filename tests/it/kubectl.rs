@@ -5,6 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use homeostat_api::{Handle, Options, serve};
+use homeostat_component::Severity;
+use homeostat_store::{Key, Kind};
 use homeostat_tests::{TestHost, eventually, kubectl};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -205,4 +207,39 @@ async fn kubectl_learns_what_there_is() {
     let unknown = cluster.refused(&["get", "gadgets"]).await;
     assert!(unknown.contains("doesn't have a resource type"), "{unknown}");
     assert!(cluster.test.host.controllers().len() == 3);
+}
+
+#[tokio::test]
+async fn kubectl_shows_events_of_a_resource_and_follows_them() {
+    let cluster = Cluster::apps().await;
+    cluster.web(1, "web:1");
+    cluster.done(&["apply", "-f", "web.yaml"]).await;
+    cluster.done(&["rollout", "status", "deploy/web"]).await;
+    let about = cluster.done(&["events", "--for", "deployment/web", "--no-headers"]).await;
+    assert!(about.contains("ScalingReplicaSet"), "{about}");
+    assert!(about.lines().all(|line| line.contains("Deployment/web")), "{about}");
+    let other = cluster.done(&["events", "--for", "deployment/other"]).await;
+    assert!(other.contains("No events found"), "{other}");
+
+    let mut watch = cluster.command(&["get", "events", "-w", "--no-headers"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut line = async || tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    while !line().await.contains("ScalingReplicaSet") {}
+    let key = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
+    for _ in 0..2 {
+        let log = cluster.test.host.events();
+        log.note(
+            "2026-11-20T08:00:00Z".into(),
+            &"web".into(),
+            Some(key.clone()),
+            Severity::Warning,
+            "Looked",
+            "by a test",
+        );
+        while !line().await.contains("Looked") {}
+    }
+    let list = cluster.json(&["get", "events", "--field-selector", "reason=Looked"]).await;
+    assert_eq!((list["items"].as_array().unwrap().len(), &list["items"][0]["count"]), (1, &2.into()));
+    let name = list["items"][0]["metadata"]["name"].as_str().unwrap();
+    assert!(cluster.done(&["get", "event", name, "--no-headers"]).await.contains("Looked"));
 }

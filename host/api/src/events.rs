@@ -1,9 +1,12 @@
 //! Events as resources of the core group, as clients look for them beside a resource. Read only: the host and its guests write them.
 //!
-//! They are kept in memory, bounded, and are gone after a restart. Selectors on `involvedObject.uid` match all: events are kept by name.
+//! They are kept in memory, bounded, and are gone after a restart. An event keeps its name and uid while it repeats. Its revision is the
+//! microsecond at which the log began and its sequence in one number, so that one of a process before is told from those of this one. Terms on
+//! `involvedObject.uid` match all: events are kept by name.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -12,19 +15,20 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_component::Severity;
-use homeostat_runtime::KindInfo;
 use homeostat_runtime::events::{Event, EventFilter};
+use homeostat_runtime::{EventLog, KindInfo};
+use homeostat_store::{Resource, Revision, Selector};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::negotiate::{Form, form};
+use crate::negotiate::{Form, form, only_metadata};
 use crate::params::Params;
-use crate::resources::Ask;
+use crate::resources::{self, Ask};
 use crate::router::Api;
 use crate::serve::stop;
 use crate::status::Failure;
 use crate::table::Table;
-use crate::watch::line;
+use crate::watch::{BOOKMARK_EVERY, Shape, at, line};
 
 pub(crate) const PLURAL: &str = "events";
 
@@ -36,53 +40,60 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     if ask.method != Method::GET {
         return Err(Failure::method_not_allowed("events are only read here: the host and its controllers write them"));
     }
+    if let Some(part) = ask.target.part {
+        return Err(Failure::not_found(format!("events have no part {part} here")));
+    }
     let params: Params = ask.params()?;
-    let wanted = Wanted { namespace: ask.target.namespace.map(str::to_owned), fields: params.fields()? };
-    let events = api.host.events();
-    let found = |after| {
-        let events = events.list(&EventFilter { controller: None, key: None, after }).into_iter();
-        events.map(|event| (event.sequence, document(&event))).filter(|(_, document)| wanted.takes(document))
-    };
+    let wanted = wanted(&params, ask)?;
+    let log = api.host.events();
+    if params.is_watch() && ask.target.name.is_none() {
+        return watch(api, log, wanted, info, ask, &params);
+    }
+    let (found, through) = read(&log, &wanted, 0)?;
     if let Some(name) = ask.target.name {
-        let (_, document) = found(0)
-            .find(|(_, document)| document["metadata"]["name"] == name)
-            .ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
-        return Ok(Json(document).into_response());
+        let found = found.iter().find(|(_, event)| event.key().name() == name);
+        let (_, event) = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
+        return Ok(resources::shown(info, event, ask, &params));
     }
-    if params.is_watch() {
-        let after = params.after()?.map_or(0, |revision| revision.0);
-        return Ok(watch(api, wanted, after, &params));
-    }
-    let items: Vec<(u64, Value)> = found(0).collect();
-    let revision = items.iter().map(|(sequence, _)| *sequence).max().unwrap_or(0);
+    let revision = revision(&log, through);
+    params.check_revision(revision)?;
     let metadata = json!({ "resourceVersion": revision.to_string() });
-    let items = items.iter().map(|(_, document)| document);
-    if form(ask.headers) == Form::Table {
-        return Ok(Json(Table::of(info, params.included()).document(&metadata, items)).into_response());
-    }
-    let items: Vec<&Value> = items.collect();
-    Ok(Json(json!({ "kind": "EventList", "apiVersion": "v1", "metadata": metadata, "items": items })).into_response())
+    let items = found.iter().map(|(_, event)| event.document());
+    let (kind, api_version, items): (_, _, Vec<Value>) = match form(ask.headers) {
+        Form::Table => return Ok(Json(Table::of(info, params.included()).document(&metadata, items)).into_response()),
+        Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1", items.map(only_metadata).collect()),
+        Form::Document => ("EventList", "v1", items.cloned().collect()),
+    };
+    let list = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items });
+    Ok(Json(list).into_response())
 }
 
-/// Which events are wanted.
-struct Wanted {
-    namespace: Option<String>,
-    fields: Vec<(String, String)>,
+/// Returns which events a request means.
+fn wanted(params: &Params, ask: &Ask<'_>) -> Result<Selector, Failure> {
+    let mut selector = params.selector(ask.target.namespace)?;
+    selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
+    Ok(selector)
 }
 
-impl Wanted {
-    fn takes(&self, document: &Value) -> bool {
-        let in_namespace = |namespace: &String| document["metadata"]["namespace"] == namespace.as_str();
-        let is = |(pointer, value): &(String, String)| {
-            pointer == "/involvedObject/uid" || document.pointer(pointer).and_then(Value::as_str) == Some(value)
-        };
-        self.namespace.as_ref().is_none_or(in_namespace) && self.fields.iter().all(is)
-    }
+/// Returns the events after a sequence, each with the first sequence that it had, and how far the log is now.
+fn read(log: &EventLog, wanted: &Selector, after: u64) -> Result<(Vec<(u64, Resource)>, u64), Failure> {
+    let events = log.list(&EventFilter { controller: None, key: None, after });
+    // The newest one is never forgotten, so it says how far the log is.
+    let through = events.last().map_or(after, |event| event.sequence);
+    let resource = |event: Event| Ok((event.first_sequence, Resource::from_document(document(log, &event))?));
+    let found: Result<Vec<_>, homeostat_store::Error> = events.into_iter().map(resource).collect();
+    Ok((found?.into_iter().filter(|(_, event)| wanted.matches(event)).collect(), through))
+}
+
+/// Returns the revision of a sequence.
+fn revision(log: &EventLog, sequence: u64) -> Revision {
+    Revision(log.began() + sequence)
 }
 
 /// Returns an event as a resource.
-fn document(event: &Event) -> Value {
-    let Event { sequence, first_seen, last_seen, count, controller, key, severity, reason, message } = event;
+fn document(log: &EventLog, event: &Event) -> Value {
+    let Event { sequence, first_sequence, first_seen, last_seen, count, controller, key, severity, reason, message } =
+        event;
     let (namespace, name, object) = match key {
         Some(key) => {
             let namespace = Some(key.namespace()).filter(|namespace| !namespace.is_empty());
@@ -104,8 +115,9 @@ fn document(event: &Event) -> Value {
     json!({
         "kind": "Event", "apiVersion": "v1",
         "metadata": {
-            "name": format!("{name}.{sequence:x}"), "namespace": namespace,
-            "resourceVersion": sequence.to_string(), "creationTimestamp": first_seen,
+            "name": format!("{name}.{:x}", revision(log, *first_sequence).0), "namespace": namespace,
+            "uid": uid(log, *first_sequence),
+            "resourceVersion": revision(log, *sequence).to_string(), "creationTimestamp": first_seen,
         },
         "involvedObject": object, "reason": reason, "message": message, "type": kind,
         "source": { "component": controller.as_ref() }, "reportingComponent": controller.as_ref(), "reportingInstance": "",
@@ -113,37 +125,133 @@ fn document(event: &Event) -> Value {
     })
 }
 
-fn watch(api: &Api, wanted: Wanted, after: u64, params: &Params) -> Response {
-    let end = Instant::now() + params.watch_time();
-    let (log, stopped) = (api.host.events(), api.stopped.clone());
-    let state = (VecDeque::<Bytes>::new(), after);
-    let lines = stream::unfold(state, move |(mut pending, mut after)| {
-        let (log, stopped) = (log.clone(), stopped.clone());
-        let takes = |document: &Value| wanted.takes(document);
-        let fresh = |pending: &mut VecDeque<Bytes>, after: &mut u64| {
-            for event in log.list(&EventFilter { controller: None, key: None, after: *after }) {
-                *after = (*after).max(event.sequence);
-                let document = document(&event);
-                if takes(&document) {
-                    pending.push_back(line(if event.count == 1 { "ADDED" } else { "MODIFIED" }, &document));
+/// Returns what no other event has, of this process or of one before.
+fn uid(log: &EventLog, first_sequence: u64) -> String {
+    let digits = format!("{:016x}{first_sequence:016x}", log.began());
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+}
+
+/// Answers a watch: from the revision asked for, or from everything that is there now.
+fn watch(
+    api: &Api,
+    log: Arc<EventLog>,
+    wanted: Selector,
+    info: &KindInfo,
+    ask: &Ask<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
+    let shape = Shape::of(info, ask, params);
+    let mut following = Following {
+        wanted,
+        shape,
+        after: 0,
+        told: 0,
+        pending: VecDeque::new(),
+        knows_columns: false,
+        is_over: false,
+        end: Instant::now() + params.watch_time(),
+        bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
+        stopped: api.stopped.clone(),
+        log,
+    };
+    match params.after()? {
+        Some(revision) if !params.wants_initial_events() => following.go_on(revision)?,
+        _ => following.begin(params.wants_initial_events())?,
+    }
+    let lines = stream::unfold(following, async |mut following| {
+        Some((Ok::<_, Infallible>(following.next().await?), following))
+    });
+    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response())
+}
+
+/// One watch of one client.
+struct Following {
+    log: Arc<EventLog>,
+    wanted: Selector,
+    shape: Shape,
+    /// The sequence up to which the log has been read.
+    after: u64,
+    /// The sequence up to which the client knows what there is: what happened first after it is new to it.
+    told: u64,
+    pending: VecDeque<Bytes>,
+    /// A table with columns was told.
+    knows_columns: bool,
+    /// An error was told, and nothing comes after it.
+    is_over: bool,
+    end: Instant,
+    /// When the next bookmark is due; `None` for a client that wants none.
+    bookmark: Option<Instant>,
+    stopped: tokio::sync::watch::Receiver<bool>,
+}
+
+impl Following {
+    /// Goes on after a revision. One that is not of this log, or from which something has been forgotten, is `Expired`.
+    fn go_on(&mut self, from: Revision) -> Result<(), Failure> {
+        let newest = self.log.list(&EventFilter::default()).last().map_or(0, |event| event.sequence);
+        let forgotten = self.log.forgotten();
+        let sequence = from.0.checked_sub(self.log.began());
+        let expired = || expired(&self.log, forgotten);
+        self.after = sequence.filter(|sequence| (forgotten..=newest).contains(sequence)).ok_or_else(expired)?;
+        self.told = self.after;
+        Ok(())
+    }
+
+    /// Tells everything that is there now, and that this is all where the client wants to know it.
+    fn begin(&mut self, wants_end: bool) -> Result<(), Failure> {
+        self.read_on()?;
+        if wants_end {
+            let mark = self.shape.bookmark(self.revision(), &json!({ "k8s.io/initial-events-end": "true" }));
+            self.pending.push_back(mark);
+        }
+        Ok(())
+    }
+
+    fn revision(&self) -> Revision {
+        revision(&self.log, self.after)
+    }
+
+    /// Reads what has happened since.
+    fn read_on(&mut self) -> Result<(), Failure> {
+        let (found, through) = read(&self.log, &self.wanted, self.after)?;
+        let forgotten = self.log.forgotten();
+        if self.after > 0 && forgotten > self.after {
+            return Err(expired(&self.log, forgotten));
+        }
+        for (first, event) in found {
+            let further = std::mem::replace(&mut self.knows_columns, true);
+            let word = if first > self.told { "ADDED" } else { "MODIFIED" };
+            self.pending.push_back(self.shape.line(word, event.document(), further));
+        }
+        (self.after, self.told) = (through, through);
+        Ok(())
+    }
+
+    /// Returns the next line; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        while self.pending.is_empty() && !self.is_over {
+            let bookmark = self.bookmark;
+            // In this order: a bookmark is told only when there is no event.
+            tokio::select! {
+                biased;
+                () = stop(&self.stopped) => return None,
+                () = tokio::time::sleep_until(self.end) => return None,
+                () = self.log.changed(self.after) => {
+                    if let Err(failure) = self.read_on() {
+                        self.is_over = true;
+                        self.pending.push_back(line("ERROR", &failure.document()));
+                    }
+                }
+                () = at(bookmark) => {
+                    self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
+                    self.pending.push_back(self.shape.bookmark(self.revision(), &json!({})));
                 }
             }
-        };
-        if pending.is_empty() {
-            fresh(&mut pending, &mut after);
         }
-        let next = pending.pop_front();
-        let log = log.clone();
-        async move {
-            if let Some(line) = next {
-                return Some((Ok::<_, Infallible>(line), (pending, after)));
-            }
-            tokio::select! {
-                () = stop(&stopped) => None,
-                () = tokio::time::sleep_until(end) => None,
-                () = log.changed(after) => Some((Ok(Bytes::new()), (pending, after))),
-            }
-        }
-    });
-    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response()
+        self.pending.pop_front()
+    }
+}
+
+/// Says that a client has to list anew.
+fn expired(log: &EventLog, forgotten: u64) -> Failure {
+    homeostat_store::Error::Expired { oldest: revision(log, forgotten) }.into()
 }

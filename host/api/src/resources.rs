@@ -167,7 +167,7 @@ struct List<'a> {
 }
 
 /// Answers with one resource, in the form that is asked for.
-fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
+pub(crate) fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
     match form(ask.headers) {
         Form::Table => {
             let metadata = json!({ "resourceVersion": resource.revision().to_string() });

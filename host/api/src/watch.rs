@@ -26,12 +26,7 @@ use crate::table::Table;
 /// Answers a watch: from the revision asked for, or from everything that is there now.
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let selector = params.selector(ask.target.namespace)?;
-    let shape = Shape {
-        table: (form(ask.headers) == Form::Table).then(|| Table::of(info, params.included())),
-        metadata: form(ask.headers) == Form::Metadata,
-        api_version: info.kind.api_version(),
-        kind: info.kind.name.clone(),
-    };
+    let shape = Shape::of(info, ask, params);
     let mut pending = VecDeque::new();
     let after = match params.after()? {
         Some(revision) if !params.wants_initial_events() => revision,
@@ -80,10 +75,10 @@ async fn initial(
 }
 
 /// How often a client that wants to know is told how far the watch has come.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+pub(crate) const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// In which form a watch tells of resources.
-struct Shape {
+pub(crate) struct Shape {
     /// As rows of this table.
     table: Option<Table>,
     /// As their metadata alone.
@@ -93,8 +88,18 @@ struct Shape {
 }
 
 impl Shape {
+    /// Returns the form that a client asks for.
+    pub(crate) fn of(info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Self {
+        Self {
+            table: (form(ask.headers) == Form::Table).then(|| Table::of(info, params.included())),
+            metadata: form(ask.headers) == Form::Metadata,
+            api_version: info.kind.api_version(),
+            kind: info.kind.name.clone(),
+        }
+    }
+
     /// Returns the line of one event. The first table has the columns, `further` ones do not.
-    fn line(&self, word: &str, document: &Value, further: bool) -> Bytes {
+    pub(crate) fn line(&self, word: &str, document: &Value, further: bool) -> Bytes {
         match &self.table {
             Some(table) if further => line(word, &table.further(document)),
             Some(table) => {
@@ -107,7 +112,7 @@ impl Shape {
     }
 
     /// Returns the line that tells how far a watch has come.
-    fn bookmark(&self, revision: Revision, annotations: &Value) -> Bytes {
+    pub(crate) fn bookmark(&self, revision: Revision, annotations: &Value) -> Bytes {
         let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
         let (api_version, kind) = (&self.api_version, &self.kind);
         let mark = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
@@ -211,7 +216,7 @@ fn told(shape: &Shape, word: &str, resource: &Resource, revision: Revision, furt
 }
 
 /// Waits until a moment; for ever when there is none.
-async fn at(moment: Option<Instant>) {
+pub(crate) async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,

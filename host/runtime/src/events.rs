@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use homeostat_component::Severity;
 use homeostat_store::Key;
@@ -18,6 +19,8 @@ pub const EVENTS_MAX: usize = 4096;
 pub struct Event {
     /// Grows with everything that happens; a repeated event gets a new one.
     pub sequence: u64,
+    /// The sequence of the first time: it stays, and no other event of this log has it.
+    pub first_sequence: u64,
     /// When it happened first, RFC 3339.
     pub first_seen: String,
     /// When it happened last, RFC 3339.
@@ -49,6 +52,7 @@ pub struct EventFilter {
 
 /// The events of a host, newest last.
 pub struct EventLog {
+    began: u64,
     inner: Mutex<Inner>,
     changed: watch::Sender<u64>,
 }
@@ -59,6 +63,8 @@ struct Inner {
     events: HashMap<Identity, Event>,
     /// The same events by the sequence each has now: the first is the one to forget.
     order: BTreeMap<u64, Identity>,
+    /// The greatest sequence of those that were forgotten.
+    forgotten: u64,
 }
 
 #[derive(Clone, Eq, Hash, PartialEq)]
@@ -71,11 +77,23 @@ struct Identity {
 
 impl Default for EventLog {
     fn default() -> Self {
-        Self { inner: Mutex::default(), changed: watch::Sender::new(0) }
+        let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let began = u64::try_from(began.as_micros()).unwrap_or_default();
+        Self { began, inner: Mutex::default(), changed: watch::Sender::new(0) }
     }
 }
 
 impl EventLog {
+    /// Returns when the log began, in microseconds since 1970: what tells its sequences from those of a process before.
+    pub fn began(&self) -> u64 {
+        self.began
+    }
+
+    /// Returns the greatest sequence of the events that were forgotten: who has read less far has missed something.
+    pub fn forgotten(&self) -> u64 {
+        self.inner.lock().forgotten
+    }
+
     /// Notes one event that happened at `now` (RFC 3339).
     pub fn note(
         &self,
@@ -132,8 +150,9 @@ impl Inner {
             event.last_seen = now;
         } else {
             if self.events.len() >= EVENTS_MAX
-                && let Some((_, oldest)) = self.order.pop_first()
+                && let Some((sequence, oldest)) = self.order.pop_first()
             {
+                self.forgotten = sequence;
                 self.events.remove(&oldest);
             }
             self.events.insert(identity.clone(), identity.first(sequence, now, severity));
@@ -147,6 +166,7 @@ impl Identity {
         let Self { controller, key, reason, message } = self.clone();
         Event {
             sequence,
+            first_sequence: sequence,
             first_seen: now.clone(),
             last_seen: now,
             count: 1,

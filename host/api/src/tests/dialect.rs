@@ -196,6 +196,97 @@ async fn events_are_resources_beside_what_they_are_about() {
     assert_eq!(server.ask("POST", "/api/v1/namespaces/default/events", &json!({})).await.code, 405);
 }
 
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// Notes that something happened to the deployment `web`.
+fn note(server: &Server, reason: &str) {
+    let key = homeostat_store::Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
+    let log = server.host.events();
+    log.note("2026-11-20T08:00:00Z".into(), &"web".into(), Some(key), Severity::Normal, reason, "text");
+}
+
+#[tokio::test]
+async fn a_repeated_event_is_the_same_one_with_a_greater_count() {
+    let server = Server::start().await;
+    note(&server, "Scaled");
+    let list = server.get(EVENTS).await;
+    let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watch = server.follow(&format!("{EVENTS}?watch=1&resourceVersion={revision}")).await;
+    note(&server, "Scaled");
+    note(&server, "Failed");
+    let (again, other) = (watch.next().await.unwrap(), watch.next().await.unwrap());
+    assert_eq!((&again["type"], &again["object"]["count"]), (&json!("MODIFIED"), &json!(2)));
+    let (before, now) = (&list["items"][0]["metadata"], &again["object"]["metadata"]);
+    assert!(before["uid"].as_str().is_some_and(|uid| uid.len() == 36), "{before}");
+    assert_eq!((&before["name"], &before["uid"]), (&now["name"], &now["uid"]));
+    assert_ne!(before["resourceVersion"], now["resourceVersion"]);
+    assert_eq!((&other["type"], &other["object"]["reason"]), (&json!("ADDED"), &json!("Failed")));
+    assert_ne!(now["uid"], other["object"]["metadata"]["uid"]);
+}
+
+#[tokio::test]
+async fn events_of_another_process_or_of_a_future_cannot_be_watched_from() {
+    let (before, server) = (Server::start().await, Server::start().await);
+    note(&before, "Scaled");
+    note(&server, "Scaled");
+    let revision = |list: Value| list["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+    let (old, now) = (revision(before.get(EVENTS).await), revision(server.get(EVENTS).await));
+    for asked in [1, old, now + 1] {
+        let refused = server.ask("GET", &format!("{EVENTS}?watch=1&resourceVersion={asked}"), &Value::Null).await;
+        assert_eq!((refused.code, &refused.body["reason"]), (410, &json!("Expired")), "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_of_events_that_misses_some_says_so() {
+    let server = Server::start().await;
+    note(&server, "First");
+    let mut watch = server.follow(&format!("{EVENTS}?watch=1")).await;
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+    // Nothing else runs meanwhile: the watch sees none of them before the first are forgotten.
+    (0..homeostat_runtime::events::EVENTS_MAX + 1).for_each(|count| note(&server, &format!("Another{count}")));
+    let told = watch.next().await.unwrap();
+    assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_watch_of_events_comes_as_tables_and_says_when_it_has_told_what_is_there() {
+    let server = Server::start().await;
+    note(&server, "Scaled");
+    let path = format!("{EVENTS}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true");
+    let response = server.send("GET", &path, TABLE, "").await;
+    let mut lines = Lines { body: response.into_body(), buffer: String::new() };
+    let first = lines.next().await.unwrap();
+    assert_eq!(
+        (&first["object"]["kind"], &first["object"]["rows"][0]["cells"][3]),
+        (&json!("Table"), &json!("Scaled"))
+    );
+    let mark = lines.next().await.unwrap();
+    let annotations = &mark["object"]["rows"][0]["object"]["metadata"]["annotations"];
+    assert_eq!((&mark["type"], &annotations["k8s.io/initial-events-end"]), (&json!("BOOKMARK"), &json!("true")));
+    note(&server, "Failed");
+    assert_eq!(lines.next().await.unwrap()["object"]["columnDefinitions"], Value::Null);
+}
+
+#[tokio::test]
+async fn events_are_selected_as_clients_ask_for_those_of_a_resource() {
+    let server = Server::start().await;
+    note(&server, "Scaled");
+    let host = homeostat_store::Key::new(Kind::new("", "v1", "Namespace"), "", "prod");
+    let log = server.host.events();
+    log.note("2026-11-20T08:00:00Z".into(), &"web".into(), Some(host), Severity::Normal, "Seen", "text");
+    let count = async |selector: &str| {
+        server.get(&format!("/api/v1/events?{selector}")).await["items"].as_array().unwrap().len()
+    };
+    let about = "fieldSelector=involvedObject.name%3Dprod,involvedObject.kind%3DNamespace,involvedObject.namespace%3D";
+    assert_eq!(count(&format!("{about},involvedObject.uid%3Dany")).await, 1);
+    assert_eq!(count("fieldSelector=involvedObject.kind%3DDeployment,involvedObject.name%3Dweb").await, 1);
+    assert_eq!(count("fieldSelector=involvedObject.namespace%3D").await, 1);
+    assert_eq!(count("labelSelector=app%3Dweb").await, 0, "events have no labels");
+    assert_eq!(count("fieldSelector=type%3DNormal,count%3D1").await, 2);
+}
+
 #[tokio::test]
 async fn what_is_missing_is_named_as_clients_expect() {
     let server = Server::start().await;

@@ -14,6 +14,7 @@ fn equal_events_are_counted_and_move_to_the_end() {
     let events = log.list(&EventFilter::default());
     let seen: Vec<_> = events.iter().map(|event| (event.message.as_str(), event.count, event.sequence)).collect();
     assert_eq!(seen, [("b", 1, 2), ("a", 2, 3)]);
+    assert_eq!(events[1].first_sequence, 1, "by this one it is known");
 }
 
 #[test]
@@ -21,7 +22,7 @@ fn the_event_seen_longest_ago_goes_when_the_log_is_full() {
     let log = log_with((0..=EVENTS_MAX).map(|n| n.to_string()));
     let events = log.list(&EventFilter::default());
     assert_eq!(events.len(), EVENTS_MAX);
-    assert_eq!(events[0].message, "1");
+    assert_eq!((events[0].message.as_str(), log.forgotten()), ("1", 1));
 }
 
 #[test]
