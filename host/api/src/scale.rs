@@ -94,7 +94,8 @@ fn match_labels(selector: &Map<String, Value>) -> String {
     terms.collect::<Vec<_>>().join(",")
 }
 
-/// Returns a document that has this value at a pointer, and nothing else.
+/// Returns a document that has this value at a JSON pointer, and nothing else.
 fn nested(pointer: &str, value: Value) -> Value {
-    pointer.rsplit('/').filter(|name| !name.is_empty()).fold(value, |inner, name| json!({ name: inner }))
+    let name = |word: &str| word.replace("~1", "/").replace("~0", "~");
+    pointer.rsplit('/').filter(|word| !word.is_empty()).fold(value, |inner, word| json!({ name(word): inner }))
 }

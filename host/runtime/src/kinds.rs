@@ -89,7 +89,7 @@ impl ScalePaths {
 
     /// Returns the paths that a definition states. They are plain, so that they can be written as well.
     fn from_definition(scale: &Scale) -> Self {
-        let pointer = |path: &JsonPath| path.to_string().replace('.', "/");
+        let pointer = |path: &JsonPath| path.pointer().unwrap_or_default();
         Self {
             spec: pointer(&scale.spec_replicas),
             status: pointer(&scale.status_replicas),

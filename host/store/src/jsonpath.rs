@@ -63,6 +63,15 @@ impl JsonPath {
         !self.steps.is_empty() && self.steps.iter().all(|step| matches!(step, Step::Field(_)))
     }
 
+    /// Returns the JSON pointer (RFC 6901) to the same field; `None` when the path is more than names.
+    pub fn pointer(&self) -> Option<String> {
+        let word = |step: &Step| match step {
+            Step::Field(name) => Some(format!("/{}", name.replace('~', "~0").replace('/', "~1"))),
+            Step::Item(_) | Step::All | Step::Where(_) => None,
+        };
+        self.is_plain().then(|| self.steps.iter().filter_map(word).collect())
+    }
+
     /// Returns the values that the path leads to, in the order of the document, the first thousand.
     ///
     /// What is not there is left out.

@@ -139,6 +139,25 @@ async fn a_scale_is_read_and_set() {
 }
 
 #[tokio::test]
+async fn a_scale_stands_where_its_path_says_whatever_the_names_are() {
+    let server = Server::start().await;
+    let mut definition = site_definition();
+    definition["spec"]["versions"][0]["subresources"] = json!({ "scale": {
+        "specReplicasPath": ".spec['a.b/c'].copies", "statusReplicasPath": r".status.a\.b.copies",
+    } });
+    assert_eq!(server.ask("POST", DEFINITIONS, &definition).await.code, 201);
+    server.ask("POST", SITES, &site(&json!({ "a.b/c": { "copies": 2, "other": true } }))).await;
+    server.ask("PUT", &format!("{SITES}/one/status"), &json!({ "status": { "a.b": { "copies": 1 } } })).await;
+    let path = format!("{SITES}/one/scale");
+    let scale = server.get(&path).await;
+    assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&json!(2), &json!(1)));
+    let patch = r#"{"spec":{"replicas":5}}"#;
+    assert_eq!(answer(server.send("PATCH", &path, "application/merge-patch+json", patch).await).await.code, 200);
+    let spec = json!({ "a.b/c": { "copies": 5, "other": true } });
+    assert_eq!(server.get(&format!("{SITES}/one")).await["spec"], spec);
+}
+
+#[tokio::test]
 async fn a_patch_of_a_status_changes_the_status_alone() {
     let server = sites().await;
     server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;

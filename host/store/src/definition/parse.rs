@@ -191,8 +191,8 @@ fn within(error: Error, path: &Path<'_>) -> Error {
 fn scale(fields: &Fields<'_>) -> Result<Scale> {
     let below = |name: &str, roots: &[&str]| {
         let path = json_path(fields, name, fields.required_text(name)?)?;
-        let text = path.to_string();
-        let is_below = path.is_plain() && roots.iter().any(|root| text.starts_with(root));
+        let pointer = path.pointer().unwrap_or_default().replace('/', ".");
+        let is_below = roots.iter().any(|root| pointer.starts_with(root));
         if is_below { Ok(path) } else { Err(fields.error(name, format!("must be names below {}", roots.join(" or ")))) }
     };
     let label_selector = match fields.text("labelSelectorPath")? {

@@ -9,6 +9,19 @@ fn found(path: &str, document: &Value) -> Vec<Value> {
     JsonPath::parse(path).expect("well formed").evaluate(document).into_iter().cloned().collect()
 }
 
+#[test]
+fn a_plain_path_is_a_pointer_whatever_its_names_are() {
+    for (path, wanted) in [
+        (".spec.replicas", Some("/spec/replicas")),
+        (".spec['a.b'].size", Some("/spec/a.b/size")),
+        (r".spec.a\.b/c~d", Some("/spec/a.b~1c~0d")),
+        (".spec.ports[0]", None),
+        (".", None),
+    ] {
+        assert_eq!(JsonPath::parse(path).expect("well formed").pointer().as_deref(), wanted, "{path}");
+    }
+}
+
 /// S3
 #[test]
 fn paths_find_what_columns_show() {
