@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
@@ -21,13 +20,12 @@ use homeostat_store::{Resource, Revision, Selector};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::negotiate::{Form, form, only_metadata};
+use crate::list::Frame;
 use crate::params::Params;
 use crate::resources::{self, Ask};
 use crate::router::Api;
 use crate::serve::stop;
 use crate::status::Failure;
-use crate::table::Table;
 use crate::watch::{BOOKMARK_EVERY, Shape, at, line};
 
 pub(crate) const PLURAL: &str = "events";
@@ -58,14 +56,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     let revision = revision(&log, through);
     params.check_revision(revision)?;
     let metadata = json!({ "resourceVersion": revision.to_string() });
-    let items = found.iter().map(|(_, event)| event.document());
-    let (kind, api_version, items): (_, _, Vec<Value>) = match form(ask.headers) {
-        Form::Table => return Ok(Json(Table::of(info, params.included()).document(&metadata, items)).into_response()),
-        Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1", items.map(only_metadata).collect()),
-        Form::Document => ("EventList", "v1", items.cloned().collect()),
-    };
-    let list = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items });
-    Ok(Json(list).into_response())
+    Ok(Frame::of(info, ask, &params).whole(&metadata, found.iter().map(|(_, event)| event.document())))
 }
 
 /// Returns which events a request means.

@@ -5,7 +5,7 @@
 //! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
 //!
 //! What is spoken of the dialect, and what is refused with the reason, stands in `docs/kubernetes.md`. `negotiate` says in which form an answer
-//! is wanted; `table`, `watch`, `openapi`, `discovery`, `scale` and `events` each make one.
+//! is wanted; `list`, `table`, `watch`, `openapi`, `discovery`, `scale` and `events` each make one.
 //!
 //! What other machines reach is served in TLS (`tls`) and to those who have a token (`tokens`); plain HTTP on loopback addresses and sockets
 //! in private folders alone. Absent on purpose: rules about who may do what to which resource, beside reading and writing, and any
@@ -19,6 +19,7 @@ mod discovery;
 mod events;
 mod health;
 mod limits;
+mod list;
 mod listen;
 mod metrics;
 mod negotiate;

@@ -1,7 +1,8 @@
 //! Reads in which form a client wants its answer, and makes the smallest one. Pure.
 
 use axum::http::{HeaderMap, header};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 /// A form of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,9 +66,18 @@ fn ranges(headers: &HeaderMap) -> impl Iterator<Item = Range<'_>> {
     })
 }
 
+/// A document in the form [`Form::Metadata`].
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OnlyMetadata<'d> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Option<&'d Value>,
+}
+
 /// Returns a document in the form [`Form::Metadata`].
-pub(crate) fn only_metadata(document: &Value) -> Value {
-    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document.get("metadata") })
+pub(crate) fn only_metadata(document: &Value) -> OnlyMetadata<'_> {
+    OnlyMetadata { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata: document.get("metadata") }
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, EventType, Key, Page, Precondition, Request, Resource, Write, Written};
-use serde::Serialize;
+use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Write, Written};
 use serde_json::{Value, json};
 
 use crate::negotiate::{Form, form, only_metadata};
@@ -16,7 +15,7 @@ use crate::path::Target;
 use crate::router::Api;
 use crate::status::Failure;
 use crate::table::Table;
-use crate::{events, scale, watch};
+use crate::{events, list, scale, watch};
 
 /// Says what a write came to, which the dialect itself does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
@@ -85,7 +84,7 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
     let Some(name) = target.name else {
         return match *ask.method {
             Method::GET if params.is_watch() => watch::answer(api, &info, ask, &params).await,
-            Method::GET => list(api, &info, ask, &params).await,
+            Method::GET => list::answer(api, &info, ask, &params).await,
             Method::POST => create(api, &info, ask, &params).await,
             Method::DELETE => delete_all(api, &info, ask, &params).await,
             _ => Err(not_allowed(ask)),
@@ -126,44 +125,6 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
         return Err(Failure::not_found(format!("{plural} do not live in namespaces")));
     }
     Ok(info)
-}
-
-async fn list(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
-    params.check_revision(api.host.store().revision())?;
-    let query = params.query(info.kind.clone(), ask.target.namespace)?;
-    let page = api.host.store().list(&query).await?;
-    let metadata = list_metadata(&page);
-    let documents = page.items.iter().map(|resource| resource.document());
-    match form(ask.headers) {
-        Form::Table => Ok(Json(Table::of(info, params.included()).document(&metadata, documents)).into_response()),
-        Form::Metadata => {
-            let items: Vec<Value> = page.items.iter().map(|resource| only_metadata(resource.document())).collect();
-            let (kind, api_version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
-            Ok(Json(json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items }))
-                .into_response())
-        }
-        Form::Document => Ok(plain_list(info, &page)),
-    }
-}
-
-fn list_metadata(page: &Page) -> Value {
-    json!({ "resourceVersion": page.revision.to_string(), "continue": page.next.as_deref().unwrap_or_default() })
-}
-
-/// Answers with a list of resources as they are.
-fn plain_list(info: &KindInfo, page: &Page) -> Response {
-    let (kind, api_version) = (format!("{}List", info.kind.name), info.kind.api_version());
-    let items = page.items.iter().map(|resource| resource.document()).collect();
-    Json(List { kind, api_version, metadata: list_metadata(page), items }).into_response()
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct List<'a> {
-    kind: String,
-    api_version: String,
-    metadata: Value,
-    items: Vec<&'a Value>,
 }
 
 /// Answers with one resource, in the form that is asked for.
@@ -309,7 +270,7 @@ async fn delete_all(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) 
             Ok(_) => {}
         }
     }
-    Ok(plain_list(info, &page))
+    Ok(list::plain(info, &page))
 }
 
 /// Writes, and answers with the resource as it is now.

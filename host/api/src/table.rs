@@ -2,12 +2,14 @@
 //!
 //! The columns come from the kind's definition; well-known kinds have those that people know; everything else has its name and age.
 
+use std::borrow::Cow;
+
 use homeostat_runtime::KindInfo;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::negotiate::only_metadata;
+use crate::negotiate::{OnlyMetadata, only_metadata};
 
 mod columns;
 
@@ -35,7 +37,8 @@ struct Column {
     cell: Cell,
 }
 
-type Cell = Box<dyn Fn(&Value) -> Value + Send + Sync>;
+/// Finds what stands in a column, which is a part of the document as a rule.
+type Cell = Box<dyn for<'d> Fn(&'d Value) -> Cow<'d, Value> + Send + Sync>;
 
 /// The columns of one kind.
 pub(crate) struct Table {
@@ -45,41 +48,80 @@ pub(crate) struct Table {
     now: fn() -> Timestamp,
 }
 
+/// A table as clients read it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Document<'d> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Value,
+    /// `None` where clients know them.
+    column_definitions: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<Vec<Row<'d>>>,
+}
+
+impl Document<'_> {
+    /// Returns what stands beside the rows.
+    pub(crate) fn without_rows(self) -> Self {
+        Self { rows: None, ..self }
+    }
+}
+
+/// A row, which borrows what it shows.
+#[derive(Serialize)]
+pub(crate) struct Row<'d> {
+    cells: Vec<Cow<'d, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<Object<'d>>,
+}
+
+/// What goes with a row.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Object<'d> {
+    Metadata(OnlyMetadata<'d>),
+    Whole(&'d Value),
+}
+
 impl Table {
     pub(crate) fn of(info: &KindInfo, included: Included) -> Self {
         Self { columns: columns::of(info), included, now: Timestamp::now }
     }
 
     /// Returns a table with these rows. `metadata` is that of the list.
-    pub(crate) fn document<'d>(&self, metadata: &Value, documents: impl IntoIterator<Item = &'d Value>) -> Value {
-        let columns: Vec<Value> = self.columns.iter().map(definition).collect();
-        let rows: Vec<Value> = documents.into_iter().map(|document| self.row(document)).collect();
-        json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows })
+    pub(crate) fn document<'d>(
+        &self,
+        metadata: &Value,
+        documents: impl IntoIterator<Item = &'d Value>,
+    ) -> Document<'d> {
+        Document {
+            kind: "Table",
+            api_version: "meta.k8s.io/v1",
+            metadata: metadata.clone(),
+            column_definitions: Some(self.columns.iter().map(definition).collect()),
+            rows: Some(documents.into_iter().map(|document| self.row(document)).collect()),
+        }
     }
 
     /// Returns a table with one row and no columns: clients know them by then.
-    pub(crate) fn further(&self, document: &Value) -> Value {
+    pub(crate) fn further<'d>(&self, document: &'d Value) -> Document<'d> {
         let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
-        let mut table = self.document(&metadata, [document]);
-        table["columnDefinitions"] = Value::Null;
-        table
+        Document { column_definitions: None, ..self.document(&metadata, [document]) }
     }
 
-    fn row(&self, document: &Value) -> Value {
-        let cells: Vec<Value> = self
-            .columns
-            .iter()
-            .map(|column| {
-                let cell = (column.cell)(document);
-                if column.kind == "date" { self.age(&cell) } else { cell }
-            })
-            .collect();
-        let object = match self.included {
-            Included::None => Value::Null,
-            Included::Object => document.clone(),
-            Included::Metadata => only_metadata(document),
+    /// Returns the row of a resource.
+    pub(crate) fn row<'d>(&self, document: &'d Value) -> Row<'d> {
+        let cell = |column: &Column| {
+            let cell = (column.cell)(document);
+            if column.kind == "date" { Cow::Owned(self.age(&cell)) } else { cell }
         };
-        if object.is_null() { json!({ "cells": cells }) } else { json!({ "cells": cells, "object": object }) }
+        let object = match self.included {
+            Included::None => None,
+            Included::Object => Some(Object::Whole(document)),
+            Included::Metadata => Some(Object::Metadata(only_metadata(document))),
+        };
+        Row { cells: self.columns.iter().map(cell).collect(), object }
     }
 
     /// Returns how long ago a moment was, in two units at most, as `5m3s`, `3h7m` or `12d`.

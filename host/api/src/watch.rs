@@ -1,9 +1,9 @@
 //! Follows resources: one JSON document per line, until the client leaves, the time is over or the server stops.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec::IntoIter;
 
 use axum::body::Body;
 use axum::http::header;
@@ -11,10 +11,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Event, EventType, Resource, Revision, Scope, Selector, Store, Watch};
+use homeostat_store::{Event, EventType, Query, Resource, Revision, Scope, Selector, Store, Watch};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::list::Pieces;
 use crate::negotiate::{Form, form, only_metadata};
 use crate::params::Params;
 use crate::resources::Ask;
@@ -27,22 +29,25 @@ use crate::table::Table;
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let selector = params.selector(ask.target.namespace)?;
     let shape = Shape::of(info, ask, params);
-    let mut pending = VecDeque::new();
-    let after = match params.after()? {
-        Some(revision) if !params.wants_initial_events() => revision,
-        _ => initial(api, info, &selector, params, &shape, &mut pending).await?,
+    let (first, after) = match params.after()? {
+        Some(revision) if !params.wants_initial_events() => (None, revision),
+        _ => {
+            let query = Query { selector: selector.clone(), ..Query::all(info.kind.clone()) };
+            let (pieces, items) = Pieces::begin(api.host.store(), query).await?;
+            let revision = pieces.revision();
+            let wants_end = params.wants_initial_events();
+            (Some(First { pieces, items: items.into_iter(), wants_end }), revision)
+        }
     };
-    // A bookmark brings no columns.
-    let knows_columns = pending.len() > usize::from(params.wants_initial_events());
     let watch = api.host.store().watch(Scope::Kind(info.kind.clone()), after).await?;
     let following = Following {
         watch,
         selector,
-        pending,
+        first,
         stopped: api.stopped.clone(),
         end: Instant::now() + params.watch_time(),
         is_over: false,
-        knows_columns,
+        knows_columns: false,
         store: api.host.store(),
         seen: after,
         bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
@@ -54,24 +59,12 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response())
 }
 
-/// Puts everything that is there now in front of the watch; returns the revision at which that was.
-async fn initial(
-    api: &Api,
-    info: &KindInfo,
-    selector: &Selector,
-    params: &Params,
-    shape: &Shape,
-    pending: &mut VecDeque<Bytes>,
-) -> Result<Revision, Failure> {
-    let query = homeostat_store::Query { selector: selector.clone(), ..homeostat_store::Query::all(info.kind.clone()) };
-    let page = api.host.store().list(&query).await?;
-    for resource in &page.items {
-        pending.push_back(shape.line("ADDED", resource.document(), !pending.is_empty()));
-    }
-    if params.wants_initial_events() {
-        pending.push_back(shape.bookmark(page.revision, &json!({ "k8s.io/initial-events-end": "true" })));
-    }
-    Ok(page.revision)
+/// What is there when a watch begins, which is told first.
+struct First {
+    pieces: Pieces,
+    items: IntoIter<Arc<Resource>>,
+    /// The client wants to know when all has been told.
+    wants_end: bool,
 }
 
 /// How often a client that wants to know is told how far the watch has come.
@@ -118,9 +111,9 @@ impl Shape {
         let mark = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
         match &self.table {
             Some(table) => {
-                let mut told = table.further(&mark);
+                let mut told = json!(table.further(&mark));
                 told["metadata"] = json!({ "resourceVersion": revision.to_string() });
-                told["rows"][0]["object"] = only_metadata(&mark);
+                told["rows"][0]["object"] = json!(only_metadata(&mark));
                 line("BOOKMARK", &told)
             }
             None => line("BOOKMARK", &mark),
@@ -132,7 +125,8 @@ impl Shape {
 struct Following {
     watch: Watch,
     selector: Selector,
-    pending: VecDeque<Bytes>,
+    /// What is still to be told of what was there at the beginning.
+    first: Option<First>,
     stopped: tokio::sync::watch::Receiver<bool>,
     end: Instant,
     /// An error was told, and nothing comes after it.
@@ -150,7 +144,7 @@ struct Following {
 impl Following {
     /// Returns the next line; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(line) = self.pending.pop_front() {
+        if let Some(line) = self.begin().await {
             return Some(line);
         }
         while !self.is_over {
@@ -175,13 +169,42 @@ impl Following {
                         return Some(told(&self.shape, word, resource, event.revision, further));
                     }
                 }
+                Err(error) => return Some(self.over(error)),
+            }
+        }
+        None
+    }
+
+    /// Returns the next line of what was there at the beginning; `None` when all of it was told.
+    async fn begin(&mut self) -> Option<Bytes> {
+        while let Some(first) = &mut self.first {
+            if let Some(resource) = first.items.next() {
+                let further = std::mem::replace(&mut self.knows_columns, true);
+                return Some(self.shape.line("ADDED", resource.document(), further));
+            }
+            match first.pieces.more().await {
+                Ok(Some(items)) => first.items = items.into_iter(),
+                Ok(None) => {
+                    let wants_end = first.wants_end;
+                    self.first = None;
+                    if wants_end {
+                        let annotations = json!({ "k8s.io/initial-events-end": "true" });
+                        return Some(self.shape.bookmark(self.seen, &annotations));
+                    }
+                }
                 Err(error) => {
-                    self.is_over = true;
-                    return Some(line("ERROR", &Failure::from(error).document()));
+                    self.first = None;
+                    return Some(self.over(error));
                 }
             }
         }
         None
+    }
+
+    /// Returns the last line: why there is no more.
+    fn over(&mut self, error: homeostat_store::Error) -> Bytes {
+        self.is_over = true;
+        line("ERROR", &Failure::from(error).document())
     }
 }
 
@@ -224,8 +247,18 @@ pub(crate) async fn at(moment: Option<Instant>) {
 }
 
 /// Returns one line of a watch.
-pub(crate) fn line(word: &str, object: &Value) -> Bytes {
-    format!("{{\"type\":\"{word}\",\"object\":{object}}}\n").into()
+pub(crate) fn line(word: &str, object: &impl Serialize) -> Bytes {
+    let told = Told { word, object };
+    let mut line = serde_json::to_vec(&told).expect("documents have texts as keys, and memory takes them");
+    line.push(b'\n');
+    line.into()
+}
+
+#[derive(Serialize)]
+struct Told<'o, O> {
+    #[serde(rename = "type")]
+    word: &'o str,
+    object: &'o O,
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Which columns a kind has.
 
+use std::borrow::Cow;
+
 use homeostat_runtime::KindInfo;
 use homeostat_store::definition;
 use serde_json::{Value, json};
@@ -28,18 +30,18 @@ pub(super) fn of(info: &KindInfo) -> Vec<Column> {
 /// Returns a column as a definition states it. Of several values, all are shown, with commas between them.
 fn defined(stated: &definition::Column) -> Column {
     let path = stated.path.clone();
-    let cell = move |document: &Value| match path.evaluate(document)[..] {
-        [] => Value::Null,
-        [value] => value.clone(),
-        ref several => several.iter().map(|value| text(value)).collect::<Vec<_>>().join(",").into(),
-    };
+    let cell: Cell = Box::new(move |document| match path.evaluate(document)[..] {
+        [] => Cow::Owned(Value::Null),
+        [value] => Cow::Borrowed(value),
+        ref several => Cow::Owned(several.iter().map(|value| text(value)).collect::<Vec<_>>().join(",").into()),
+    });
     Column {
         name: stated.name.clone(),
         kind: stated.column_type.name(),
         format: stated.format.clone(),
         description: stated.description.clone(),
         priority: i64::from(stated.priority),
-        cell: Box::new(cell),
+        cell,
     }
 }
 
@@ -65,13 +67,13 @@ fn well_known(info: &KindInfo) -> Vec<Column> {
             column("IP", "string", 1, at("/status/podIP")),
             column("Node", "string", 1, at("/spec/nodeName")),
         ],
-        ("", "Namespace") => vec![column("Status", "string", 0, Box::new(phase))],
-        ("", "ConfigMap") => vec![column("Data", "integer", 0, Box::new(data))],
+        ("", "Namespace") => vec![column("Status", "string", 0, made(phase))],
+        ("", "ConfigMap") => vec![column("Data", "integer", 0, made(data))],
         ("", "Event") => vec![
             column("Last Seen", "date", 0, at("/lastTimestamp")),
             column("Type", "string", 0, at("/type")),
             column("Reason", "string", 0, at("/reason")),
-            column("Object", "string", 0, Box::new(object)),
+            column("Object", "string", 0, made(object)),
             column("Message", "string", 0, at("/message")),
         ],
         _ => vec![],
@@ -83,15 +85,20 @@ fn column(name: &str, kind: &'static str, priority: i64, cell: Cell) -> Column {
 }
 
 fn at(pointer: &'static str) -> Cell {
-    Box::new(move |document| document.pointer(pointer).cloned().unwrap_or(Value::Null))
+    Box::new(move |document| document.pointer(pointer).map_or(Cow::Owned(Value::Null), Cow::Borrowed))
+}
+
+/// Returns a cell that is made of a document.
+fn made(cell: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Cell {
+    Box::new(move |document| Cow::Owned(cell(document)))
 }
 
 fn count(pointer: &'static str) -> Cell {
-    Box::new(move |document| document.pointer(pointer).and_then(Value::as_u64).unwrap_or(0).into())
+    made(move |document| document.pointer(pointer).and_then(Value::as_u64).unwrap_or(0).into())
 }
 
 fn share(some: &'static str, all: &'static str) -> Cell {
-    Box::new(move |document| {
+    made(move |document| {
         let number = |pointer| document.pointer(pointer).and_then(Value::as_u64);
         format!("{}/{}", number(some).unwrap_or(0), number(all).unwrap_or(1)).into()
     })

@@ -20,7 +20,7 @@ fn a_row_has_a_cell_for_each_column_and_the_metadata_of_its_resource() {
         "metadata": {"name": "web", "creationTimestamp": "2026-01-01T23:57:55Z"},
         "spec": {"replicas": 3}, "status": {"readyReplicas": 2},
     });
-    let shown = table().document(&json!({"resourceVersion": "7"}), [&document]);
+    let shown = json!(table().document(&json!({"resourceVersion": "7"}), [&document]));
     let names: Vec<&Value> =
         shown["columnDefinitions"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
     assert_eq!(names, ["Name", "Ready", "Up-to-date", "Available", "Age"]);
@@ -44,4 +44,23 @@ fn ages_are_told_as_people_read_them() {
         assert_eq!(table.age(&json!(moment)), age, "{moment}");
     }
     assert_eq!(table.age(&json!("yesterday")), Value::Null);
+}
+
+#[test]
+fn a_cell_is_the_part_of_the_document_that_its_column_names_and_no_copy() {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "sites.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "additionalPrinterColumns": [
+                { "name": "All", "type": "string", "jsonPath": ".spec" },
+            ] }],
+        },
+    });
+    let table = Table::of(&KindInfo::from_definition(&definition).unwrap(), Included::Object);
+    let document = json!({ "metadata": { "name": "one" }, "spec": { "text": "x".repeat(1000) } });
+    let row = table.row(&document);
+    assert!(matches!(&row.cells[1], Cow::Borrowed(cell) if std::ptr::eq(*cell, &document["spec"])));
+    assert!(matches!(&row.object, Some(Object::Whole(whole)) if std::ptr::eq(*whole, &document)));
 }

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Options, Write};
 use serde_json::json;
 
 use super::*;
@@ -45,4 +47,33 @@ fn an_event_carries_the_revision_to_go_on_from() {
     let line: Value = serde_json::from_slice(&line).unwrap();
     assert_eq!(line["object"]["metadata"]["resourceVersion"], "7");
     assert_eq!(line["type"], "DELETED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
+    let shape = Shape { table: None, metadata: false, api_version: "v1".to_owned(), kind: "Pod".to_owned() };
+    let (_keep, stopped) = tokio::sync::watch::channel(false);
+    let started = Instant::now();
+    let mut following = Following {
+        watch: store.watch(Scope::Everything, Revision::ZERO).await.unwrap(),
+        selector: web(),
+        first: None,
+        stopped,
+        end: started + Duration::from_secs(3600),
+        is_over: false,
+        shape,
+        knows_columns: false,
+        store: store.clone(),
+        seen: Revision::ZERO,
+        bookmark: Some(started + BOOKMARK_EVERY),
+    };
+    for minute in 1..=3 {
+        // What is not meant is not told, and moves the mark on.
+        let document = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("other{minute}") } });
+        store.write(Write::Create { document }).await.unwrap();
+        let line: Value = serde_json::from_slice(&following.next().await.unwrap()).unwrap();
+        assert_eq!((&line["type"], started.elapsed().as_secs()), (&json!("BOOKMARK"), minute * 60));
+        assert_eq!(line["object"]["metadata"]["resourceVersion"], minute.to_string());
+    }
 }

@@ -1,0 +1,80 @@
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Kind, Options, Precondition, Propagation, Write};
+
+use super::*;
+
+fn maps() -> Query {
+    Query::all(Kind::new("", "v1", "ConfigMap"))
+}
+
+fn frame() -> Frame {
+    Frame { items: Items::Documents { kind: "ConfigMapList".into(), api_version: "v1".into() }, is_first: true }
+}
+
+/// A store with config maps of about a kilobyte.
+async fn store(count: usize) -> Arc<dyn Store> {
+    let store = MemoryStore::new(Options::default());
+    for at in 0..count {
+        let metadata = json!({ "name": format!("map-{at:05}") });
+        let document = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { "text": "x".repeat(1000) } });
+        store.write(Write::Create { document }).await.unwrap();
+    }
+    Arc::new(store)
+}
+
+#[tokio::test]
+async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
+    let store = store(2 * ITEMS_MAX + 1).await;
+    let (pieces, first) = Pieces::begin(store.clone(), maps()).await.unwrap();
+    assert_eq!((first.len(), pieces.next_page()), (ITEMS_MAX, None));
+    let mut writing = Writing::begin(frame(), &list_metadata(pieces.revision(), None), pieces, first);
+    let mut text = writing.next().await.unwrap().unwrap().to_vec();
+    // What happens while it is sent is not in it.
+    let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
+    let write =
+        Write::Delete { key: last, precondition: Precondition::default(), propagation: Propagation::Background };
+    store.write(write).await.unwrap();
+    while let Some(chunk) = writing.next().await {
+        let chunk = chunk.unwrap();
+        assert!(chunk.len() < CHUNK_BYTES + 4096, "{} bytes", chunk.len());
+        assert!(writing.items.len() <= ITEMS_MAX);
+        text.extend_from_slice(&chunk);
+    }
+    let list: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(list["metadata"], json!({ "resourceVersion": (2 * ITEMS_MAX + 1).to_string(), "continue": "" }));
+    let names: Vec<&str> =
+        list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
+    let wanted: Vec<String> = (0..=2 * ITEMS_MAX).map(|at| format!("map-{at:05}")).collect();
+    assert_eq!(names, wanted);
+}
+
+#[tokio::test]
+async fn a_client_that_names_a_limit_gets_that_many_and_reads_on_itself() {
+    let store = store(3).await;
+    let (mut pieces, first) = Pieces::begin(store, Query { limit: Some(2), ..maps() }).await.unwrap();
+    assert_eq!((first.len(), pieces.next_page().is_some()), (2, true));
+    assert_eq!(pieces.more().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_list_whose_moment_is_forgotten_breaks_off() {
+    let options = Options { history_max: 1, ..Options::default() };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(options));
+    let create = async |name: &str| {
+        let document = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+        store.write(Write::Create { document }).await.unwrap();
+    };
+    for at in 0..=ITEMS_MAX {
+        create(&format!("map-{at:05}")).await;
+    }
+    let (pieces, first) = Pieces::begin(store.clone(), maps()).await.unwrap();
+    let mut writing = Writing::begin(frame(), &json!({}), pieces, first);
+    for at in 0..1000 {
+        create(&format!("late-{at}")).await;
+    }
+    let mut last = None;
+    while let Some(chunk) = writing.next().await {
+        last = Some(chunk);
+    }
+    assert!(matches!(last, Some(Err(homeostat_store::Error::Expired { .. }))), "{last:?}");
+}
