@@ -1,6 +1,7 @@
 //! What is here: groups, kinds, version.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::http::header;
@@ -39,13 +40,13 @@ pub(crate) fn versions() -> Response {
 
 pub(crate) fn groups(kinds: &[KindInfo]) -> Response {
     let groups: Vec<Value> =
-        versions_by_group(kinds).iter().map(|(name, versions)| group_document(name, versions)).collect();
+        versions_by_group(kinds).into_iter().map(|(name, versions)| group_document(name, versions)).collect();
     Json(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })).into_response()
 }
 
 pub(crate) fn group(kinds: &[KindInfo], name: &str) -> Result<Response, Failure> {
-    let groups = versions_by_group(kinds);
-    let versions = groups.get(name).ok_or_else(|| Failure::not_found(format!("there is no group {name}")))?;
+    let versions = versions_by_group(kinds).remove(name);
+    let versions = versions.ok_or_else(|| Failure::not_found(format!("there is no group {name}")))?;
     let mut document = group_document(name, versions);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
@@ -65,21 +66,70 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Resul
     .into_response())
 }
 
-fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, Vec<&str>> {
-    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for kind in kinds.iter().map(|info| &info.kind).filter(|kind| !kind.group.is_empty()) {
-        let versions = groups.entry(&kind.group).or_default();
-        if !versions.contains(&kind.version.as_str()) {
-            versions.push(&kind.version);
+/// A version by its place among those of a group: the first is the one that clients prefer.
+///
+/// Stable ones come before betas and those before alphas, greater numbers before lesser ones; what is no version of Kubernetes comes
+/// last, by name. Source: the versions of a `CustomResourceDefinition` in Kubernetes' documentation.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Ranked<'k> {
+    stage: Stage,
+    major: Reverse<u64>,
+    minor: Reverse<u64>,
+    name: &'k str,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Stage {
+    Stable,
+    Beta,
+    Alpha,
+    Other,
+}
+
+impl<'k> Ranked<'k> {
+    fn of(name: &'k str) -> Self {
+        let (stage, major, minor) = Self::read(name).unwrap_or((Stage::Other, 0, 0));
+        Self { stage, major: Reverse(major), minor: Reverse(minor), name }
+    }
+
+    /// Reads a version of Kubernetes' form: `v2`, `v1beta3`, `v1alpha1`.
+    fn read(name: &str) -> Option<(Stage, u64, u64)> {
+        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        let numbers = name.strip_prefix('v')?;
+        for (word, stage) in [("alpha", Stage::Alpha), ("beta", Stage::Beta)] {
+            if let Some((major, minor)) = numbers.split_once(word) {
+                return Some((stage, number(major)?, number(minor)?));
+            }
+        }
+        Some((Stage::Stable, number(numbers)?, 0))
+    }
+}
+
+fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, BTreeSet<Ranked<'_>>> {
+    let mut groups: BTreeMap<&str, BTreeSet<Ranked<'_>>> = BTreeMap::new();
+    for kind in kinds.iter().filter(|info| !info.keys_only).map(|info| &info.kind) {
+        if !kind.group.is_empty() {
+            groups.entry(&kind.group).or_default().insert(Ranked::of(&kind.version));
         }
     }
     groups
 }
 
-fn group_document(name: &str, versions: &[&str]) -> Value {
-    let version = |version: &&str| json!({ "groupVersion": format!("{name}/{version}"), "version": version });
-    let versions: Vec<Value> = versions.iter().map(version).collect();
-    json!({ "name": name, "preferredVersion": versions.last(), "versions": versions })
+fn group_document(name: &str, versions: BTreeSet<Ranked<'_>>) -> Value {
+    let version =
+        |Ranked { name: version, .. }| json!({ "groupVersion": format!("{name}/{version}"), "version": version });
+    let versions: Vec<Value> = versions.into_iter().map(version).collect();
+    json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
+}
+
+/// Returns what can be done with the resources of a kind.
+pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
+    let group = info.kind.group.as_str();
+    match info.plural.as_str() {
+        events::PLURAL if group.is_empty() => &["get", "list", "watch"],
+        controllers::PLURAL if group == controllers::GROUP => &["get", "list"],
+        _ => &VERBS,
+    }
 }
 
 /// A kind, or a part of its resources, as discovery tells of it.
@@ -99,16 +149,11 @@ fn told(info: &KindInfo) -> Vec<Told<'_>> {
     if info.keys_only {
         return Vec::new();
     }
-    let is_read_only = (group == controllers::GROUP && info.plural == controllers::PLURAL)
-        || (group.is_empty() && info.plural == events::PLURAL);
-    if is_read_only {
-        let verbs: &[&str] = if info.plural == events::PLURAL { &["get", "list", "watch"] } else { &["get", "list"] };
-        return vec![Told { info, part: "", kind: own, verbs }];
+    let mut told = vec![Told { info, part: "", kind: own, verbs: verbs(info) }];
+    if !verbs(info).contains(&"update") {
+        return told;
     }
-    let mut told = vec![
-        Told { info, part: "", kind: own, verbs: &VERBS },
-        Told { info, part: "status", kind: own, verbs: &PART_VERBS },
-    ];
+    told.push(Told { info, part: "status", kind: own, verbs: &PART_VERBS });
     if info.scale.is_some() {
         told.push(Told { info, part: "scale", kind: ("autoscaling", "v1", "Scale"), verbs: &PART_VERBS });
     }
@@ -136,15 +181,15 @@ fn resource_documents(info: &KindInfo) -> Vec<Value> {
 
 /// Answers all groups with their kinds at once, or the core group alone.
 pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
-    let mut groups: BTreeMap<&str, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, BTreeMap<Ranked<'_>, Vec<Value>>> = BTreeMap::new();
     for info in kinds.iter().filter(|info| info.kind.group.is_empty() == core && !info.keys_only) {
         let versions = groups.entry(&info.kind.group).or_default();
-        versions.entry(&info.kind.version).or_default().push(discovered(info));
+        versions.entry(Ranked::of(&info.kind.version)).or_default().push(discovered(info));
     }
-    let version = |(version, resources): (&str, Vec<Value>)| json!({ "version": version, "freshness": "Current", "resources": resources });
-    let group = |(name, versions): (&str, BTreeMap<&str, Vec<Value>>)| {
+    let version = |(version, resources): (Ranked<'_>, Vec<Value>)| json!({ "version": version.name, "freshness": "Current", "resources": resources });
+    let group = |(name, versions): (&str, BTreeMap<Ranked<'_>, Vec<Value>>)| {
         let metadata = if name.is_empty() { json!({}) } else { json!({ "name": name }) };
-        let versions: Vec<Value> = versions.into_iter().rev().map(version).collect();
+        let versions: Vec<Value> = versions.into_iter().map(version).collect();
         json!({ "metadata": metadata, "versions": versions })
     };
     let items: Vec<Value> = groups.into_iter().map(group).collect();
@@ -176,3 +221,6 @@ fn discovered(info: &KindInfo) -> Value {
     }
     own
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,18 @@ use axum::response::{IntoResponse, Response};
 use homeostat_runtime::KindInfo;
 use serde_json::{Map, Value, json};
 
+use crate::discovery;
 use crate::status::Failure;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// What can be done with many resources: verb, method and action.
+const COLLECTION: [(&str, &str, &str); 3] =
+    [("list", "get", "list"), ("create", "post", "post"), ("deletecollection", "delete", "deletecollection")];
+
+/// What can be done with one.
+const ONE: [(&str, &str, &str); 4] =
+    [("get", "get", "get"), ("update", "put", "put"), ("patch", "patch", "patch"), ("delete", "delete", "delete")];
 
 /// Answers which documents there are.
 pub(crate) fn index(kinds: &[KindInfo]) -> Response {
@@ -33,17 +42,21 @@ pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failu
     for info in kinds {
         schemas.insert(schema_name(info), schema(info));
         let all = format!("/{path}/{}", info.plural);
+        // Of the verbs of the dialect, those that are served, as OpenAPI calls them.
+        let served = discovery::verbs(info);
+        let operations = |verbs: &[(&str, &str, &str)]| {
+            let verbs = verbs.iter().filter(|(verb, ..)| served.contains(verb));
+            Value::Object(verbs.map(|(_, method, action)| ((*method).to_owned(), operation(info, action))).collect())
+        };
         let (collection, one) = if info.namespaced {
-            paths.insert(all, json!({ "get": operation(info, "list") }));
+            paths.insert(all, operations(&COLLECTION[..1]));
             let collection = format!("/{path}/namespaces/{{namespace}}/{}", info.plural);
             (collection.clone(), format!("{collection}/{{name}}"))
         } else {
             (all.clone(), format!("{all}/{{name}}"))
         };
-        let verbs = json!({ "get": operation(info, "list"), "post": operation(info, "post") });
-        paths.insert(collection, verbs);
-        let verbs = ["get", "put", "patch", "delete"].map(|verb| (verb.to_owned(), operation(info, verb)));
-        paths.insert(one, Value::Object(Map::from_iter(verbs)));
+        paths.insert(collection, operations(&COLLECTION));
+        paths.insert(one, operations(&ONE));
     }
     let info = json!({ "title": "Homeostat", "version": env!("CARGO_PKG_VERSION") });
     Ok(Json(json!({ "openapi": "3.0.0", "info": info, "paths": paths, "components": { "schemas": schemas } }))
