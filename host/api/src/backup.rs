@@ -1,7 +1,8 @@
 //! A backup of the running store, as one stream of bytes.
 //!
 //! The copy is made beside the store's file and loses its name before the first byte is sent, so nothing of it stays when the client
-//! leaves. There is one at a time, until it is read to its end.
+//! leaves. There is one at a time, until it is read to its end, or its reader takes nothing of it for so long that the connection is cut; it may take
+//! as long as it will while it is read. Who asks meanwhile is told to try again.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -23,13 +24,17 @@ use crate::status::Failure;
 /// Bytes that are read and sent at once.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Seconds after which another backup is worth a try: whoever takes nothing of theirs is cut off by then or soon after.
+const RETRY_AFTER_S: &str = "10";
+
 /// Answers with a backup of the store.
 pub(crate) async fn answer(State(api): State<Api>) -> Result<Response, Failure> {
     let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file");
     let store = api.backups.clone().ok_or_else(no_file)?;
     let path = store.path().ok_or_else(no_file)?.to_owned();
     let Ok(one) = api.backing_up.clone().try_lock_owned() else {
-        return Err(refused(StatusCode::TOO_MANY_REQUESTS, "another backup is being made: try again later"));
+        let failure = refused(StatusCode::TOO_MANY_REQUESTS, "another backup is being made or read: try again later");
+        return Ok(([(header::RETRY_AFTER, RETRY_AFTER_S)], failure).into_response());
     };
     // In a task of its own: it goes on when the client leaves, and then takes its copy away.
     let making = tokio::spawn(async move { Ok::<_, Failure>((make(&store, &path).await?, one)) });

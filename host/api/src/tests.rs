@@ -132,6 +132,7 @@ impl Lines {
     }
 }
 
+mod backup;
 mod bounds;
 mod dialect;
 mod guarded;

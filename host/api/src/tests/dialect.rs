@@ -92,6 +92,23 @@ async fn kinds_are_discovered_at_once_and_described() {
     assert_eq!(server.ask("GET", "/openapi/v3/apis/nobody/v1", &Value::Null).await.code, 404);
 }
 
+#[tokio::test]
+async fn what_cannot_be_done_with_a_kind_is_not_described() {
+    let server = sites().await;
+    let methods = async |document: &str, path: &str| {
+        let described = server.get(&format!("/openapi/v3/{document}")).await;
+        let methods = described["paths"][path].as_object().unwrap_or_else(|| panic!("no {path}"));
+        methods.keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    let events = "/api/v1/namespaces/{namespace}/events";
+    assert_eq!(methods("api/v1", events).await, "get");
+    assert_eq!(methods("api/v1", &format!("{events}/{{name}}")).await, "get");
+    let controllers = "/apis/homeostat.dev/v1alpha1/controllers";
+    assert_eq!(methods("apis/homeostat.dev/v1alpha1", &format!("{controllers}/{{name}}")).await, "get");
+    assert_eq!(methods("apis/example.com/v1", SITES).await, "delete get post");
+    assert_eq!(methods("apis/example.com/v1", &format!("{SITES}/{{name}}")).await, "delete get patch put");
+}
+
 /// S11
 #[tokio::test]
 async fn an_apply_of_what_another_manager_owns_names_field_and_owner() {
