@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::definitions;
 use crate::feeders::Watches;
-use crate::kinds::{is_definition, kind_of, place};
+use crate::kinds::{kind_of, place};
 use crate::turns::Turns;
 use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
 
@@ -128,7 +128,7 @@ impl Context {
         let write = &request.write;
         let declares = match write {
             Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
-                is_definition(&write.target()?.kind)
+                definitions::is_definition(&write.target()?.kind)
             }
             Write::UpdateStatus { .. } | Write::Delete { .. } => false,
         };

@@ -327,11 +327,6 @@ impl Kinds {
     }
 }
 
-/// Returns whether resources of this kind declare kinds: whether it is `CustomResourceDefinition`.
-pub(crate) fn is_definition(kind: &Kind) -> bool {
-    kind.group == "apiextensions.k8s.io" && kind.name == "CustomResourceDefinition"
-}
-
 /// Reads the kind that a document names.
 pub(crate) fn kind_of(document: &Value) -> Result<Kind, Error> {
     let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -29,7 +29,6 @@ async fn large(options: Options) -> Server {
     Server { host, handle, _folder: folder }
 }
 
-/// S10
 #[tokio::test]
 async fn a_reader_that_never_reads_its_backup_holds_back_others_for_a_while_only() {
     let server = large(Options { stall_ms_max: 300, ..Options::default() }).await;

@@ -349,6 +349,7 @@ async fn a_kind_and_its_resources_go_with_their_definition_and_the_name_can_be_u
     server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
     let deleted = server.ask("DELETE", &format!("{DEFINITIONS}/sites.example.com"), &Value::Null).await;
     assert_eq!(deleted.code, 200);
+    until_code(&server, &format!("{DEFINITIONS}/sites.example.com"), 404).await;
     until_code(&server, SITES, 404).await;
     let mut other = site_definition();
     other["spec"]["versions"][0]["name"] = "v2".into();

@@ -1,0 +1,94 @@
+use homeostat_component::{Engine, EngineOptions};
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Error, Key};
+
+use super::*;
+use crate::{Host, Options};
+
+/// No step takes this long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn host(store: &Arc<MemoryStore>) -> Host {
+    let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
+    Host::start(Options::new(engine, store.clone())).await.unwrap()
+}
+
+/// Everything in here ends without notice when this returns, as a process does that is killed.
+fn process<T>(run: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, run).await.expect("it is done in time") });
+    runtime.shutdown_timeout(PATIENCE);
+    done
+}
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "sites.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
+            "versions": [{ "name": "v1", "served": true, "storage": true }],
+        },
+    })
+}
+
+fn definition_key() -> Key {
+    Key::new(definitions(), "", "sites.example.com")
+}
+
+fn sites() -> Kind {
+    Kind::new("example.com", "v1", "Site")
+}
+
+async fn write(host: &Host, write: Write) {
+    host.write(write.into()).await.unwrap();
+}
+
+/// Waits until a condition of the definition holds.
+async fn until_it_says(store: &MemoryStore, condition: &str) {
+    let mut watch = store.watch(Scope::Kind(definitions()), Revision::ZERO).await.unwrap();
+    let says_so = |definition: &Resource| {
+        let conditions = definition.status().get("conditions").and_then(Value::as_array).into_iter().flatten().cloned();
+        conditions.into_iter().any(|found| found["type"] == condition && found["status"] == "True")
+    };
+    while !says_so(&watch.next().await.unwrap().resource) {}
+}
+
+/// Waits until something is gone.
+async fn until_gone(store: &MemoryStore, key: &Key) {
+    let mut watch = store.watch(Scope::Kind(key.kind().clone()), store.revision()).await.unwrap();
+    while !matches!(store.get(key).await, Err(Error::NotFound { .. })) {
+        watch.next().await.unwrap();
+    }
+}
+
+#[test]
+fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_it() {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let (free, held) = (Key::new(sites(), "", "free"), Key::new(sites(), "", "held"));
+    process(async {
+        let host = host(&store).await;
+        write(&host, Write::Create { document: definition() }).await;
+        until_it_says(&store, "Established").await;
+        for (key, finalizers) in [(&free, json!([])), (&held, json!(["example.com/hold"]))] {
+            let metadata = json!({ "name": key.name(), "finalizers": finalizers });
+            let document = json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": metadata });
+            write(&host, Write::Create { document }).await;
+        }
+        let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+        write(&host, Write::Delete { key: definition_key(), precondition, propagation }).await;
+        until_gone(&store, &free).await;
+    });
+    assert!(process(store.get(&held)).unwrap().is_deleting());
+
+    process(async {
+        let host = host(&store).await;
+        until_it_says(&store, "Terminating").await;
+        assert!(host.kinds().serves(&sites()), "who has to see the last of a resource can");
+        assert!(store.get(&definition_key()).await.unwrap().is_deleting());
+        let change = Change::Merge(json!({ "metadata": { "finalizers": [] } }));
+        write(&host, Write::Patch { key: held.clone(), change, precondition: Precondition::default() }).await;
+        until_gone(&store, &definition_key()).await;
+        assert!(!host.kinds().serves(&sites()));
+        assert!(matches!(store.get(&held).await, Err(Error::NotFound { .. })));
+    });
+}
