@@ -1,8 +1,10 @@
 //! A store in one file on disk (redb). What was answered survives a crash of the process and of the machine.
 //!
 //! One writer thread takes everything that is waiting into one transaction and answers when it is on the disk, so that many
-//! writers share one sync: in the journal at the beginning of the file, from where it goes into the pages later. Reads go straight to a snapshot of the file, on threads that may block. After a failed commit nobody knows what
-//! the disk holds, so the store takes no more writes; reads and watches go on.
+//! writers share one sync: in the journal at the beginning of the file, from where it goes into the pages later. Reads go straight to a
+//! snapshot of the file, on threads that may block. After a failed commit nobody knows what the disk holds, so the store takes no more
+//! writes; reads and watches go on. After a failed read the engine reads nothing any more, so the place is opened anew: nothing was written
+//! meanwhile, and writes go on as well as soon as it can be read.
 //!
 //! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
 //! transactions of their own. The writer thread sleeps until a write comes or the next piece of history has had its time.
@@ -30,7 +32,7 @@ mod writer;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -77,11 +79,15 @@ struct Shared {
     schemas: Schemas,
     /// `None` once the store is closed. The writer thread and every read hold it for as long as they use it.
     database: Arc<RwLock<Option<Database>>>,
+    /// Locked while the database is, never the other way round.
+    journal: Mutex<Journal>,
     recent: Mutex<History>,
     /// Told after the events are in `recent`.
     tip: watch::Sender<Tip>,
     /// Why writes are refused, once a commit has failed.
     poison: OnceLock<String>,
+    /// Why the place cannot be read, as long as that is so.
+    unreadable: Mutex<Option<String>>,
 }
 
 impl EmbeddedStore {
@@ -126,6 +132,7 @@ impl EmbeddedStore {
             place,
             schemas: Schemas::default(),
             database: Arc::new(RwLock::new(Some(database))),
+            journal: Mutex::new(Journal::begin(file, layout)),
             recent: Mutex::new(History::new(
                 meta.revision,
                 Bounds {
@@ -136,9 +143,10 @@ impl EmbeddedStore {
             )),
             tip: watch::Sender::new(Tip { revision: meta.revision, closed: false }),
             poison: OnceLock::new(),
+            unreadable: Mutex::default(),
         });
         let (jobs, queue) = mpsc::channel(JOBS_MAX);
-        let writer = writer::spawn(Arc::clone(&shared), Journal::begin(file, layout), queue, options);
+        let writer = writer::spawn(Arc::clone(&shared), queue, options);
         let writer = writer.map_err(|error| failed(&shared.place, error))?;
         Ok(Self { shared, jobs: Mutex::new(Some(jobs)), writer: Some(writer) })
     }
@@ -164,8 +172,8 @@ impl Shared {
     /// Returns the database for one read, which close() waits for.
     async fn database(self: &Arc<Self>) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
         let mut database = Arc::clone(&self.database).read_owned().await;
-        if database.is_none() && self.poison.get().is_some() {
-            // The disk could not be read after the failed commit; it may be back.
+        if database.is_none() && !self.tip.borrow().closed {
+            // The disk could not be read; it may be back.
             drop(database);
             let shared = Arc::clone(self);
             tokio::task::spawn_blocking(move || writer::reopen(&shared)).await.map_err(Error::unavailable)?;
@@ -182,15 +190,36 @@ impl Shared {
         read: impl FnOnce(&Snapshot) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let database = self.database().await?;
-        let read = tokio::task::spawn_blocking(move || read(&Snapshot::of(&database)?));
+        let shared = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || {
+            let outcome = Snapshot::of(&database).and_then(|snapshot| read(&snapshot));
+            let is_stuck = matches!(&outcome, Err(Error::Unavailable { .. })) && place::is_stuck(&database);
+            // Reopening waits until nobody reads.
+            drop(database);
+            if is_stuck {
+                writer::reopen(&shared);
+            }
+            outcome
+        });
         read.await.map_err(Error::unavailable)?
     }
 
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().expect("nobody panics while holding the journal")
+    }
+
+    /// Returns why nothing can be read or written.
     fn why_gone(&self) -> Error {
-        match self.poison.get() {
-            Some(reason) if !self.tip.borrow().closed => Error::unavailable(reason),
-            _ => Error::Closed,
+        self.unhealthy().unwrap_or(Error::Closed)
+    }
+
+    /// Returns what is wrong; `None` when all is well.
+    fn unhealthy(&self) -> Option<Error> {
+        if self.tip.borrow().closed {
+            return Some(Error::Closed);
         }
+        let unreadable = self.unreadable.lock().expect("nobody panics while holding the reason");
+        self.poison.get().or(unreadable.as_ref()).map(Error::unavailable)
     }
 }
 
@@ -236,11 +265,7 @@ impl Store for EmbeddedStore {
     }
 
     fn health(&self) -> Result<()> {
-        match self.shared.poison.get() {
-            _ if self.shared.tip.borrow().closed => Err(Error::Closed),
-            Some(reason) => Err(Error::unavailable(reason)),
-            None => Ok(()),
-        }
+        self.shared.unhealthy().map_or(Ok(()), Err)
     }
 
     async fn close(&self) {

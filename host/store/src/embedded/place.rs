@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, DatabaseError, StorageBackend};
+use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError, TransactionError};
 
 use super::layout::{Layout, Pages};
 use super::probe::Overlay;
@@ -89,6 +89,13 @@ impl OpenFile {
         layout.write(&*file)?;
         Builder::new().set_cache_size(cache_bytes).create_with_backend(Pages::of(file, layout))
     }
+}
+
+/// Returns whether the engine has given up on its place: after one failed read or write it answers nothing that is not in memory.
+///
+/// May wait for the transaction that is being written.
+pub(super) fn is_stuck(database: &Database) -> bool {
+    matches!(database.begin_write(), Err(TransactionError::Storage(StorageError::PreviousIo)))
 }
 
 /// One use of a backend, of which there can be several in turn: the end of one does not close it, and none takes a lock.

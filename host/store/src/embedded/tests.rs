@@ -1,4 +1,5 @@
 mod crash;
+mod unreadable;
 
 use std::fs::{self, OpenOptions};
 use std::io;

@@ -14,6 +14,7 @@ use super::codec::{
     self, LOG, LogRow, META, META_COMPACTED, META_MEASURE, META_REVISION, Meta, OWNERS, RESOURCES, TIMES,
 };
 use super::journal::{Entry, Journal};
+use super::place::{OpenFile, is_stuck};
 use super::read::Snapshot;
 use super::replay::replay;
 use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, Kept, Rows, SLEEP_MAX, milliseconds};
@@ -51,18 +52,13 @@ struct Changed {
 }
 
 /// Starts the thread. It ends when all senders of `queue` are gone and their writes are answered.
-pub(super) fn spawn(
-    shared: Arc<Shared>,
-    journal: Journal,
-    queue: mpsc::Receiver<Job>,
-    options: Options,
-) -> io::Result<JoinHandle<()>> {
+pub(super) fn spawn(shared: Arc<Shared>, queue: mpsc::Receiver<Job>, options: Options) -> io::Result<JoinHandle<()>> {
     // To wait for a write or for a time, whichever comes first.
     let clock = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     thread::Builder::new().name("homeostat-store".to_owned()).spawn(move || {
         // Tells the end also when this thread panics.
         let _end = End(Arc::clone(&shared));
-        run(&shared, journal, &clock, queue, &options);
+        run(&shared, &clock, queue, &options);
     })
 }
 
@@ -74,7 +70,7 @@ impl Drop for End {
     }
 }
 
-fn run(shared: &Shared, mut journal: Journal, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options: &Options) {
+fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options: &Options) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     let mut sleep = next_cut(shared, options);
     loop {
@@ -89,7 +85,7 @@ fn run(shared: &Shared, mut journal: Journal, clock: &Runtime, mut queue: mpsc::
             Some(0) => return,
             Some(_) => {}
             None => {
-                let cut = cut_idle(shared, &mut journal, options);
+                let cut = cut_idle(shared, options);
                 sleep = next_cut(shared, options);
                 if !cut {
                     // Nothing came of it: not again at once, whatever the reason.
@@ -100,7 +96,7 @@ fn run(shared: &Shared, mut journal: Journal, clock: &Runtime, mut queue: mpsc::
         }
         let (requests, replies): (Vec<_>, Vec<_>) =
             batch.drain(..).map(|Job { request, reply }| (request, reply)).unzip();
-        let answers = answer(shared, &mut journal, requests, options);
+        let answers = answer(shared, requests, options);
         for (reply, answer) in replies.into_iter().zip(answers) {
             // Who asked may have gone; the write stands all the same.
             drop(reply.send(answer));
@@ -121,11 +117,11 @@ fn next_cut(shared: &Shared, options: &Options) -> Option<Duration> {
 }
 
 /// Cuts a piece off the log in a transaction of its own; returns whether there was something.
-fn cut_idle(shared: &Shared, journal: &mut Journal, options: &Options) -> bool {
+fn cut_idle(shared: &Shared, options: &Options) -> bool {
     let outcome = {
         let database = shared.database.blocking_read();
         match &*database {
-            Some(database) => transact(shared, database, journal, Vec::new(), options),
+            Some(database) => transact(shared, database, Vec::new(), options),
             None => return false,
         }
     };
@@ -157,7 +153,7 @@ fn fail(shared: &Shared, error: &redb::Error) -> Error {
 }
 
 /// Carries out a batch: after this the file is synced, the watches are told, and the answers can go out.
-fn answer(shared: &Shared, journal: &mut Journal, requests: Vec<Request>, options: &Options) -> Vec<Result<Written>> {
+fn answer(shared: &Shared, requests: Vec<Request>, options: &Options) -> Vec<Result<Written>> {
     let count = requests.len();
     let refused = |error: Error| vec![Err(error); count];
     if let Some(reason) = shared.poison.get() {
@@ -166,8 +162,8 @@ fn answer(shared: &Shared, journal: &mut Journal, requests: Vec<Request>, option
     let outcome = {
         let database = shared.database.blocking_read();
         match &*database {
-            Some(database) => transact(shared, database, journal, requests, options),
-            None => return refused(Error::Closed),
+            Some(database) => transact(shared, database, requests, options),
+            None => return refused(shared.why_gone()),
         }
     };
     match outcome {
@@ -192,13 +188,7 @@ struct Batch {
     compacted: Option<Revision>,
 }
 
-fn transact(
-    shared: &Shared,
-    database: &Database,
-    journal: &mut Journal,
-    requests: Vec<Request>,
-    options: &Options,
-) -> Engine<Batch> {
+fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, options: &Options) -> Engine<Batch> {
     let mut transaction = database.begin_write().map_err(engine)?;
     let meta = meta(database)?;
     let now_ms = milliseconds(options.source.now());
@@ -226,6 +216,7 @@ fn transact(
             entry.compacted = batch.compacted.unwrap_or(meta.compacted);
         }
     }
+    let mut journal = shared.journal();
     if batch.compacted.is_none() {
         transaction.abort().map_err(engine)?;
     } else if !entry.rows.is_empty() && journal.append(&entry).map_err(engine)? {
@@ -261,26 +252,49 @@ fn publish(shared: &Shared, events: Vec<(Event, u64)>, now: SystemTime) {
 
 /// Puts a database that never writes in place of the one that failed, which refuses even reads.
 fn go_on_reading(shared: &Shared) {
-    // The failed one has to let go of the file first.
     drop(shared.database.blocking_write().take());
     reopen(shared);
 }
 
-/// Opens what cannot be read, so that it is never written, unless the store is closed.
+/// Opens anew what the engine cannot read any more, unless the store is closed. After a failed commit it is never written.
+///
+/// Waits until nobody reads or writes. Where it cannot be opened, every later read tries again.
 pub(super) fn reopen(shared: &Shared) {
     let mut database = shared.database.blocking_write();
-    if database.is_some() || shared.tip.borrow().closed {
+    if database.as_ref().is_some_and(|database| !is_stuck(database)) || shared.tip.borrow().closed {
         return;
     }
-    let reading = shared.place.open_read_only().map_err(redb::Error::from).map_err(Box::new);
-    // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
-    let last = shared.tip.borrow().revision;
-    match reading.and_then(|open| replay(&open, last).map(|_| open.database)) {
-        Ok(reading) => *database = Some(reading),
-        Err(error) => {
-            tracing::error!(%error, path = %shared.place.name().display(), "the store cannot be read either");
+    // The failed one has to let go of the file first.
+    drop(database.take());
+    let opened = open_anew(shared);
+    let path = shared.place.name().display();
+    let unreadable = match opened {
+        Ok(opened) => {
+            *database = Some(opened);
+            tracing::info!(%path, "the store was opened anew");
+            None
         }
+        Err(error) => {
+            tracing::error!(%error, %path, "the store cannot be read");
+            Some(format!("reading {path} failed: {error}; it is tried again with every read"))
+        }
+    };
+    *shared.unreadable.lock().expect("nobody panics while holding the reason") = unreadable;
+}
+
+/// Opens what was acknowledged; after a failed commit so that it is never written.
+fn open_anew(shared: &Shared) -> Engine<Database> {
+    if shared.poison.get().is_some() {
+        let open = shared.place.open_read_only().map_err(engine)?;
+        // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
+        replay(&open, shared.tip.borrow().revision)?;
+        return Ok(open.database);
     }
+    let open = shared.place.open().map_err(engine)?;
+    replay(&open, Revision(u64::MAX))?;
+    let OpenFile { database, file, layout } = open;
+    *shared.journal() = Journal::begin(file, layout);
+    Ok(database)
 }
 
 /// The tables, open for writing.
