@@ -10,10 +10,10 @@ use axum::response::{IntoResponse, Response};
 use crate::path::{self, Route, Target};
 use crate::router::{Api, HEALTH};
 use crate::status::Failure;
-use crate::tokens::{Access, Caller, Tokens};
+use crate::tokens::{Access, Caller, Pass, Tokens};
 
 /// Lets a request through, or refuses it.
-pub(crate) async fn check(State(api): State<Api>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let Some(tokens) = api.tokens else {
         return match refuse_foreign_page(request.uri(), request.headers()) {
             Ok(()) => next.run(request).await,
@@ -21,8 +21,12 @@ pub(crate) async fn check(State(api): State<Api>, request: Request, next: Next) 
         };
     };
     match Standing::of(&tokens, request.uri(), request.headers()).await {
-        Standing::Known(caller) => match may(&caller, request.method(), request.uri()) {
-            Ok(()) => next.run(request).await,
+        Standing::Known(pass) => match may(&pass.caller, request.method(), request.uri()) {
+            Ok(()) => {
+                // An answer that goes on ends with it.
+                request.extensions_mut().insert(pass);
+                next.run(request).await
+            }
             Err(failure) => failure.into_response(),
         },
         Standing::Health => without_details(next.run(request).await),
@@ -32,7 +36,7 @@ pub(crate) async fn check(State(api): State<Api>, request: Request, next: Next) 
 
 /// Who a request comes from, where tokens are demanded.
 enum Standing {
-    Known(Arc<Caller>),
+    Known(Pass),
     /// Somebody who asks only whether the server is well.
     Health,
     Unknown,
@@ -40,8 +44,8 @@ enum Standing {
 
 impl Standing {
     async fn of(tokens: &Arc<Tokens>, uri: &Uri, headers: &HeaderMap) -> Self {
-        match tokens.caller(headers).await {
-            Some(caller) => Self::Known(caller),
+        match tokens.pass(headers).await {
+            Some(pass) => Self::Known(pass),
             // A query asks for details, or leaves checks out by their names.
             None if HEALTH.contains(&uri.path()) && uri.query().is_none() => Self::Health,
             None => Self::Unknown,

@@ -25,7 +25,7 @@ use crate::status::Failure;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Seconds after which another backup is worth a try: whoever takes nothing of theirs is cut off by then or soon after.
-const RETRY_AFTER_S: &str = "10";
+const RETRY_AFTER_S: u32 = 10;
 
 /// Answers with a backup of the store.
 pub(crate) async fn answer(State(api): State<Api>) -> Result<Response, Failure> {
@@ -33,8 +33,7 @@ pub(crate) async fn answer(State(api): State<Api>) -> Result<Response, Failure> 
     let store = api.backups.clone().ok_or_else(no_file)?;
     let path = store.path().ok_or_else(no_file)?.to_owned();
     let Ok(one) = api.backing_up.clone().try_lock_owned() else {
-        let failure = refused(StatusCode::TOO_MANY_REQUESTS, "another backup is being made or read: try again later");
-        return Ok(([(header::RETRY_AFTER, RETRY_AFTER_S)], failure).into_response());
+        return Err(Failure::too_many(RETRY_AFTER_S, "another backup is being made or read: try again later"));
     };
     // In a task of its own: it goes on when the client leaves, and then takes its copy away.
     let making = tokio::spawn(async move { Ok::<_, Failure>((make(&store, &path).await?, one)) });
@@ -104,7 +103,6 @@ fn failed(error: BackupError) -> Failure {
 fn refused(code: StatusCode, message: impl Into<String>) -> Failure {
     let reason = match code {
         StatusCode::NOT_IMPLEMENTED => "NotImplemented",
-        StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
         _ => "ServiceUnavailable",
     };
     Failure::new(code, reason, message)

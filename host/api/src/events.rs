@@ -24,7 +24,6 @@ use crate::list::Frame;
 use crate::params::Params;
 use crate::resources::{self, Ask};
 use crate::router::Api;
-use crate::serve::stop;
 use crate::status::Failure;
 use crate::watch::{BOOKMARK_EVERY, Shape, at, line};
 
@@ -45,7 +44,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     let wanted = wanted(&params, ask)?;
     let log = api.host.events();
     if params.is_watch() && ask.target.name.is_none() {
-        return watch(api, log, wanted, info, ask, &params);
+        return watch(log, wanted, info, ask, &params);
     }
     let (found, through) = read(&log, &wanted, 0)?;
     if let Some(name) = ask.target.name {
@@ -124,7 +123,6 @@ fn uid(log: &EventLog, first_sequence: u64) -> String {
 
 /// Answers a watch: from the revision asked for, or from everything that is there now.
 fn watch(
-    api: &Api,
     log: Arc<EventLog>,
     wanted: Selector,
     info: &KindInfo,
@@ -140,9 +138,7 @@ fn watch(
         pending: VecDeque::new(),
         knows_columns: false,
         is_over: false,
-        end: Instant::now() + params.watch_time(),
         bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
-        stopped: api.stopped.clone(),
         log,
     };
     match params.after()? {
@@ -169,10 +165,8 @@ struct Following {
     knows_columns: bool,
     /// An error was told, and nothing comes after it.
     is_over: bool,
-    end: Instant,
     /// When the next bookmark is due; `None` for a client that wants none.
     bookmark: Option<Instant>,
-    stopped: tokio::sync::watch::Receiver<bool>,
 }
 
 impl Following {
@@ -224,8 +218,6 @@ impl Following {
             // In this order: a bookmark is told only when there is no event.
             tokio::select! {
                 biased;
-                () = stop(&self.stopped) => return None,
-                () = tokio::time::sleep_until(self.end) => return None,
                 () = self.log.changed(self.after) => {
                     if let Err(failure) = self.read_on() {
                         self.is_over = true;

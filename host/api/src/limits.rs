@@ -1,23 +1,29 @@
 //! What requests may take: how many watches at once, and how long anything.
 
+use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::params::is_yes;
 use crate::router::{Api, BACKUP};
+use crate::serve::stop;
 use crate::status::Failure;
+use crate::tokens::Pass;
 
 /// Seconds after which a client may ask again for a watch that there was no room for. An API server says the same.
-const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+const RETRY_AFTER_S: u32 = 1;
+
+/// The longest watch that says how long it is to be. A client asks again then.
+const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The bounds of a server.
 #[derive(Clone, Debug)]
@@ -35,10 +41,8 @@ pub(crate) struct Limits {
 enum Takes {
     /// An answer.
     Answer,
-    /// An answer that goes on for a time that is ours to choose.
-    Watch,
-    /// An answer that goes on for as long as the client says.
-    TimedWatch,
+    /// An answer that goes on for as long as the client says, or else for a time that is ours to choose.
+    Watch(Option<Duration>),
     /// A stream of records, which ends when the client leaves.
     Records,
     /// A copy of the whole store.
@@ -46,49 +50,82 @@ enum Takes {
 }
 
 impl Takes {
-    fn of(method: &Method, uri: &Uri) -> Self {
+    fn of(method: &Method, uri: &Uri) -> Result<Self, Failure> {
         if uri.path() == BACKUP {
-            return Self::Backup;
+            return Ok(Self::Backup);
         }
-        // Pairs, so that no repetition hides from here what a handler sees.
-        let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else { return Self::Answer };
+        // Pairs, so that no repetition hides from here what a handler sees. It refuses a query that is none.
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map_or(Vec::new(), |Query(pairs)| pairs);
         let says = |wanted: &str| pairs.iter().any(|(name, value)| name == wanted && is_yes(Some(value)));
-        let is_timed = pairs.iter().any(|(name, value)| name == "timeoutSeconds" && value != "0");
-        match () {
+        let mut times = pairs.iter().filter(|(name, _)| name == "timeoutSeconds");
+        Ok(match () {
             () if method != Method::GET => Self::Answer,
-            () if says("watch") && is_timed => Self::TimedWatch,
-            () if says("watch") => Self::Watch,
+            () if says("watch") => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
             () if says("follow") => Self::Records,
             () => Self::Answer,
-        }
+        })
     }
+}
+
+/// Reads how long a watch is to last; none is no time of its own.
+fn time(seconds: &str) -> Result<Option<Duration>, Failure> {
+    let unreadable = |_| Failure::bad_request(format!("timeoutSeconds: `{seconds}` is not a number of seconds"));
+    let seconds: u64 = seconds.parse().map_err(unreadable)?;
+    Ok(Some(Duration::from_secs(seconds).min(TIMED_WATCH_MAX)).filter(|time| !time.is_zero()))
 }
 
 /// Answers a request within its bounds.
 pub(crate) async fn bound(State(api): State<Api>, request: Request, next: Next) -> Response {
     let Limits { watches, watch_max, answer_max } = api.limits;
-    let takes = Takes::of(request.method(), request.uri());
-    let time = match takes {
-        Takes::Backup => return next.run(request).await,
-        Takes::Answer => return within(answer_max, request, next).await,
-        Takes::Watch => Some(between_half_and_all(watch_max)),
-        Takes::TimedWatch | Takes::Records => None,
+    let time = match Takes::of(request.method(), request.uri()) {
+        Err(failure) => return failure.into_response(),
+        Ok(Takes::Backup) => return next.run(request).await,
+        Ok(Takes::Answer) => return within(answer_max, request, next).await,
+        Ok(Takes::Watch(time)) => Some(time.unwrap_or_else(|| between_half_and_all(watch_max))),
+        Ok(Takes::Records) => None,
     };
-    let Ok(one) = watches.try_acquire_owned() else { return too_many() };
+    let Ok(one) = watches.try_acquire_owned() else {
+        let reason = "there are as many watches as this server has room for, please try again later";
+        return Failure::too_many(RETRY_AFTER_S, reason).into_response();
+    };
+    let pass = request.extensions().get::<Pass>().cloned();
     let response = within(answer_max, request, next).await;
     if !response.status().is_success() {
         return response;
     }
-    response.map(|body| {
-        let pieces = body.into_data_stream().map(move |piece| {
-            let _held = &one;
-            piece
-        });
+    response.map(|body| until(end(api.stopped, time, pass), body, one))
+}
+
+/// Waits for the end of an answer that goes on: the server's, that of its time, or that of the token that asked.
+///
+/// *Cancel safety*: nothing is lost.
+async fn end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass: Option<Pass>) {
+    let time = async {
         match time {
-            Some(time) => Body::from_stream(pieces.take_until(tokio::time::sleep(time))),
-            None => Body::from_stream(pieces),
+            Some(time) => tokio::time::sleep(time).await,
+            None => pending().await,
         }
-    })
+    };
+    let token = async {
+        match pass {
+            Some(pass) => pass.over().await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        () = stop(&stopped) => {}
+        () = time => {}
+        () = token => {}
+    }
+}
+
+/// Ends a body, whether or not it has more to say, and holds something for as long as it goes on.
+fn until(end: impl Future<Output = ()> + Send + 'static, body: Body, held: impl Send + 'static) -> Body {
+    let pieces = body.into_data_stream().map(move |piece| {
+        let _held = &held;
+        piece
+    });
+    Body::from_stream(pieces.take_until(end))
 }
 
 /// Waits for an answer to begin.
@@ -101,13 +138,6 @@ async fn within(answer_max: Duration, request: Request, next: Next) -> Response 
         );
         Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", reason).into_response()
     })
-}
-
-fn too_many() -> Response {
-    let reason = "there are as many watches as this server has room for, please try again later";
-    let mut response = Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", reason).into_response();
-    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-    response
 }
 
 /// Spreads ends over the upper half, so that watches that began together do not all come back together.

@@ -1,15 +1,10 @@
 //! Reads the query of a request: selectors, pages, watches. Pure.
 
-use std::time::Duration;
-
 use homeostat_store::{Kind, Precondition, Propagation, Query, Revision, Selector};
 use serde::Deserialize;
 
 use crate::status::Failure;
 use crate::table::Included;
-
-/// The longest watch, in seconds. A client asks again then.
-const WATCH_S_MAX: u64 = 24 * 3600;
 
 /// The parameters that the Kubernetes dialect knows and that mean something here. Others are ignored, as an API server does.
 #[derive(Debug, Default, Deserialize)]
@@ -23,7 +18,6 @@ pub(crate) struct Params {
     pub(crate) watch: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) send_initial_events: Option<String>,
-    pub(crate) timeout_seconds: Option<u64>,
     pub(crate) field_manager: Option<String>,
     pub(crate) force: Option<String>,
     pub(crate) dry_run: Option<String>,
@@ -36,11 +30,6 @@ pub(crate) struct Params {
 impl Params {
     pub(crate) fn is_watch(&self) -> bool {
         is_yes(self.watch.as_deref())
-    }
-
-    /// Returns how long a watch lasts.
-    pub(crate) fn watch_time(&self) -> Duration {
-        Duration::from_secs(self.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or(WATCH_S_MAX).min(WATCH_S_MAX))
     }
 
     pub(crate) fn wants_initial_events(&self) -> bool {

@@ -19,11 +19,9 @@ use homeostat_store::{Key, Kind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use crate::params::is_yes;
 use crate::router::Api;
-use crate::serve::stop;
 use crate::status::Failure;
 
 /// Lines of a log in one answer, unless the request says otherwise.
@@ -50,13 +48,13 @@ pub(crate) async fn kinds(State(api): State<Api>) -> Json<Value> {
 }
 
 pub(crate) async fn events(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
-    Records::new(Source::Events(api.host.events()), params(&uri)?, api.stopped).map(Records::response)
+    Records::new(Source::Events(api.host.events()), params(&uri)?).map(Records::response)
 }
 
 pub(crate) async fn logs(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
     let mut wanted: Wanted = params(&uri)?;
     wanted.lines.get_or_insert(LINES);
-    Records::new(Source::Logs(api.host.logs()), wanted, api.stopped).map(Records::response)
+    Records::new(Source::Logs(api.host.logs()), wanted).map(Records::response)
 }
 
 /// Whose dependents are wanted.
@@ -139,17 +137,16 @@ struct Records {
     /// How many of those that are there already; `None` once they were told.
     first: Option<usize>,
     follow: bool,
-    stopped: watch::Receiver<bool>,
 }
 
 impl Records {
-    fn new(source: Source, wanted: Wanted, stopped: watch::Receiver<bool>) -> Result<Self, Failure> {
+    fn new(source: Source, wanted: Wanted) -> Result<Self, Failure> {
         let Wanted { controller, key, after, lines, follow } = wanted;
         let unreadable =
             |text: &str| Failure::bad_request(format!("key: `{text}` is not like `apps/v1/Deployment default/web`"));
         let key = key.map(|text| read_key(&text).ok_or_else(|| unreadable(&text))).transpose()?;
         let first = Some(lines.unwrap_or(usize::MAX));
-        Ok(Self { source, controller, key, after, first, follow: is_yes(follow.as_deref()), stopped })
+        Ok(Self { source, controller, key, after, first, follow: is_yes(follow.as_deref()) })
     }
 
     fn response(self) -> Response {
@@ -167,10 +164,7 @@ impl Records {
             }
         }
         while self.follow {
-            tokio::select! {
-                () = stop(&self.stopped) => return None,
-                () = self.source.changed(self.after) => {}
-            }
+            self.source.changed(self.after).await;
             let lines = self.read(usize::MAX);
             if !lines.is_empty() {
                 return Some(lines);

@@ -1,6 +1,6 @@
 //! Every refusal, as the `Status` document that clients of the dialect understand.
 
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_store::FieldConflict;
 use homeostat_store::schema::Violation;
@@ -19,11 +19,14 @@ pub(crate) struct Failure {
     of_resource: bool,
     /// The name of that resource, where the path has none.
     name: Option<String>,
+    /// Seconds after which the same request is worth another try.
+    retry_after_s: Option<u32>,
 }
 
 impl Failure {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: json!({}), of_resource: false, name: None }
+        let message = message.into();
+        Self { code, reason, message, details: json!({}), of_resource: false, name: None, retry_after_s: None }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -52,6 +55,14 @@ impl Failure {
 
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
+    }
+
+    /// Refuses for now what there will be room for later.
+    pub(crate) fn too_many(retry_after_s: u32, message: impl Into<String>) -> Self {
+        let mut failure = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        failure.details["retryAfterSeconds"] = retry_after_s.into();
+        failure.retry_after_s = Some(retry_after_s);
+        failure
     }
 
     /// Adds what the request was about. A resource that is missing, or there already, is named as clients of the dialect expect it.
@@ -100,7 +111,11 @@ impl Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.code, axum::Json(self.document())).into_response()
+        let mut response = (self.code, axum::Json(self.document())).into_response();
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }
 

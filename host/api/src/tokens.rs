@@ -45,6 +45,26 @@ pub(crate) struct Caller {
     pub(crate) access: Access,
 }
 
+/// A token that a request came with, and whose it is.
+#[derive(Clone)]
+pub(crate) struct Pass {
+    pub(crate) caller: Arc<Caller>,
+    tokens: Arc<Tokens>,
+    digest: [u8; 32],
+}
+
+impl Pass {
+    /// Waits until the token is taken out of the file, which is looked at for that as often as may be.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub(crate) async fn over(&self) {
+        while self.tokens.known.lock().callers.contains_key(&self.digest) {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.tokens.look_again().await;
+        }
+    }
+}
+
 /// Callers by the digests of their tokens.
 type Callers = BTreeMap<[u8; 32], Arc<Caller>>;
 
@@ -93,11 +113,12 @@ impl Tokens {
         Ok(Self { path: path.into(), known: Mutex::new(Known { looked: Instant::now(), stamp, callers }) })
     }
 
-    /// Returns whose token a request has; `None` when it has none, or one that is not known.
-    pub(crate) async fn caller(self: &Arc<Self>, headers: &HeaderMap) -> Option<Arc<Caller>> {
+    /// Returns which token a request has; `None` when it has none, or one that is not known.
+    pub(crate) async fn pass(self: &Arc<Self>, headers: &HeaderMap) -> Option<Pass> {
         let digest: [u8; 32] = Sha256::digest(bearer(headers)?).into();
         self.look_again().await;
-        self.known.lock().callers.get(&digest).cloned()
+        let caller = self.known.lock().callers.get(&digest).cloned()?;
+        Some(Pass { caller, tokens: self.clone(), digest })
     }
 
     /// Reads the file again if it is time to and it has changed.

@@ -1,4 +1,4 @@
-//! Follows resources: one JSON document per line, until the client leaves, the time is over or the server stops.
+//! Follows resources: one JSON document per line, until the client leaves or `limits` ends it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +21,6 @@ use crate::negotiate::{Form, form, only_metadata};
 use crate::params::Params;
 use crate::resources::Ask;
 use crate::router::Api;
-use crate::serve::stop;
 use crate::status::Failure;
 use crate::table::Table;
 
@@ -44,8 +43,6 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
         watch,
         selector,
         first,
-        stopped: api.stopped.clone(),
-        end: Instant::now() + params.watch_time(),
         is_over: false,
         knows_columns: false,
         store: api.host.store(),
@@ -127,8 +124,6 @@ struct Following {
     selector: Selector,
     /// What is still to be told of what was there at the beginning.
     first: Option<First>,
-    stopped: tokio::sync::watch::Receiver<bool>,
-    end: Instant,
     /// An error was told, and nothing comes after it.
     is_over: bool,
     shape: Shape,
@@ -152,8 +147,6 @@ impl Following {
             // In this order: a bookmark is told only when there is no event, so all up to the tip have been told.
             let event = tokio::select! {
                 biased;
-                () = stop(&self.stopped) => return None,
-                () = tokio::time::sleep_until(self.end) => return None,
                 event = self.watch.next() => event,
                 () = at(bookmark) => {
                     self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);

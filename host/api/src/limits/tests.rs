@@ -1,7 +1,7 @@
 use super::*;
 
 fn takes(uri: &str) -> Takes {
-    Takes::of(&Method::GET, &uri.parse().unwrap())
+    Takes::of(&Method::GET, &uri.parse().unwrap()).unwrap()
 }
 
 #[test]
@@ -9,18 +9,41 @@ fn what_goes_on_is_told_from_what_ends() {
     assert_eq!(takes("/api/v1/pods"), Takes::Answer);
     assert_eq!(takes("/api/v1/pods?watch=0"), Takes::Answer);
     for uri in ["/api/v1/pods?watch=1", "/api/v1/pods?watch", "/api/v1/pods?watch=true&timeoutSeconds=0"] {
-        assert_eq!(takes(uri), Takes::Watch, "{uri}");
+        assert_eq!(takes(uri), Takes::Watch(None), "{uri}");
     }
-    assert_eq!(takes("/api/v1/pods?watch=1&timeoutSeconds=9"), Takes::TimedWatch);
+    let day = Duration::from_secs(24 * 3600);
+    for (seconds, time) in [("9", Duration::from_secs(9)), ("86401", day), ("18446744073709551615", day)] {
+        let uri = format!("/api/v1/pods?watch=1&timeoutSeconds={seconds}");
+        assert_eq!(takes(&uri), Takes::Watch(Some(time)), "{uri}");
+    }
+    for seconds in ["soon", "-1", ""] {
+        let uri = format!("/api/v1/pods?watch=1&timeoutSeconds={seconds}").parse().unwrap();
+        assert_eq!(Takes::of(&Method::GET, &uri).unwrap_err().code(), 400, "{uri}");
+    }
     assert_eq!(takes("/homeostat/v1/logs?follow=1"), Takes::Records);
     assert_eq!(takes("/homeostat/v1/backup?watch=1"), Takes::Backup);
-    assert_eq!(Takes::of(&Method::DELETE, &"/api/v1/pods?watch=1".parse().unwrap()), Takes::Answer);
+    assert_eq!(Takes::of(&Method::DELETE, &"/api/v1/pods?watch=1".parse().unwrap()).unwrap(), Takes::Answer);
 }
 
 #[test]
 fn a_repetition_hides_no_watch() {
     assert_eq!(takes("/homeostat/v1/logs?watch=0&watch=0&follow=1"), Takes::Records);
-    assert_eq!(takes("/api/v1/pods?watch=0&watch=1"), Takes::Watch);
+    assert_eq!(takes("/api/v1/pods?watch=0&watch=1"), Takes::Watch(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_ends_in_its_time_also_where_it_always_has_more_to_say() {
+    let says = futures_util::stream::repeat_with(|| Ok::<_, std::convert::Infallible>("more"));
+    let says = says.then(async |word| {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        word
+    });
+    let (_stop, stopped) = watch::channel(false);
+    let (held, left) = tokio::sync::oneshot::channel::<()>();
+    let body = until(end(stopped, Some(Duration::from_secs(1)), None), Body::from_stream(says), held);
+    let said = tokio::time::timeout(Duration::from_secs(60), axum::body::to_bytes(body, usize::MAX)).await;
+    assert!((90 * 4..=100 * 4).contains(&said.expect("it ends").unwrap().len()));
+    assert!(left.await.is_err(), "what it held is free");
 }
 
 #[test]

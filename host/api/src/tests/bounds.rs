@@ -48,6 +48,7 @@ async fn a_watch_too_many_is_asked_to_come_back_and_there_is_room_when_one_ends(
     assert_eq!(third.headers()["retry-after"], "1");
     let third = answer(third).await;
     assert_eq!((third.code, &third.body["reason"]), (429, &json!("TooManyRequests")));
+    assert_eq!(third.body["details"]["retryAfterSeconds"], 1);
     assert_eq!(server.get(DEPLOYMENTS).await["kind"], "DeploymentList", "other requests are answered");
     drop(first);
     until_there_is_room(&server).await;

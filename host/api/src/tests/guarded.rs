@@ -90,6 +90,33 @@ async fn whether_the_server_is_well_needs_no_token_and_what_is_not_well_does() {
     assert!(shown.code == 503 && shown.body.as_str().unwrap().contains("[-]store"), "{}", shown.body);
 }
 
+#[tokio::test]
+async fn what_goes_on_ends_when_its_token_is_taken_out_and_what_others_follow_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = guarded(&folder).await;
+    let watch = format!("{DEPLOYMENTS}?watch=1");
+    let follow = async |path: &str, token: &str| {
+        let response = ask(&server, "GET", path, token).await;
+        assert_eq!(response.status(), 200, "{path}");
+        Lines { body: response.into_body(), buffer: String::new() }
+    };
+    let mut others = follow(&watch, "bob-may-also-write").await;
+    let mut ends = Vec::new();
+    for path in [&*watch, "/api/v1/events?watch=1", "/homeostat/v1/logs?follow=1", "/homeostat/v1/events?follow=1"] {
+        ends.push(follow(path, "alice-may-only-read").await);
+    }
+    let kept: String = TOKENS.split_inclusive('\n').filter(|line| line.contains("bob")).collect();
+    std::fs::write(folder.path().join("tokens.yaml"), kept).unwrap();
+    for lines in &mut ends {
+        assert!(lines.next().await.is_none(), "it ends");
+    }
+    assert_eq!(ask(&server, "GET", &watch, "alice-may-only-read").await.status(), 401);
+    let mut document = deployment("web", "web", 1);
+    document["metadata"]["namespace"] = "default".into();
+    server.host.store().write(homeostat_store::Write::Create { document }).await.unwrap();
+    assert_eq!(others.event().await, event("ADDED", "web"));
+}
+
 /// Connects as a client does that trusts one certificate.
 async fn connect(
     server: &Handle,

@@ -25,13 +25,13 @@ fn headers(value: &str) -> HeaderMap {
 async fn a_caller_is_known_by_the_token_alone() {
     let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
     let tokens = Arc::new(Tokens::open(file.path()).unwrap());
-    let name = async |value: &str| tokens.caller(&headers(value)).await.map(|caller| caller.name.clone());
+    let name = async |value: &str| tokens.pass(&headers(value)).await.map(|pass| pass.caller.name.clone());
     assert_eq!(name(&format!("Bearer {ALICE}")).await.as_deref(), Some("alice"));
     assert_eq!(name(&format!("bearer  {BOB} ")).await.as_deref(), Some("bob"));
     for other in ["Bearer", "Bearer ", "Bearer alice-has-a-long-toke", "Basic alice-has-a-long-token", ALICE, ""] {
         assert_eq!(name(other).await, None, "{other}");
     }
-    assert_eq!(tokens.caller(&HeaderMap::new()).await, None);
+    assert!(tokens.pass(&HeaderMap::new()).await.is_none());
 }
 
 #[test]
@@ -106,11 +106,24 @@ async fn the_file_is_looked_at_once_a_second_at_most() {
     let file = file(&entry("alice", ALICE, "read"), 0o600);
     let tokens = Arc::new(Tokens::open(file.path()).unwrap());
     fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
-    let is_bob = async || tokens.caller(&headers(&format!("Bearer {BOB}"))).await.is_some();
+    let is_bob = async || tokens.pass(&headers(&format!("Bearer {BOB}"))).await.is_some();
     tokens.known.lock().looked = Instant::now() + LOOK_EVERY;
     assert!(!is_bob().await, "it was looked at too early");
     let before = Instant::now().checked_sub(LOOK_EVERY).unwrap();
     tokens.known.lock().looked = before;
     assert!(is_bob().await);
     assert!(tokens.known.lock().looked > before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_over_soon_after_it_is_taken_out_of_the_file_though_nobody_asks() {
+    let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
+    let tokens = Arc::new(Tokens::open(file.path()).unwrap());
+    let pass = async |token: &str| tokens.pass(&headers(&format!("Bearer {token}"))).await.unwrap();
+    let (alice, bob) = (pass(ALICE).await, pass(BOB).await);
+    let is_over = async |pass: &Pass| tokio::time::timeout(LOOK_EVERY * 5, pass.over()).await.is_ok();
+    assert!(!is_over(&alice).await);
+    fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
+    assert!(is_over(&alice).await);
+    assert!(!is_over(&bob).await);
 }
