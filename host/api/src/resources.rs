@@ -147,6 +147,9 @@ async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> R
             info.plural
         )));
     }
+    if api.host.kinds().is_ending(&info.kind) {
+        return Err(Failure::method_not_allowed("create not allowed while custom resource definition is terminating"));
+    }
     fill_in(&mut document, info, ask.target.namespace, None)?;
     write(api, info, Write::Create { document }, ask, params).await
 }

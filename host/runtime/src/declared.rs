@@ -26,25 +26,32 @@ impl<E: Effects> Declared<E> {
 
     fn fits(&self, write: &mut Write) -> Result<(), StoreError> {
         match write {
-            Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
-                self.document_fits(document)
+            Write::Create { document } => {
+                let kind = self.document_fits(document)?;
+                if self.kinds.is_ending(&kind) { Err(ending(&kind)) } else { Ok(()) }
             }
+            Write::Update { document, .. } | Write::Apply { document, .. } => self.document_fits(document).map(drop),
             Write::UpdateStatus { key, .. } | Write::Patch { key, .. } | Write::Delete { key, .. } => {
                 self.known(key.kind())
             }
         }
     }
 
-    fn document_fits(&self, document: &mut Value) -> Result<(), StoreError> {
+    fn document_fits(&self, document: &mut Value) -> Result<Kind, StoreError> {
         let invalid = |error: crate::Error| StoreError::Invalid(error.to_string());
         let kind = kind_of(document).map_err(invalid)?;
         let info = self.kinds.served(&kind).ok_or_else(|| unknown(&kind))?;
-        place(document, &info).map_err(invalid)
+        place(document, &info).map_err(invalid)?;
+        Ok(kind)
     }
 }
 
 fn unknown(kind: &Kind) -> StoreError {
     StoreError::NotFound(format!("the kind {kind}"))
+}
+
+fn ending(kind: &Kind) -> StoreError {
+    StoreError::NotFound(format!("the kind {kind}, whose definition is being deleted"))
 }
 
 #[async_trait]

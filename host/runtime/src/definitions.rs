@@ -190,6 +190,8 @@ impl Endings {
     fn begin(&mut self, context: &Arc<Context>, definition: &Arc<Resource>) {
         while self.tasks.try_join_next().is_some() {}
         if self.begun.insert(definition.uid().to_owned()) {
+            // As one that is ending, once: it is not to come back when it was taken back.
+            context.declare_definition(definition);
             let (context, definition) = (Arc::clone(context), Arc::clone(definition));
             self.tasks.spawn(async move {
                 while let Err(error) = end(&context, &definition).await {

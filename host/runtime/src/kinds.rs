@@ -62,6 +62,9 @@ pub struct KindInfo {
     pub columns: Vec<Column>,
     /// Who declared it: a controller, or a `CustomResourceDefinition`.
     pub source: String,
+    /// The definition is being deleted.
+    #[serde(skip)]
+    ending: bool,
 }
 
 /// Where the numbers of a scale stand in a document, as JSON pointers.
@@ -115,6 +118,7 @@ impl KindInfo {
             columns: Vec::new(),
             source: source.to_owned(),
             kind,
+            ending: false,
         }
     }
 
@@ -138,6 +142,7 @@ impl KindInfo {
             scale: version.scale.as_ref().map(ScalePaths::from_definition),
             columns: version.columns.clone(),
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
+            ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
         })
     }
 
@@ -253,6 +258,13 @@ impl Kinds {
         let id = (definition.kind.group.clone(), definition.kind.name.clone());
         let is_its = self.by_type.read().get(&id).is_some_and(|known| known.source == definition.source);
         is_its && !self.without_definition.read().contains_key(&id)
+    }
+
+    /// Returns whether a kind is about to go with its definition, so that nothing new of it is of use.
+    pub fn is_ending(&self, kind: &Kind) -> bool {
+        let id = (kind.group.clone(), kind.name.clone());
+        let is_ending = self.by_type.read().get(&id).is_some_and(|info| info.ending);
+        is_ending && !self.without_definition.read().contains_key(&id)
     }
 
     /// Takes back what a definition has declared. A kind that something else has declared too stays, as that declared it.

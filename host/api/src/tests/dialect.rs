@@ -358,6 +358,35 @@ async fn a_kind_and_its_resources_go_with_their_definition_and_the_name_can_be_u
 }
 
 #[tokio::test]
+async fn nothing_is_created_of_a_kind_that_is_ending_and_what_is_left_of_it_can_be_written() {
+    let server = sites().await;
+    let mut held = site(&json!({ "host": "a.example" }));
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    assert_eq!(server.ask("POST", SITES, &held).await.code, 201);
+    server.ask("DELETE", &format!("{DEFINITIONS}/sites.example.com"), &Value::Null).await;
+    let mut other = site(&json!({ "host": "b.example" }));
+    other["metadata"]["name"] = "two".into();
+    let refused = async {
+        loop {
+            let tried = server.ask("POST", &format!("{SITES}?dryRun=All"), &other).await;
+            if tried.code != 201 {
+                return tried;
+            }
+        }
+    };
+    let refused = tokio::time::timeout(PATIENCE, refused).await.expect("it is refused");
+    assert_eq!((refused.code, &refused.body["reason"]), (405, &json!("MethodNotAllowed")));
+    let says = "create not allowed while custom resource definition is terminating";
+    assert_eq!(refused.body["message"], says);
+    let free = json!({ "metadata": { "finalizers": [] } }).to_string();
+    let freed = server.send("PATCH", &format!("{SITES}/one"), "application/merge-patch+json", &free).await;
+    assert_eq!(freed.status(), 200);
+    until_code(&server, &format!("{DEFINITIONS}/sites.example.com"), 404).await;
+    assert_eq!(server.ask("POST", DEFINITIONS, &site_definition()).await.code, 201);
+    assert_eq!(server.ask("POST", SITES, &other).await.code, 201, "the name can be used again");
+}
+
+#[tokio::test]
 async fn a_definition_that_anybody_writes_declares_its_kind() {
     let server = Server::start().await;
     let document = site_definition();

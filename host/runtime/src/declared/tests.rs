@@ -68,3 +68,24 @@ async fn a_document_in_the_wrong_place_is_invalid() {
     assert!(matches!(perform(create(document)).await.0, Answer::Written(Err(StoreError::Invalid(_)))));
     assert!(matches!(perform(create(json!({"kind": 3}))).await.0, Answer::Written(Err(StoreError::Invalid(_)))));
 }
+
+#[tokio::test]
+async fn nothing_is_created_of_a_kind_whose_definition_is_being_deleted() {
+    let document = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "sites.demo.dev", "deletionTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": {
+            "group": "demo.dev", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
+            "versions": [{ "name": "v1", "served": true, "storage": true }],
+        },
+    });
+    let kinds = Arc::new(Kinds::with_built_in(Default::default()));
+    kinds.declare(KindInfo::from_definition(&document).unwrap()).unwrap();
+    let layer = Declared::new(kinds, Reached::default());
+    let call = Call { id: 1, controller: "test".into(), entry: Entry::Reconcile, key: None };
+    let site = json!({ "apiVersion": "demo.dev/v1", "kind": "Site", "metadata": { "name": "a" } });
+    let refused = layer.perform(&call, create(site.clone())).await;
+    assert!(matches!(refused, Answer::Written(Err(StoreError::NotFound(text))) if text.contains("being deleted")));
+    let update = Effect::Write(Write::Update { document: site, precondition: Default::default() });
+    assert_eq!(layer.perform(&call, update).await, Answer::Unit, "what is left of it can be written");
+}

@@ -68,12 +68,15 @@ fn what_a_component_has_declared_too_stays_when_the_definition_goes() {
     assert_eq!(kinds.of(&defined.kind).unwrap().short_names, ["dp"], "a definition says more than a component");
     kinds.take_back(&KindInfo { source: format!("{DEFINITION} other.apps"), ..defined.clone() });
     assert_eq!(kinds.of(&defined.kind).unwrap().short_names, ["dp"], "another definition does not take it back");
-    assert!(!kinds.goes_with(&defined));
+    kinds.declare(KindInfo { ending: true, ..defined.clone() }).unwrap();
+    assert!(!kinds.goes_with(&defined) && !kinds.is_ending(&defined.kind));
     kinds.take_back(&defined);
     assert_eq!(kinds.of(&defined.kind), Some(deployments()));
     let site = KindInfo { kind: Kind::new("demo.dev", "v1", "Site"), ..defined };
     kinds.declare(site.clone()).unwrap();
-    assert!(kinds.goes_with(&site));
+    assert!(kinds.goes_with(&site) && !kinds.is_ending(&site.kind));
+    kinds.declare(KindInfo { ending: true, ..site.clone() }).unwrap();
+    assert!(kinds.is_ending(&site.kind));
     kinds.take_back(&site);
     assert_eq!(kinds.of(&site.kind), None);
 }
