@@ -78,6 +78,15 @@ impl Cluster {
         path
     }
 
+    /// A host that knows a kind with two versions that are served and one that is not.
+    async fn crontabs() -> Self {
+        let cluster = Self::over(TestHost::start().await).await;
+        cluster.file("crd.yaml", include_str!("crontabs.yaml"));
+        cluster.done(&["apply", "-f", "crd.yaml"]).await;
+        cluster.done(&["wait", "--for=condition=Established", "crd/crontabs.stable.example.com"]).await;
+        cluster
+    }
+
     fn web(&self, replicas: u32, image: &str) {
         self.file("web.yaml", &web(replicas, image));
     }
@@ -242,4 +251,93 @@ async fn kubectl_shows_events_of_a_resource_and_follows_them() {
     assert_eq!((list["items"].as_array().unwrap().len(), &list["items"][0]["count"]), (1, &2.into()));
     let name = list["items"][0]["metadata"]["name"].as_str().unwrap();
     assert!(cluster.done(&["get", "event", name, "--no-headers"]).await.contains("Looked"));
+}
+
+fn crontab(version: &str, schedule: &str, more: &str) -> String {
+    format!(
+        r#"
+apiVersion: stable.example.com/{version}
+kind: CronTab
+metadata: {{name: nightly}}
+spec: {{schedule: "{schedule}"{more}}}
+"#
+    )
+}
+
+#[tokio::test]
+async fn kubectl_reads_and_writes_every_version_of_a_kind_that_is_served() {
+    let cluster = Cluster::crontabs().await;
+    let versions = cluster.done(&["api-versions"]).await;
+    let served: Vec<&str> = versions.lines().filter(|version| version.contains("stable.example.com")).collect();
+    assert_eq!(served.len(), 2, "{versions}");
+    assert!(served.iter().all(|version| !version.contains("v1alpha1")), "{versions}");
+
+    cluster.file("old.yaml", &crontab("v1beta1", "0 3 * * *", ""));
+    let created = cluster.done(&["apply", "-f", "old.yaml"]).await;
+    assert!(created.contains("crontab.stable.example.com/nightly created"), "{created}");
+    assert!(created.contains("Warning: stable.example.com/v1beta1 CronTab is deprecated, use"), "{created}");
+    let version = ["-o", "jsonpath={.apiVersion}/{.spec.replicas}"];
+    for (asked, shown) in [("v1", "stable.example.com/v1/"), ("v1beta1", "stable.example.com/v1beta1/")] {
+        let asked = format!("crontabs.{asked}.stable.example.com");
+        let one = cluster.done(&[&["get", &asked, "nightly"], &version[..]].concat()).await;
+        assert!(one.contains(shown), "{one}");
+    }
+    cluster.file("new.yaml", &crontab("v1", "0 4 * * *", ", replicas: 2"));
+    assert_eq!(cluster.done(&["apply", "-f", "new.yaml"]).await, "crontab.stable.example.com/nightly configured\n");
+    let table = cluster.done(&["get", "crontabs.v1.stable.example.com"]).await;
+    let lines: Vec<Vec<&str>> = table.lines().map(cells).collect();
+    assert_eq!((&lines[0][..], &lines[1][6]), (&["NAME", "SCHEDULE", "REPLICAS", "AGE"][..], &"2"), "{table}");
+    let table = cluster.done(&["get", "crontabs.v1beta1.stable.example.com"]).await;
+    assert!(table.lines().any(|line| cells(line) == ["NAME", "SPEC"]), "{table}");
+    cluster.done(&["scale", "crontabs.v1.stable.example.com/nightly", "--replicas=3"]).await;
+    let explained = cluster.done(&["explain", "crontab.spec.schedule", "--api-version=stable.example.com/v1"]).await;
+    assert!(explained.contains("five fields of cron"), "{explained}");
+
+    let mut watch = cluster.command(&["get", "crontabs.v1beta1.stable.example.com", "-w", "-o", "json"]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut told = async |wanted: &str| {
+        while !tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap().contains(wanted) {}
+    };
+    told("stable.example.com/v1beta1").await;
+    cluster.done(&["delete", "-f", "old.yaml"]).await;
+    let missing = cluster.refused(&["get", "crontabs.v1.stable.example.com", "nightly"]).await;
+    assert!(missing.contains("NotFound"), "{missing}");
+}
+
+#[tokio::test]
+async fn kubectl_shows_fields_that_nobody_knows_and_refuses_them_when_asked() {
+    let cluster = Cluster::crontabs().await;
+    cluster.file("tab.yaml", &crontab("v1", "0 3 * * *", ", sizes: 3"));
+    let refused = cluster.refused(&["apply", "--validate=strict", "-f", "tab.yaml"]).await;
+    assert!(refused.contains(r#"strict decoding error: unknown field "spec.sizes""#), "{refused}");
+    let warned = cluster.done(&["apply", "--validate=warn", "-f", "tab.yaml"]).await;
+    assert!(warned.contains(r#"Warning: unknown field "spec.sizes""#) && warned.contains("created"), "{warned}");
+    cluster.file("tab.yaml", &crontab("v1", "0 4 * * *", ", sizes: 3"));
+    let silent = cluster.done(&["apply", "--validate=ignore", "-f", "tab.yaml"]).await;
+    assert_eq!(silent, "crontab.stable.example.com/nightly configured\n");
+    let sizes = ["get", "crontabs.v1.stable.example.com", "nightly", "-o", "jsonpath={.spec.schedule}{.spec.sizes}"];
+    assert_eq!(cluster.done(&sizes).await, "0 4 * * *");
+}
+
+#[tokio::test]
+async fn kubectl_applies_a_status() {
+    let cluster = Cluster::crontabs().await;
+    cluster.file("tab.yaml", &crontab("v1", "0 3 * * *", ""));
+    cluster.done(&["apply", "-f", "tab.yaml"]).await;
+    let report = async |manager: &str, ready: &str| {
+        let condition = format!("{{type: Ready, status: '{ready}'}}");
+        let status = format!("{}status: {{conditions: [{condition}]}}\n", crontab("v1", "other", ""));
+        cluster.file("status.yaml", &status);
+        let manager = format!("--field-manager={manager}");
+        cluster.run(&["apply", "--server-side", "--subresource=status", &manager, "-f", "status.yaml"]).await
+    };
+    assert!(report("one", "True").await.0);
+    let (done, refused) = report("two", "False").await;
+    assert!(!done && refused.contains(r#"conflict with "one" with subresource "status""#), "{refused}");
+    let now = cluster.json(&["get", "crontabs.v1.stable.example.com", "nightly"]).await;
+    assert_eq!(
+        (&now["spec"]["schedule"], &now["status"]["conditions"][0]["status"]),
+        (&"0 3 * * *".into(), &"True".into())
+    );
 }

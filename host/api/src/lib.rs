@@ -16,6 +16,7 @@ mod address;
 mod backup;
 mod controllers;
 mod discovery;
+mod duplicates;
 mod events;
 mod health;
 mod limits;

@@ -13,11 +13,11 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Page, Query, Resource, Revision, Store};
+use homeostat_store::{Kind, Page, Query, Resource, Revision, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::negotiate::{Form, form, only_metadata};
+use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
 use crate::resources::Ask;
 use crate::router::Api;
@@ -150,12 +150,14 @@ const END: &[u8] = b"]}";
 /// What stands around the items of a list, and how each is written.
 pub(crate) struct Frame {
     items: Items,
+    /// The version of the kind that is spoken.
+    spoken: Kind,
     /// The next item is the first one.
     is_first: bool,
 }
 
 enum Items {
-    Documents { kind: String, api_version: String },
+    Documents,
     Metadata,
     Rows(Table),
 }
@@ -168,12 +170,11 @@ impl Frame {
             Form::Metadata => Items::Metadata,
             Form::Document => return Self::plain(info),
         };
-        Self { items, is_first: true }
+        Self { items, spoken: info.kind.clone(), is_first: true }
     }
 
     fn plain(info: &KindInfo) -> Self {
-        let (kind, api_version) = (format!("{}List", info.kind.name), info.kind.api_version());
-        Self { items: Items::Documents { kind, api_version }, is_first: true }
+        Self { items: Items::Documents, spoken: info.kind.clone(), is_first: true }
     }
 
     /// Returns a list of what is in memory already.
@@ -187,7 +188,8 @@ impl Frame {
     /// Returns the text before the first item.
     fn head(&self, metadata: &Value) -> Vec<u8> {
         let (name, facts) = match &self.items {
-            Items::Documents { kind, api_version } => {
+            Items::Documents => {
+                let (kind, api_version) = (format!("{}List", self.spoken.name), self.spoken.api_version());
                 ("items", json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
             }
             Items::Metadata => {
@@ -208,8 +210,9 @@ impl Frame {
         if !std::mem::replace(&mut self.is_first, false) {
             text.push(b',');
         }
+        let document = &*in_version(document, &self.spoken);
         match &self.items {
-            Items::Documents { .. } => append(document, text),
+            Items::Documents => append(document, text),
             Items::Metadata => append(&only_metadata(document), text),
             Items::Rows(table) => append(&table.row(document), text),
         }

@@ -1,6 +1,9 @@
 //! Reads in which form a client wants its answer, and makes the smallest one. Pure.
 
+use std::borrow::Cow;
+
 use axum::http::{HeaderMap, header};
+use homeostat_store::Kind;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -78,6 +81,17 @@ pub(crate) struct OnlyMetadata<'d> {
 /// Returns a document in the form [`Form::Metadata`].
 pub(crate) fn only_metadata(document: &Value) -> OnlyMetadata<'_> {
     OnlyMetadata { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata: document.get("metadata") }
+}
+
+/// Returns a document in the version of its kind that a client speaks: nothing but its `apiVersion` differs from what is stored.
+pub(crate) fn in_version<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
+    let version = kind.api_version();
+    if document["apiVersion"] == version {
+        return Cow::Borrowed(document);
+    }
+    let mut document = document.clone();
+    document["apiVersion"] = version.into();
+    Cow::Owned(document)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reads the query of a request: selectors, pages, watches. Pure.
 
-use homeostat_store::{Kind, Precondition, Propagation, Query, Revision, Selector};
+use homeostat_store::{Kind, Precondition, Propagation, Query, Revision, Selector, Unknown};
 use serde::Deserialize;
 
 use crate::status::Failure;
@@ -21,6 +21,7 @@ pub(crate) struct Params {
     pub(crate) field_manager: Option<String>,
     pub(crate) force: Option<String>,
     pub(crate) dry_run: Option<String>,
+    pub(crate) field_validation: Option<String>,
     pub(crate) propagation_policy: Option<String>,
     pub(crate) include_object: Included,
     pub(crate) allow_watch_bookmarks: Option<String>,
@@ -46,6 +47,18 @@ impl Params {
             None | Some("") => Ok(false),
             Some("All") => Ok(true),
             Some(other) => Err(no_dry_run(other)),
+        }
+    }
+
+    /// Returns what is to be done about fields that nobody knows. Nothing said is `Warn`.
+    pub(crate) fn unknown(&self) -> Result<Unknown, Failure> {
+        match self.field_validation.as_deref() {
+            None | Some("" | "Warn") => Ok(Unknown::Tell),
+            Some("Strict") => Ok(Unknown::Refuse),
+            Some("Ignore") => Ok(Unknown::Ignore),
+            Some(other) => {
+                Err(Failure::bad_request(format!("fieldValidation: `{other}` is not one of Ignore, Warn, Strict")))
+            }
         }
     }
 

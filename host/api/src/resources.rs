@@ -1,15 +1,18 @@
 //! Reads and writes resources: one function per verb, each a question to the store.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::extract::Query as UriQuery;
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Write, Written};
+use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Unknown, Write, Written};
 use serde_json::{Value, json};
 
-use crate::negotiate::{Form, form, only_metadata};
+use crate::duplicates::duplicates;
+use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::{Deletion, Params};
 use crate::path::Target;
 use crate::router::Api;
@@ -23,7 +26,10 @@ const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 /// Letters of a field manager's name that are kept, of what a client says of itself.
 const MANAGER_CHARS_MAX: usize = 128;
 
-/// How often a patch of a status is tried when others write the resource meanwhile.
+/// Bytes of all warnings of one answer together. Source: Kubernetes.
+const WARNING_BYTES_MAX: usize = 4096;
+
+/// How often a patch of a scale is tried when others write the resource meanwhile.
 pub(crate) const PATCH_TRIES: u32 = 5;
 
 /// One request for resources.
@@ -64,7 +70,26 @@ impl Ask<'_> {
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
         let manager = params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
         let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
-        Ok(Request { write, manager, dry_run: params.is_dry_run()? })
+        Ok(Request { write, manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
+    }
+
+    /// Returns the paths of fields that the body has twice, unless nobody cares.
+    ///
+    /// # Errors
+    /// Where they are to be refused.
+    fn duplicates(&self, params: &Params) -> Result<Vec<String>, Failure> {
+        let unknown = params.unknown()?;
+        let found = if unknown == Unknown::Ignore { Vec::new() } else { duplicates(&self.body) };
+        if unknown == Unknown::Refuse && !found.is_empty() {
+            let said: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
+            return Err(Failure::bad_request(format!("strict decoding error: {}", said.join(", "))));
+        }
+        Ok(found)
+    }
+
+    /// Returns whether the body is what somebody applies.
+    fn applies(&self) -> bool {
+        self.content_type().starts_with("application/apply-patch+")
     }
 
     fn content_type(&self) -> &str {
@@ -81,12 +106,20 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
         return events::answer(api, &info, ask).await;
     }
     let params: Params = ask.params()?;
+    let mut answer = answer_of(api, &info, ask, &params).await?;
+    warn(&mut answer, info.deprecation.into_iter());
+    Ok(answer)
+}
+
+/// Answers one request for resources of a kind that is known.
+async fn answer_of(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    let target = &ask.target;
     let Some(name) = target.name else {
         return match *ask.method {
-            Method::GET if params.is_watch() => watch::answer(api, &info, ask, &params).await,
-            Method::GET => list::answer(api, &info, ask, &params).await,
-            Method::POST => create(api, &info, ask, &params).await,
-            Method::DELETE => delete_all(api, &info, ask, &params).await,
+            Method::GET if params.is_watch() => watch::answer(api, info, ask, params).await,
+            Method::GET => list::answer(api, info, ask, params).await,
+            Method::POST => create(api, info, ask, params).await,
+            Method::DELETE => delete_all(api, info, ask, params).await,
             _ => Err(not_allowed(ask)),
         };
     };
@@ -97,14 +130,14 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
     match (ask.method, target.part) {
         (&Method::GET, None | Some("status")) => {
             let resource = api.host.store().get(&key).await?;
-            Ok(shown(&info, &resource, ask, &params))
+            Ok(shown(info, &resource, ask, params))
         }
-        (&Method::PUT, None) => update(api, &info, &key, ask, &params).await,
-        (&Method::PUT, Some("status")) => update_status(api, &info, key, ask.document()?, ask, &params).await,
-        (&Method::PATCH, None) => patch(api, &info, key, ask, &params).await,
-        (&Method::PATCH, Some("status")) => patch_status(api, &info, key, ask, &params).await,
-        (&Method::DELETE, None) => delete(api, key, ask, &params).await,
-        (_, Some("scale")) => scale::answer(api, &info, key, ask, &params).await,
+        (&Method::PUT, None) => update(api, info, &key, ask, params).await,
+        (&Method::PUT, Some("status")) => update_status(api, info, key, ask, params).await,
+        (&Method::PATCH, None) => patch(api, info, key, ask, params).await,
+        (&Method::PATCH, Some("status")) => patch_status(api, info, key, ask, params).await,
+        (&Method::DELETE, None) => delete(api, key, ask, params).await,
+        (_, Some("scale")) => scale::answer(api, info, key, ask, params).await,
         (_, None | Some("status")) => Err(not_allowed(ask)),
         (_, Some(part)) => Err(Failure::not_found(format!("resources have no part {part} here"))),
     }
@@ -129,13 +162,14 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
 
 /// Answers with one resource, in the form that is asked for.
 pub(crate) fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
+    let document = in_version(resource.document(), &info.kind);
     match form(ask.headers) {
         Form::Table => {
             let metadata = json!({ "resourceVersion": resource.revision().to_string() });
-            Json(Table::of(info, params.included()).document(&metadata, [resource.document()])).into_response()
+            Json(Table::of(info, params.included()).document(&metadata, [&*document])).into_response()
         }
-        Form::Metadata => Json(only_metadata(resource.document())).into_response(),
-        Form::Document => Json(resource.document()).into_response(),
+        Form::Metadata => Json(only_metadata(&document)).into_response(),
+        Form::Document => Json(document).into_response(),
     }
 }
 
@@ -164,10 +198,10 @@ async fn update_status(
     api: &Api,
     info: &KindInfo,
     key: Key,
-    mut document: Value,
     ask: &Ask<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
+    let mut document = ask.document()?;
     fill_in(&mut document, info, namespace(&key), Some(key.name()))?;
     let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
@@ -176,7 +210,7 @@ async fn update_status(
     write(api, info, Write::UpdateStatus { key, status, precondition }, ask, params).await
 }
 
-/// Changes a status in place: what a patch says of anything else is not done.
+/// Changes a status in place, or applies one: what the body says of anything else is not done.
 async fn patch_status(
     api: &Api,
     info: &KindInfo,
@@ -184,21 +218,11 @@ async fn patch_status(
     ask: &Ask<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
-    let mut tries = PATCH_TRIES;
-    loop {
-        let current = api.host.store().get(&key).await?;
-        let mut document = patched(current.document(), ask)?;
-        fill_in(&mut document, info, namespace(&key), Some(key.name()))?;
-        // The patch may ask for a revision of its own; else nobody may have come between.
-        let asked =
-            document.pointer("/metadata/resourceVersion") != current.document().pointer("/metadata/resourceVersion");
-        document["metadata"]["uid"] = current.uid().into();
-        tries -= 1;
-        match update_status(api, info, key.clone(), document, ask, params).await {
-            Err(failure) if failure.is_conflict() && !asked && tries > 0 => {}
-            done => return done,
-        }
+    if ask.applies() {
+        let (document, manager) = applied(info, &key, ask, params)?;
+        return write(api, info, Write::ApplyStatus { document, manager, force: params.forces() }, ask, params).await;
     }
+    write(api, info, Write::PatchStatus { key, change: change(ask)? }, ask, params).await
 }
 
 /// Returns a document after the patch that a request carries.
@@ -214,25 +238,27 @@ fn change(ask: &Ask<'_>) -> Result<Change, Failure> {
         "application/json-patch+json" => Ok(Change::Json(ask.document()?)),
         other => Err(Failure::unsupported_media_type(format!(
             "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json, \
-             application/strategic-merge-patch+json or, for a whole resource, application/apply-patch+yaml"
+             application/strategic-merge-patch+json or application/apply-patch+yaml"
         ))),
     }
 }
 
 async fn patch(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
-    if ask.content_type().starts_with("application/apply-patch+") {
-        return apply(api, info, &key, ask, params).await;
+    if ask.applies() {
+        let (document, manager) = applied(info, &key, ask, params)?;
+        return write(api, info, Write::Apply { document, manager, force: params.forces() }, ask, params).await;
     }
     let change = change(ask)?;
     write(api, info, Write::Patch { key, change, precondition: Precondition::default() }, ask, params).await
 }
 
-async fn apply(api: &Api, info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+/// Reads what is to be applied, and who applies it.
+fn applied(info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<(Value, String), Failure> {
     let mut document = ask.document()?;
     let manager = params.field_manager.clone().filter(|manager| !manager.is_empty());
     let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: say who applies"))?;
     fill_in(&mut document, info, namespace(key), Some(key.name()))?;
-    write(api, info, Write::Apply { document, manager, force: params.forces() }, ask, params).await
+    Ok((document, manager))
 }
 
 async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
@@ -241,10 +267,10 @@ async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<R
     let kind = key.kind().clone();
     let mut request = ask.request(Write::Delete { key, precondition, propagation }, params)?;
     request.dry_run |= deletion.is_dry_run()?;
-    let Written { resource, change } = api.host.write(request).await?;
+    let Written { resource, change, unknown: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
-        return Ok(Json(resource.document()).into_response());
+        return Ok(Json(in_version(resource.document(), &kind)).into_response());
     }
     let details =
         json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });
@@ -278,13 +304,31 @@ async fn delete_all(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) 
 
 /// Writes, and answers with the resource as it is now.
 async fn write(api: &Api, info: &KindInfo, write: Write, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
-    let Written { resource, change } = api.host.write(ask.request(write, params)?).await?;
+    let duplicates = ask.duplicates(params)?;
+    let Written { resource, change, unknown } = api.host.write(ask.request(write, params)?).await?;
     let (code, word) = match change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    Ok((code, [(CHANGE, word)], shown(info, &resource, ask, params)).into_response())
+    let mut response = (code, [(CHANGE, word)], shown(info, &resource, ask, params)).into_response();
+    let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    warn(&mut response, duplicates.chain(unknown));
+    Ok(response)
+}
+
+/// Adds warnings to an answer, as far as there is room: clients show them to people.
+fn warn(response: &mut Response, warnings: impl Iterator<Item = String>) {
+    let mut room = WARNING_BYTES_MAX;
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        // 299 is a warning of any kind, from whoever answers.
+        let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) else { continue };
+        let Some(left) = room.checked_sub(value.len()) else { return };
+        room = left;
+        response.headers_mut().append(header::WARNING, value);
+    }
 }
 
 fn namespace(key: &Key) -> Option<&str> {

@@ -152,6 +152,7 @@ impl From<homeostat_store::Error> for Failure {
                 failure.details["causes"] = conflicts.iter().map(cause).collect();
                 failure
             }
+            Error::UnknownFields { .. } => Self::bad_request(message),
             Error::TooLarge { .. } => Self::too_large(message),
             Error::Expired { .. } => Self::new(StatusCode::GONE, "Expired", message),
             Error::FutureRevision { .. } => {

@@ -136,6 +136,7 @@ mod backup;
 mod bounds;
 mod dialect;
 mod guarded;
+mod versions;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 

@@ -11,13 +11,13 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Event, EventType, Query, Resource, Revision, Scope, Selector, Store, Watch};
+use homeostat_store::{Event, EventType, Kind, Query, Resource, Revision, Scope, Selector, Store, Watch};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::list::Pieces;
-use crate::negotiate::{Form, form, only_metadata};
+use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
 use crate::resources::Ask;
 use crate::router::Api;
@@ -73,8 +73,8 @@ pub(crate) struct Shape {
     table: Option<Table>,
     /// As their metadata alone.
     metadata: bool,
-    api_version: String,
-    kind: String,
+    /// The kind in the version that the client speaks.
+    spoken: Kind,
 }
 
 impl Shape {
@@ -83,13 +83,13 @@ impl Shape {
         Self {
             table: (form(ask.headers) == Form::Table).then(|| Table::of(info, params.included())),
             metadata: form(ask.headers) == Form::Metadata,
-            api_version: info.kind.api_version(),
-            kind: info.kind.name.clone(),
+            spoken: info.kind.clone(),
         }
     }
 
     /// Returns the line of one event. The first table has the columns, `further` ones do not.
     pub(crate) fn line(&self, word: &str, document: &Value, further: bool) -> Bytes {
+        let document = &*in_version(document, &self.spoken);
         match &self.table {
             Some(table) if further => line(word, &table.further(document)),
             Some(table) => {
@@ -104,7 +104,7 @@ impl Shape {
     /// Returns the line that tells how far a watch has come.
     pub(crate) fn bookmark(&self, revision: Revision, annotations: &Value) -> Bytes {
         let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
-        let (api_version, kind) = (&self.api_version, &self.kind);
+        let (api_version, kind) = (self.spoken.api_version(), &self.spoken.name);
         let mark = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
         match &self.table {
             Some(table) => {

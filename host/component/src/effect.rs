@@ -99,7 +99,9 @@ impl Effect {
             Self::Write(write) => match write {
                 Write::Create { .. } => "store.create",
                 Write::Update { .. } => "store.update",
-                Write::UpdateStatus { .. } => "store.update-status",
+                Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. } => {
+                    "store.update-status"
+                }
                 Write::Patch { .. } => "store.patch",
                 Write::Apply { .. } => "store.apply",
                 Write::Delete { .. } => "store.delete",

@@ -93,26 +93,33 @@ impl Context {
 
     /// Declares the kinds that the definitions in the store name, and returns the revision at which those were there.
     pub(crate) async fn declare_stored(&self) -> Result<Revision, Error> {
-        let definitions = definitions::definitions();
-        Ok(for_each_listed(&*self.store, &definitions, |resource| {
-            self.declare_definition(resource);
-        })
-        .await?)
+        let mut stored = Vec::new();
+        let kind = definitions::definitions();
+        let revision = for_each_listed(&*self.store, &kind, |resource| stored.push(Arc::clone(resource))).await?;
+        for definition in stored {
+            self.declare_definition(&definition).await?;
+        }
+        Ok(revision)
     }
 
     /// Declares the kind that a definition names, and returns whether it could. One that is wrong is told, and keeps nobody from
     /// repairing it.
-    pub(crate) fn declare_definition(&self, definition: &Resource) -> bool {
-        let declared = KindInfo::from_definition(definition.document()).and_then(|info| self.kinds.declare(info));
-        if let Err(error) = declared {
-            let (host, key) = ("homeostat".into(), Some(definition.key().clone()));
-            self.event(&host, key, Severity::Warning, "BadDefinition", &error.to_string());
-            return false;
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn declare_definition(&self, definition: &Resource) -> homeostat_store::Result<bool> {
+        match definitions::declare(&*self.store, &self.kinds, definition).await {
+            Ok(()) => Ok(true),
+            Err(Error::Store(error)) => Err(error),
+            Err(error) => {
+                let (host, key) = ("homeostat".into(), Some(definition.key().clone()));
+                self.event(&host, key, Severity::Warning, "BadDefinition", &error.to_string());
+                Ok(false)
+            }
         }
-        true
     }
 
-    /// Applies a document whose kind is known and fits. A `CustomResourceDefinition` declares its kind.
+    /// Applies a document whose kind is known in its version and fits. A `CustomResourceDefinition` declares its kind.
     pub(crate) async fn apply(&self, mut document: Value, manager: &str) -> Result<Written, Error> {
         let kind = kind_of(&document)?;
         let info = self
@@ -130,7 +137,10 @@ impl Context {
             Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
                 definitions::is_definition(&write.target()?.kind)
             }
-            Write::UpdateStatus { .. } | Write::Delete { .. } => false,
+            Write::UpdateStatus { .. }
+            | Write::PatchStatus { .. }
+            | Write::ApplyStatus { .. }
+            | Write::Delete { .. } => false,
         };
         if declares {
             return definitions::write(&*self.store, &self.kinds, request).await;

@@ -21,7 +21,7 @@ impl<E: Effects> Declared<E> {
     }
 
     fn known(&self, kind: &Kind) -> Result<(), StoreError> {
-        if self.kinds.serves(kind) { Ok(()) } else { Err(unknown(kind)) }
+        if self.kinds.stores(kind) { Ok(()) } else { Err(unknown(kind)) }
     }
 
     fn fits(&self, write: &mut Write) -> Result<(), StoreError> {
@@ -30,17 +30,20 @@ impl<E: Effects> Declared<E> {
                 let kind = self.document_fits(document)?;
                 if self.kinds.is_ending(&kind) { Err(ending(&kind)) } else { Ok(()) }
             }
-            Write::Update { document, .. } | Write::Apply { document, .. } => self.document_fits(document).map(drop),
-            Write::UpdateStatus { key, .. } | Write::Patch { key, .. } | Write::Delete { key, .. } => {
-                self.known(key.kind())
+            Write::Update { document, .. } | Write::Apply { document, .. } | Write::ApplyStatus { document, .. } => {
+                self.document_fits(document).map(drop)
             }
+            Write::UpdateStatus { key, .. }
+            | Write::PatchStatus { key, .. }
+            | Write::Patch { key, .. }
+            | Write::Delete { key, .. } => self.known(key.kind()),
         }
     }
 
     fn document_fits(&self, document: &mut Value) -> Result<Kind, StoreError> {
         let invalid = |error: crate::Error| StoreError::Invalid(error.to_string());
         let kind = kind_of(document).map_err(invalid)?;
-        let info = self.kinds.served(&kind).ok_or_else(|| unknown(&kind))?;
+        let info = self.kinds.stored(&kind).ok_or_else(|| unknown(&kind))?;
         place(document, &info).map_err(invalid)?;
         Ok(kind)
     }

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use homeostat_component::Severity;
 use homeostat_store::{
     Change, Event, EventType, Kind, Precondition, Propagation, Request, Resource, Revision, Scope, Store, Write,
@@ -30,6 +31,8 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const GROUP: &str = "apiextensions.k8s.io";
 const NAME: &str = "CustomResourceDefinition";
+/// Writes under way at a time: they share the store's syncs.
+const WRITES_MAX: usize = 64;
 
 /// Stores a definition, and declares its kind.
 ///
@@ -45,9 +48,41 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
     }
     let written = store.submit(request).await?;
     if written.change != Some(EventType::Deleted) {
-        kinds.declare(KindInfo::from_definition(written.resource.document())?)?;
+        declare(store, kinds, &written.resource).await?;
     }
     Ok(written)
+}
+
+/// Declares the kind of a definition. When another version is stored from now on, all resources are brought into it first.
+///
+/// *Cancel safety*: what is left is done when the definition is declared again.
+///
+/// # Errors
+/// [`Error::BadDocument`] and [`Error::KindDiffers`]; [`Error::Store`].
+pub(crate) async fn declare(store: &dyn Store, kinds: &Kinds, definition: &Resource) -> Result<(), Error> {
+    let info = KindInfo::from_definition(definition.document())?;
+    if definition.status()["storedVersions"] != json!([info.kind.version]) {
+        kinds.prepare(&info)?;
+        restore(store, &info.kind).await?;
+    }
+    kinds.declare(info)
+}
+
+/// Stores every resource of a kind in the version that its kind is stored in now.
+async fn restore(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
+    let mut old = Vec::new();
+    let note = |resource: &Arc<Resource>| old.extend((resource.key().kind() != kind).then(|| resource.key().clone()));
+    for_each_listed(store, kind, note).await?;
+    let mut rewritten = stream::iter(old)
+        .map(|key| {
+            let change = Change::Merge(json!({}));
+            store.write(Write::Patch { key, change, precondition: Precondition::default() })
+        })
+        .buffer_unordered(WRITES_MAX);
+    while let Some(written) = rewritten.next().await {
+        found(written)?;
+    }
+    Ok(())
 }
 
 /// Follows what is written of definitions from a revision on, until the host ends.
@@ -101,7 +136,19 @@ async fn look_at(
         endings.begin(context, definition);
         return Ok(());
     }
-    if context.declare_definition(definition) { establish(context, definition).await } else { Ok(()) }
+    if context.declare_definition(definition).await? { establish(context, definition).await } else { Ok(()) }
+}
+
+/// Looks at a definition as it was written, unless it has changed since then: that is told of as well, and must not be undone meanwhile.
+async fn look_at_now(
+    context: &Arc<Context>,
+    definition: &Arc<Resource>,
+    endings: &mut Endings,
+) -> homeostat_store::Result<()> {
+    match found(context.store.get(definition.key()).await)? {
+        Some(now) if now.revision() == definition.revision() => look_at(context, definition, endings).await,
+        _ => Ok(()),
+    }
 }
 
 /// Follows definitions for as long as their watch lasts, and returns why it ended.
@@ -119,7 +166,7 @@ async fn through(context: &Arc<Context>, from: &mut Revision, endings: &mut Endi
                 *from = revision;
             }
             Ok(Event { resource, revision, .. }) => {
-                if let Err(error) = look_at(context, &resource, endings).await {
+                if let Err(error) = look_at_now(context, &resource, endings).await {
                     return error;
                 }
                 *from = revision;
@@ -135,8 +182,13 @@ async fn establish(context: &Context, definition: &Resource) -> homeostat_store:
     let mut says_so = says_so.filter(|condition| condition["type"] == "Established" && condition["status"] == "True");
     let document = definition.document();
     let names = document.pointer("/spec/names").cloned().unwrap_or_default();
+    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let stored: Value =
+        versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect();
     let has_cleanup = definition.finalizers().any(|name| name == CLEANUP);
-    if has_cleanup && says_so.next().is_some() && definition.status()["acceptedNames"] == names {
+    let status = definition.status();
+    let is_up_to_date = status["acceptedNames"] == names && status["storedVersions"] == stored;
+    if has_cleanup && says_so.next().is_some() && is_up_to_date {
         return Ok(());
     }
     if !has_cleanup {
@@ -144,9 +196,6 @@ async fn establish(context: &Context, definition: &Resource) -> homeostat_store:
         // It is followed next, and established then.
         return set_finalizers(context, definition, &finalizers).await.map(drop);
     }
-    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    let stored: Vec<&Value> =
-        versions.filter(|version| version["storage"] == true).map(|version| &version["name"]).collect();
     let status = json!({
         "acceptedNames": names, "storedVersions": stored,
         "conditions": [

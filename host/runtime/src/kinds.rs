@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use homeostat_component::KindDeclaration;
 use homeostat_store::Kind;
-use homeostat_store::definition::{Column, Definition, Scale};
+use homeostat_store::definition::{Column, Definition, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
 use homeostat_store::schema::{Schema, Schemas};
 use parking_lot::RwLock;
@@ -60,11 +60,41 @@ pub struct KindInfo {
     /// What tables show beside the name; empty when nobody said.
     #[serde(skip)]
     pub columns: Vec<Column>,
+    /// What clients of this version are to be warned of; `None` when it is not deprecated.
+    pub deprecation: Option<String>,
+    /// Whether clients can ask for it in this version. Controllers name the stored version, served or not.
+    #[serde(skip)]
+    pub is_served: bool,
+    /// The other versions that are served, in the order of the definition. Resources are stored in that of `kind`.
+    #[serde(skip)]
+    others: Vec<Other>,
     /// Who declared it: a controller, or a `CustomResourceDefinition`.
     pub source: String,
     /// The definition is being deleted.
     #[serde(skip)]
     ending: bool,
+}
+
+/// What differs in another version of a kind.
+#[derive(Clone, Debug, PartialEq)]
+struct Other {
+    version: String,
+    schema: Option<Value>,
+    scale: Option<ScalePaths>,
+    columns: Vec<Column>,
+    deprecation: Option<String>,
+}
+
+impl Other {
+    fn of(version: &Version) -> Self {
+        Self {
+            version: version.name.clone(),
+            schema: version.schema.as_ref().and_then(Schema::source).cloned(),
+            scale: version.scale.as_ref().map(ScalePaths::from_definition),
+            columns: version.columns.clone(),
+            deprecation: version.deprecation.clone(),
+        }
+    }
 }
 
 /// Where the numbers of a scale stand in a document, as JSON pointers.
@@ -116,31 +146,39 @@ impl KindInfo {
             schema: declaration.schema.clone(),
             scale: ScalePaths::well_known(&kind),
             columns: Vec::new(),
+            deprecation: None,
+            is_served: true,
+            others: Vec::new(),
             source: source.to_owned(),
             kind,
             ending: false,
         }
     }
 
-    /// Reads the kind that a `CustomResourceDefinition` declares, in the version that is stored.
+    /// Reads the kind that a `CustomResourceDefinition` declares, in the version that is stored. [`Kinds::list`] has the others too.
     ///
     /// # Errors
     /// [`Error::BadDocument`] with the path of what is missing or wrong.
     pub fn from_definition(document: &Value) -> Result<Self, Error> {
         let definition = Definition::parse(document).map_err(|error| Error::BadDocument(error.to_string()))?;
-        let version = definition.stored();
+        let stored = definition.stored();
+        let Other { version: _, schema, scale, columns, deprecation } = Other::of(stored);
+        let others = definition.versions.iter().filter(|version| version.served && !version.storage);
         let names = &definition.names;
         Ok(Self {
-            kind: definition.kind(version),
+            kind: definition.kind(stored),
             plural: names.plural.clone(),
             singular: names.singular.clone(),
             short_names: names.short_names.clone(),
             categories: names.categories.clone(),
             namespaced: definition.namespaced,
             keys_only: false,
-            schema: version.schema.as_ref().and_then(Schema::source).cloned(),
-            scale: version.scale.as_ref().map(ScalePaths::from_definition),
-            columns: version.columns.clone(),
+            schema,
+            scale,
+            columns,
+            deprecation,
+            is_served: stored.served,
+            others: others.map(Other::of).collect(),
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
             ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
         })
@@ -160,12 +198,31 @@ impl KindInfo {
                 || short == self.kind.name)
     }
 
-    /// Returns what the schema says of documents.
-    fn structure(&self) -> Result<Option<Schema>, Error> {
-        let parse = |schema| {
-            Schema::parse(schema).map_err(|error| Error::BadDocument(format!("schema of {}: {error}", self.kind)))
+    /// Returns the kind as clients see it in every version that is served; the stored one first.
+    fn served(&self) -> impl Iterator<Item = Self> + '_ {
+        let stored = self.is_served.then(|| Self { others: Vec::new(), ..self.clone() });
+        let other = |other: &Other| {
+            let Other { version, schema, scale, columns, deprecation } = other.clone();
+            let kind = Kind { version, ..self.kind.clone() };
+            Self { kind, schema, scale, columns, deprecation, is_served: true, others: Vec::new(), ..self.clone() }
         };
-        self.schema.as_ref().map(parse).transpose()
+        stored.into_iter().chain(self.others.iter().map(other))
+    }
+
+    /// Returns whether clients can ask for it in this version.
+    fn is_served_in(&self, version: &str) -> bool {
+        (self.is_served && self.kind.version == version) || self.others.iter().any(|other| other.version == version)
+    }
+
+    /// Returns what the schemas say of documents, by version.
+    fn structures(&self) -> Result<Vec<(String, Option<Schema>)>, Error> {
+        let parse = |version: &str, schema: &Option<Value>| {
+            let parsed = schema.as_ref().map(Schema::parse).transpose();
+            let wrong = |error| Error::BadDocument(format!("schema of {}: {error}", self.kind));
+            parsed.map(|schema| (version.to_owned(), schema)).map_err(wrong)
+        };
+        let others = self.others.iter().map(|other| parse(&other.version, &other.schema));
+        std::iter::once(parse(&self.kind.version, &self.schema)).chain(others).collect()
     }
 
     fn agrees_with(&self, other: &Self) -> Result<(), Error> {
@@ -192,7 +249,7 @@ impl KindInfo {
 /// The registry.
 #[derive(Default)]
 pub struct Kinds {
-    /// By group and name: one version of a kind is served.
+    /// By group and name, in the version that is stored.
     by_type: RwLock<BTreeMap<(String, String), KindInfo>>,
     /// What was declared by something else than a definition: what stays when the definition goes.
     without_definition: RwLock<BTreeMap<(String, String), KindInfo>>,
@@ -234,11 +291,11 @@ impl Kinds {
     /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::BadDocument`] when its schema is not
     /// structural.
     pub fn declare(&self, info: KindInfo) -> Result<(), Error> {
-        let schema = info.structure()?;
+        let structures = info.structures()?;
         let mut by_type = self.by_type.write();
         let id = (info.kind.group.clone(), info.kind.name.clone());
         if let Some(known) = by_type.get(&id) {
-            known.agrees_with(&info)?;
+            self.agree(known, &info)?;
         }
         if !info.is_of_definition() {
             self.without_definition.write().insert(id.clone(), info.clone());
@@ -247,10 +304,28 @@ impl Kinds {
                 return Ok(());
             }
         }
-        self.schemas.set(&info.kind, schema);
+        self.tell(&info, structures);
         by_type.insert(id, info);
         drop(by_type);
         Ok(())
+    }
+
+    /// Tells the store of a kind, so that what is written from now on is stored in its version.
+    ///
+    /// # Errors
+    /// As [`Kinds::declare`].
+    pub(crate) fn prepare(&self, info: &KindInfo) -> Result<(), Error> {
+        self.check(info)?;
+        self.tell(info, info.structures()?);
+        Ok(())
+    }
+
+    fn tell(&self, info: &KindInfo, structures: Vec<(String, Option<Schema>)>) {
+        if info.is_of_definition() || info.schema.is_some() {
+            self.schemas.set(&info.kind, structures);
+        } else {
+            self.schemas.forget(&info.kind);
+        }
     }
 
     /// Returns whether a kind is gone when this definition goes: nothing else has declared it.
@@ -276,7 +351,10 @@ impl Kinds {
         }
         by_type.remove(&id);
         let other = self.without_definition.read().get(&id).cloned();
-        self.schemas.set(&definition.kind, other.as_ref().and_then(|other| other.structure().ok().flatten()));
+        match other.as_ref().and_then(|other| Some((other, other.structures().ok()?))) {
+            Some((other, structures)) => self.tell(other, structures),
+            None => self.schemas.forget(&definition.kind),
+        }
         by_type.extend(other.map(|other| (id, other)));
     }
 
@@ -285,28 +363,46 @@ impl Kinds {
     /// # Errors
     /// As [`Kinds::declare`].
     pub fn check(&self, info: &KindInfo) -> Result<(), Error> {
-        info.structure()?;
-        self.of(&info.kind).map_or(Ok(()), |known| known.agrees_with(info))
+        info.structures()?;
+        self.of(&info.kind).map_or(Ok(()), |known| self.agree(&known, info))
     }
 
-    /// Returns every kind, by group and name.
+    /// Checks that two declarations agree. A definition may change the version that is stored, unless a component names the old one.
+    fn agree(&self, known: &KindInfo, info: &KindInfo) -> Result<(), Error> {
+        if !info.is_of_definition() || known.source != info.source {
+            return known.agrees_with(info);
+        }
+        let without_definition = self.without_definition.read();
+        match without_definition.get(&(info.kind.group.clone(), info.kind.name.clone())) {
+            Some(component) => component.agrees_with(info),
+            None => KindInfo { kind: info.kind.clone(), ..known.clone() }.agrees_with(info),
+        }
+    }
+
+    /// Returns every kind in every version that is served, by group and name; of each kind the version first that is stored.
     pub fn list(&self) -> Vec<KindInfo> {
-        self.by_type.read().values().cloned().collect()
+        self.by_type.read().values().flat_map(KindInfo::served).collect()
     }
 
-    /// Returns the kind of this group and name, in whatever version it is served.
+    /// Returns the kind of this group and name, in the version that is stored, whatever version is asked for.
     pub fn of(&self, kind: &Kind) -> Option<KindInfo> {
         let by_type = self.by_type.read();
         by_type.get(&(kind.group.clone(), kind.name.clone())).cloned()
     }
 
-    /// Returns this very kind, if it is declared in this version.
+    /// Returns this very kind, if it is served in this version.
     pub fn served(&self, kind: &Kind) -> Option<KindInfo> {
+        let info = self.of(kind)?;
+        info.served().find(|info| info.kind == *kind)
+    }
+
+    /// Returns this very kind, if it is stored in this version: by it controllers name the kind.
+    pub fn stored(&self, kind: &Kind) -> Option<KindInfo> {
         self.of(kind).filter(|info| info.kind == *kind)
     }
 
-    /// Returns whether this very kind is declared, its version included.
-    pub fn serves(&self, kind: &Kind) -> bool {
+    /// Returns whether this very kind is stored in this version.
+    pub fn stores(&self, kind: &Kind) -> bool {
         let by_type = self.by_type.read();
         by_type.get(&(kind.group.clone(), kind.name.clone())).is_some_and(|info| info.kind.version == kind.version)
     }
@@ -318,16 +414,17 @@ impl Kinds {
 
     /// Returns the kind under an address.
     pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<KindInfo> {
-        let meant = |info: &KindInfo| info.kind.group == group && info.kind.version == version && info.plural == plural;
-        self.by_type.read().values().find(|info| meant(info)).cloned()
+        let meant = |info: &&KindInfo| info.kind.group == group && info.plural == plural && info.is_served_in(version);
+        let by_type = self.by_type.read();
+        by_type.values().find(meant)?.served().find(|info| info.kind.version == version)
     }
 
     /// Returns names of kinds that look like `name`, at most three.
     pub fn similar(&self, name: &str) -> Vec<String> {
         let wanted = name.to_lowercase();
-        let mut names: Vec<(usize, String)> = self
-            .list()
-            .into_iter()
+        let by_type = self.by_type.read();
+        let mut names: Vec<(usize, String)> = by_type
+            .values()
             .map(|info| {
                 let distance = [&info.singular, &info.plural].into_iter().map(|known| distance(&wanted, known)).min();
                 (distance.unwrap_or(usize::MAX), info.kind.to_string())

@@ -56,6 +56,12 @@ pub enum Error {
         /// What is wrong, one or more, at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
         violations: Vec<Violation>,
     },
+    /// The document has fields that the schema of its kind does not know, and they were not to be left out.
+    #[error("strict decoding error: {}", unknown(fields))]
+    UnknownFields {
+        /// Their paths, one or more, as `spec.color`; at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
+        fields: Vec<String>,
+    },
     /// Something is larger than its limit.
     #[error("{what} has {bytes} bytes, the limit is {bytes_max}")]
     TooLarge {
@@ -147,6 +153,11 @@ fn in_conflict(conflicts: &[FieldConflict]) -> String {
         text.push_str(&format!("\n- {}", conflict.field));
     }
     text
+}
+
+/// Source: the words of Kubernetes, which people search for.
+fn unknown(fields: &[String]) -> String {
+    fields.iter().map(|field| format!("unknown field {field:?}")).collect::<Vec<_>>().join(", ")
 }
 
 fn now_at(current: Option<Revision>) -> String {

@@ -36,7 +36,7 @@ pub use selector::{LabelRequirement, Selector};
 pub use source::{Source, SystemSource};
 pub use store::{Options, Page, Query, Store};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
-pub use write::{Change, Precondition, Propagation, Request, Target, Write, Written};
+pub use write::{Change, Precondition, Propagation, Request, Target, Unknown, Write, Written};
 
 /// Largest document that a store takes, in bytes of its JSON text: 1 MiB.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;

@@ -70,7 +70,7 @@ impl MemoryStore {
 
 impl State {
     fn commit(&mut self, performed: Performed, kind: EventType, now: SystemTime) {
-        let Performed { key, previous, decision } = performed;
+        let Performed { key, previous, decision, unknown: _ } = performed;
         let path = Path::of(&key);
         let resource = Arc::clone(decision.resource());
         if let Some(previous) = &previous {
@@ -159,12 +159,13 @@ impl Store for MemoryStore {
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(state.resources.get(&Path::of(key)).cloned()));
         let performed = semantics::perform(&*self.shared.source, &self.schemas, request, revision, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
+        let unknown = performed.unknown.clone();
         if let Some(kind) = change.filter(|_| !dry_run) {
             state.commit(performed, kind, self.shared.source.now());
             // Under the lock, so that tips are told in order.
             self.shared.tip.send_replace(Tip { revision, closed: false });
         }
-        Ok(Written { resource, change })
+        Ok(Written { resource, change, unknown })
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {

@@ -151,7 +151,8 @@ impl<'a> Application<'a> {
         accept::document(applied, shape)?;
         let mut managers = Managers::of(current);
         if managers.is_empty() {
-            let before = Writer { manager: BEFORE_FIRST_APPLY, operation: Operation::Update, ..writer };
+            let before =
+                Writer { manager: BEFORE_FIRST_APPLY, operation: Operation::Update, subresource: "", ..writer };
             let fields = all(current, shape);
             if !fields.is_empty() {
                 managers.add(before.manager_of(current), fields, writer.time);

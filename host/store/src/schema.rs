@@ -12,17 +12,19 @@ mod limits;
 mod parse;
 mod pattern;
 mod prune;
+mod schemas;
 mod violation;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::Result;
 use crate::path::Path;
-use crate::{Kind, Result};
 use limits::Limits;
 
+pub use schemas::{Known, Schemas};
 pub use violation::{Reason, VIOLATIONS_MAX, Violation};
 
 /// The schema of a value and of everything below it.
@@ -166,31 +168,6 @@ impl Schema {
     /// Returns whether an object is one value, with one owner. Source: `x-kubernetes-map-type: atomic`.
     pub fn is_atomic_map(&self) -> bool {
         self.atomic_map
-    }
-}
-
-/// The schemas of the kinds that have one. Clones are the same; whoever learns of a kind tells the store that keeps its resources.
-#[derive(Debug, Clone, Default)]
-pub struct Schemas(Arc<RwLock<ByType>>);
-
-/// By group and name of the kind.
-type ByType = BTreeMap<(String, String), Arc<Schema>>;
-
-impl Schemas {
-    /// Sets the schema of a kind, whatever its version; `None` forgets it.
-    pub fn set(&self, kind: &Kind, schema: Option<Schema>) {
-        let name = (kind.group.clone(), kind.name.clone());
-        let mut schemas = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        match schema {
-            Some(schema) => schemas.insert(name, Arc::new(schema)),
-            None => schemas.remove(&name),
-        };
-    }
-
-    /// Returns the schema of a kind, whatever its version.
-    pub fn of(&self, kind: &Kind) -> Option<Arc<Schema>> {
-        let schemas = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        schemas.get(&(kind.group.clone(), kind.name.clone())).cloned()
     }
 }
 

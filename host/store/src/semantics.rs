@@ -5,12 +5,15 @@
 //! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and `managedFields` of the metadata.
 //!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored; an
 //!   update or patch that empties `managedFields` resets it.
-//! * `status` is written by [`Write::UpdateStatus`] alone, which writes nothing else.
+//! * `status` is written by [`Write::UpdateStatus`], [`Write::PatchStatus`] and [`Write::ApplyStatus`] alone, which write nothing else.
 //! * A document of a kind with a schema loses what the schema does not know, gets what it lacks and is checked. A status is checked
 //!   when the status is written, all else when anything but metadata changes: what was stored before the schema can still be labelled,
 //!   reported on and deleted.
+//! * A kind can have several versions, which differ in nothing but their `apiVersion` and their schemas. A document is checked by the
+//!   schema of the version that it is written in, and stored in the one version that its kind is stored in; an older document gets that
+//!   version with the next write, also one that changes nothing else.
 //! * Who owns which field, and what it means to apply, says the module `ownership`.
-//! * A write that changes nothing makes no revision. The generation grows when something outside of `metadata` and `status` changes.
+//! * A write that changes nothing makes no revision. The generation grows when something outside of `metadata`, `status` and the version changes.
 //! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it. Nobody can add finalizers
 //!   to a marked resource, and deleting it again changes nothing.
 //!
@@ -20,6 +23,7 @@ mod admit;
 mod delete;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -28,9 +32,10 @@ use serde_json::{Map, Value, json};
 
 use self::admit::Part;
 use crate::ownership::{self, Application, Operation, Writer};
-use crate::schema::{Schema, Schemas};
+use crate::schema::{Known, Schema, Schemas};
 use crate::{
-    Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Write, patch, validate,
+    Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Unknown, Write, patch,
+    validate,
 };
 
 /// What a write needs from outside of the document.
@@ -44,8 +49,8 @@ pub struct Moment {
     pub revision: Revision,
     /// Who writes.
     pub manager: String,
-    /// What documents of the kind look like, as far as it is known.
-    pub schema: Option<Arc<Schema>>,
+    /// What is known of the kind in the version that is written.
+    pub known: Known,
 }
 
 /// What a write came to.
@@ -82,6 +87,8 @@ pub struct Performed {
     pub previous: Option<Arc<Resource>>,
     /// What to do.
     pub decision: Decision,
+    /// What was left out of the document because nobody knows it, where the request asks for that.
+    pub unknown: Vec<String>,
 }
 
 impl Performed {
@@ -102,7 +109,7 @@ impl Performed {
 /// is kept.
 ///
 /// # Errors
-/// As [`address`] and [`decide`], and what `lookup` answers.
+/// As [`address`] and [`decide`], and what `lookup` answers; `UnknownFields`.
 pub fn perform(
     source: &dyn Source,
     schemas: &Schemas,
@@ -110,7 +117,7 @@ pub fn perform(
     revision: Revision,
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
 ) -> Result<Performed> {
-    let Request { mut write, manager, dry_run: _ } = request;
+    let Request { mut write, manager, dry_run: _, unknown } = request;
     let generates = write.target()?.name.is_none();
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
     let (key, previous) = loop {
@@ -124,9 +131,16 @@ pub fn perform(
             set(metadata(document), "name", None);
         }
     };
-    let moment = Moment { now: source.now(), uid: source.uid(), revision, manager, schema: schemas.of(key.kind()) };
+    let moment = Moment { now: source.now(), uid: source.uid(), revision, manager, known: schemas.of(key.kind()) };
+    let fields = match (&moment.known.schema, unknown) {
+        (Some(schema), Unknown::Tell | Unknown::Refuse) => unknown::fields(&key, previous.as_deref(), &write, schema),
+        _ => Vec::new(),
+    };
     let decision = decide(&key, previous.as_ref(), &write, &moment)?;
-    Ok(Performed { key, previous, decision })
+    if unknown == Unknown::Refuse && !fields.is_empty() {
+        return Err(Error::UnknownFields { fields });
+    }
+    Ok(Performed { key, previous, decision, unknown: fields })
 }
 
 /// Returns the key of the resource that a write is about, and fills in a generated name.
@@ -162,9 +176,12 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         operation: Operation::Update,
         subresource: "",
         time: &time,
-        schema: moment.schema.as_deref(),
+        schema: moment.known.schema.as_deref(),
     };
-    check_manager(if let Write::Apply { manager, .. } = write { manager } else { &moment.manager })?;
+    check_manager(match write {
+        Write::Apply { manager, .. } | Write::ApplyStatus { manager, .. } => manager,
+        _ => &moment.manager,
+    })?;
     let existing = || current.ok_or_else(|| Error::not_found(key));
     match write {
         Write::Create { document } => match current {
@@ -179,26 +196,25 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         Write::UpdateStatus { key: _, status, precondition } => {
             let current = existing()?;
             check(current, precondition)?;
-            validate::size("status", status)?;
-            let mut document = current.document().clone();
-            set(fields(&mut document), "status", Some(status.clone()).filter(|status| !status.is_null()));
-            admit::admit(moment.schema.as_deref(), &mut document, Part::Status)?;
-            update(current, document, Writer { subresource: "status", ..writer }, moment)
+            report(current, key, status.clone(), writer, moment)
+        }
+        Write::PatchStatus { key, change } => {
+            let current = existing()?;
+            let changed = patch::change(&in_version_of(key, current), change, moment.known.schema.as_deref())?;
+            validate::document(&changed)?;
+            identity(current, &changed)?;
+            check(current, &asked_precondition(current, &changed)?)?;
+            report(current, key, changed.get("status").cloned().unwrap_or_default(), writer, moment)
         }
         Write::Patch { key: _, change, precondition } => {
             let current = existing()?;
             check(current, precondition)?;
-            let changed = patch::change(current.document(), change, moment.schema.as_deref())?;
+            let changed = patch::change(&in_version_of(key, current), change, moment.known.schema.as_deref())?;
             replace(current, changed, writer, moment)
         }
         Write::Apply { document, manager, force } => {
             let writer = Writer { manager, operation: Operation::Apply, ..writer };
-            validate::size("document", document)?;
-            let mut document = document.clone();
-            leave_out_nulls(&mut document);
-            if let Some(schema) = &moment.schema {
-                schema.set_key_defaults(&mut document)?;
-            }
+            let document = applicable(document, writer.schema)?;
             match current {
                 Some(current) => apply(current, &document, *force, writer, moment),
                 None if asked(&document, "uid").is_empty() && asked(&document, "resourceVersion").is_empty() => {
@@ -206,6 +222,10 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
                 }
                 None => Err(Error::Conflict { key: key.clone(), current: None }),
             }
+        }
+        Write::ApplyStatus { document, manager, force } => {
+            let writer = Writer { manager, operation: Operation::Apply, subresource: "status", ..writer };
+            apply_status(existing()?, &applicable(document, writer.schema)?, *force, writer, moment)
         }
         Write::Delete { key: _, precondition, propagation } => {
             let current = existing()?;
@@ -249,7 +269,23 @@ fn create(document: &Value, writer: Writer<'_>, moment: &Moment) -> Result<Decis
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     set(metadata, "generation", Some(json!(1)));
     validate::document(&document)?;
+    into_stored_version(&mut document, moment);
     Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
+}
+
+/// Returns the document of a resource in the version that somebody calls it by, which is what they change.
+fn in_version_of(key: &Key, resource: &Resource) -> Value {
+    let mut document = resource.document().clone();
+    set(fields(&mut document), "apiVersion", Some(json!(key.kind().api_version())));
+    document
+}
+
+/// Gives a document the version that documents of its kind are stored in.
+fn into_stored_version(document: &mut Value, moment: &Moment) {
+    let Some(version) = &moment.known.stored else { return };
+    let written = document["apiVersion"].as_str().unwrap_or_default();
+    let stored = written.split_once('/').map_or_else(|| version.clone(), |(group, _)| format!("{group}/{version}"));
+    set(fields(document), "apiVersion", Some(json!(stored)));
 }
 
 /// Takes out of a document what the schema does not know.
@@ -304,6 +340,49 @@ fn apply(
     store(current, merged, moment)
 }
 
+/// Returns a document in the form in which it can be applied.
+fn applicable(document: &Value, schema: Option<&Schema>) -> Result<Value> {
+    validate::size("document", document)?;
+    let mut document = document.clone();
+    leave_out_nulls(&mut document);
+    if let Some(schema) = schema {
+        schema.set_key_defaults(&mut document)?;
+    }
+    Ok(document)
+}
+
+/// Applies a status. What the document says beside it is nobody's.
+fn apply_status(
+    current: &Arc<Resource>,
+    document: &Value,
+    force: bool,
+    writer: Writer<'_>,
+    moment: &Moment,
+) -> Result<Decision> {
+    identity(current, document)?;
+    check(current, &asked_precondition(current, document)?)?;
+    let mut applied = document.clone();
+    fields(&mut applied).retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    metadata(&mut applied).retain(|name, _| matches!(name.as_str(), "name" | "namespace"));
+    prune(writer.schema, &mut applied);
+    let application = Application::new(current.document(), &applied, writer)?;
+    let mut merged = application.merged();
+    application.settle(&mut merged, current.key(), force)?;
+    if merged.get("status") != current.document().get("status") {
+        admit::admit(writer.schema, &mut merged, Part::Status)?;
+    }
+    store(current, merged, moment)
+}
+
+/// Stores a status; `null` removes it.
+fn report(current: &Arc<Resource>, key: &Key, status: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
+    validate::size("status", &status)?;
+    let mut document = in_version_of(key, current);
+    set(fields(&mut document), "status", Some(status).filter(|status| !status.is_null()));
+    admit::admit(writer.schema, &mut document, Part::Status)?;
+    update(current, document, Writer { subresource: "status", ..writer }, moment)
+}
+
 /// Stores a document in place of the current one, all but `status` and what the host owns of the metadata.
 fn replace(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
     validate::document(&document)?;
@@ -319,7 +398,7 @@ fn replace(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, mom
     }
     tidy(metadata);
     if specification(&document).ne(specification(old)) {
-        admit::admit(moment.schema.as_deref(), &mut document, Part::Specification)?;
+        admit::admit(moment.known.schema.as_deref(), &mut document, Part::Specification)?;
     }
     update(current, document, writer, moment)
 }
@@ -333,6 +412,7 @@ fn update(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, mome
 /// Stores a document whose host-owned metadata is still that of the current one, but for the owners of its fields.
 fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
     let old = current.document();
+    into_stored_version(&mut document, moment);
     if document == *old {
         return Ok(Decision::Unchanged(Arc::clone(current)));
     }
@@ -357,7 +437,7 @@ fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Resul
 /// Everything that the generation counts changes of.
 fn specification(document: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let fields = document.as_object().into_iter().flatten();
-    fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"))
+    fields.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"))
 }
 
 /// Checks the name of whoever writes.

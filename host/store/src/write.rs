@@ -34,6 +34,26 @@ pub enum Write {
         #[serde(default)]
         precondition: Precondition,
     },
+    /// Changes the `status` of a resource in place, and nothing else.
+    PatchStatus {
+        /// The resource.
+        key: Key,
+        /// What to change of the whole document: what it says of anything but `status` is not done, but that the `metadata.uid` and
+        /// `metadata.resourceVersion` that it sets are preconditions.
+        change: Change,
+    },
+    /// Sets the fields of a `status` that the document names and leaves the others, as [`Write::Apply`] does for all else. The resource
+    /// must be there.
+    ApplyStatus {
+        /// The resource, as far as the manager cares: of it the `status`, and as preconditions `metadata.uid` and
+        /// `metadata.resourceVersion`.
+        document: Value,
+        /// Who applies.
+        manager: String,
+        /// Changes fields that other managers own, and takes those from them.
+        #[serde(default)]
+        force: bool,
+    },
     /// Changes a resource in place, all but its `status`.
     Patch {
         /// The resource.
@@ -78,12 +98,26 @@ pub struct Request {
     pub manager: String,
     /// Answers what the write would come to, and keeps nothing.
     pub dry_run: bool,
+    /// What is done about fields that the schema of the kind does not know, which are never stored.
+    pub unknown: Unknown,
+}
+
+/// What is done about fields that nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Unknown {
+    /// They are left out.
+    #[default]
+    Ignore,
+    /// They are left out, and [`Written::unknown`] names them.
+    Tell,
+    /// The write is refused.
+    Refuse,
 }
 
 impl From<Write> for Request {
     /// Asks for a write in the name of the host.
     fn from(write: Write) -> Self {
-        Self { write, manager: "homeostat".to_owned(), dry_run: false }
+        Self { write, manager: "homeostat".to_owned(), dry_run: false, unknown: Unknown::Ignore }
     }
 }
 
@@ -141,6 +175,9 @@ pub struct Written {
     pub resource: Arc<Resource>,
     /// What happened; `None` when nothing changed and no revision was made.
     pub change: Option<EventType>,
+    /// The paths of what was left out because the schema of the kind does not know it, where [`Unknown::Tell`] asks for them; at most
+    /// [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
+    pub unknown: Vec<String>,
 }
 
 /// Which resource a write is about, as far as it can be known before the write.
@@ -155,12 +192,15 @@ pub struct Target {
 }
 
 impl Write {
-    /// Returns the verb by its name: `create`, `update`, `update-status`, `patch`, `apply` or `delete`.
+    /// Returns the verb by its name: `create`, `update`, `update-status`, `patch-status`, `apply-status`, `patch`, `apply` or
+    /// `delete`.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
             Self::Update { .. } => "update",
             Self::UpdateStatus { .. } => "update-status",
+            Self::PatchStatus { .. } => "patch-status",
+            Self::ApplyStatus { .. } => "apply-status",
             Self::Patch { .. } => "patch",
             Self::Apply { .. } => "apply",
             Self::Delete { .. } => "delete",
@@ -174,8 +214,13 @@ impl Write {
     pub fn target(&self) -> Result<Target> {
         match self {
             Self::Create { document } => validate::target(document, true),
-            Self::Update { document, .. } | Self::Apply { document, .. } => validate::target(document, false),
-            Self::UpdateStatus { key, .. } | Self::Patch { key, .. } | Self::Delete { key, .. } => Ok(Target {
+            Self::Update { document, .. } | Self::Apply { document, .. } | Self::ApplyStatus { document, .. } => {
+                validate::target(document, false)
+            }
+            Self::UpdateStatus { key, .. }
+            | Self::PatchStatus { key, .. }
+            | Self::Patch { key, .. }
+            | Self::Delete { key, .. } => Ok(Target {
                 kind: key.kind().clone(),
                 namespace: key.namespace().to_owned(),
                 name: Some(key.name().to_owned()),

@@ -188,6 +188,78 @@ async fn a_patch_of_a_status_changes_the_status_alone() {
 }
 
 #[tokio::test]
+async fn a_status_is_applied_by_its_owners() {
+    let server = sites().await;
+    server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
+    let apply = async |query: &str, copies: u32| {
+        let body = json!({ "status": { "copies": copies }, "spec": { "host": "other" } }).to_string();
+        let path = format!("{SITES}/one/status?{query}");
+        answer(server.send("PATCH", &path, "application/apply-patch+yaml", &body).await).await
+    };
+    let applied = apply("fieldManager=one", 3).await;
+    assert_eq!((applied.code, &applied.body["status"]), (200, &json!({ "copies": 3 })), "{}", applied.body);
+    assert_eq!(applied.body["spec"]["host"], "a.example");
+    let entries = applied.body["metadata"]["managedFields"].as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["manager"] == "one").unwrap();
+    assert_eq!((&entry["operation"], &entry["subresource"]), (&json!("Apply"), &json!("status")));
+    assert_eq!(entry["fieldsV1"], json!({ "f:status": { "f:copies": {} } }));
+    let conflict = apply("fieldManager=two", 4).await;
+    assert_eq!((conflict.code, &conflict.body["details"]["causes"][0]["field"]), (409, &json!(".status.copies")));
+    assert_eq!(apply("fieldManager=two&force=true", 4).await.body["status"]["copies"], 4);
+    assert_eq!(apply("", 4).await.code, 400, "who applies has a name");
+    let absent = format!("{SITES}/two/status?fieldManager=one");
+    let absent = server.send("PATCH", &absent, "application/apply-patch+yaml", "{}");
+    assert_eq!(answer(absent.await).await.code, 404, "a status makes no resource");
+}
+
+#[tokio::test]
+async fn fields_that_nobody_knows_or_that_stand_twice_are_told_or_refused() {
+    let server = sites().await;
+    let body = r#"{"metadata":{"name":"one"},"spec":{"host":"a","host":"b","color":"red","a\"b":1}}"#;
+    let send = async |method: &str, query: &str, body: &str| {
+        let path = if method == "POST" { format!("{SITES}?{query}") } else { format!("{SITES}/one?{query}") };
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let response = server.send(method, &path, kind, body).await;
+        let warnings = response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
+        let warnings: Vec<String> = warnings.collect();
+        (warnings, answer(response).await)
+    };
+    let (warnings, refused) = send("POST", "fieldValidation=Strict", body).await;
+    assert_eq!((warnings.len(), refused.code), (0, 400));
+    assert_eq!(refused.body["message"], "strict decoding error: duplicate field \"spec.host\"");
+    assert_eq!(server.get(SITES).await["items"], json!([]));
+    let (warnings, created) = send("POST", "dryRun=All", body).await;
+    let told = [
+        r#"299 - "duplicate field \"spec.host\"""#,
+        r#"299 - "unknown field \"spec.a\\\"b\"""#,
+        r#"299 - "unknown field \"spec.color\"""#,
+    ];
+    assert_eq!((created.code, warnings), (201, told.map(str::to_owned).to_vec()));
+    let (warnings, created) = send("POST", "fieldValidation=Ignore", body).await;
+    assert_eq!((created.code, warnings.len(), &created.body["spec"]["host"]), (201, 0, &json!("b")));
+
+    let patch = r#"{"spec":{"copies":2,"size":1}}"#;
+    let (_, refused) = send("PATCH", "fieldValidation=Strict", patch).await;
+    let message = "strict decoding error: unknown field \"spec.size\"";
+    assert_eq!((refused.code, &refused.body["message"]), (400, &json!(message)));
+    let (warnings, patched) = send("PATCH", "fieldValidation=Warn", patch).await;
+    assert_eq!((patched.code, warnings), (200, vec![r#"299 - "unknown field \"spec.size\"""#.to_owned()]));
+    let (warnings, _) = send("PATCH", "", r#"{"spec":{"copies":3}}"#).await;
+    assert_eq!(warnings.len(), 0);
+    assert_eq!(send("PATCH", "fieldValidation=Maybe", patch).await.1.code, 400);
+}
+
+#[tokio::test]
+async fn a_deprecated_version_warns_whoever_uses_it() {
+    let server = Server::start().await;
+    let mut definition = site_definition();
+    definition["spec"]["versions"][0]["deprecated"] = true.into();
+    assert_eq!(server.ask("POST", DEFINITIONS, &definition).await.code, 201);
+    let response = server.send("GET", SITES, "application/json", "").await;
+    assert_eq!(response.headers()["warning"], r#"299 - "example.com/v1 Site is deprecated""#);
+}
+
+#[tokio::test]
 async fn a_dry_run_answers_and_keeps_nothing() {
     let server = sites().await;
     let created = server.ask("POST", &format!("{SITES}?dryRun=All"), &site(&json!({ "host": "a.example" }))).await;
@@ -400,9 +472,9 @@ async fn what_a_part_cannot_be_is_refused_and_changes_nothing() {
     server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
     let before = server.get(&format!("{SITES}/one")).await;
     let cases = [
-        ("PATCH", "status", "application/merge-patch+json", "5", 400),
-        ("PATCH", "status", "application/merge-patch+json", r#"{"metadata":1}"#, 400),
-        ("PATCH", "status", "application/json-patch+json", r#"[{"op":"replace","path":"","value":[]}]"#, 400),
+        ("PATCH", "status", "application/merge-patch+json", "5", 422),
+        ("PATCH", "status", "application/merge-patch+json", r#"{"metadata":1}"#, 422),
+        ("PATCH", "status", "application/json-patch+json", r#"[{"op":"replace","path":"","value":[]}]"#, 422),
         ("PUT", "status", "application/json", "[]", 400),
         ("PUT", "status", "application/json", r#"{"metadata":{"name":"two"}}"#, 400),
         ("PATCH", "scale", "application/merge-patch+json", r#"{"spec":{"replicas":"5"}}"#, 422),

@@ -42,7 +42,7 @@ fn what_the_selector_never_matched_is_not_told() {
 
 #[test]
 fn an_event_carries_the_revision_to_go_on_from() {
-    let shape = Shape { table: None, metadata: false, api_version: "v1".to_owned(), kind: "Pod".to_owned() };
+    let shape = Shape { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod") };
     let line = told(&shape, "DELETED", &pod(json!({}), 3), Revision(7), false);
     let line: Value = serde_json::from_slice(&line).unwrap();
     assert_eq!(line["object"]["metadata"]["resourceVersion"], "7");

@@ -70,11 +70,12 @@ fn of_selector(selector: &Selector) -> usize {
 
 fn of_write(write: &Write) -> usize {
     match write {
-        Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
-            of_json(document)
-        }
+        Write::Create { document }
+        | Write::Update { document, .. }
+        | Write::Apply { document, .. }
+        | Write::ApplyStatus { document, .. } => of_json(document),
         Write::UpdateStatus { status, .. } => of_json(status),
-        Write::Patch { change, .. } => match change {
+        Write::Patch { change, .. } | Write::PatchStatus { change, .. } => match change {
             homeostat_store::Change::Merge(value)
             | homeostat_store::Change::Strategic(value)
             | homeostat_store::Change::Json(value) => of_json(value),

@@ -51,7 +51,7 @@ impl<E: Effects> Granted<E> {
         let verb = match write {
             Write::Create { .. } => Verb::Create,
             Write::Update { .. } => Verb::Update,
-            Write::UpdateStatus { .. } => Verb::UpdateStatus,
+            Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. } => Verb::UpdateStatus,
             Write::Patch { .. } => Verb::Patch,
             Write::Apply { .. } => Verb::Apply,
             Write::Delete { .. } => Verb::Delete,

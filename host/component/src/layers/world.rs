@@ -90,8 +90,8 @@ impl World {
     }
 
     async fn write(&self, call: &Call, write: Write) -> Result<Written, StoreError> {
-        let request = Request { write, manager: call.controller.to_string(), dry_run: false };
-        let homeostat_store::Written { resource, change } = self.store.submit(request).await?;
+        let request = Request { manager: call.controller.to_string(), ..write.into() };
+        let homeostat_store::Written { resource, change, unknown: _ } = self.store.submit(request).await?;
         Ok(Written { resource: ResourceData::new(&resource, View::Whole), change })
     }
 

@@ -48,6 +48,12 @@ fn a_definition_declares_a_kind_and_says_what_it_lacks() {
                 {"name": "v1", "served": true, "storage": true, "schema": schema}]}
     });
     let info = KindInfo::from_definition(&document).unwrap();
+    let kinds = Kinds::with_built_in(Schemas::default());
+    kinds.declare(info.clone()).unwrap();
+    let listed: Vec<KindInfo> = kinds.list().into_iter().filter(|known| known.plural == "crons").collect();
+    assert_eq!(listed.iter().map(|known| known.kind.version.as_str()).collect::<Vec<_>>(), ["v1", "v1beta1"]);
+    assert_eq!(kinds.by_plural("demo.dev", "v1beta1", "crons").as_ref(), listed.last());
+    assert_eq!((kinds.stores(&listed[1].kind), kinds.served(&listed[1].kind).as_ref()), (false, listed.last()));
     assert_eq!((info.kind.version.as_str(), info.namespaced, info.short_names), ("v1", true, vec!["ct".to_owned()]));
     document["spec"]["names"]["plural"] = json!(3);
     let error = KindInfo::from_definition(&document).unwrap_err().to_string();

@@ -48,7 +48,8 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
             .error("preserveUnknownFields", "must be false: set x-kubernetes-preserve-unknown-fields in the schema"));
     }
     conversion(&spec)?;
-    Ok(Definition { group: group.to_owned(), names, namespaced, versions: versions(&spec, group)? })
+    let versions = versions(&spec, group, &names.kind)?;
+    Ok(Definition { group: group.to_owned(), names, namespaced, versions })
 }
 
 fn names(fields: &Fields<'_>) -> Result<Names> {
@@ -105,7 +106,7 @@ fn conversion(spec: &Fields<'_>) -> Result<()> {
     }
 }
 
-fn versions(spec: &Fields<'_>, group: &str) -> Result<Vec<Version>> {
+fn versions(spec: &Fields<'_>, group: &str, kind: &str) -> Result<Vec<Version>> {
     let sources = spec.list("versions")?;
     if sources.is_empty() || sources.len() > VERSIONS_MAX {
         return Err(spec.error("versions", format!("must name 1 to {VERSIONS_MAX} versions")));
@@ -113,7 +114,7 @@ fn versions(spec: &Fields<'_>, group: &str) -> Result<Vec<Version>> {
     let path = spec.path().field("versions");
     let mut versions: Vec<Version> = Vec::with_capacity(sources.len());
     for (at, source) in sources.iter().enumerate() {
-        let version = version(&Fields::of(source, path.item(at))?, group)?;
+        let version = version(&Fields::of(source, path.item(at))?, group, kind)?;
         if versions.iter().any(|known| known.name == version.name) {
             return Err(Error::invalid(
                 path.item(at).field("name").to_string(),
@@ -128,7 +129,7 @@ fn versions(spec: &Fields<'_>, group: &str) -> Result<Vec<Version>> {
     Ok(versions)
 }
 
-fn version(fields: &Fields<'_>, group: &str) -> Result<Version> {
+fn version(fields: &Fields<'_>, group: &str, kind: &str) -> Result<Version> {
     let name = label(fields, "name", fields.required_text("name")?)?;
     let subresources = fields.object("subresources")?;
     let scale = match &subresources {
@@ -138,7 +139,7 @@ fn version(fields: &Fields<'_>, group: &str) -> Result<Version> {
     Ok(Version {
         served: required_flag(fields, "served")?,
         storage: required_flag(fields, "storage")?,
-        deprecation: deprecation(fields, group, &name)?,
+        deprecation: deprecation(fields, &format!("{group}/{name} {kind}"))?,
         schema: schema(fields)?,
         has_status: subresources.is_some_and(|subresources| subresources.get("status").is_some()),
         scale,
@@ -155,12 +156,12 @@ fn required_flag(fields: &Fields<'_>, name: &str) -> Result<bool> {
     }
 }
 
-fn deprecation(fields: &Fields<'_>, group: &str, version: &str) -> Result<Option<String>> {
+fn deprecation(fields: &Fields<'_>, what: &str) -> Result<Option<String>> {
     let warning = fields.text("deprecationWarning")?;
     match (fields.flag("deprecated")?, warning) {
         (false, None) => Ok(None),
         (false, Some(_)) => Err(fields.error("deprecationWarning", "can only be set where deprecated is true")),
-        (true, None) => Ok(Some(format!("{group}/{version} is deprecated"))),
+        (true, None) => Ok(Some(format!("{what} is deprecated"))),
         (true, Some(text))
             if text.is_empty() || text.len() > DEPRECATION_BYTES_MAX || text.contains(char::is_control) =>
         {

@@ -123,7 +123,7 @@ fn a_definition_is_refused_where_it_is_wrong() {
 fn a_deprecated_version_warns() {
     let mut document = with("/spec/versions/0/deprecated", json!(true));
     let warning = |document: &Value| Definition::parse(document).expect("well formed").stored().deprecation.clone();
-    assert_eq!(warning(&document).as_deref(), Some("demo.dev/v1 is deprecated"));
+    assert_eq!(warning(&document).as_deref(), Some("demo.dev/v1 Widget is deprecated"));
     document["spec"]["versions"][0]["deprecationWarning"] = json!("use v2");
     assert_eq!(warning(&document).as_deref(), Some("use v2"));
     document["spec"]["versions"][0]["deprecationWarning"] = json!("two\nlines");

@@ -352,9 +352,10 @@ impl<'a> Tables<'a> {
         };
         let change = performed.event();
         let resource = Arc::clone(performed.decision.resource());
+        let unknown = performed.unknown.clone();
         let mut changed = None;
         if let Some(kind) = change.filter(|_| !dry_run) {
-            let Performed { key, previous, decision: _ } = performed;
+            let Performed { key, previous, decision: _, unknown: _ } = performed;
             let (path, document) = (Path::of(&key), codec::bytes(&resource));
             let row = LogRow { kind, path: &path.0, document: &document, previous: &before };
             let event = Event { kind, resource: Arc::clone(&resource), previous, revision };
@@ -362,7 +363,7 @@ impl<'a> Tables<'a> {
             // What was there before the change is there when it is made again.
             changed = Some(Changed { event, bytes, row: LogRow { previous: &[], ..row }.encode() });
         }
-        Ok(Ok((Written { resource, change }, changed)))
+        Ok(Ok((Written { resource, change, unknown }, changed)))
     }
 
     /// Stores a change and its row of the log; returns how long that row is.

@@ -30,6 +30,6 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: 
     }
     set(metadata, "finalizers", Some(json!(finalizers)));
     set(metadata, "deletionTimestamp", Some(json!(timestamp(moment.now))));
-    ownership::release(current.document(), &mut document, moment.schema.as_deref())?;
+    ownership::release(current.document(), &mut document, moment.known.schema.as_deref())?;
     Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Decision, Moment, address, decide, timestamp};
 use crate::patch::tests::json_value;
+use crate::schema::Known;
 use crate::{Change, Key, Kind, Precondition, Propagation, Resource, Revision, Write};
 
 fn moment(revision: u64) -> Moment {
@@ -14,7 +15,7 @@ fn moment(revision: u64) -> Moment {
         uid: format!("uid-{revision}"),
         revision: Revision(revision),
         manager: "test".to_owned(),
-        schema: None,
+        known: Known::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use homeostat_store::{
 };
 use serde_json::{Value, json};
 
-use crate::{Make, delete, everything, key, on_every_store, thing, update, with_metadata};
+use crate::{Make, create, delete, everything, key, on_every_store, thing, update, with_metadata};
 
 on_every_store!(
     what_is_no_longer_applied_is_taken_out_and_what_others_own_stays,
@@ -21,6 +21,8 @@ on_every_store!(
     an_update_takes_a_field_and_the_applier_then_conflicts,
     every_verb_notes_its_manager,
     a_status_is_owned_apart_from_the_rest,
+    a_status_is_applied_as_all_else_is,
+    a_strategic_patch_of_a_status_merges_by_the_keys_of_the_schema,
     what_clients_send_as_owners_is_ignored_unless_it_is_a_reset,
     labels_finalizers_and_owners_are_merged_by_item,
     an_apply_can_carry_preconditions,
@@ -391,7 +393,7 @@ async fn an_item_of_a_list_may_leave_out_a_key_that_has_a_default(make: Make) {
     });
     let spec = json!({"type": "object", "properties": {"ports": ports}});
     let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": spec}})).unwrap();
-    store.schemas().set(key("a").kind(), Some(schema));
+    store.schemas().set(key("a").kind(), [("v1".to_owned(), Some(schema))]);
     for (name, ports) in [("one", json!([{"port": 80}])), ("two", json!([{"port": 80, "protocol": "UDP"}]))] {
         apply(&**store, name, thing("a", json!({"ports": ports})), false).await.unwrap();
     }
@@ -399,4 +401,64 @@ async fn an_item_of_a_list_may_leave_out_a_key_that_has_a_default(make: Make) {
         apply(&**store, "one", thing("a", json!({"ports": [{"port": 80, "name": "web"}]})), false).await.unwrap();
     let wanted = json!([{"port": 80, "protocol": "TCP", "name": "web"}, {"port": 80, "protocol": "UDP"}]);
     assert_eq!(named.resource.document()["spec"]["ports"], wanted);
+}
+
+/// S11
+async fn a_status_is_applied_as_all_else_is(make: Make) {
+    let store = make(Default::default());
+    let report = async |manager: &str, status: Value, force| {
+        let mut document = thing("a", json!({"x": 7}));
+        document["status"] = status;
+        document["metadata"]["labels"] = json!({"a": "b"});
+        store.write(Write::ApplyStatus { document, manager: manager.into(), force }).await
+    };
+    let absent = report("one", json!({}), false).await;
+    assert!(matches!(absent, Err(Error::NotFound { .. })), "{absent:?}");
+    let created = applied(&**store, "one", json!({"x": 1})).await;
+    let status = report("one", json!({"ready": 1, "phase": "up", "gone": null}), false).await.unwrap().resource;
+    assert_eq!(status.document()["spec"], json!({"x": 1}), "nothing but the status is applied");
+    assert_eq!((status.generation(), status.labels().count()), (created.generation(), 0));
+    let mut of_status = entry("one", "Apply", json!({"f:status": {".": {}, "f:phase": {}, "f:ready": {}}}));
+    of_status["subresource"] = json!("status");
+    assert_eq!(entries(&status), [entry("one", "Apply", json!({"f:spec": {".": {}, "f:x": {}}})), of_status]);
+
+    let Err(Error::ApplyConflict { conflicts, .. }) = report("two", json!({"ready": 2}), false).await else {
+        panic!("one owns it")
+    };
+    let one = FieldConflict { subresource: Some("status".into()), ..conflict(".status.ready", "one", None) };
+    assert_eq!(conflicts, [one]);
+    assert_eq!(report("two", json!({"ready": 2}), true).await.unwrap().resource.status()["ready"], 2);
+    let left = report("one", json!({}), false).await.unwrap().resource;
+    assert_eq!(left.status(), &json!({"ready": 2}), "what one no longer applies goes, what two took stays");
+    assert_eq!(report("one", json!({}), false).await.unwrap().change, None);
+    let spec = applied(&**store, "one", json!({"x": 2})).await;
+    assert_eq!(spec.status(), &json!({"ready": 2}), "an apply of the rest leaves the status alone");
+
+    let mut stale = thing("a", json!({}));
+    stale["metadata"]["resourceVersion"] = json!(created.revision().to_string());
+    let stale = store.write(Write::ApplyStatus { document: stale, manager: "one".into(), force: true }).await;
+    assert!(matches!(stale, Err(Error::Conflict { .. })), "{stale:?}");
+}
+
+/// S11
+async fn a_strategic_patch_of_a_status_merges_by_the_keys_of_the_schema(make: Make) {
+    let store = make(Default::default());
+    let parts = json!({
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["part"],
+        "items": {"type": "object", "required": ["part"], "properties": {
+            "part": {"type": "string"}, "up": {"type": "boolean"},
+        }},
+    });
+    let status = json!({"type": "object", "properties": {"parts": parts}});
+    let schema = Schema::parse(&json!({"type": "object", "properties": {"status": status}})).unwrap();
+    store.schemas().set(key("a").kind(), [("v1".to_owned(), Some(schema))]);
+    create(&**store, thing("a", json!({}))).await;
+    let patch = async |status: Value| {
+        let change = Change::Strategic(json!({"status": status, "spec": {"x": 1}}));
+        store.write(Write::PatchStatus { key: key("a"), change }).await.unwrap().resource
+    };
+    patch(json!({"parts": [{"part": "one", "up": true}, {"part": "two", "up": true}]})).await;
+    let patched = patch(json!({"parts": [{"part": "two", "up": false}]})).await;
+    let wanted = json!([{"part": "one", "up": true}, {"part": "two", "up": false}]);
+    assert_eq!((&patched.status()["parts"], patched.generation()), (&wanted, 1));
 }

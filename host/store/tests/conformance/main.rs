@@ -14,6 +14,7 @@ mod lists;
 mod model;
 mod names;
 mod schemas;
+mod versions;
 mod watches;
 mod writes;
 

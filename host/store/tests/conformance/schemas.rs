@@ -1,7 +1,7 @@
 //! Kinds with a schema: what is left out, filled in and refused when their documents are written.
 
 use homeostat_store::schema::{Reason, Schema};
-use homeostat_store::{Change, Error, Store, Write};
+use homeostat_store::{Change, Error, Request, Store, Unknown, Write};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,6 +15,7 @@ on_every_store!(
     a_status_that_the_schema_does_not_know_is_left_out,
     what_became_invalid_can_still_be_labelled_reported_on_and_deleted,
     what_only_repeats_the_defaults_changes_nothing,
+    fields_that_nobody_knows_are_told_or_refused_when_somebody_asks,
 );
 
 fn schema() -> Schema {
@@ -36,7 +37,7 @@ fn schema() -> Schema {
 }
 
 fn with_schema(store: &dyn Store) {
-    store.schemas().set(&kind("Thing"), Some(schema()));
+    store.schemas().set(&kind("Thing"), [("v1".to_owned(), Some(schema()))]);
 }
 
 async fn patch(store: &dyn Store, change: Value) -> homeostat_store::Result<homeostat_store::Written> {
@@ -112,7 +113,9 @@ async fn a_status_is_checked_when_it_is_written_and_only_then(make: Make) {
 /// S3
 async fn a_status_that_the_schema_does_not_know_is_left_out(make: Make) {
     let store = make(Default::default());
-    let set = |source| store.schemas().set(&kind("Thing"), Some(Schema::parse(&source).unwrap()));
+    let set = |source| {
+        store.schemas().set(&kind("Thing"), [("v1".to_owned(), Some(Schema::parse(&source).unwrap()))]);
+    };
     set(json!({"type": "object", "properties": {"spec": {"type": "object"}}}));
     create(&**store, thing("a", json!({}))).await;
     assert_eq!(update_status(&**store, key("a"), json!({"ready": 1})).await.unwrap().change, None);
@@ -148,9 +151,42 @@ async fn what_only_repeats_the_defaults_changes_nothing(make: Make) {
         assert_eq!(update(&**store, thing("a", spec)).await.unwrap().change, None);
     }
     assert_eq!(everything(&**store).await, before);
-    store.schemas().set(&kind("Thing"), None);
+    store.schemas().forget(&kind("Thing"));
     assert_eq!(
         update(&**store, thing("a", json!({"other": 1}))).await.unwrap().resource.document()["spec"],
         json!({"other": 1})
     );
+}
+
+/// S3
+async fn fields_that_nobody_knows_are_told_or_refused_when_somebody_asks(make: Make) {
+    let store = make(Default::default());
+    with_schema(&**store);
+    let submit = async |unknown, write: &Write| store.submit(Request { unknown, ..write.clone().into() }).await;
+    let document = || thing("a", json!({"image": "x", "other": 1, "color": {"a": 2}}));
+    let merge = Change::Merge(json!({"spec": {"size": 2, "other": 1}, "status": {"none": 1}}));
+    let status = json!({"ready": 1, "old": true});
+    let mut reported = document();
+    reported["status"] = status.clone();
+    let cases = [
+        (Write::Create { document: document() }, vec!["spec.color", "spec.other"]),
+        (Write::Update { document: document(), precondition: Default::default() }, vec!["spec.color", "spec.other"]),
+        (Write::Apply { document: document(), manager: "me".into(), force: true }, vec!["spec.color", "spec.other"]),
+        (Write::Patch { key: key("a"), change: merge.clone(), precondition: Default::default() }, vec!["spec.other"]),
+        (Write::PatchStatus { key: key("a"), change: merge }, vec!["status.none"]),
+        (Write::UpdateStatus { key: key("a"), status, precondition: Default::default() }, vec!["status.old"]),
+        (Write::ApplyStatus { document: reported, manager: "me".into(), force: true }, vec!["status.old"]),
+    ];
+    for (write, fields) in cases {
+        let before = everything(&**store).await;
+        let refused = submit(Unknown::Refuse, &write).await;
+        assert!(matches!(&refused, Err(Error::UnknownFields { fields: found }) if *found == fields), "{refused:?}");
+        assert_eq!(everything(&**store).await, before);
+        assert_eq!(submit(Unknown::Tell, &write).await.unwrap().unknown, fields);
+        if !matches!(write, Write::Create { .. }) {
+            assert!(submit(Unknown::Ignore, &write).await.unwrap().unknown.is_empty());
+        }
+    }
+    let good = Write::Update { document: thing("a", json!({"image": "y"})), precondition: Default::default() };
+    assert!(submit(Unknown::Refuse, &good).await.unwrap().unknown.is_empty());
 }

@@ -83,7 +83,7 @@ impl Log {
         }
     }
 
-    fn append(&mut self, traffic: &Traffic, Written { resource, change }: Written, revision: Revision) {
+    fn append(&mut self, traffic: &Traffic, Written { resource, change, unknown: _ }: Written, revision: Revision) {
         let old = self.now.remove(&traffic.id);
         let previous = old.as_ref().map(|entry| Arc::clone(&entry.resource));
         let kind = change.expect("it was checked");

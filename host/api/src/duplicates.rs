@@ -1,0 +1,106 @@
+//! Which fields stand twice in a body of JSON: the last one counts, which a writer may not have meant. Pure.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use homeostat_store::schema::VIOLATIONS_MAX;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Returns the paths of fields that are there more than once, as `spec.ports[0].name`; at most [`VIOLATIONS_MAX`]. Of what is not JSON
+/// nothing is told.
+pub(crate) fn duplicates(body: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut json = serde_json::Deserializer::from_slice(body);
+    // Whoever wants the document reads it again, and is told what is wrong with it.
+    if Looking(&mut found).deserialize(&mut json).is_err() {
+        return Vec::new();
+    }
+    found
+}
+
+/// Reads a value, and notes what is there twice at and below it.
+struct Looking<'f>(&'f mut Vec<String>);
+
+impl Looking<'_> {
+    /// Reads what stands below `name`, with the paths of it.
+    fn below<E>(&mut self, name: &str, read: impl FnOnce(Looking<'_>) -> Result<(), E>) -> Result<(), E> {
+        let before = self.0.len();
+        read(Looking(self.0))?;
+        for path in &mut self.0[before..] {
+            let dot = if path.starts_with('[') { "" } else { "." };
+            *path = format!("{name}{dot}{path}");
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Looking<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Looking<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<(), M::Error> {
+        let mut names = HashSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            self.below(&name, |looking| map.next_value_seed(looking))?;
+            if names.contains(&name) {
+                if self.0.len() < VIOLATIONS_MAX && !self.0.contains(&name) {
+                    self.0.push(name);
+                }
+            } else {
+                names.insert(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(mut self, mut items: S) -> Result<(), S::Error> {
+        let mut at = 0;
+        let mut more = true;
+        while more {
+            self.below(&format!("[{at}]"), |looking| {
+                more = items.next_element_seed(looking)?.is_some();
+                Ok(())
+            })?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

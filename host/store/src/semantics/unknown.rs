@@ -1,0 +1,41 @@
+//! Which fields of what somebody writes nobody knows: they are left out, which a writer may want to hear.
+
+use serde_json::{Value, json};
+
+use super::in_version_of;
+use crate::schema::Schema;
+use crate::{Key, Resource, Write, patch};
+
+/// Returns the paths of the fields that a write would set and that the schema does not know.
+///
+/// Of a patch that does not fit nothing is told: to perform it fails.
+pub(super) fn fields(key: &Key, current: Option<&Resource>, write: &Write, schema: &Schema) -> Vec<String> {
+    match write {
+        Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
+            of(document.clone(), schema)
+        }
+        Write::ApplyStatus { document, .. } => of_status(document, schema),
+        Write::UpdateStatus { status, .. } => of_status(&json!({ "status": status }), schema),
+        Write::Patch { change, .. } | Write::PatchStatus { change, .. } => {
+            let Some(current) = current else { return Vec::new() };
+            let mut changed = patch::change(&in_version_of(key, current), change, Some(schema)).unwrap_or_default();
+            if matches!(write, Write::PatchStatus { .. }) {
+                return of_status(&changed, schema);
+            }
+            // The status stays as it is, whatever the patch says of it.
+            if let Some(fields) = changed.as_object_mut() {
+                fields.remove("status");
+            }
+            of(changed, schema)
+        }
+        Write::Delete { .. } => Vec::new(),
+    }
+}
+
+fn of(mut document: Value, schema: &Schema) -> Vec<String> {
+    schema.prune(&mut document)
+}
+
+fn of_status(document: &Value, schema: &Schema) -> Vec<String> {
+    of(json!({ "status": document.get("status") }), schema)
+}
