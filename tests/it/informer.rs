@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_api::{Options, serve};
@@ -11,46 +10,13 @@ use homeostat_runtime::KindInfo;
 use homeostat_store::{Change, Kind, Precondition, Propagation, Write};
 use homeostat_tests::{TestHost, demo, demo_key, informer};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use tokio::sync::watch;
+
+use crate::wire::Wire;
 
 /// No line takes this long to come.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Stands between a client and the host, and cuts all of their connections when asked.
-struct Wire {
-    address: String,
-    cuts: Arc<watch::Sender<u32>>,
-}
-
-impl Wire {
-    async fn to(host: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let cuts = Arc::new(watch::Sender::new(0));
-        let seen = cuts.subscribe();
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let (host, mut seen) = (host.clone(), seen.clone());
-                seen.mark_unchanged();
-                tokio::spawn(async move {
-                    let Ok(mut server) = TcpStream::connect(host).await else { return };
-                    tokio::select! {
-                        _ = copy_bidirectional(&mut client, &mut server) => {}
-                        _ = seen.changed() => {}
-                    }
-                });
-            }
-        });
-        Self { address, cuts }
-    }
-
-    fn cut(&self) {
-        self.cuts.send_modify(|cuts| *cuts += 1);
-    }
-}
 
 /// A running informer, and what it has told.
 struct Followed {

@@ -13,6 +13,7 @@ mod effects;
 mod feeders;
 mod informer;
 mod journey;
+mod kube;
 mod kubectl;
 mod metrics;
 mod queue;
@@ -21,6 +22,7 @@ mod swap;
 mod tls;
 mod uptime;
 mod walls;
+mod wire;
 
 /// Every file beside this one is a module of it: a test that nobody runs is worse than none.
 #[test]

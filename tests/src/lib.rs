@@ -13,5 +13,5 @@ pub use faulty::{Fault, FaultyStore, On};
 pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run};
 pub use sources::copy_of_sources;
-pub use tools::{informer, kubectl};
+pub use tools::{informer, kube, kubectl};
 pub use wait::{eventually, eventually_blocking, eventually_built};

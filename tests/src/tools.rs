@@ -1,4 +1,5 @@
-//! Programs of others that tests talk to. Their versions and checksums stand in `tests/tools/go.mod` and `go.sum`.
+//! Programs of others that tests talk to. Their versions and checksums stand in `tests/tools/go.mod` and `go.sum`, and in
+//! `tests/tools/kube/Cargo.lock`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,6 +34,27 @@ pub fn kubectl() -> PathBuf {
 pub fn informer() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| go_build("homeostat.dev/tests/tools/informer", "-s -w").join("informer")).clone()
+}
+
+/// Returns a program that follows and applies resources with kube-rs (`tests/tools/kube`), building it the first time that anybody asks
+/// on this machine.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn kube() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            // Not the folder of the workspace: whoever builds there waits for whoever else does.
+            let folder = repository().join("target/tools/kube-rs");
+            let mut command = Command::new(env!("CARGO"));
+            command.args(["build", "--locked", "--quiet", "--target-dir"]).arg(&folder);
+            command.current_dir(repository().join("tests/tools/kube"));
+            let output = command.output().expect("cargo starts");
+            assert!(output.status.success(), "kube-rs does not build: {}", String::from_utf8_lossy(&output.stderr));
+            folder.join("debug/tools-kube")
+        })
+        .clone()
 }
 
 /// Builds a program and returns the folder in which it lies. Go itself knows when there is nothing to do.

@@ -53,6 +53,10 @@ impl Failure {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
     }
@@ -154,7 +158,7 @@ impl From<homeostat_store::Error> for Failure {
             }
             Error::UnknownFields { .. } => Self::bad_request(message),
             Error::TooLarge { .. } => Self::too_large(message),
-            Error::Expired { .. } => Self::new(StatusCode::GONE, "Expired", message),
+            Error::Expired { .. } => Self::expired(message),
             Error::FutureRevision { .. } => {
                 // By these words clients know that they have to list anew.
                 let mut failure =

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Event, EventType, Kind, Query, Resource, Revision, Scope, Selector, Store, Watch};
+use homeostat_store::{Error, Event, EventType, Kind, Query, Resource, Revision, Scope, Selector, Store, Watch};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -38,7 +38,11 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
             (Some(First { pieces, items: items.into_iter(), wants_end }), revision)
         }
     };
-    let watch = api.host.store().watch(Scope::Kind(info.kind.clone()), after).await?;
+    let watch = match api.host.store().watch(Scope::Kind(info.kind.clone()), after).await {
+        Ok(watch) => watch,
+        Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(ended(&error)),
+        Err(error) => return Err(error.into()),
+    };
     let following = Following {
         watch,
         selector,
@@ -54,6 +58,13 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
         Some((Ok::<_, Infallible>(following.next().await?), following))
     });
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response())
+}
+
+/// Answers who asks for what is not there, or not any more. It is told inside of the watch, as an API server does it: some clients list anew
+/// only then.
+pub(crate) fn ended(error: &Error) -> Response {
+    let told = line("ERROR", &Failure::expired(error.to_string()).document());
+    ([(header::CONTENT_TYPE, "application/json")], told).into_response()
 }
 
 /// What is there when a watch begins, which is told first.

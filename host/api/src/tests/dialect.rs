@@ -526,6 +526,17 @@ async fn fields_of_any_scalar_can_be_selected_by() {
 
 /// S8
 #[tokio::test]
+async fn a_watch_of_what_is_not_there_ends_with_an_error_that_tells_clients_to_list_anew() {
+    let server = Server::start().await;
+    let mut lines = server.follow(&format!("{DEPLOYMENTS}?watch=1&resourceVersion=999999")).await;
+    let error = lines.next().await.unwrap();
+    assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(error["object"]["reason"], "Expired");
+    assert!(lines.next().await.is_none(), "nothing comes after it");
+}
+
+/// S8
+#[tokio::test]
 async fn a_revision_from_the_future_tells_clients_to_list_anew() {
     let server = Server::start().await;
     let refused = server.ask("GET", &format!("{DEPLOYMENTS}?resourceVersion=999999"), &Value::Null).await;
