@@ -341,3 +341,13 @@ async fn kubectl_applies_a_status() {
         (&"0 3 * * *".into(), &"True".into())
     );
 }
+
+#[tokio::test]
+async fn kubectl_creates_namespaces() {
+    let cluster = Cluster::over(TestHost::start().await).await;
+    assert_eq!(cluster.done(&["create", "namespace", "red"]).await, "namespace/red created\n");
+    let again = cluster.refused(&["create", "namespace", "red"]).await;
+    assert!(again.contains("namespaces \"red\" already exists"), "{again}");
+    let shown = cluster.done(&["get", "namespaces", "--no-headers"]).await;
+    assert_eq!(cells(&shown)[..2], ["red", "Active"]);
+}

@@ -27,6 +27,7 @@ mod negotiate;
 mod openapi;
 mod params;
 mod path;
+mod protobuf;
 mod records;
 mod resources;
 mod router;

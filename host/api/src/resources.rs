@@ -18,10 +18,13 @@ use crate::path::Target;
 use crate::router::Api;
 use crate::status::Failure;
 use crate::table::Table;
-use crate::{events, list, scale, watch};
+use crate::{events, list, protobuf, scale, watch};
 
 /// Says what a write came to, which the dialect itself does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
+
+/// In which clients send the kinds that they have compiled in.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Letters of a field manager's name that are kept, of what a client says of itself.
 const MANAGER_CHARS_MAX: usize = 128;
@@ -47,9 +50,13 @@ impl Ask<'_> {
         Ok(params.0)
     }
 
-    /// Reads the body, which is JSON or YAML.
+    /// Reads the body, which is JSON or YAML; of a Namespace it may be protobuf.
     pub(crate) fn document(&self) -> Result<Value, Failure> {
-        if matches!(self.content_type(), "application/vnd.kubernetes.protobuf" | "application/cbor") {
+        if self.content_type() == PROTOBUF && self.target.group.is_empty() && self.target.plural == "namespaces" {
+            let wrong = |error| Failure::bad_request(format!("the body is no Namespace in protobuf: {error}"));
+            return protobuf::namespace(&self.body).map_err(wrong);
+        }
+        if matches!(self.content_type(), PROTOBUF | "application/cbor") {
             let reason =
                 format!("a body of the type {} is not supported here: use application/json", self.content_type());
             return Err(Failure::unsupported_media_type(reason));

@@ -133,8 +133,7 @@ async fn look_at(
     endings: &mut Endings,
 ) -> homeostat_store::Result<()> {
     if definition.is_deleting() {
-        endings.begin(context, definition);
-        return Ok(());
+        return endings.begin(context, definition).await;
     }
     if context.declare_definition(definition).await? { establish(context, definition).await } else { Ok(()) }
 }
@@ -236,11 +235,12 @@ struct Endings {
 }
 
 impl Endings {
-    fn begin(&mut self, context: &Arc<Context>, definition: &Arc<Resource>) {
+    async fn begin(&mut self, context: &Arc<Context>, definition: &Arc<Resource>) -> homeostat_store::Result<()> {
         while self.tasks.try_join_next().is_some() {}
-        if self.begun.insert(definition.uid().to_owned()) {
+        if !self.begun.contains(definition.uid()) {
             // As one that is ending, once: it is not to come back when it was taken back.
-            context.declare_definition(definition);
+            context.declare_definition(definition).await?;
+            self.begun.insert(definition.uid().to_owned());
             let (context, definition) = (Arc::clone(context), Arc::clone(definition));
             self.tasks.spawn(async move {
                 while let Err(error) = end(&context, &definition).await {
@@ -252,6 +252,7 @@ impl Endings {
                 }
             });
         }
+        Ok(())
     }
 }
 

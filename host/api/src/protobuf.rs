@@ -1,0 +1,131 @@
+//! Reads a Namespace in protobuf, the form in which clients send the kinds that they have compiled in. Pure.
+//!
+//! Namespaces are the one such kind that can be written here. A field that is not read must be empty: nothing that a client says gets lost.
+//! The numbers are those of Kubernetes' `generated.proto` of `runtime`, `meta/v1` and `core/v1`.
+
+use serde_json::{Map, Value, json};
+
+/// What every body begins with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Reads a body: the envelope `runtime.Unknown` with a Namespace in it.
+///
+/// # Errors
+/// What is wrong with it, for a person.
+pub(crate) fn namespace(body: &[u8]) -> Result<Value, String> {
+    let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with k8s and a zero byte")?;
+    let (mut document, mut raw) = (json!({ "metadata": {} }), &[][..]);
+    for field in fields(envelope)? {
+        match field {
+            Field { number: 1, content: Content::Bytes(kind) } => {
+                for field in fields(kind)? {
+                    let name = if field.number == 1 { "apiVersion" } else { "kind" };
+                    document[name] = text(&field)?.into();
+                }
+            }
+            Field { number: 2, content: Content::Bytes(bytes) } => raw = bytes,
+            other => empty(&other, "the envelope")?,
+        }
+    }
+    for field in fields(raw)? {
+        match field {
+            Field { number: 1, content: Content::Bytes(bytes) } => document["metadata"] = metadata(bytes)?,
+            Field { number: 2, content: Content::Bytes(bytes) } => all_empty(bytes, "spec")?,
+            Field { number: 3, content: Content::Bytes(bytes) } => all_empty(bytes, "status")?,
+            other => empty(&other, "the namespace")?,
+        }
+    }
+    Ok(document)
+}
+
+fn metadata(bytes: &[u8]) -> Result<Value, String> {
+    let (mut metadata, mut labels, mut annotations) = (Map::new(), Map::new(), Map::new());
+    for field in fields(bytes)? {
+        match field.number {
+            1 => drop(metadata.insert("name".to_owned(), text(&field)?.into())),
+            2 => drop(metadata.insert("generateName".to_owned(), text(&field)?.into())),
+            11 => labels.extend([entry(&field)?]),
+            12 => annotations.extend([entry(&field)?]),
+            _ => empty(&field, "metadata")?,
+        }
+    }
+    metadata.extend([("labels".to_owned(), labels.into()), ("annotations".to_owned(), annotations.into())]);
+    Ok(metadata.into())
+}
+
+/// Reads one entry of a map from texts to texts.
+fn entry(field: &Field<'_>) -> Result<(String, Value), String> {
+    let Content::Bytes(bytes) = field.content else { return Err("an entry of a map is a number".to_owned()) };
+    let (mut name, mut value) = (String::new(), String::new());
+    for field in fields(bytes)? {
+        let part = if field.number == 1 { &mut name } else { &mut value };
+        *part = text(&field)?;
+    }
+    Ok((name, value.into()))
+}
+
+/// One field of a message.
+struct Field<'b> {
+    number: u64,
+    content: Content<'b>,
+}
+
+enum Content<'b> {
+    Number(u64),
+    /// A text, bytes or a message.
+    Bytes(&'b [u8]),
+}
+
+fn text(field: &Field<'_>) -> Result<String, String> {
+    let Content::Bytes(bytes) = field.content else { return Err("a text is a number".to_owned()) };
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a text is not UTF-8".to_owned())
+}
+
+/// Refuses a field that says something.
+fn empty(field: &Field<'_>, of: &str) -> Result<(), String> {
+    match field.content {
+        Content::Number(0) | Content::Bytes([]) => Ok(()),
+        _ => Err(format!("field {} of {of} is not supported in protobuf: use application/json", field.number)),
+    }
+}
+
+fn all_empty(message: &[u8], of: &str) -> Result<(), String> {
+    fields(message)?.iter().try_for_each(|field| empty(field, of))
+}
+
+/// Takes a message apart.
+fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let tag = number(&mut bytes)?;
+        let content = match tag & 7 {
+            0 => Content::Number(number(&mut bytes)?),
+            2 => {
+                let length = usize::try_from(number(&mut bytes)?).unwrap_or(usize::MAX);
+                let (content, rest) = bytes.split_at_checked(length).ok_or("it ends in the middle of a field")?;
+                bytes = rest;
+                Content::Bytes(content)
+            }
+            other => return Err(format!("there is a field of the wire type {other}")),
+        };
+        fields.push(Field { number: tag >> 3, content });
+    }
+    Ok(fields)
+}
+
+/// Reads a number of 64 bits at most: seven bits in each byte, the low ones first.
+fn number(bytes: &mut &[u8]) -> Result<u64, String> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first().ok_or("it ends in the middle of a number")?;
+        *bytes = rest;
+        number |= u64::from(first & 0x7F) << shift;
+        if *first < 0x80 {
+            return Ok(number);
+        }
+    }
+    Err("there is a number of more than 64 bits".to_owned())
+}
+
+#[cfg(test)]
+mod tests;
