@@ -20,6 +20,7 @@
 //! Deliberately absent: clock, randomness, I/O and locks.
 
 mod admit;
+mod apply;
 mod delete;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use self::admit::Part;
-use crate::ownership::{self, Application, Operation, Writer};
+use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Known, Schema, Schemas};
 use crate::{
     Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Unknown, Write, patch,
@@ -214,9 +215,9 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         }
         Write::Apply { document, manager, force } => {
             let writer = Writer { manager, operation: Operation::Apply, ..writer };
-            let document = applicable(document, writer.schema)?;
+            let document = apply::applicable(document, writer.schema)?;
             match current {
-                Some(current) => apply(current, &document, *force, writer, moment),
+                Some(current) => apply::resource(current, &document, *force, writer, moment),
                 None if asked(&document, "uid").is_empty() && asked(&document, "resourceVersion").is_empty() => {
                     create(&document, writer, moment)
                 }
@@ -225,7 +226,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         }
         Write::ApplyStatus { document, manager, force } => {
             let writer = Writer { manager, operation: Operation::Apply, subresource: "status", ..writer };
-            apply_status(existing()?, &applicable(document, writer.schema)?, *force, writer, moment)
+            apply::status(existing()?, &apply::applicable(document, writer.schema)?, *force, writer, moment)
         }
         Write::Delete { key: _, precondition, propagation } => {
             let current = existing()?;
@@ -295,18 +296,6 @@ fn prune(schema: Option<&Schema>, document: &mut Value) {
     }
 }
 
-/// Leaves out the fields of objects that are `null`: who applies one does not care for it, as generated manifests write it.
-fn leave_out_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(leave_out_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),
-        _ => {}
-    }
-}
-
 /// Takes out of a document what its writer cannot write.
 fn strip(document: &mut Value) {
     set(fields(document), "status", None);
@@ -315,63 +304,6 @@ fn strip(document: &mut Value) {
         set(metadata, field, None);
     }
     tidy(metadata);
-}
-
-fn apply(
-    current: &Arc<Resource>,
-    document: &Value,
-    force: bool,
-    writer: Writer<'_>,
-    moment: &Moment,
-) -> Result<Decision> {
-    identity(current, document)?;
-    check(current, &asked_precondition(current, document)?)?;
-    let mut applied = document.clone();
-    strip(&mut applied);
-    prune(writer.schema, &mut applied);
-    let application = Application::new(current.document(), &applied, writer)?;
-    let mut merged = application.merged();
-    tidy(metadata(&mut merged));
-    validate::document(&merged)?;
-    application.settle(&mut merged, current.key(), force)?;
-    if specification(&merged).ne(specification(current.document())) {
-        admit::admit(writer.schema, &mut merged, Part::Specification)?;
-    }
-    store(current, merged, moment)
-}
-
-/// Returns a document in the form in which it can be applied.
-fn applicable(document: &Value, schema: Option<&Schema>) -> Result<Value> {
-    validate::size("document", document)?;
-    let mut document = document.clone();
-    leave_out_nulls(&mut document);
-    if let Some(schema) = schema {
-        schema.set_key_defaults(&mut document)?;
-    }
-    Ok(document)
-}
-
-/// Applies a status. What the document says beside it is nobody's.
-fn apply_status(
-    current: &Arc<Resource>,
-    document: &Value,
-    force: bool,
-    writer: Writer<'_>,
-    moment: &Moment,
-) -> Result<Decision> {
-    identity(current, document)?;
-    check(current, &asked_precondition(current, document)?)?;
-    let mut applied = document.clone();
-    fields(&mut applied).retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-    metadata(&mut applied).retain(|name, _| matches!(name.as_str(), "name" | "namespace"));
-    prune(writer.schema, &mut applied);
-    let application = Application::new(current.document(), &applied, writer)?;
-    let mut merged = application.merged();
-    application.settle(&mut merged, current.key(), force)?;
-    if merged.get("status") != current.document().get("status") {
-        admit::admit(writer.schema, &mut merged, Part::Status)?;
-    }
-    store(current, merged, moment)
 }
 
 /// Stores a status; `null` removes it.

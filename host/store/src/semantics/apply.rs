@@ -1,0 +1,83 @@
+//! Applying: setting the fields that a document names, as their owner.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::admit::{self, Part};
+use super::{
+    Decision, Moment, asked_precondition, check, fields, identity, metadata, prune, specification, store, strip, tidy,
+};
+use crate::ownership::{Application, Writer};
+use crate::schema::Schema;
+use crate::{Resource, Result, validate};
+
+/// Returns a document in the form in which it can be applied.
+pub(super) fn applicable(document: &Value, schema: Option<&Schema>) -> Result<Value> {
+    validate::size("document", document)?;
+    let mut document = document.clone();
+    leave_out_nulls(&mut document);
+    if let Some(schema) = schema {
+        schema.set_key_defaults(&mut document)?;
+    }
+    Ok(document)
+}
+
+/// Applies everything but the status.
+pub(super) fn resource(
+    current: &Arc<Resource>,
+    document: &Value,
+    force: bool,
+    writer: Writer<'_>,
+    moment: &Moment,
+) -> Result<Decision> {
+    identity(current, document)?;
+    check(current, &asked_precondition(current, document)?)?;
+    let mut applied = document.clone();
+    strip(&mut applied);
+    prune(writer.schema, &mut applied);
+    let application = Application::new(current.document(), &applied, writer)?;
+    let mut merged = application.merged();
+    tidy(metadata(&mut merged));
+    validate::document(&merged)?;
+    application.settle(&mut merged, current.key(), force)?;
+    if specification(&merged).ne(specification(current.document())) {
+        admit::admit(writer.schema, &mut merged, Part::Specification)?;
+    }
+    store(current, merged, moment)
+}
+
+/// Applies a status. What the document says beside it is nobody's.
+pub(super) fn status(
+    current: &Arc<Resource>,
+    document: &Value,
+    force: bool,
+    writer: Writer<'_>,
+    moment: &Moment,
+) -> Result<Decision> {
+    identity(current, document)?;
+    check(current, &asked_precondition(current, document)?)?;
+    let mut applied = document.clone();
+    fields(&mut applied).retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    metadata(&mut applied).retain(|name, _| matches!(name.as_str(), "name" | "namespace"));
+    prune(writer.schema, &mut applied);
+    let application = Application::new(current.document(), &applied, writer)?;
+    let mut merged = application.merged();
+    application.settle(&mut merged, current.key(), force)?;
+    if merged.get("status") != current.document().get("status") {
+        admit::admit(writer.schema, &mut merged, Part::Status)?;
+    }
+    store(current, merged, moment)
+}
+
+/// Leaves out the fields of objects that are `null`: who applies one does not care for it, as generated manifests write it.
+fn leave_out_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(leave_out_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),
+        _ => {}
+    }
+}
