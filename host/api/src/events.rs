@@ -142,7 +142,11 @@ fn watch(
         log,
     };
     match params.after()? {
-        Some(revision) if !params.wants_initial_events() => following.go_on(revision)?,
+        Some(revision) if !params.wants_initial_events() => {
+            if let Err(failure) = following.go_on(revision) {
+                following.break_off(&failure);
+            }
+        }
         _ => following.begin(params.wants_initial_events())?,
     }
     let lines = stream::unfold(following, async |mut following| {
@@ -211,6 +215,12 @@ impl Following {
         Ok(())
     }
 
+    /// Ends with an error, which is told inside of the watch as for any other kind.
+    fn break_off(&mut self, failure: &Failure) {
+        self.is_over = true;
+        self.pending.push_back(line("ERROR", &failure.document()));
+    }
+
     /// Returns the next line; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         while self.pending.is_empty() && !self.is_over {
@@ -220,8 +230,7 @@ impl Following {
                 biased;
                 () = self.log.changed(self.after) => {
                     if let Err(failure) = self.read_on() {
-                        self.is_over = true;
-                        self.pending.push_back(line("ERROR", &failure.document()));
+                        self.break_off(&failure);
                     }
                 }
                 () = at(bookmark) => {

@@ -1,7 +1,5 @@
 //! Reads and writes resources: one function per verb, each a question to the store.
 
-use std::borrow::Cow;
-
 use axum::Json;
 use axum::extract::Query as UriQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};

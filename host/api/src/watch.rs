@@ -62,7 +62,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
 
 /// Answers who asks for what is not there, or not any more. It is told inside of the watch, as an API server does it: some clients list anew
 /// only then.
-pub(crate) fn ended(error: &Error) -> Response {
+fn ended(error: &Error) -> Response {
     let told = line("ERROR", &Failure::expired(error.to_string()).document());
     ([(header::CONTENT_TYPE, "application/json")], told).into_response()
 }

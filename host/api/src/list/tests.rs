@@ -8,7 +8,7 @@ fn maps() -> Query {
 }
 
 fn frame() -> Frame {
-    Frame { items: Items::Documents { kind: "ConfigMapList".into(), api_version: "v1".into() }, is_first: true }
+    Frame { items: Items::Documents, spoken: Kind::new("", "v1", "ConfigMap"), is_first: true }
 }
 
 /// A store with config maps of about a kilobyte.

@@ -52,7 +52,7 @@ fn an_event_carries_the_revision_to_go_on_from() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
-    let shape = Shape { table: None, metadata: false, api_version: "v1".to_owned(), kind: "Pod".to_owned() };
+    let shape = Shape { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod") };
     let started = Instant::now();
     let mut following = Following {
         watch: store.watch(Scope::Everything, Revision::ZERO).await.unwrap(),

@@ -83,12 +83,12 @@ fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_
     process(async {
         let host = host(&store).await;
         until_it_says(&store, "Terminating").await;
-        assert!(host.kinds().serves(&sites()), "who has to see the last of a resource can");
+        assert!(host.kinds().stores(&sites()), "who has to see the last of a resource can");
         assert!(store.get(&definition_key()).await.unwrap().is_deleting());
         let change = Change::Merge(json!({ "metadata": { "finalizers": [] } }));
         write(&host, Write::Patch { key: held.clone(), change, precondition: Precondition::default() }).await;
         until_gone(&store, &definition_key()).await;
-        assert!(!host.kinds().serves(&sites()));
+        assert!(!host.kinds().stores(&sites()));
         assert!(matches!(store.get(&held).await, Err(Error::NotFound { .. })));
     });
 }
