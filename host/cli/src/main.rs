@@ -39,6 +39,10 @@ use commands::{apply, backup, control, delete, describe, events, get, kubeconfig
 use serve::LogFormat;
 use terminal::{Screen, Style};
 
+/// Documents are many small pieces of memory, which one thread makes and another one drops.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What is there but cannot be understood. As in sysexits.h.
 const CODE_DATA: u8 = 65;
 /// How long the threads may take to let go of what they hold when everything has ended.

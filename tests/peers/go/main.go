@@ -1,4 +1,4 @@
-// Contenders that are written in Go: client-go's work queues, and controller-runtime's queue and loop.
+// Contenders that are written in Go: client-go's work queues, controller-runtime's queue and loop, and etcd.
 //
 // Each run is one process that does one work and prints its figures as one line of JSON, as the contenders in Rust do:
 //
@@ -62,6 +62,10 @@ func run(arguments []string) (values, error) {
 	case "loop":
 		if system == "controller-runtime" {
 			return runLoop(work, size)
+		}
+	case "store":
+		if system == "etcd" {
+			return runStore(work, size)
 		}
 	}
 	return nil, fmt.Errorf("%s has nothing to do with %s", system, suite)

@@ -57,10 +57,11 @@ fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
 /// Builds what the works need.
 async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
     let needs = |program| works.iter().flat_map(|work| &work.peers).any(|system| system.program == program);
-    let needs_guests = works.iter().any(|work| work.suite != Suite::Queue);
+    let needs_guests = works.iter().any(|work| matches!(work.suite, Suite::Loop | Suite::Tax));
     tell("building");
     Ok(Programs {
         this: std::env::current_exe().context("this program does not know where it is")?,
+        disk: folder.to_owned(),
         kube: if needs(Program::Kube) { kube::build(target).await? } else { PathBuf::new() },
         go: if needs(Program::Go) { go::build(folder).await? } else { PathBuf::new() },
         guests: match &arguments.guests {

@@ -109,9 +109,31 @@ impl Due {
 /// The system does not say: it is no Linux.
 pub(crate) fn resident_bytes() -> Result<u64> {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").context("memory can be measured on Linux alone")?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
-    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    Ok(kibibytes.context("there is no Rss in smaps_rollup")? * 1024)
+    kibibytes(&rollup, "Rss:").context("there is no Rss in smaps_rollup")
+}
+
+/// Sets the peak of this process's memory back to what it has in use now, and returns that, in bytes.
+///
+/// # Errors
+/// The system does not do that: it is no Linux.
+pub(crate) fn restart_peak() -> Result<u64> {
+    fs::write("/proc/self/clear_refs", "5").context("the peak of memory can be set back on Linux alone")?;
+    resident_bytes()
+}
+
+/// Returns the most memory that this process has had in use since [`restart_peak`], in bytes.
+///
+/// # Errors
+/// The system does not say: it is no Linux.
+pub(crate) fn peak_bytes() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status").context("memory can be measured on Linux alone")?;
+    kibibytes(&status, "VmHWM:").context("there is no VmHWM in status")
+}
+
+/// Returns what stands behind a name in a file of the system that counts in KiB, in bytes.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 /// Returns the time that the threads of this process have spent on processors, in nanoseconds.

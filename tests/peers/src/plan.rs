@@ -8,6 +8,7 @@ use crate::arguments::{Size, Suite};
 
 mod queue;
 mod runs;
+mod store;
 
 /// Whether more or less of something is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -96,6 +97,7 @@ const CONTROLLER_RUNTIME: System =
 const KUBE_SCHEDULER: System = System { name: "kube-rs", shown: "kube-rs scheduler", program: Program::Kube };
 const KUBE: System = System { name: "kube-rs", shown: "kube-rs applier", program: Program::Kube };
 const WASMTIME: System = System { name: "wasmtime", shown: "bare wasmtime call", program: Program::This };
+const ETCD: System = System { name: "etcd", shown: "etcd", program: Program::Go };
 const SANDBOX: System = System { name: "homeostat-component", shown: "the sandbox alone", program: Program::This };
 
 /// Returns the works of a suite, in the order in which they are run.
@@ -104,6 +106,7 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
         Suite::Queue => queue::works(),
         Suite::Loop => runs::loops(),
         Suite::Tax => runs::tax(),
+        Suite::Store => store::works(),
     }
 }
 

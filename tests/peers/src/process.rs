@@ -22,6 +22,8 @@ pub(crate) struct Programs {
     pub(crate) go: PathBuf,
     /// The folder of the guests' components.
     pub(crate) guests: PathBuf,
+    /// The folder below which contenders keep what is to be on a disk.
+    pub(crate) disk: PathBuf,
 }
 
 /// Runs `system` on `work` once, and returns what it printed.
@@ -36,12 +38,13 @@ pub(crate) async fn run(programs: &Programs, system: &System, work: &Work) -> Re
         Program::Kube => &programs.kube,
         Program::Go => &programs.go,
     };
-    figures(program, &arguments(&programs.guests, system, work), work.timeout).await
+    figures(program, &arguments(&programs.guests, system, work), &programs.disk, work.timeout).await
 }
 
-async fn figures(program: &Path, arguments: &[OsString], timeout: Duration) -> Result<Values> {
+async fn figures(program: &Path, arguments: &[OsString], disk: &Path, timeout: Duration) -> Result<Values> {
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    // The usual folder of temporary files is memory on many machines.
+    command.args(arguments).env("TMPDIR", disk).stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(timeout, command.output()).await;
     let output = output.with_context(|| format!("it was ended after {timeout:?}"))?;
     let output = output.with_context(|| format!("{} does not start", program.display()))?;
@@ -76,22 +79,27 @@ mod tests {
 
     #[tokio::test]
     async fn figures_are_what_a_contender_prints() {
-        let values = figures(Path::new("/bin/sh"), &shell(r#"echo '{"ns": 1.5}'"#), Duration::from_secs(60)).await;
+        let values =
+            figures(Path::new("/bin/sh"), &shell(r#"echo '{"ns": 1.5}'"#), Path::new("."), Duration::from_secs(60))
+                .await;
         assert_eq!(values.unwrap()["ns"], 1.5);
     }
 
     #[tokio::test]
     async fn a_contender_that_fails_or_prints_no_figures_is_an_error() {
         for (script, said) in [("echo why >&2; exit 3", "why"), ("echo nothing", "did not print figures")] {
-            let error = figures(Path::new("/bin/sh"), &shell(script), Duration::from_secs(60)).await.unwrap_err();
+            let error = figures(Path::new("/bin/sh"), &shell(script), Path::new("."), Duration::from_secs(60))
+                .await
+                .unwrap_err();
             assert!(error.to_string().contains(said), "{error:#}");
         }
     }
 
     #[tokio::test]
     async fn a_contender_that_does_not_end_is_ended() {
-        let error =
-            figures(Path::new("/bin/sh"), &shell("exec sleep 3600"), Duration::from_millis(1)).await.unwrap_err();
+        let error = figures(Path::new("/bin/sh"), &shell("exec sleep 3600"), Path::new("."), Duration::from_millis(1))
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("ended after"), "{error:#}");
     }
 }

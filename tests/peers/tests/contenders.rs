@@ -59,3 +59,17 @@ fn the_tax_is_measured_above_the_bare_call_and_the_sandbox() {
     let rows = results("tax");
     assert_measured(&rows, "reconcile, no-op", &["bare wasmtime call", "the sandbox alone"]);
 }
+
+#[test]
+fn the_store_is_written_watched_and_listed() {
+    let rows = results("store");
+    for figure in
+        ["durable writes, 1 writer", "durable writes over loopback, 64 writers", "p99 of a durable write, 64 writers"]
+    {
+        assert_measured(&rows, figure, &[]);
+    }
+    for place in ["", " over loopback"] {
+        assert_measured(&rows, &format!("write to the last of 1,000 watchers{place}, p50"), &[]);
+    }
+    assert_measured(&rows, "memory that a list of 100,000 resources takes", &[]);
+}

@@ -340,8 +340,10 @@ async fn events_of_another_process_or_of_a_future_cannot_be_watched_from() {
     let revision = |list: Value| list["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
     let (old, now) = (revision(before.get(EVENTS).await), revision(server.get(EVENTS).await));
     for asked in [1, old, now + 1] {
-        let refused = server.ask("GET", &format!("{EVENTS}?watch=1&resourceVersion={asked}"), &Value::Null).await;
-        assert_eq!((refused.code, &refused.body["reason"]), (410, &json!("Expired")), "{asked}");
+        let mut watch = server.follow(&format!("{EVENTS}?watch=1&resourceVersion={asked}")).await;
+        let told = watch.next().await.unwrap();
+        assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(410)), "{asked}");
+        assert!(watch.next().await.is_none(), "{asked}");
     }
 }
 

@@ -77,8 +77,15 @@ pub(super) struct LogRow<'a> {
 
 impl<'a> LogRow<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let Self { kind, path, document, previous } = self;
+        let Self { kind: _, path, document, previous } = self;
         let mut bytes = Vec::with_capacity(9 + path.len() + document.len() + previous.len());
+        self.append(&mut bytes);
+        bytes
+    }
+
+    /// Writes the row behind what is there.
+    pub(super) fn append(&self, bytes: &mut Vec<u8>) {
+        let Self { kind, path, document, previous } = self;
         bytes.push(match kind {
             EventType::Added => 0,
             EventType::Modified => 1,
@@ -90,7 +97,6 @@ impl<'a> LogRow<'a> {
             bytes.extend(*piece);
         }
         bytes.extend(*previous);
-        bytes
     }
 
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Self> {

@@ -34,9 +34,15 @@ pub(super) struct Journal {
     layout: Layout,
     /// How much of it has entries that are not in the pages yet.
     used: u64,
+    /// The entry that is being made, from its head on. Its memory is used again and again.
+    entry: Vec<u8>,
+    rows: u64,
 }
 
-/// The changes of one batch.
+/// Memory that is kept for the next entry, at most.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// The changes of one batch, as they are found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The revision of the first change; the others follow.
@@ -52,7 +58,7 @@ pub(super) struct Entry {
 impl Journal {
     /// Begins anew: everything that was there is in the pages, and on the disk.
     pub(super) fn begin(file: Arc<dyn StorageBackend>, layout: Layout) -> Self {
-        Self { file, layout, used: 0 }
+        Self { file, layout, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
     }
 
     /// Forgets what is there, because it is in the pages, and on the disk.
@@ -60,21 +66,53 @@ impl Journal {
         self.used = 0;
     }
 
-    /// Writes an entry and syncs it. Returns whether there was room; where there was none, nothing was written.
+    /// Begins an entry, and forgets one that was begun before.
+    pub(super) fn begin_entry(&mut self) {
+        self.entry.truncate(HEAD_BYTES);
+        self.entry.shrink_to(KEPT_BYTES_MAX);
+        self.rows = 0;
+    }
+
+    /// Adds a row to the entry that was begun.
+    pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let begin = self.entry.len() + 4;
+        self.entry.extend([0; 4]);
+        write(&mut self.entry);
+        let length = u32::try_from(self.entry.len() - begin).expect("a row has a document of 1 MiB at most");
+        self.entry[begin - 4..begin].copy_from_slice(&length.to_le_bytes());
+        self.rows += 1;
+    }
+
+    /// Writes the entry that was begun, and syncs it. Returns whether there was room, and anything to write; where not, nothing was written.
     ///
     /// # Errors
     /// What the disk answers. Then nobody knows what it holds.
-    pub(super) fn append(&mut self, entry: &Entry) -> io::Result<bool> {
+    pub(super) fn append(&mut self, first: Revision, at_ms: u64, compacted: Revision) -> io::Result<bool> {
         let (begin, length) = self.layout.journal();
-        let bytes = entry.encode();
-        if self.used + bytes.len() as u64 > length {
+        let whole = self.entry.len().next_multiple_of(SECTOR_BYTES);
+        if self.rows == 0 || self.used + whole as u64 > length {
             return Ok(false);
         }
-        self.file.write(begin + self.used, &bytes)?;
+        seal(&mut self.entry, [first.0, self.rows, at_ms, compacted.0]);
+        self.entry.resize(whole, 0);
+        self.file.write(begin + self.used, &self.entry)?;
         self.file.sync_data()?;
-        self.used += bytes.len() as u64;
+        self.used += whole as u64;
         Ok(true)
     }
+}
+
+/// Writes the head of an entry whose rows are there.
+fn seal(entry: &mut [u8], facts: [u64; 4]) {
+    let length = (entry.len() - HEAD_BYTES) as u64;
+    let checksum = xxh3_128(&entry[HEAD_BYTES..]);
+    entry[..8].copy_from_slice(MAGIC);
+    for (number, place) in facts.into_iter().chain([length]).zip(entry[8..48].chunks_exact_mut(8)) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    entry[48..64].copy_from_slice(&checksum.to_le_bytes());
+    let checksum = xxh3_64(&entry[..64]);
+    entry[64..HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Returns the entries that follow upon a revision.
@@ -148,29 +186,6 @@ impl Entry {
     /// Returns the revision of the last change.
     pub(super) fn last(&self) -> Revision {
         Revision(self.first.0 + self.rows.len() as u64 - 1)
-    }
-
-    /// Returns the bytes of an entry that has a row at least, up to where the next one may begin.
-    fn encode(&self) -> Vec<u8> {
-        let length: usize = self.rows.iter().map(|row| 4 + row.len()).sum();
-        let mut bytes = Vec::with_capacity((HEAD_BYTES + length).next_multiple_of(SECTOR_BYTES));
-        bytes.resize(HEAD_BYTES, 0);
-        for row in &self.rows {
-            let length = u32::try_from(row.len()).expect("a row has a document of 1 MiB at most");
-            bytes.extend(length.to_le_bytes());
-            bytes.extend(row);
-        }
-        let checksum = xxh3_128(&bytes[HEAD_BYTES..]);
-        bytes[..8].copy_from_slice(MAGIC);
-        let numbers = [self.first.0, self.rows.len() as u64, self.at_ms, self.compacted.0, length as u64];
-        for (number, place) in numbers.into_iter().zip(bytes[8..48].chunks_exact_mut(8)) {
-            place.copy_from_slice(&number.to_le_bytes());
-        }
-        bytes[48..64].copy_from_slice(&checksum.to_le_bytes());
-        let checksum = xxh3_64(&bytes[..64]);
-        bytes[64..72].copy_from_slice(&checksum.to_le_bytes());
-        bytes.resize(bytes.len().next_multiple_of(SECTOR_BYTES), 0);
-        bytes
     }
 
     /// Reads the entry at the beginning of `bytes`, and where the next one may begin; `None` where there is none that is whole.

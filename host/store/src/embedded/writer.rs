@@ -13,7 +13,7 @@ use super::Shared;
 use super::codec::{
     self, LOG, LogRow, META, META_COMPACTED, META_MEASURE, META_REVISION, Meta, OWNERS, RESOURCES, TIMES,
 };
-use super::journal::{Entry, Journal};
+use super::journal::Journal;
 use super::place::{OpenFile, is_stuck};
 use super::read::Snapshot;
 use super::replay::replay;
@@ -39,17 +39,8 @@ const QUICK_REPAIR_BYTES: u64 = 256 << 20;
 /// What a failed transaction is: an error of the engine, after which the store takes no more writes.
 pub(super) type Engine<T> = std::result::Result<T, Box<redb::Error>>;
 
-/// What one write came to, and what it changed.
-type Outcome = Result<(Written, Option<Changed>)>;
-
-/// What one write changed.
-struct Changed {
-    event: Event,
-    /// Length of its row in the log.
-    bytes: u64,
-    /// Its row for the journal.
-    row: Vec<u8>,
-}
+/// What one write came to, and its event with the bytes that it takes.
+type Outcome = Result<(Written, Option<(Event, u64)>)>;
 
 /// Starts the thread. It ends when all senders of `queue` are gone and their writes are answered.
 pub(super) fn spawn(shared: Arc<Shared>, queue: mpsc::Receiver<Job>, options: Options) -> io::Result<JoinHandle<()>> {
@@ -194,17 +185,15 @@ fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, option
     let now_ms = milliseconds(options.source.now());
     let idle = requests.is_empty();
     let mut batch = Batch { answers: Vec::with_capacity(requests.len()), events: Vec::new(), compacted: None };
-    let mut entry = Entry { first: meta.revision.next(), at_ms: now_ms, compacted: meta.compacted, rows: Vec::new() };
+    let mut journal = shared.journal();
+    journal.begin_entry();
     {
         let mut tables = Tables::open(&transaction)?;
         for request in requests {
             let revision = Revision(meta.revision.0 + batch.events.len() as u64).next();
-            let answer = tables.perform(request, revision, &shared.schemas, options)?;
-            batch.answers.push(answer.map(|(written, changed)| {
-                if let Some(Changed { event, bytes, row }) = changed {
-                    batch.events.push((event, bytes));
-                    entry.rows.push(row);
-                }
+            let answer = tables.perform(request, revision, &mut journal, &shared.schemas, options)?;
+            batch.answers.push(answer.map(|(written, event)| {
+                batch.events.extend(event);
                 written
             }));
         }
@@ -213,13 +202,13 @@ fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, option
             let rows_max = if idle { CUT_IDLE_MAX } else { CUT_EXTRA_MAX };
             let kept = tables.finish(&meta, added, rows_max, now_ms, &Bounds::of(options))?;
             batch.compacted = kept.map(|meta| meta.compacted);
-            entry.compacted = batch.compacted.unwrap_or(meta.compacted);
         }
     }
-    let mut journal = shared.journal();
-    if batch.compacted.is_none() {
+    let Some(compacted) = batch.compacted else {
         transaction.abort().map_err(engine)?;
-    } else if !entry.rows.is_empty() && journal.append(&entry).map_err(engine)? {
+        return Ok(batch);
+    };
+    if journal.append(meta.revision.next(), now_ms, compacted).map_err(engine)? {
         // On the disk already, in the journal; the pages follow when that is full, or the store is closed.
         transaction.set_durability(Durability::None).map_err(engine)?;
         transaction.commit().map_err(engine)?;
@@ -322,6 +311,7 @@ impl<'a> Tables<'a> {
         &mut self,
         request: Request,
         revision: Revision,
+        journal: &mut Journal,
         schemas: &Schemas,
         options: &Options,
     ) -> Engine<Outcome> {
@@ -361,7 +351,8 @@ impl<'a> Tables<'a> {
             let event = Event { kind, resource: Arc::clone(&resource), previous, revision };
             let bytes = self.keep(&row, &event)?;
             // What was there before the change is there when it is made again.
-            changed = Some(Changed { event, bytes, row: LogRow { previous: &[], ..row }.encode() });
+            journal.add(|entry| LogRow { previous: &[], ..row }.append(entry));
+            changed = Some((event, bytes));
         }
         Ok(Ok((Written { resource, change, unknown }, changed)))
     }

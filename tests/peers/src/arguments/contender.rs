@@ -11,6 +11,8 @@ pub(crate) enum Suite {
     Loop,
     /// What the host adds to the bare call of a component
     Tax,
+    /// The embedded store and its API, beside etcd
+    Store,
 }
 
 impl Suite {
@@ -20,6 +22,7 @@ impl Suite {
             Suite::Queue => "queue",
             Suite::Loop => "loop",
             Suite::Tax => "tax",
+            Suite::Store => "store",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SUITES: [Suite; 3] = [Suite::Queue, Suite::Loop, Suite::Tax];
+const SUITES: [Suite; 4] = [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store];
 
 #[test]
 fn no_two_figures_of_a_suite_share_a_name() {
@@ -20,7 +20,13 @@ fn no_two_figures_of_a_suite_share_a_name() {
 fn figures_that_others_look_for_keep_their_names() {
     let all: Vec<String> =
         SUITES.into_iter().flat_map(works).flat_map(|work| work.figures).map(|figure| figure.name).collect();
-    for name in ["add+get+done", "bytes per waiting key", "no-op loop, 2 workers", "host tax, no-op"] {
+    for name in [
+        "add+get+done",
+        "bytes per waiting key",
+        "no-op loop, 2 workers",
+        "host tax, no-op",
+        "durable writes, 64 writers",
+    ] {
         assert!(all.iter().any(|other| other == name), "{name} is not in {all:?}");
     }
 }

@@ -21,6 +21,15 @@ fn entry(first: u64, rows: &[usize]) -> Entry {
     Entry { first: Revision(first), at_ms: 1000 + first, compacted: Revision(first / 2), rows }
 }
 
+/// Appends an entry, and says whether there was room.
+fn append(journal: &mut Journal, entry: &Entry) -> bool {
+    journal.begin_entry();
+    for row in &entry.rows {
+        journal.add(|bytes| bytes.extend(row));
+    }
+    journal.append(entry.first, entry.at_ms, entry.compacted).expect("memory")
+}
+
 /// Returns the revisions that are found, or what is wrong.
 fn found(file: &dyn StorageBackend, after: u64) -> Result<Vec<u64>, String> {
     let entries = entries(file, layout(), Revision(after)).expect("memory");
@@ -42,7 +51,7 @@ fn what_was_written_is_read_after_any_revision() {
     let mut journal = Journal::begin(Arc::clone(&file), layout());
     let written = [entry(1, &[10]), entry(2, &[0, 700, 3]), entry(5, &[2000])];
     for entry in &written {
-        assert!(journal.append(entry).expect("memory"));
+        assert!(append(&mut journal, entry));
     }
     assert_eq!(entries(&*file, layout(), Revision::ZERO).expect("memory"), Ok(Vec::from(written)));
     assert_eq!(found(&*file, 1), Ok(vec![2, 5]));
@@ -55,11 +64,11 @@ fn what_is_left_of_an_earlier_round_is_not_read() {
     let file = file();
     let mut journal = Journal::begin(Arc::clone(&file), layout());
     for first in 1..10 {
-        assert!(journal.append(&entry(first, &[300])).expect("memory"));
+        assert!(append(&mut journal, &entry(first, &[300])));
     }
     journal.restart();
-    assert!(journal.append(&entry(10, &[900])).expect("memory"));
-    assert!(journal.append(&entry(11, &[20])).expect("memory"));
+    assert!(append(&mut journal, &entry(10, &[900])));
+    assert!(append(&mut journal, &entry(11, &[20])));
     assert_eq!(found(&*file, 9), Ok(vec![10, 11]));
     assert_eq!(found(&*file, 11), Ok(vec![]));
 }
@@ -69,13 +78,13 @@ fn a_full_journal_takes_nothing() {
     let file = file();
     let mut journal = Journal::begin(Arc::clone(&file), layout());
     let mut written = 0;
-    while journal.append(&entry(written + 1, &[5000])).expect("memory") {
+    while append(&mut journal, &entry(written + 1, &[5000])) {
         written += 1;
     }
     assert_eq!(written, LAYOUT_BYTES / 5120);
     assert_eq!(found(&*file, 0).map(|found| found.len() as u64), Ok(written));
     let mut none = Journal::begin(file, Layout::PLAIN);
-    assert!(!none.append(&entry(1, &[1])).expect("memory"));
+    assert!(!append(&mut none, &entry(1, &[1])));
 }
 
 #[test]
@@ -84,7 +93,7 @@ fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is
         let file = file();
         let mut journal = Journal::begin(Arc::clone(&file), layout());
         for first in 1..=3 {
-            assert!(journal.append(&entry(first, &[100])).expect("memory"));
+            assert!(append(&mut journal, &entry(first, &[100])));
         }
         turn(&*file, 2 * 512 + at);
         assert_eq!(found(&*file, 0), Ok(vec![1, 2]), "{what} of the last one");
@@ -100,7 +109,7 @@ fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is
 fn a_journal_that_begins_too_late_is_damage() {
     let file = file();
     let mut journal = Journal::begin(Arc::clone(&file), layout());
-    assert!(journal.append(&entry(7, &[1, 1])).expect("memory"));
+    assert!(append(&mut journal, &entry(7, &[1, 1])));
     assert!(found(&*file, 3).is_err());
     assert_eq!(found(&*file, 6), Ok(vec![7]));
 }

@@ -1,0 +1,186 @@
+//! The embedded store, asked directly and through the API.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use async_trait::async_trait;
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Error, Kind, Options, Precondition, Request, Scope, Store, Write};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::served::Served;
+use crate::arguments::Size;
+use crate::keys;
+use crate::measure::{peak_bytes, percentile_us, restart_peak};
+use crate::values::{Values, named};
+
+/// The text of a resource, so that the whole of it is 1 KiB long as it is stored.
+const TEXT_BYTES: usize = 480;
+/// Writers at once, at most.
+pub(super) const WRITERS_MAX: usize = 64;
+/// Who writes.
+const MANAGER: &str = "peers";
+
+pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
+    let folder = tempfile::tempdir().context("there is no folder for a store")?;
+    let options = Options::default();
+    let store: Arc<EmbeddedStore> = Arc::new(EmbeddedStore::open(folder.path().join("store.redb"), options)?);
+    match work {
+        "write" => writes(Arc::new(Direct(store)), size).await,
+        "write over loopback" => writes(Arc::new(Served::start(store).await?), size).await,
+        "fan-out" => fan_out(Arc::new(Direct(store)), size).await,
+        "fan-out over loopback" => fan_out(Arc::new(Served::start(store).await?), size).await,
+        "list" => list(store, size).await,
+        _ => bail!("the store has no work {work}"),
+    }
+}
+
+/// A way to the store.
+#[async_trait]
+pub(super) trait Way: Send + Sync + 'static {
+    /// Creates the resource, or changes it when it is there. `writer` is below the number of writers, each of which waits for its answers.
+    async fn write(&self, writer: usize, document: Value) -> Result<()>;
+
+    /// Follows all resources from now on, and sends so much as an empty message for each event.
+    async fn watch(&self, seen: mpsc::Sender<()>) -> Result<()>;
+}
+
+/// Calls of the store itself.
+struct Direct(Arc<EmbeddedStore>);
+
+#[async_trait]
+impl Way for Direct {
+    async fn write(&self, _: usize, document: Value) -> Result<()> {
+        let write = Write::Update { document: document.clone(), precondition: Precondition::default() };
+        let request = |write| Request { manager: MANAGER.to_owned(), ..Request::from(write) };
+        match self.0.submit(request(write)).await {
+            Err(Error::NotFound { .. }) => self.0.submit(request(Write::Create { document })).await?,
+            answer => answer?,
+        };
+        Ok(())
+    }
+
+    async fn watch(&self, seen: mpsc::Sender<()>) -> Result<()> {
+        let mut watch = self.0.watch(Scope::Kind(kind()), self.0.revision()).await?;
+        tokio::spawn(async move { while watch.next().await.is_ok() && seen.send(()).await.is_ok() {} });
+        Ok(())
+    }
+}
+
+/// The kind of what is written.
+pub(super) fn kind() -> Kind {
+    Kind::new("peers.homeostat.dev", "v1", "Item")
+}
+
+fn document(number: usize, round: usize) -> Value {
+    let ((namespace, name), kind) = (keys::parts(number), kind());
+    let text = format!("{round:x<width$}", width = TEXT_BYTES);
+    json!({
+        "apiVersion": kind.api_version(), "kind": kind.name,
+        "metadata": {"namespace": namespace, "name": name, "labels": {"app": "measured"}},
+        "spec": {"text": text},
+    })
+}
+
+/// Runs a task for each writer, and returns what they came to.
+async fn together<T, F>(writers: usize, run: impl Fn(usize) -> F) -> Result<Vec<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    let mut tasks: tokio::task::JoinSet<Result<T>> = (0..writers).map(run).collect();
+    let mut results = Vec::with_capacity(writers);
+    while let Some(result) = tasks.join_next().await {
+        results.push(result.context("a writer failed")??);
+    }
+    Ok(results)
+}
+
+/// Makes so many resources.
+async fn fill(way: &Arc<dyn Way>, count: usize) -> Result<()> {
+    let filler = |filler| {
+        let way = Arc::clone(way);
+        async move {
+            for number in (filler..count).step_by(WRITERS_MAX) {
+                way.write(filler, document(number, 0)).await?;
+            }
+            Ok(())
+        }
+    };
+    together(WRITERS_MAX, filler).await.map(drop)
+}
+
+/// Changes resources from so many writers, each one resource after the other.
+async fn writes(way: Arc<dyn Way>, size: &Size) -> Result<Values> {
+    let Size { keys, workers, millis } = *size;
+    fill(&way, keys).await?;
+    let long = Duration::from_millis(millis);
+    let warm = Instant::now() + long / 4;
+    let end = warm + long;
+    let writer = |writer| {
+        let way = Arc::clone(&way);
+        async move {
+            let mut took = Vec::new();
+            for round in 1.. {
+                for number in (writer..keys).step_by(workers) {
+                    let start = Instant::now();
+                    if start > end {
+                        return Ok(took);
+                    }
+                    way.write(writer, document(number, round)).await?;
+                    if start > warm {
+                        took.push(start.elapsed());
+                    }
+                }
+            }
+            Ok(took)
+        }
+    };
+    let mut took = together(workers, writer).await?.concat();
+    Ok(named([
+        ("writes/s", took.len() as f64 / long.as_secs_f64()),
+        ("p50 ms", percentile_us(&mut took, 50) / 1e3),
+        ("p99 ms", percentile_us(&mut took, 99) / 1e3),
+    ]))
+}
+
+/// Measures how long a write takes to reach one watcher, and then the last of many.
+async fn fan_out(way: Arc<dyn Way>, size: &Size) -> Result<Values> {
+    let mut one = reach(&*way, 1, size.keys).await?;
+    let mut all = reach(&*way, size.workers, size.keys).await?;
+    Ok(named([("one us", percentile_us(&mut one, 50)), ("all us", percentile_us(&mut all, 50))]))
+}
+
+/// Returns how long each of so many writes took until the last of so many watchers had it.
+async fn reach(way: &dyn Way, watchers: usize, writes: usize) -> Result<Vec<Duration>> {
+    let (seen, mut told) = mpsc::channel(watchers);
+    for _ in 0..watchers {
+        way.watch(seen.clone()).await?;
+    }
+    let mut took = Vec::with_capacity(writes);
+    for number in 0..writes {
+        let start = Instant::now();
+        way.write(0, document(number, watchers)).await?;
+        // An event for each: a create is one write as well.
+        for _ in 0..watchers {
+            told.recv().await.context("the watchers ended")?;
+        }
+        took.push(start.elapsed());
+    }
+    Ok(took)
+}
+
+/// Lists everything at once through the API, and measures by how much this process grew at most: the client keeps nothing.
+async fn list(store: Arc<EmbeddedStore>, size: &Size) -> Result<Values> {
+    let served = Served::start(Arc::clone(&store)).await?;
+    fill(&(Arc::new(Direct(store)) as Arc<dyn Way>), size.keys).await?;
+    let before = restart_peak()?;
+    let start = Instant::now();
+    let bytes = served.list().await?;
+    let took = start.elapsed();
+    ensure!(bytes > size.keys * TEXT_BYTES, "{bytes} bytes are not {} resources", size.keys);
+    let grown = peak_bytes()?.saturating_sub(before).max(1);
+    Ok(named([("ms", took.as_secs_f64() * 1e3), ("mib", grown as f64 / f64::from(1 << 20))]))
+}
