@@ -33,6 +33,8 @@ const REQUESTS: Duration = Duration::from_secs(2);
 const DATA: &str = ".homeostat";
 /// The store's file.
 const STORE: &str = "store.redb";
+/// The folder of compiled components, beside it.
+const COMPILED: &str = "compiled";
 
 /// What `run` and `dev` have in common.
 #[derive(Args, Clone, Debug)]
@@ -57,7 +59,7 @@ pub(crate) struct HostArgs {
     /// It is read again when it changes. Without it, every program of this machine that reaches the address may ask.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// Where to keep the store [default: DIR/.homeostat]
+    /// Where to keep the store, and compiled components [default: DIR/.homeostat]
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// What to keep resources in
@@ -150,7 +152,8 @@ impl Running {
         }
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         let (store, backups) = open(*store, &data).await?;
-        let engine = Engine::new(EngineOptions::default()).context("the WebAssembly engine does not start")?;
+        let options = EngineOptions { compiled: Some(data.join(COMPILED)), ..EngineOptions::default() };
+        let engine = Engine::new(options).context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
         let options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
         let host = Host::start(options).await.context("the host does not start")?;

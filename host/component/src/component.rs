@@ -11,9 +11,10 @@ use wasmtime::component::InstancePre;
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler, types};
 use crate::call::{self, Sandbox};
+use crate::code::Code;
 use crate::digest::Digest;
 use crate::effect::{Call, Effects, Entry, ResourceData};
-use crate::engine::{Engine, Machine};
+use crate::engine::Engine;
 use crate::imports::convert;
 use crate::limits::{Limits, contract};
 use crate::outcome::{Outcome, Report};
@@ -29,7 +30,7 @@ pub struct Component(pub(crate) Arc<Loaded>);
 /// What a component is made of.
 pub(crate) struct Loaded {
     pub(crate) engine: Engine,
-    pub(crate) machine: Arc<Machine>,
+    pub(crate) code: Arc<Code>,
     pub(crate) pre: InstancePre<crate::state::State>,
     pub(crate) entries: Entries,
     pub(crate) facts: Facts,
@@ -121,7 +122,7 @@ impl Component {
         effects: Arc<dyn Effects>,
     ) -> Report<Outcome> {
         let call = new_call(controller, Entry::Reconcile, Some(key.clone()));
-        let sandbox = Sandbox::new(&self.0.machine, &self.0.engine, call, limits, effects).await;
+        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let key = convert::to_key(key);
         // Pinned here: it is large, and this is the call that must be fast.
         let guest = pin!(async {
@@ -146,7 +147,7 @@ impl Component {
     ) -> Report<Vec<Key>> {
         let Some(mapper) = &self.0.entries.mapper else { return Report::empty(Vec::new()) };
         let call = new_call(controller, Entry::Map, None);
-        let sandbox = Sandbox::new(&self.0.machine, &self.0.engine, call, limits, effects).await;
+        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let changed = convert::to_resource(ResourceData::new(changed, View::Whole));
         let report = sandbox.run(async {
             let (mut store, instance) = sandbox.open(&self.0.pre).await?;
@@ -163,7 +164,7 @@ impl Component {
     pub async fn poll(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<Vec<Key>> {
         let Some(poller) = &self.0.entries.poller else { return Report::empty(Vec::new()) };
         let call = new_call(controller, Entry::Poll, None);
-        let sandbox = Sandbox::new(&self.0.machine, &self.0.engine, call, limits, effects).await;
+        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let report = sandbox.run(async {
             let (mut store, instance) = sandbox.open(&self.0.pre).await?;
             let guest = poller.load(&mut store, &instance)?;
@@ -179,7 +180,7 @@ impl Component {
     pub async fn start(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<()> {
         let Some(lifecycle) = &self.0.entries.lifecycle else { return Report::empty(()) };
         let call = new_call(controller, Entry::Start, None);
-        let sandbox = Sandbox::new(&self.0.machine, &self.0.engine, call, limits, effects).await;
+        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let report = sandbox.run(async {
             let (mut store, instance) = sandbox.open(&self.0.pre).await?;
             let guest = lifecycle.load(&mut store, &instance)?;
@@ -194,7 +195,7 @@ impl Component {
     pub async fn stop(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<()> {
         let Some(lifecycle) = &self.0.entries.lifecycle else { return Report::empty(()) };
         let call = new_call(controller, Entry::Stop, None);
-        let sandbox = Sandbox::new(&self.0.machine, &self.0.engine, call, limits, effects).await;
+        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let report = sandbox.run(async {
             let (mut store, instance) = sandbox.open(&self.0.pre).await?;
             let guest = lifecycle.load(&mut store, &instance)?;

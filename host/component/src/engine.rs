@@ -3,12 +3,15 @@
 //! The settings come from measurements: a fresh instance for every call costs about 6 µs with them and five times that without. Two
 //! machines share one bound: the pooled one runs what fits its slots, the other one, started when first needed, runs the rest.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::cache::Cache;
+use crate::code::Codes;
 use crate::error::Error;
 use crate::grants::Grants;
 use crate::imports;
@@ -45,11 +48,25 @@ pub struct EngineOptions {
     /// Interrupt guests at every millisecond, so that they share the processors and end at their limit. Default: true. Without it a
     /// guest that computes for ever does so: for simulations, in which nothing may depend on how fast a machine is.
     pub preemption: bool,
+    /// A folder in which compiled components are kept for the next start. It is made with the mode 0700 where it is missing, several
+    /// processes may share it, and whoever can write into it can run code in the host: one that is not its user's alone is not used,
+    /// which the log says. Default: none, nothing is kept.
+    pub compiled: Option<PathBuf>,
+    /// The bytes that compiled components may take on disk in all; those that were used longest ago go first. Default: 512 MiB, some
+    /// 400 ordinary guests.
+    pub compiled_bytes_max: u64,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { instances_max: 256, component_bytes_max: 50 << 20, parallel_compilation: true, preemption: true }
+        Self {
+            instances_max: 256,
+            component_bytes_max: 50 << 20,
+            parallel_compilation: true,
+            preemption: true,
+            compiled: None,
+            compiled_bytes_max: 512 << 20,
+        }
     }
 }
 
@@ -62,6 +79,8 @@ pub(crate) struct Shared {
     options: EngineOptions,
     pooled: Arc<Machine>,
     on_demand: OnceLock<Arc<Machine>>,
+    cache: Option<Cache>,
+    codes: Codes,
     pub(crate) instances: Arc<Instances>,
 }
 
@@ -95,12 +114,15 @@ impl Engine {
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances_max)));
         let pooled = Arc::new(Machine::start(&config, &options)?);
         let instances = Instances::new(instances_max);
-        Ok(Self(Arc::new(Shared { options, pooled, on_demand: OnceLock::new(), instances })))
+        let cache = cache(&options);
+        let (on_demand, codes) = (OnceLock::new(), Codes::default());
+        Ok(Self(Arc::new(Shared { options, pooled, on_demand, cache, codes, instances })))
     }
 
     /// Compiles and checks a component, and asks it what it is.
     ///
-    /// Takes about 50 ms for an ordinary guest; compilation runs on threads for blocking work. `grants` decide which imports may be
+    /// Takes about 50 ms for an ordinary guest, and a few where its compilation was kept; compilation runs on threads for
+    /// blocking work. Bytes that are loaded already are not compiled again. `grants` decide which imports may be
     /// there at all; what they say of arguments is checked at each call by [`crate::layers::Granted`]. Must be called in a tokio
     /// runtime with time enabled.
     ///
@@ -124,6 +146,15 @@ impl Engine {
         &self.0.pooled
     }
 
+    /// Returns where compiled components are kept, if anywhere.
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.0.cache.as_ref()
+    }
+
+    pub(crate) fn codes(&self) -> &Codes {
+        &self.0.codes
+    }
+
     /// Returns the machine for components that do not fit the pool, and starts it if need be.
     pub(crate) fn on_demand(&self) -> Result<Arc<Machine>, Error> {
         if let Some(machine) = self.0.on_demand.get() {
@@ -143,6 +174,16 @@ impl Machine {
         let ticker = options.preemption.then(|| Ticker::start(&engine)).transpose().map_err(Error::Ticker)?;
         Ok(Self { engine, linker, ticker })
     }
+}
+
+/// Opens the folder of compiled components. One that cannot be used costs time at every start, and nothing else.
+fn cache(options: &EngineOptions) -> Option<Cache> {
+    let folder = options.compiled.as_ref()?;
+    Cache::open(folder, options.compiled_bytes_max)
+        .inspect_err(|error| {
+            tracing::warn!(folder = %folder.display(), %error, "compiled components are not kept: every start compiles them again");
+        })
+        .ok()
 }
 
 fn config(options: &EngineOptions) -> Config {

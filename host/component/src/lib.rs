@@ -16,7 +16,9 @@
 //! Deliberately absent: queues, retries, feeders, controllers, manifests, and every decision about what happens after a call.
 
 mod bindings;
+mod cache;
 mod call;
+mod code;
 mod component;
 mod digest;
 mod effect;

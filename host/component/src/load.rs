@@ -5,9 +5,10 @@ use std::sync::Arc;
 use wasmtime::component::InstancePre;
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
+use crate::code::{self, Code};
 use crate::component::{Component, Entries, Facts, Loaded};
 use crate::digest::Digest;
-use crate::engine::{Engine, Machine};
+use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::state::State;
 
@@ -23,56 +24,45 @@ pub use refused::{Reason, Refused};
 pub(crate) async fn load(engine: &Engine, bytes: Vec<u8>, grants: &Grants) -> Result<Component, Refused> {
     bytes::check(&bytes, engine.options().component_bytes_max)?;
     let size_bytes = bytes.len() as u64;
-    let compiled = compile(engine.clone(), bytes).await?;
-    let Compiled { digest, machine, component, pooled } = compiled;
+    let (code, digest) = code(engine, bytes).await?;
+    let machine = &code.machine;
 
-    let names = world::Names::of(&component, &machine.engine);
+    let names = world::Names::of(&code.component, &machine.engine);
     let mut reasons = world::check(&names, grants);
     if !reasons.is_empty() {
         return Err(Refused { reasons });
     }
-    let pre =
-        machine.linker.instantiate_pre(&component).map_err(|error| Reason::Link { reason: format!("{error:#}") })?;
+    let pre = machine
+        .linker
+        .instantiate_pre(&code.component)
+        .map_err(|error| Reason::Link { reason: format!("{error:#}") })?;
     let entries = entries(&pre, &names, &mut reasons);
     let (Some(entries), true) = (entries, reasons.is_empty()) else {
         return Err(Refused { reasons });
     };
-    let spec = describe::describe(engine, &machine, &pre, &entries).await?;
-    let facts = Facts { digest, size_bytes, imports: names.imports, exports: names.exports, pooled };
-    Ok(Component(Arc::new(Loaded { engine: engine.clone(), machine, pre, entries, facts, spec })))
+    let spec = describe::describe(engine, machine, &pre, &entries).await?;
+    let facts = Facts { digest, size_bytes, imports: names.imports, exports: names.exports, pooled: code.pooled };
+    Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, pre, entries, facts, spec })))
 }
 
-struct Compiled {
-    digest: Digest,
-    machine: Arc<Machine>,
-    component: wasmtime::component::Component,
-    pooled: bool,
-}
-
-/// Compiles on a thread for blocking work; for the pool if the component fits.
-async fn compile(engine: Engine, bytes: Vec<u8>) -> Result<Compiled, Refused> {
-    let work = move || {
-        let digest = Digest::of(&bytes);
-        let machine = Arc::clone(engine.pooled());
-        let error = match wasmtime::component::Component::from_binary(&machine.engine, &bytes) {
-            Ok(component) => return Ok(Compiled { digest, machine, component, pooled: true }),
-            Err(error) => error,
-        };
-        // What is too large for the pool compiles here; what is wrong is wrong here too.
-        let Ok(machine) = engine.on_demand() else { return Err(malformed(&error)) };
-        match wasmtime::component::Component::from_binary(&machine.engine, &bytes) {
-            Ok(component) => Ok(Compiled { digest, machine, component, pooled: false }),
-            Err(_) => Err(malformed(&error)),
-        }
-    };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(compiled) => compiled.map_err(Refused::from),
-        Err(error) => Err(Reason::Malformed { reason: format!("the compiler failed: {error}") }.into()),
+/// Returns the code of a component and its name. Who loads what another one has, or is compiling, gets the same.
+async fn code(engine: &Engine, bytes: Vec<u8>) -> Result<(Arc<Code>, Digest), Refused> {
+    let (digest, bytes) = blocking(move || (Digest::of(&bytes), bytes)).await?;
+    let place = engine.codes().place(&digest);
+    let mut known = place.lock().await;
+    if let Some(code) = known.upgrade() {
+        return Ok((code, digest));
     }
+    let (engine, name) = (engine.clone(), digest.clone());
+    let code = Arc::new(blocking(move || code::make(&engine, &name, &bytes)).await??);
+    *known = Arc::downgrade(&code);
+    Ok((code, digest))
 }
 
-fn malformed(error: &wasmtime::Error) -> Reason {
-    Reason::Malformed { reason: format!("{error:#}") }
+/// Does `work` on a thread for blocking work.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refused> {
+    let failed = |error| Reason::Malformed { reason: format!("the compiler failed: {error}") };
+    tokio::task::spawn_blocking(work).await.map_err(|error| failed(error).into())
 }
 
 /// Looks up the exports; each that has another type than the contract says is one more reason.

@@ -91,10 +91,10 @@ async fn an_import_of_another_type_is_refused() {
 #[tokio::test]
 async fn what_does_not_fit_the_pool_is_compiled_for_the_other_machine() {
     let memories = "(core module $m (memory 1)) (core instance (instantiate $m))";
-    let one = super::compile(engine(), component(&format!("(component {memories})"))).await.unwrap();
+    let one = super::code(&engine(), component(&format!("(component {memories})"))).await.unwrap().0;
     assert!(one.pooled);
     let module = "(core module $m (memory 1))";
     let many = format!("(component {module} {})", "(core instance (instantiate $m))".repeat(5));
-    let many = super::compile(engine(), component(&many)).await.unwrap();
+    let many = super::code(&engine(), component(&many)).await.unwrap().0;
     assert!(!many.pooled);
 }

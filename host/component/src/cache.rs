@@ -1,0 +1,170 @@
+//! Compiled components on disk, so that a host that starts again compiles nothing that it compiled before.
+//!
+//! Whoever can write an entry can run code in this process. So the folder is its owner's alone, every entry carries a code made with a
+//! key that lies beside it, and only bytes that carry the right one are handed on. An entry that is damaged, cut off, made by another
+//! key or put under another name counts as absent: it is compiled again and replaced. No failure of a disk is ever an error here.
+
+use std::fs::{self, DirBuilder, File};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::Digest;
+use crate::effect::to_hex;
+
+mod restore;
+mod seal;
+
+pub(crate) use restore::restore;
+pub(crate) use seal::Authentic;
+use seal::{Key, TAG_BYTES};
+
+/// Part of every name: entries of another form are never found.
+const FORMAT: &str = "homeostat compiled 1";
+const SUFFIX: &str = ".compiled";
+const DRAFT_PREFIX: &str = ".draft-";
+/// A draft that is older was left behind by a process that ended.
+const DRAFT_AGE_MAX: Duration = Duration::from_secs(3600);
+/// Permissions of everyone but the owner.
+const OTHERS: u32 = 0o077;
+
+/// A folder of compiled components. Any number of processes may share it.
+pub(crate) struct Cache {
+    folder: PathBuf,
+    bytes_max: u64,
+    key: Key,
+}
+
+/// What an entry is called: its form, the component, the engine that compiled it, and for which allocator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name(String);
+
+impl Name {
+    pub(crate) fn of(digest: &Digest, engine: &wasmtime::Engine, pooled: bool) -> Self {
+        let mut hasher = Stable(Sha256::new());
+        (FORMAT, digest, pooled).hash(&mut hasher);
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Self(to_hex(&hasher.0.finalize()))
+    }
+}
+
+/// A hash that is the same in every process.
+struct Stable(Sha256);
+
+impl Hasher for Stable {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let digest = self.0.clone().finalize();
+        u64::from_le_bytes(std::array::from_fn(|at| digest[at]))
+    }
+}
+
+impl Cache {
+    /// Opens a folder, and makes it and its key where they are missing. Entries take `bytes_max` bytes at most, in all.
+    ///
+    /// # Errors
+    /// When the folder cannot be written, or is not its user's alone.
+    pub(crate) fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let owner = owner(folder)?;
+        let key = Key::kept_in(folder, owner)?;
+        Ok(Self { folder: folder.to_owned(), bytes_max, key })
+    }
+
+    /// Returns the entry of this name, and counts it as used; `None` when there is none that can be trusted.
+    pub(crate) fn get(&self, name: &Name) -> Option<Authentic> {
+        let file = File::open(self.path(name)).ok()?;
+        let mut sealed = Vec::new();
+        // One byte more than may be: what is longer does not pass the check.
+        (&file).take(self.bytes_max.saturating_add(1)).read_to_end(&mut sealed).ok()?;
+        let authentic = self.key.open(name, sealed)?;
+        if let Err(error) = file.set_modified(SystemTime::now()) {
+            tracing::debug!(%error, "the use of a compiled component could not be noted");
+        }
+        Some(authentic)
+    }
+
+    /// Keeps an entry, in place of what was there under its name, and gives up those that were used longest ago if there are too many
+    /// bytes. What does not fit at all is not kept.
+    ///
+    /// # Errors
+    /// When the disk refuses; the entry of before is whole or gone then.
+    pub(crate) fn put(&self, name: &Name, compiled: &[u8]) -> io::Result<()> {
+        if (compiled.len() + TAG_BYTES) as u64 > self.bytes_max {
+            return Ok(());
+        }
+        let mut draft = draft(&self.folder)?;
+        draft.write_all(&self.key.tag(name, compiled))?;
+        draft.write_all(compiled)?;
+        draft.persist(self.path(name)).map_err(|failed| failed.error)?;
+        self.trim()
+    }
+
+    fn path(&self, name: &Name) -> PathBuf {
+        self.folder.join(format!("{}{SUFFIX}", name.0))
+    }
+
+    /// Removes drafts that nobody writes any more, and entries beyond the bound. Other files are left alone.
+    fn trim(&self) -> io::Result<()> {
+        let now = SystemTime::now();
+        let mut entries = Vec::new();
+        for file in fs::read_dir(&self.folder)?.filter_map(Result::ok) {
+            // Another process may have removed it meanwhile.
+            let Ok(facts) = file.metadata() else { continue };
+            let (name, path) = (file.file_name(), file.path());
+            let used = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let (is_draft, is_entry) = (
+                name.as_encoded_bytes().starts_with(DRAFT_PREFIX.as_bytes()),
+                name.as_encoded_bytes().ends_with(SUFFIX.as_bytes()),
+            );
+            if is_draft && now.duration_since(used).is_ok_and(|age| age > DRAFT_AGE_MAX) {
+                remove(&path)?;
+            } else if is_entry {
+                entries.push((used, facts.len(), path));
+            }
+        }
+        let mut bytes: u64 = entries.iter().map(|(_, length, _)| length).sum();
+        entries.sort();
+        for (_, length, path) in entries {
+            if bytes <= self.bytes_max {
+                break;
+            }
+            remove(&path)?;
+            bytes -= length;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the user who owns the folder, which must be the one of this process, and nobody else's to look into.
+fn owner(folder: &Path) -> io::Result<u32> {
+    let facts = fs::metadata(folder)?;
+    // A file that was just made belongs to whoever this process runs as.
+    let own = draft(folder)?.as_file().metadata()?.uid();
+    if facts.uid() != own || facts.mode() & OTHERS != 0 {
+        return Err(io::Error::other("the folder must belong to the user of the host, and have the mode 0700"));
+    }
+    Ok(own)
+}
+
+/// Makes a file that has no name to be found by yet. Its owner alone can open it.
+fn draft(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(folder)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
