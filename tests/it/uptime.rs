@@ -50,7 +50,7 @@ async fn uptime() -> TestHost {
     let test = TestHost::start().await;
     let grants = serde_json::from_value(json!({
         "resources": [{"kinds": ["demo.homeostat.dev/Monitor"], "verbs": ["get", "list", "watch", "update-status"]}],
-        "http": [{"urls": ["http://127.0.0.1:*/*"], "methods": ["GET"]}]
+        "http": [{"urls": ["http://127.0.0.1:*/*"], "methods": ["GET"], "addresses": ["loopback"]}]
     }))
     .unwrap();
     let component = test.load(&guest("uptime"), &grants).await;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use homeostat_component::{
-    Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration, ResourceGrant, Role,
-    Verb,
+    AddressRange, Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration,
+    ResourceGrant, Role, Verb,
 };
 use serde_json::{Value, json};
 
@@ -50,7 +50,12 @@ pub(crate) fn everything() -> Grants {
     let all = || vec!["*".to_owned()];
     Grants {
         resources: vec![ResourceGrant { kinds: all(), verbs: vec![Verb::Any], namespaces: all(), names: all() }],
-        http: vec![HttpGrant { urls: all(), methods: all(), headers: Default::default() }],
+        http: vec![HttpGrant {
+            urls: all(),
+            methods: all(),
+            addresses: AddressRange::ALL.to_vec(),
+            headers: Default::default(),
+        }],
     }
 }
 
@@ -94,6 +99,7 @@ fn needed(component: &Component) -> Grants {
     let http = HttpGrant {
         urls: vec!["https://HOST/*".to_owned()],
         methods: vec!["GET".to_owned()],
+        addresses: Vec::new(),
         headers: Default::default(),
     };
     Grants { resources, http: if sends { vec![http] } else { Vec::new() } }

@@ -3,15 +3,19 @@
 //! Grants say nothing of how much: that is [`crate::Limits`]. Who asks is not looked at either: a `Grants` belongs to one
 //! controller already.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 
 use homeostat_store::Kind;
 use serde::{Deserialize, Serialize};
 
+mod address;
 mod check;
 mod pattern;
 
+pub use address::AddressRange;
+pub(crate) use address::Reach;
 use pattern::{matches_glob, matches_url};
 
 /// All capabilities of one controller. The default grants nothing.
@@ -95,6 +99,9 @@ pub struct HttpGrant {
     /// Methods; absent means `GET` and `HEAD`, `*` means all.
     #[serde(default = "safe_methods")]
     pub methods: Vec<String>,
+    /// Which addresses may be connected to beside the public ones, whatever name leads there; absent means none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<AddressRange>,
     /// Headers that the host adds. The guest never sees them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, HeaderSource>,
@@ -152,6 +159,12 @@ impl Grants {
     /// Returns the grant that covers an HTTP request, if there is one. The first one wins.
     pub fn http_grant(&self, method: &str, url: &str) -> Option<&HttpGrant> {
         self.http.iter().find(|grant| grant.covers(method, url))
+    }
+
+    /// Returns the ranges of addresses to which a request may go beside the public ones: those of all grants that cover it.
+    pub(crate) fn http_addresses(&self, method: &str, url: &str) -> BTreeSet<AddressRange> {
+        let covering = self.http.iter().filter(|grant| grant.covers(method, url));
+        covering.flat_map(|grant| grant.addresses.iter().copied()).collect()
     }
 }
 
@@ -218,11 +231,26 @@ impl Request<'_> {
 
 /// Says which grant an HTTP request is missing, ending with the lines of the manifest that would grant it.
 pub(crate) fn missing_http(method: &str, url: &str) -> String {
+    let range = pattern::literal(url).and_then(|address| Reach::of(address).range());
+    format!("no grant for {method} {url}; the manifest would grant it with\n{}", http_lines(method, url, range))
+}
+
+/// Says why a request that is granted may not go to where its name leads, ending with the lines of the manifest that would let it.
+pub(crate) fn missing_address(method: &str, url: &str, address: IpAddr) -> String {
+    let Some(range) = Reach::of(address).range() else {
+        return format!(
+            "{method} {url} leads to {address}, where no request may go: no single machine has that address"
+        );
+    };
     format!(
-        "no grant for {method} {url}; the manifest would grant it with\n\
-         grants:\n  http:\n    - {{urls: [\"{}\"], methods: [{method}]}}",
-        pattern::for_url(url)
+        "no grant for {method} {url} to go to {address}, a {range} address; the manifest would grant it with\n{}",
+        http_lines(method, url, Some(range))
     )
+}
+
+fn http_lines(method: &str, url: &str, range: Option<AddressRange>) -> String {
+    let addresses = range.map(|range| format!(", addresses: [{range}]")).unwrap_or_default();
+    format!("grants:\n  http:\n    - {{urls: [\"{}\"], methods: [{method}]{addresses}}}", pattern::for_url(url))
 }
 
 #[cfg(test)]

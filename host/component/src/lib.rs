@@ -50,7 +50,7 @@ pub use effect::{
 };
 pub use engine::{Engine, EngineOptions};
 pub use error::Error;
-pub use grants::{Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb};
+pub use grants::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb};
 pub use limits::Limits;
 pub use load::{Reason, Refused};
 pub use outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};

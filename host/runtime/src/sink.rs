@@ -15,8 +15,9 @@ use crate::logs::LogLine;
 pub(crate) fn effects(context: &Arc<Context>, follows: &Arc<Follows>, definition: &Definition) -> Arc<dyn Effects> {
     let sink = Arc::new(ToHost { context: context.clone(), follows: follows.clone() });
     let config = Arc::new(definition.config.clone());
-    let world = World::new(context.store.clone(), sink, config, context.http.clone());
     let grants = Arc::new(definition.grants.clone());
+    let http = context.http.within(grants.clone());
+    let world = World::new(context.store.clone(), sink, config, http);
     let headers = Headers::new(grants.clone(), context.secrets.clone(), world);
     Arc::new(Granted::new(grants, Declared::new(context.kinds.clone(), headers)))
 }

@@ -1,6 +1,6 @@
 //! Finds grants that can never cover anything, which nobody writes on purpose.
 
-use super::{Grants, HttpGrant, ResourceGrant, pattern};
+use super::{Grants, HttpGrant, Reach, ResourceGrant, pattern};
 
 pub(super) fn problems(grants: &Grants) -> Vec<String> {
     let Grants { resources, http } = grants;
@@ -36,7 +36,7 @@ fn resource(path: &str, grant: &ResourceGrant) -> Vec<String> {
 }
 
 fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
-    let HttpGrant { urls, methods, headers } = grant;
+    let HttpGrant { urls, methods, addresses, headers } = grant;
     let mut problems = Vec::new();
     for (field, _) in [("urls", urls.len()), ("methods", methods.len())].into_iter().filter(|(_, count)| *count == 0) {
         problems.push(format!("{path}.{field}: must not be empty, for then nothing is granted"));
@@ -44,6 +44,15 @@ fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
     for (at, url) in urls.iter().enumerate() {
         if !pattern::is_url(url) {
             problems.push(format!("{path}.urls[{at}]: {url:?} is no address like https://api.example.com/v1/*"));
+        }
+        match pattern::literal(url).map(|address| (address, Reach::of(address))) {
+            Some((address, Reach::Within(range))) if !addresses.contains(&range) => problems.push(format!(
+                "{path}.urls[{at}]: {address} is a {range} address, which needs `addresses: [{range}]` beside it"
+            )),
+            Some((address, Reach::Nowhere)) => {
+                problems.push(format!("{path}.urls[{at}]: no single machine has the address {address}"))
+            }
+            _ => {}
         }
     }
     for name in headers.keys() {

@@ -1,5 +1,7 @@
 //! Patterns of grants: text with `*`, and addresses.
 
+use std::net::IpAddr;
+
 /// Says whether `text` is what `pattern` describes: `*` stands for any text, also for none, and everything else for itself.
 ///
 /// Takes time in proportion to the product of both lengths at worst, whatever the pattern.
@@ -44,6 +46,12 @@ pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
 /// Says whether a pattern can cover any address at all.
 pub(super) fn is_url(pattern: &str) -> bool {
     Address::parse(pattern).is_some()
+}
+
+/// Returns the host of an address or a pattern where it is no name.
+pub(super) fn literal(url: &str) -> Option<IpAddr> {
+    let host = Address::parse(url)?.host;
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// Returns a pattern that covers `url` and what lies beside it.

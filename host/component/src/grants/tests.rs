@@ -2,7 +2,7 @@ use homeostat_store::Kind;
 use proptest::prelude::*;
 
 use super::pattern::{for_url, matches_glob, matches_url};
-use super::{Grants, HttpGrant, Request, ResourceGrant, Verb, missing_http};
+use super::{AddressRange, Grants, HttpGrant, Request, ResourceGrant, Verb, missing_http};
 
 fn deployment() -> Kind {
     Kind::new("apps", "v1", "Deployment")
@@ -74,7 +74,24 @@ fn what_is_missing_is_named_in_the_words_of_the_manifest() {
         assert!(missing.contains(part), "{missing}");
     }
     let missing = missing_http("POST", "https://a.example/v1/items?all=1");
-    assert!(missing.contains("urls: [\"https://a.example/v1/*\"], methods: [POST]"), "{missing}");
+    assert!(missing.contains("urls: [\"https://a.example/v1/*\"], methods: [POST]}"), "{missing}");
+    let missing = missing_http("GET", "http://10.0.0.1/v1/items");
+    assert!(missing.contains("methods: [GET], addresses: [private]}"), "{missing}");
+}
+
+#[test]
+fn an_address_without_its_range_is_a_problem() {
+    let problems = |urls: &[&str], addresses: &[AddressRange]| {
+        let urls = urls.iter().map(|url| (*url).to_owned()).collect();
+        let http = HttpGrant { urls, methods: vec!["GET".into()], addresses: addresses.to_vec(), headers: [].into() };
+        Grants { http: vec![http], ..Grants::default() }.problems()
+    };
+    let inside = ["http://127.0.0.1:*/*", "http://[::1]/*"];
+    assert_eq!(problems(&inside, &[]).len(), 2);
+    assert!(problems(&inside, &[AddressRange::Private])[0].contains("addresses: [loopback]"));
+    assert_eq!(problems(&inside, &[AddressRange::Loopback]), Vec::<String>::new());
+    assert_eq!(problems(&["http://1.1.1.1/*", "https://*/*"], &[]), Vec::<String>::new());
+    assert!(problems(&["http://0.0.0.0/*"], &AddressRange::ALL)[0].contains("no single machine"));
 }
 
 #[test]
@@ -152,7 +169,12 @@ fn grants_are_read_as_a_manifest_has_them() {
 #[test]
 fn grants_that_can_never_cover_anything_are_problems() {
     let mut grants = grant(&["apps/v1/Deployment", "apps/"], &[], &["*"], &["*"]);
-    grants.http = vec![HttpGrant { urls: vec!["a.example".into()], methods: vec!["GET".into()], headers: [].into() }];
+    grants.http = vec![HttpGrant {
+        urls: vec!["a.example".into()],
+        methods: vec!["GET".into()],
+        addresses: vec![],
+        headers: [].into(),
+    }];
     let problems = grants.problems().join("\n");
     for part in ["kinds[0]", "apps/Deployment", "kinds[1]", "resources[0].verbs", "http[0].urls[0]"] {
         assert!(problems.contains(part), "{part} in\n{problems}");

@@ -1,12 +1,24 @@
 //! Sends HTTP requests for guests: no redirects, no cookies, no proxy from the environment, and a bound on everything.
+//!
+//! What a name resolves to is checked where it is resolved, and the connection goes to the addresses that passed and to no others: a name
+//! that leads elsewhere a moment later leads nowhere else.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 
 use crate::effect::{Blob, HttpError, HttpRequest, HttpResponse};
 use crate::error::Error;
+use crate::grants::{AddressRange, Grants, missing_address};
+
+mod resolver;
+
+use resolver::{Checked, Refusal, Resolver, System};
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -14,49 +26,105 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a whole answer, whatever the guest asks for. The deadline of the call is shorter most of the time.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A client with its connections. Cheap to clone; one is enough for a host.
+/// A client with its connections, for one controller. Cheap to clone; all that come from one share what they can.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
-    client: reqwest::Client,
+    shared: Arc<Shared>,
+    grants: Arc<Grants>,
+}
+
+/// What the clients of all controllers share.
+struct Shared {
     body_bytes_max: u64,
+    resolver: Arc<dyn Resolver>,
+    /// One for each set of ranges, sixteen at most: who may not connect somewhere may not use a connection there either.
+    clients: Mutex<BTreeMap<Ranges, reqwest::Client>>,
+}
+
+/// Ranges of addresses that may be connected to, beside the public ones.
+type Ranges = BTreeSet<AddressRange>;
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("body_bytes_max", &self.body_bytes_max).finish_non_exhaustive()
+    }
 }
 
 impl HttpClient {
-    /// Builds a client that reads bodies of at most `body_bytes_max` bytes.
+    /// Builds a client that reads bodies of at most `body_bytes_max` bytes. It connects to public addresses alone.
     ///
     /// # Errors
     /// `Http` when the certificates of the system cannot be read.
     pub fn new(body_bytes_max: u64) -> Result<Self, Error> {
-        let client = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(TIMEOUT)
-            .build()
-            .map_err(|error| Error::Http(error.into()))?;
-        Ok(Self { client, body_bytes_max })
+        Self::with_resolver(body_bytes_max, Arc::new(System))
+    }
+
+    fn with_resolver(body_bytes_max: u64, resolver: Arc<dyn Resolver>) -> Result<Self, Error> {
+        let shared = Shared { body_bytes_max, resolver, clients: Mutex::default() };
+        shared.client(&Ranges::new()).map_err(|error| Error::Http(error.into()))?;
+        Ok(Self { shared: Arc::new(shared), grants: Arc::default() })
+    }
+
+    /// Returns a client that connects to those addresses, too, that `grants` name beside the patterns that cover a request. Whether a
+    /// request is granted at all is not its business.
+    #[must_use]
+    pub fn within(&self, grants: Arc<Grants>) -> Self {
+        Self { shared: Arc::clone(&self.shared), grants }
     }
 
     /// Sends one request and reads the answer to its end.
     pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let HttpRequest { method, url, headers, body, timeout_ms } = request;
-        let method = reqwest::Method::from_bytes(method.as_bytes()).map_err(invalid)?;
-        let url = reqwest::Url::parse(&url).map_err(invalid)?;
-        let mut builder = self.client.request(method, url).headers(to_headers(headers)?).body(body.into_bytes());
+        let allowed = self.grants.http_addresses(&method, &url);
+        let parsed = reqwest::Url::parse(&url).map_err(invalid)?;
+        let refused = |refusal: &Refusal| HttpError::Forbidden(missing_address(&method, &url, refusal.address));
+        // Nothing resolves what is an address already.
+        resolver::check_literal(parsed.host_str(), &allowed).map_err(|refusal| refused(&refusal))?;
+        let failed = |error: reqwest::Error| match Refusal::behind(&error) {
+            Some(refusal) => refused(refusal),
+            None => to_error(error),
+        };
+        let verb = reqwest::Method::from_bytes(method.as_bytes()).map_err(invalid)?;
+        let client = self.shared.client(&allowed).map_err(to_error)?;
+        let mut builder = client.request(verb, parsed).headers(to_headers(headers)?).body(body.into_bytes());
         if let Some(timeout_ms) = timeout_ms {
             builder = builder.timeout(Duration::from_millis(timeout_ms).min(TIMEOUT));
         }
-        let mut response = builder.send().await.map_err(to_error)?;
+        let response = builder.send().await.map_err(failed)?;
+        self.read(response).await
+    }
+
+    async fn read(&self, mut response: reqwest::Response) -> Result<HttpResponse, HttpError> {
+        let body_bytes_max = self.shared.body_bytes_max;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(to_error)? {
-            if (body.len() + chunk.len()) as u64 > self.body_bytes_max {
-                return Err(HttpError::TooLarge(self.body_bytes_max));
+            if (body.len() + chunk.len()) as u64 > body_bytes_max {
+                return Err(HttpError::TooLarge(body_bytes_max));
             }
             body.extend_from_slice(&chunk);
         }
         let headers = response.headers().iter();
         let headers = headers.map(|(name, value)| (name.as_str().to_owned(), Blob::from(value.as_bytes().to_vec())));
         Ok(HttpResponse { status: response.status().as_u16(), headers: headers.collect(), body: body.into() })
+    }
+}
+
+impl Shared {
+    /// Returns the client that connects to these ranges and to public addresses.
+    fn client(&self, allowed: &Ranges) -> Result<reqwest::Client, reqwest::Error> {
+        let mut clients = self.clients.lock();
+        if let Some(client) = clients.get(allowed) {
+            return Ok(client.clone());
+        }
+        let client = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .no_proxy()
+            .dns_resolver(Arc::new(Checked::new(&self.resolver, allowed)))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TIMEOUT)
+            .build()?;
+        clients.insert(allowed.clone(), client.clone());
+        Ok(client)
     }
 }
 

@@ -8,7 +8,12 @@ fn names(imports: &[&str], exports: &[&str]) -> Names {
 }
 
 fn with_http() -> Grants {
-    let grant = HttpGrant { urls: vec!["https://a.example/*".into()], methods: vec!["GET".into()], headers: [].into() };
+    let grant = HttpGrant {
+        urls: vec!["https://a.example/*".into()],
+        methods: vec!["GET".into()],
+        addresses: vec![],
+        headers: [].into(),
+    };
     Grants { http: vec![grant], ..Grants::default() }
 }
 

@@ -1,0 +1,95 @@
+//! From names to the addresses that may be connected to.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use crate::grants::{AddressRange, Reach};
+
+/// Knows where hosts are.
+#[async_trait]
+pub(super) trait Resolver: Send + Sync + 'static {
+    /// Returns the addresses of a host, the best first. Ports mean nothing.
+    async fn resolve(&self, host: &str) -> io::Result<Vec<SocketAddr>>;
+}
+
+/// Asks the system.
+pub(super) struct System;
+
+#[async_trait]
+impl Resolver for System {
+    async fn resolve(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
+        Ok(tokio::net::lookup_host((host, 0)).await?.collect())
+    }
+}
+
+/// Lets through what another resolver answers, as far as it may be connected to.
+pub(super) struct Checked {
+    resolver: Arc<dyn Resolver>,
+    allowed: Arc<BTreeSet<AddressRange>>,
+}
+
+impl Checked {
+    pub(super) fn new(resolver: &Arc<dyn Resolver>, allowed: &BTreeSet<AddressRange>) -> Self {
+        Self { resolver: Arc::clone(resolver), allowed: Arc::new(allowed.clone()) }
+    }
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (resolver, allowed) = (Arc::clone(&self.resolver), Arc::clone(&self.allowed));
+        Box::pin(async move {
+            let found = resolver.resolve(name.as_str()).await?;
+            let permitted: Addrs = Box::new(permitted(found, &allowed)?.into_iter());
+            Ok(permitted)
+        })
+    }
+}
+
+/// An address that may not be connected to, where there is no other.
+#[derive(Debug, thiserror::Error)]
+#[error("{address} may not be connected to")]
+pub(super) struct Refusal {
+    pub(super) address: IpAddr,
+}
+
+impl Refusal {
+    /// Returns the refusal that an error has for its cause.
+    pub(super) fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+    }
+}
+
+/// Checks the host of an address where it is no name.
+///
+/// # Errors
+/// When it may not be connected to.
+pub(super) fn check_literal(host: Option<&str>, allowed: &BTreeSet<AddressRange>) -> Result<(), Refusal> {
+    let host = host.unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    match host.parse() {
+        Ok(address) if !may_connect(address, allowed) => Err(Refusal { address }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns those addresses that may be connected to. None at all is no refusal.
+fn permitted(found: Vec<SocketAddr>, allowed: &BTreeSet<AddressRange>) -> Result<Vec<SocketAddr>, Refusal> {
+    let (permitted, refused): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|address| may_connect(address.ip(), allowed));
+    match refused.first() {
+        Some(address) if permitted.is_empty() => Err(Refusal { address: address.ip() }),
+        _ => Ok(permitted),
+    }
+}
+
+fn may_connect(address: IpAddr, allowed: &BTreeSet<AddressRange>) -> bool {
+    match Reach::of(address) {
+        Reach::Public => true,
+        Reach::Within(range) => allowed.contains(&range),
+        Reach::Nowhere => false,
+    }
+}
