@@ -34,17 +34,47 @@ fn until(host: &Running, kind: &str, name: &str, path: &str, wanted: &serde_json
 #[test]
 fn every_command_says_what_it_does() {
     let commands = [
-        "", "run", "dev", "get", "apply", "delete", "describe", "events", "logs", "queue", "retry", "suspend",
-        "resume", "inspect", "bench",
+        "",
+        "run",
+        "dev",
+        "get",
+        "apply",
+        "delete",
+        "describe",
+        "events",
+        "logs",
+        "queue",
+        "retry",
+        "suspend",
+        "resume",
+        "inspect",
+        "bench",
+        "grants rbac",
     ];
     let mut text = String::new();
     for command in commands {
-        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).filter(|word| !word.is_empty()).collect();
         let output = run(&arguments);
         assert_eq!(output.code, Some(0), "{command}: {}", output.stderr);
         text.push_str(&format!("$ homeostat {}\n{}\n", arguments.join(" "), output.stdout));
     }
     insta::assert_snapshot!("help", text);
+}
+
+#[test]
+fn grants_of_a_running_controller_are_a_role_of_kubernetes() {
+    let folder = greeter();
+    let (host, _scratch) = start("run", folder.path());
+    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    let output = host.ask(&["grants", "rbac", "greeter", "-o", "json"]);
+    let roles: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let role = &roles["items"][0];
+    assert_eq!((&role["kind"], &role["metadata"]["name"]), (&json!("ClusterRole"), &json!("greeter")));
+    assert_eq!(role["rules"][1]["resources"], json!(["greetings/status"]));
+    assert_eq!(output.stderr, "", "the host knows the plural");
+    let file = folder.path().join("greeter.yaml");
+    let output = host.ask(&["grants", "rbac", file.to_str().unwrap()]);
+    assert!(output.stdout.contains("kind: ClusterRole") && output.stderr.contains("greetings"), "{output:?}");
 }
 
 #[test]

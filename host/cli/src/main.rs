@@ -35,7 +35,7 @@ mod terminal;
 mod watcher;
 
 use args::{Args, Command};
-use commands::{apply, backup, control, delete, describe, events, get, kubeconfig, logs, queue};
+use commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue};
 use serve::LogFormat;
 use terminal::{Screen, Style};
 
@@ -91,6 +91,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Delete(args) => delete::run(args, &global).await,
         Command::Events(args) => events::run(args, &global).await,
         Command::Logs(args) => logs::run(args, &global).await,
+        Command::Grants(args) => grants::run(args, &global).await,
         Command::Kubeconfig(args) => kubeconfig::run(args, &global),
         Command::Backup(args) => backup::run(args, &global).await,
         Command::Restore(args) => file::run_restore(args, &global).await,

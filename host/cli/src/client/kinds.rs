@@ -116,6 +116,12 @@ impl Kinds {
         self.items.iter().find(|known| known.api_version() == text("apiVersion") && known.name() == text("kind"))
     }
 
+    /// Returns the plural of a kind, as `deployments`.
+    pub(crate) fn plural(&self, group: &str, kind: &str) -> Option<String> {
+        let known = self.items.iter().find(|known| known.group() == group && known.name() == kind)?;
+        Some(known.plural.clone())
+    }
+
     /// Says that a kind is not known, and which ones look alike.
     pub(crate) fn unknown(&self, word: &str) -> String {
         let similar = self.similar(word);

@@ -1,0 +1,97 @@
+//! `homeostat grants`: what controllers may do, in the words of others.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use homeostat_component::Grants;
+use serde_json::{Value, json};
+
+use super::control;
+use crate::client::{Client, Kinds};
+use crate::global::{Format, Global};
+use crate::{exit, manifest, output};
+
+mod rbac;
+
+/// Show what controllers may do
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// In whose words.
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Command {
+    Rbac(RbacArgs),
+}
+
+/// Print the Kubernetes Roles that allow what a controller was granted
+///
+/// Grants for some namespaces become a Role in each, all others one ClusterRole; both have the controller's name, and bind nobody. What Kubernetes cannot
+/// say is left out and told on standard error: patterns within names, and creating by name. Granted HTTP requests are not its business.
+#[derive(clap::Args, Clone, Debug)]
+struct RbacArgs {
+    /// A controller of the running host, or a manifest with controllers: a name with a / or an ending is a file
+    #[arg(value_name = "CONTROLLER|FILE")]
+    of: String,
+}
+
+/// Prints roles.
+///
+/// # Errors
+/// When the controller is not there, or the file has a problem or no controller.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let Command::Rbac(RbacArgs { of }) = args.command;
+    let format = global.format(&[Format::Yaml, Format::Json])?;
+    let is_file = of.contains('/') || [".yaml", ".yml", ".json"].iter().any(|ending| of.ends_with(ending));
+    let (controllers, kinds) = if is_file {
+        // What a file says of kinds is not asked of a host that may not run.
+        (from_file(Path::new(&of))?, None)
+    } else {
+        let client = Client::new(global)?;
+        (vec![(of.clone(), from_host(&client, &of).await?)], Some(Kinds::fetch(&client).await?))
+    };
+    let mut roles = rbac::Roles::default();
+    for (name, grants) in &controllers {
+        roles.add(name, grants, &|group, kind| kinds.as_ref().and_then(|kinds| kinds.plural(group, kind)));
+    }
+    let rbac::Roles { documents, notes } = roles;
+    for note in &notes {
+        output::talk(&output::plain(note));
+    }
+    output::print(&if format == Format::Json { list(documents) } else { yaml(&documents)? })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn from_host(client: &Client, controller: &str) -> anyhow::Result<Grants> {
+    let document = client.get(&control::path(controller)).await?;
+    serde_json::from_value(document["spec"]["grants"].clone()).context("the host's answer cannot be understood")
+}
+
+fn from_file(file: &Path) -> anyhow::Result<Vec<(String, Grants)>> {
+    let (documents, problems) = manifest::read(&PathBuf::from(file));
+    if let Some(problem) = problems.first() {
+        return Err(exit::failed(problem.to_string()));
+    }
+    let controllers = documents.into_iter().filter_map(|document| document.controller);
+    let controllers: Vec<_> =
+        controllers.map(|controller| (controller.metadata.name.clone(), controller.spec.grants)).collect();
+    if controllers.is_empty() {
+        return Err(exit::failed(format!("{}: there is no controller in it", file.display())));
+    }
+    Ok(controllers)
+}
+
+fn list(documents: Vec<Value>) -> String {
+    output::json(&json!({ "apiVersion": "v1", "kind": "List", "items": documents }))
+}
+
+fn yaml(documents: &[Value]) -> anyhow::Result<String> {
+    let documents: Vec<String> = documents.iter().map(output::yaml).collect::<anyhow::Result<_>>()?;
+    Ok(documents.join("---\n"))
+}
+
+#[cfg(test)]
+mod tests;

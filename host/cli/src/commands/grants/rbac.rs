@@ -1,0 +1,178 @@
+//! From grants to Kubernetes' Roles. Pure; never more than was granted, but for what a note says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use homeostat_component::{Grants, ResourceGrant, Verb};
+use serde_json::{Value, json};
+
+/// The plural of a kind by group and name, where somebody knows it.
+pub(super) type Plural<'a> = dyn Fn(&str, &str) -> Option<String> + 'a;
+
+/// Roles, and what they do not say.
+#[derive(Debug, Default)]
+pub(super) struct Roles {
+    /// ClusterRoles and Roles.
+    pub(super) documents: Vec<Value>,
+    /// One sentence each.
+    pub(super) notes: Vec<String>,
+}
+
+/// What one rule is about: its API group, and the only names it covers if there are any.
+type Subject = (String, BTreeSet<String>);
+/// Resources that may be used in the same ways: `deployments`, `deployments/status`.
+type Rules = BTreeMap<(Subject, Vec<&'static str>), BTreeSet<String>>;
+
+impl Roles {
+    /// Adds what one controller needs: a ClusterRole for what it may do everywhere, and a Role for each namespace.
+    pub(super) fn add(&mut self, controller: &str, grants: &Grants, plural: &Plural<'_>) {
+        // The empty namespace stands for the whole cluster.
+        let mut places: BTreeMap<String, Rules> = BTreeMap::new();
+        for grant in &grants.resources {
+            let rules = self.rules(controller, grant, plural);
+            for namespace in self.namespaces(controller, grant) {
+                let place = places.entry(namespace).or_default();
+                for (key, resources) in &rules {
+                    place.entry(key.clone()).or_default().extend(resources.iter().cloned());
+                }
+            }
+        }
+        self.documents.extend(places.into_iter().map(|(namespace, rules)| role(controller, &namespace, rules)));
+    }
+
+    fn note(&mut self, controller: &str, text: String) {
+        let note = format!("{controller}: {text}");
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Returns the namespaces that can be named; the empty one for all, and for what is in none.
+    fn namespaces(&mut self, controller: &str, grant: &ResourceGrant) -> Vec<String> {
+        if grant.namespaces.iter().any(|namespace| namespace == "*") {
+            return vec![String::new()];
+        }
+        let mut places = Vec::new();
+        for namespace in &grant.namespaces {
+            if namespace.contains('*') {
+                self.note(controller, format!("left out: Kubernetes has no pattern of namespaces like {namespace:?}"));
+                continue;
+            }
+            if namespace.is_empty() {
+                self.note(
+                    controller,
+                    "what is outside of namespaces needs a ClusterRole, which covers all of them too".to_owned(),
+                );
+            }
+            places.push(namespace.clone());
+        }
+        places
+    }
+
+    fn rules(&mut self, controller: &str, grant: &ResourceGrant, plural: &Plural<'_>) -> Rules {
+        let Some(names) = self.names(controller, grant) else { return Rules::new() };
+        let (mut whole, status) = verbs(&grant.verbs);
+        if !names.is_empty() && whole.contains(&"create") {
+            whole.retain(|verb| *verb != "create");
+            self.note(controller, "left out: Kubernetes cannot allow creating by name".to_owned());
+        }
+        let mut rules = Rules::new();
+        for kind in &grant.kinds {
+            let Some((group, resource)) = self.resource(controller, kind, plural) else { continue };
+            let subject = (group, names.clone());
+            if !whole.is_empty() {
+                rules.entry((subject.clone(), whole.clone())).or_default().insert(resource.clone());
+            }
+            if !status.is_empty() {
+                rules.entry((subject, status.clone())).or_default().insert(format!("{resource}/status"));
+            }
+        }
+        rules
+    }
+
+    /// Returns the names that a grant is for, none for all; `None` when there are names and Kubernetes can say none of them.
+    fn names(&mut self, controller: &str, grant: &ResourceGrant) -> Option<BTreeSet<String>> {
+        if grant.names.iter().any(|name| name == "*") {
+            return Some(BTreeSet::new());
+        }
+        let (patterns, names): (Vec<&String>, Vec<&String>) = grant.names.iter().partition(|name| name.contains('*'));
+        for pattern in patterns {
+            self.note(controller, format!("left out: Kubernetes has no pattern of names like {pattern:?}"));
+        }
+        (!names.is_empty()).then(|| names.into_iter().cloned().collect())
+    }
+
+    /// Returns the API group and the resource of a kind.
+    fn resource(&mut self, controller: &str, kind: &str, plural: &Plural<'_>) -> Option<(String, String)> {
+        let (group, name) = if kind == "*" { ("*", "*") } else { kind.split_once('/').unwrap_or(("", kind)) };
+        if [group, name].iter().any(|part| part.contains('*') && *part != "*") {
+            self.note(controller, format!("left out: Kubernetes has no pattern of kinds like {kind:?}"));
+            return None;
+        }
+        if name == "*" {
+            self.note(
+                controller,
+                format!("{kind:?} covers every subresource in Kubernetes, such as pods/exec; name the kinds"),
+            );
+            return Some((group.to_owned(), name.to_owned()));
+        }
+        let known = plural(group, name);
+        let resource = known.unwrap_or_else(|| {
+            let guess = guess(name);
+            self.note(controller, format!("the plural of {kind} is taken to be {guess}"));
+            guess
+        });
+        Some((group.to_owned(), resource))
+    }
+}
+
+/// Returns the verbs for a resource, and those for its status.
+///
+/// An apply is a patch, and a create where nothing is there. Source: Kubernetes' handler of PATCH, which asks for both.
+fn verbs(granted: &[Verb]) -> (Vec<&'static str>, Vec<&'static str>) {
+    const ORDER: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    let has = |verbs: &[Verb]| granted.iter().any(|verb| *verb == Verb::Any || verbs.contains(verb));
+    let is_granted = |verb: &&str| match *verb {
+        "get" => has(&[Verb::Get]),
+        "list" => has(&[Verb::List]),
+        "watch" => has(&[Verb::Watch]),
+        "create" => has(&[Verb::Create, Verb::Apply]),
+        "update" => has(&[Verb::Update]),
+        "patch" => has(&[Verb::Patch, Verb::Apply]),
+        _ => has(&[Verb::Delete]),
+    };
+    let status = if has(&[Verb::UpdateStatus]) { vec!["update", "patch"] } else { Vec::new() };
+    (ORDER.into_iter().filter(is_granted).collect(), status)
+}
+
+fn role(controller: &str, namespace: &str, rules: Rules) -> Value {
+    let rules: Vec<Value> = rules
+        .into_iter()
+        .map(|(((group, names), verbs), resources)| {
+            let mut rule = json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
+            if !names.is_empty() {
+                rule["resourceNames"] = json!(names);
+            }
+            rule
+        })
+        .collect();
+    let (kind, metadata) = if namespace.is_empty() {
+        ("ClusterRole", json!({ "name": controller }))
+    } else {
+        ("Role", json!({ "name": controller, "namespace": namespace }))
+    };
+    json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules })
+}
+
+/// Returns the plural that a kind most likely has: in English, in lower case.
+fn guess(kind: &str) -> String {
+    let word = kind.to_lowercase();
+    let ends_in_vowel_and_y = ["ay", "ey", "iy", "oy", "uy"].iter().any(|end| word.ends_with(end));
+    if word.ends_with("endpoints") {
+        return word;
+    }
+    match word.strip_suffix('y') {
+        Some(stem) if !ends_in_vowel_and_y => format!("{stem}ies"),
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| word.ends_with(end)) => format!("{word}es"),
+        _ => format!("{word}s"),
+    }
+}

@@ -1,0 +1,97 @@
+use super::*;
+
+fn roles(grants: &str) -> rbac::Roles {
+    let mut roles = rbac::Roles::default();
+    let grants: Grants = serde_json::from_str(grants).unwrap();
+    let known = |group: &str, kind: &str| (group == "apps").then(|| format!("{}s", kind.to_lowercase()));
+    roles.add("web", &grants, &known);
+    roles
+}
+
+#[test]
+fn grants_for_some_namespaces_are_roles_and_all_others_one_cluster_role() {
+    let roles = roles(
+        r#"{"resources": [
+            {"kinds": ["apps/Deployment", "apps/ReplicaSet"], "verbs": ["get", "update-status"]},
+            {"kinds": ["apps/Deployment"], "verbs": ["delete"], "namespaces": ["blue", "green"]}
+        ]}"#,
+    );
+    let api_version = "rbac.authorization.k8s.io/v1";
+    let deletes = json!([{ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["delete"] }]);
+    let in_namespace = |namespace: &str| {
+        let metadata = json!({ "name": "web", "namespace": namespace });
+        json!({ "apiVersion": api_version, "kind": "Role", "metadata": metadata, "rules": deletes })
+    };
+    let rules = json!([
+        { "apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get"] },
+        { "apiGroups": ["apps"], "resources": ["deployments/status", "replicasets/status"], "verbs": ["update", "patch"] },
+    ]);
+    let everywhere =
+        json!({ "apiVersion": api_version, "kind": "ClusterRole", "metadata": { "name": "web" }, "rules": rules });
+    assert_eq!(roles.documents, [everywhere, in_namespace("blue"), in_namespace("green")]);
+    assert_eq!(roles.notes, Vec::<String>::new());
+}
+
+#[test]
+fn verbs_are_those_of_kubernetes() {
+    let verbs = |granted: &str| {
+        let text = format!(r#"{{"resources": [{{"kinds": ["apps/Deployment"], "verbs": ["{granted}"]}}]}}"#);
+        let roles = roles(&text);
+        let rules = roles.documents[0]["rules"].as_array().unwrap().clone();
+        rules.iter().map(|rule| format!("{} {}", rule["resources"][0], rule["verbs"])).collect::<Vec<_>>()
+    };
+    assert_eq!(verbs("apply"), [r#""deployments" ["create","patch"]"#]);
+    assert_eq!(verbs("update-status"), [r#""deployments/status" ["update","patch"]"#]);
+    let all = r#""deployments" ["get","list","watch","create","update","patch","delete"]"#;
+    assert_eq!(verbs("*"), [all, r#""deployments/status" ["update","patch"]"#]);
+}
+
+#[test]
+fn what_kubernetes_cannot_say_is_left_out_and_told() {
+    let roles = roles(
+        r#"{"resources": [
+            {"kinds": ["apps/Deployment"], "verbs": ["get"], "namespaces": ["team-*", "blue"]},
+            {"kinds": ["apps/Deployment"], "verbs": ["list"], "namespaces": ["blue"], "names": ["web-*"]},
+            {"kinds": ["apps/Deploy*"], "verbs": ["watch"], "namespaces": ["blue"]},
+            {"kinds": ["apps/ReplicaSet"], "verbs": ["create", "get"], "namespaces": ["blue"], "names": ["one"]}
+        ]}"#,
+    );
+    let rules = json!([
+        { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"] },
+        { "apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get"], "resourceNames": ["one"] },
+    ]);
+    assert_eq!((roles.documents.len(), &roles.documents[0]["rules"]), (1, &rules));
+    for part in ["team-*", "web-*", "apps/Deploy*", "creating by name"] {
+        assert!(roles.notes.iter().any(|note| note.contains(part)), "{part} in {:?}", roles.notes);
+    }
+}
+
+#[test]
+fn a_plural_that_nobody_knows_is_guessed_and_told() {
+    for (kind, plural) in [("Monitor", "monitors"), ("NetworkPolicy", "networkpolicies"), ("Ingress", "ingresses")] {
+        let text = format!(r#"{{"resources": [{{"kinds": ["demo.dev/{kind}"], "verbs": ["get"]}}]}}"#);
+        let roles = roles(&text);
+        assert_eq!(roles.documents[0]["rules"][0]["resources"], json!([plural]));
+        assert!(roles.notes[0].contains(plural), "{:?}", roles.notes);
+    }
+    let every = roles(r#"{"resources": [{"kinds": ["*"], "verbs": ["get"]}]}"#);
+    assert_eq!(every.documents[0]["rules"][0], json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get"] }));
+    assert!(every.notes[0].contains("pods/exec"));
+}
+
+#[test]
+fn a_file_has_the_roles_of_all_its_controllers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("controllers.yaml");
+    let one = |name: &str| {
+        format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: {name}}}\nspec:\n  component: {{file: a.wasm}}\n  \
+             grants:\n    resources:\n      - {{kinds: [Pod], verbs: [get]}}\n"
+        )
+    };
+    std::fs::write(&file, [one("a"), one("b")].join("---\n")).unwrap();
+    let names: Vec<String> = from_file(&file).unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["a", "b"]);
+    std::fs::write(&file, "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n").unwrap();
+    assert!(from_file(&file).unwrap_err().to_string().contains("no controller"));
+}
