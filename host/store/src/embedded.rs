@@ -132,7 +132,7 @@ impl EmbeddedStore {
             place,
             schemas: Schemas::default(),
             database: Arc::new(RwLock::new(Some(database))),
-            journal: Mutex::new(Journal::begin(file, layout)),
+            journal: Mutex::new(Journal::begin(file, layout, meta.revision)),
             recent: Mutex::new(History::new(
                 meta.revision,
                 Bounds {

@@ -98,10 +98,13 @@ pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
         if !whole {
             findings.add("file", "", "its structure is inconsistent");
         }
-        let journaled = replay(&open, Revision(u64::MAX)).unwrap_or_else(|error| {
-            findings.add("journal", "", error.to_string());
-            0
-        });
+        let journaled = replay(&open, Revision(u64::MAX)).map_or_else(
+            |error| {
+                findings.add("journal", "", error.to_string());
+                0
+            },
+            |replayed| replayed.changes,
+        );
         let database = &open.database;
         let snapshot = Snapshot::of(database).map_err(|error| open::damaged(path, error))?;
         let meta = snapshot.meta().map_err(|error| open::damaged(path, error))?;

@@ -5,9 +5,11 @@
 //! the journal is full. What a crash has left here is done again when the store is opened.
 //!
 //! An *entry* is one batch: a head and the rows of its changes, each with its length. It begins where a sector begins, so that the writing of one
-//! never tears another. Entries follow upon each other by their revisions. The first one that does not, or whose checksum is wrong, ends the
-//! journal: it is from before the journal began anew, or the crash came while it was written, and nobody was told that it was done. Where an
-//! entry stands *behind* such a one that must have come later, something between them was lost, and the file is damaged.
+//! never tears another. Whenever the pages are on the disk, a *round* begins: entries are written from the beginning of the journal again, and
+//! each says at which revision its round began. So the round that counts is the one that began where the pages are. Its entries follow upon
+//! each other by their revisions; the first one that does not, or whose checksum is wrong, ends the journal: the crash came while it was
+//! written, and nobody was told that it was done. Where an entry of that round stands *behind* such a one, something between them was lost, and
+//! where one is of a round that began later, the pages were: the file is damaged.
 //!
 //! What this cannot see is damage to the very last entry: it looks as if it had never been written whole.
 
@@ -25,14 +27,16 @@ const SECTOR_BYTES: usize = 512;
 /// How an entry begins.
 const MAGIC: &[u8; 8] = b"entry 1\n";
 /// Length of the head of an entry.
-const HEAD_BYTES: usize = 72;
+const HEAD_BYTES: usize = 80;
 
 /// The journal of a store that is open, at the place where the next entry goes.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: Arc<dyn StorageBackend>,
     layout: Layout,
-    /// How much of it has entries that are not in the pages yet.
+    /// What is in the pages on the disk: where this round began.
+    base: Revision,
+    /// How much of it has entries of this round.
     used: u64,
     /// The entry that is being made, from its head on. Its memory is used again and again.
     entry: Vec<u8>,
@@ -56,14 +60,14 @@ pub(super) struct Entry {
 }
 
 impl Journal {
-    /// Begins anew: everything that was there is in the pages, and on the disk.
-    pub(super) fn begin(file: Arc<dyn StorageBackend>, layout: Layout) -> Self {
-        Self { file, layout, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
+    /// Begins the first round: everything up to a revision is in the pages, and on the disk.
+    pub(super) fn begin(file: Arc<dyn StorageBackend>, layout: Layout, base: Revision) -> Self {
+        Self { file, layout, base, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
     }
 
-    /// Forgets what is there, because it is in the pages, and on the disk.
-    pub(super) fn restart(&mut self) {
-        self.used = 0;
+    /// Begins another round: everything up to a revision is in the pages, and on the disk.
+    pub(super) fn restart(&mut self, base: Revision) {
+        (self.base, self.used) = (base, 0);
     }
 
     /// Begins an entry, and forgets one that was begun before.
@@ -93,7 +97,7 @@ impl Journal {
         if self.rows == 0 || self.used + whole as u64 > length {
             return Ok(false);
         }
-        seal(&mut self.entry, [first.0, self.rows, at_ms, compacted.0]);
+        seal(&mut self.entry, [first.0, self.rows, at_ms, compacted.0, self.base.0]);
         self.entry.resize(whole, 0);
         self.file.write(begin + self.used, &self.entry)?;
         self.file.sync_data()?;
@@ -103,19 +107,19 @@ impl Journal {
 }
 
 /// Writes the head of an entry whose rows are there.
-fn seal(entry: &mut [u8], facts: [u64; 4]) {
+fn seal(entry: &mut [u8], facts: [u64; 5]) {
     let length = (entry.len() - HEAD_BYTES) as u64;
     let checksum = xxh3_128(&entry[HEAD_BYTES..]);
     entry[..8].copy_from_slice(MAGIC);
-    for (number, place) in facts.into_iter().chain([length]).zip(entry[8..48].chunks_exact_mut(8)) {
+    for (number, place) in facts.into_iter().chain([length]).zip(entry[8..56].chunks_exact_mut(8)) {
         place.copy_from_slice(&number.to_le_bytes());
     }
-    entry[48..64].copy_from_slice(&checksum.to_le_bytes());
-    let checksum = xxh3_64(&entry[..64]);
-    entry[64..HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    entry[56..72].copy_from_slice(&checksum.to_le_bytes());
+    let checksum = xxh3_64(&entry[..72]);
+    entry[72..HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns the entries that follow upon a revision.
+/// Returns the entries of the round that began at a revision: the one up to which the pages on the disk are.
 ///
 /// # Errors
 /// What is wrong, for a person; in the inner result what the disk answers.
@@ -130,23 +134,18 @@ pub(super) fn entries(
         file.read(begin, &mut bytes)?;
     }
     let (mut found, mut last, mut rest) = (Vec::new(), after, &bytes[..]);
-    while let Some((entry, length)) = Entry::decode(rest) {
-        // A batch goes into the pages as a whole.
-        match entry.first.cmp(&last.next()) {
-            std::cmp::Ordering::Less if entry.last() <= after => {}
-            std::cmp::Ordering::Equal => {
-                last = entry.last();
-                found.push(entry);
-            }
-            _ => break,
-        }
+    while let Some((entry, length)) = Entry::decode(rest, after).filter(|(entry, _)| entry.first == last.next()) {
+        last = entry.last();
+        found.push(entry);
         rest = &rest[length..];
     }
-    let lost = rest.chunks_exact(SECTOR_BYTES).filter_map(Head::decode).find(|head| {
-        // The one that ends the journal may be the one that was being written.
-        head.last() > last && !(head.first == last.next() && std::ptr::eq(head.bytes.as_ptr(), rest.as_ptr()))
-    });
-    Ok(match lost {
+    let heads = bytes.chunks_exact(SECTOR_BYTES).filter_map(Head::decode);
+    if let Some(later) = heads.clone().find(|head| head.base > after) {
+        return Ok(Err(format!("its pages are at revision {after}, and its journal follows upon {}", later.base)));
+    }
+    // The one that ends the journal may be the one that was being written.
+    let ends = |head: &Head<'_>| head.first == last.next() && std::ptr::eq(head.bytes.as_ptr(), rest.as_ptr());
+    Ok(match heads.filter(|head| head.base == after && head.last() > last).find(|head| !ends(head)) {
         Some(head) => Err(format!("its journal has revision {}, and lacks some after {last}", head.last())),
         None => Ok(found),
     })
@@ -158,6 +157,7 @@ struct Head<'a> {
     count: u64,
     at_ms: u64,
     compacted: Revision,
+    base: Revision,
     length: usize,
     checksum: u128,
     bytes: &'a [u8],
@@ -168,13 +168,13 @@ impl<'a> Head<'a> {
     fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (head, _) = bytes.split_at_checked(HEAD_BYTES)?;
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-        if !head.starts_with(MAGIC) || xxh3_64(&head[..64]) != number(64) {
+        if !head.starts_with(MAGIC) || xxh3_64(&head[..72]) != number(72) {
             return None;
         }
-        let checksum = u128::from_le_bytes(head[48..64].try_into().expect("sixteen bytes"));
+        let checksum = u128::from_le_bytes(head[56..72].try_into().expect("sixteen bytes"));
         let (first, count, at_ms, compacted) = (Revision(number(8)), number(16), number(24), Revision(number(32)));
-        let length = usize::try_from(number(40)).ok()?;
-        (count > 0).then_some(Self { first, count, at_ms, compacted, length, checksum, bytes: head })
+        let (base, length) = (Revision(number(40)), usize::try_from(number(48)).ok()?);
+        (count > 0).then_some(Self { first, count, at_ms, compacted, base, length, checksum, bytes: head })
     }
 
     fn last(&self) -> Revision {
@@ -188,9 +188,9 @@ impl Entry {
         Revision(self.first.0 + self.rows.len() as u64 - 1)
     }
 
-    /// Reads the entry at the beginning of `bytes`, and where the next one may begin; `None` where there is none that is whole.
-    fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
-        let head = Head::decode(bytes)?;
+    /// Reads the entry at the beginning of `bytes`, and where the next one may begin; `None` where there is none of that round that is whole.
+    fn decode(bytes: &[u8], base: Revision) -> Option<(Self, usize)> {
+        let head = Head::decode(bytes).filter(|head| head.base == base)?;
         let end = HEAD_BYTES.checked_add(head.length)?;
         let mut rest = bytes.get(HEAD_BYTES..end)?;
         if xxh3_128(rest) != head.checksum {

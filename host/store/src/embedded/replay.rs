@@ -10,18 +10,25 @@ use super::writer::{Engine, Tables, engine, meta};
 use crate::Revision;
 use crate::history::Bounds;
 
-/// Brings the pages up to the journal, but not beyond a revision; returns how many changes that were. They are in the pages on the disk
-/// afterwards.
+/// What was made again.
+pub(super) struct Replayed {
+    /// How many changes that were.
+    pub(super) changes: u64,
+    /// The revision up to which the pages are now, on the disk.
+    pub(super) last: Revision,
+}
+
+/// Brings the pages up to the journal, but not beyond a revision.
 ///
 /// # Errors
 /// What the disk answers; `Corrupted` when something is missing.
-pub(super) fn replay(open: &OpenFile, through: Revision) -> Engine<u64> {
+pub(super) fn replay(open: &OpenFile, through: Revision) -> Engine<Replayed> {
     let mut meta = meta(&open.database)?;
     let entries = journal::entries(&*open.file, open.layout, meta.revision).map_err(engine)?;
     let mut entries = entries.map_err(|reason| Box::new(redb::Error::Corrupted(reason)))?;
     entries.retain(|entry| entry.last() <= through);
     if entries.is_empty() {
-        return Ok(0);
+        return Ok(Replayed { changes: 0, last: meta.revision });
     }
     let first = meta.revision;
     let mut transaction = open.database.begin_write().map_err(engine)?;
@@ -41,5 +48,5 @@ pub(super) fn replay(open: &OpenFile, through: Revision) -> Engine<u64> {
     }
     drop(tables);
     transaction.commit().map_err(engine)?;
-    Ok(meta.revision.0 - first.0)
+    Ok(Replayed { changes: meta.revision.0 - first.0, last: meta.revision })
 }

@@ -215,7 +215,7 @@ fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, option
     } else {
         transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
         transaction.commit().map_err(engine)?;
-        journal.restart();
+        journal.restart(Revision(meta.revision.0 + batch.events.len() as u64));
     }
     Ok(batch)
 }
@@ -280,9 +280,9 @@ fn open_anew(shared: &Shared) -> Engine<Database> {
         return Ok(open.database);
     }
     let open = shared.place.open().map_err(engine)?;
-    replay(&open, Revision(u64::MAX))?;
+    let last = replay(&open, Revision(u64::MAX))?.last;
     let OpenFile { database, file, layout } = open;
-    *shared.journal() = Journal::begin(file, layout);
+    *shared.journal() = Journal::begin(file, layout, last);
     Ok(database)
 }
 
