@@ -43,7 +43,7 @@ async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
     let definition = test.definition("hostile", &guest("guest-hostile")).await;
     // Far apart, so that a machine with much else to do does not take the one for the other.
     let (cpu, deadline) = (Duration::from_millis(400), Duration::from_secs(12));
-    let limits = Limits { cpu, deadline, effects_max: 200, ..Limits::default() };
+    let limits = Limits { cpu, deadline, effects_max: 200, events_max: 100, ..Limits::default() };
     let overrides = Overrides { concurrency: Some(16), ..Overrides::default() };
     test.host.put(Definition { limits, overrides, ..definition }).await.unwrap();
     eventually("the controller", async || (test.status("hostile").state == ControllerState::Ready).then_some(())).await;
@@ -55,8 +55,8 @@ async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
         ("memory", "LimitExceeded", "limit memory"),
         ("recurse", "Trapped", "recursion"),
         ("calls", "LimitExceeded", "limit effects"),
-        ("log-flood", "LimitExceeded", "limit log-bytes"),
-        ("event-flood", "LimitExceeded", "limit effects"),
+        ("log-flood", "LimitExceeded", "limit log-lines"),
+        ("event-flood", "LimitExceeded", "limit events"),
         ("slow", "LimitExceeded", "limit deadline"),
         ("huge-error", "ReconcileFailed", "xxxx"),
         ("bad-json", "ReconcileFailed", "EOF"),

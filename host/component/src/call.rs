@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use homeostat_store::Key;
 use wasmtime::component::{Instance, InstancePre, ResourceTableError};
-use wasmtime::{Store, format_err};
+use wasmtime::{Store, Trap, format_err};
 
 use crate::bindings::types;
 use crate::effect::{Call, Effects};
 use crate::engine::{Engine, Machine};
 use crate::imports::convert;
 use crate::instances::Permit;
-use crate::limits::{Limits, contract, cut};
+use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
 use crate::millis;
 use crate::outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
 use crate::port::{Hit, Port};
@@ -97,7 +97,12 @@ impl<'a> Sandbox<'a> {
             let message = format!("the guest holds more than {handles_max} handles");
             return Fault::Limit { limit: LimitName::Handles, message };
         }
-        Fault::Trap { message: trap::message(error, &self.port.last_words()) }
+        let message = trap::message(error, &self.port.last_words());
+        if matches!(error.downcast_ref(), Some(Trap::StackOverflow)) {
+            let message = format!("more than {STACK_BYTES_MAX} bytes of stack: {message}");
+            return Fault::Limit { limit: LimitName::Stack, message };
+        }
+        Fault::Trap { message }
     }
 }
 
@@ -111,7 +116,7 @@ impl<T> Report<T> {
 /// Takes the keys that a guest answered, at most `keys_max`.
 ///
 /// # Errors
-/// There are too many, or one is malformed: the guest broke the contract. The error is a trap.
+/// There are too many, they are too large together, or one is malformed: the guest broke the contract. The error is a trap.
 pub(crate) fn keys(
     port: &Port,
     answer: Result<Vec<types::Key>, types::Failure>,
@@ -124,9 +129,18 @@ pub(crate) fn keys(
     if keys.len() > keys_max {
         return Err(port.hit(LimitName::Result, format!("{} keys answered, {keys_max} allowed", keys.len())));
     }
+    let (bytes, bytes_max) = (keys.iter().map(key_bytes).sum::<u64>(), port.limits.result_bytes_max);
+    if bytes > bytes_max {
+        return Err(port.hit(LimitName::Result, format!("keys of {bytes} bytes answered, {bytes_max} allowed")));
+    }
     let keys = keys.into_iter().enumerate();
     let keys = keys.map(|(at, key)| convert::key(key).map_err(|error| format_err!("key {at} of the answer: {error}")));
     keys.collect::<wasmtime::Result<_>>().map(Ok)
+}
+
+fn key_bytes(key: &types::Key) -> u64 {
+    let types::Key { kind: types::Kind { group, version, name: kind }, namespace, name } = key;
+    [group, version, kind, namespace, name].iter().map(|text| text.len() as u64).sum()
 }
 
 /// Returns a delay that a guest asks for, cut at the longest there is.

@@ -192,6 +192,7 @@ fn config(options: &EngineOptions) -> Config {
     config.epoch_interruption(true);
     config.parallel_compilation(options.parallel_compilation);
     config.wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES_MAX));
+    config.max_wasm_stack(crate::limits::STACK_BYTES_MAX);
     // The same inputs must give the same outputs: a trace is replayed bit by bit.
     config.cranelift_nan_canonicalization(true);
     config.relaxed_simd_deterministic(true);

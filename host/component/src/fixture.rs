@@ -1,10 +1,44 @@
 //! The smallest guests there are, written by hand, for tests of what no ordinary guest does.
 
-/// A guest whose `describe` and `reconcile` have these bodies, in the text format; `$now` reads the monotonic clock, `$spec` and
-/// `$settled` are the addresses of a good answer of each.
+/// What can be wrong with a guest. `$now` reads the monotonic clock, `$spec` and `$settled` are the addresses of a good answer of each
+/// export.
+pub(crate) struct Guest<'a> {
+    /// More imports, modules and instances of the component.
+    pub(crate) parts: &'a str,
+    /// More functions, tables and globals of its one module.
+    pub(crate) items: &'a str,
+    /// The body of the function by which the host gets memory for what it hands over.
+    pub(crate) realloc: &'a str,
+    /// The body of `describe`.
+    pub(crate) describe: &'a str,
+    /// The body of `reconcile`.
+    pub(crate) reconcile: &'a str,
+    /// How texts of `reconcile` are encoded.
+    pub(crate) encoding: &'a str,
+}
+
+impl Default for Guest<'_> {
+    fn default() -> Self {
+        let realloc = "global.get $free
+            (global.set $free (i32.and (i32.add (i32.add (global.get $free) (local.get 3)) (i32.const 7)) (i32.const -8)))";
+        let (describe, reconcile) = ("global.get $spec", "global.get $settled");
+        Self { parts: "", items: "", realloc, describe, reconcile, encoding: "utf8" }
+    }
+}
+
+impl Guest<'_> {
+    /// Returns the component.
+    pub(crate) fn build(&self) -> Vec<u8> {
+        let Self { parts, items, realloc, describe, reconcile, encoding } = self;
+        let text = TEMPLATE.replace("PARTS", parts).replace("ITEMS", items).replace("REALLOC", realloc);
+        let text = text.replace("DESCRIBE", describe).replace("RECONCILE", reconcile).replace("ENCODING", encoding);
+        wat::parse_str(text).expect("the fixture is well-formed")
+    }
+}
+
+/// A guest whose `describe` and `reconcile` have these bodies.
 pub(crate) fn guest(describe: &str, reconcile: &str) -> Vec<u8> {
-    let text = TEMPLATE.replace("DESCRIBE", describe).replace("RECONCILE", reconcile);
-    wat::parse_str(text).expect("the fixture is well-formed")
+    Guest { describe, reconcile, ..Guest::default() }.build()
 }
 
 /// A guest that describes itself well and settles.
@@ -13,6 +47,7 @@ pub(crate) fn good() -> Vec<u8> {
 }
 
 const TEMPLATE: &str = r#"(component
+    PARTS
     (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock (export "now" (func (result u64)))))
     (core func $now (canon lower (func $clock "now")))
 
@@ -26,9 +61,8 @@ const TEMPLATE: &str = r#"(component
         ;; group, version, name, plural; namespaced; everything else is absent.
         (data (i32.const 1024) "\00\00\00\00\00\00\00\00" "\00\02\00\00\02\00\00\00" "\02\02\00\00\05\00\00\00")
         (data (i32.const 1048) "\07\02\00\00\06\00\00\00" "\01")
-        (func (export "realloc") (param i32 i32 i32 i32) (result i32)
-            global.get $free
-            (global.set $free (i32.and (i32.add (i32.add (global.get $free) (local.get 3)) (i32.const 7)) (i32.const -8))))
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32) REALLOC)
+        ITEMS
         (func (export "describe") (result i32) DESCRIBE)
         (func (export "reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) RECONCILE))
     (core instance $guest (instantiate $code (with "clock" (instance (export "now" (func $now))))))
@@ -67,6 +101,7 @@ const TEMPLATE: &str = r#"(component
     (func $describe (result $controller-spec)
         (canon lift (core func $guest "describe") (memory (core memory $guest "memory"))))
     (func $reconcile (param "key" $key) (result (result $outcome (error $failure)))
-        (canon lift (core func $guest "reconcile") (memory (core memory $guest "memory")) (realloc (core func $guest "realloc"))))
+        (canon lift (core func $guest "reconcile") (memory (core memory $guest "memory")) (realloc (core func $guest "realloc"))
+            string-encoding=ENCODING))
     (instance $reconciler (export "describe" (func $describe)) (export "reconcile" (func $reconcile)))
     (export "homeostat:reconciler/reconciler@0.1.0" (instance $reconciler)))"#;

@@ -51,7 +51,7 @@ pub use effect::{
 pub use engine::{Engine, EngineOptions};
 pub use error::Error;
 pub use grants::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb};
-pub use limits::Limits;
+pub use limits::{Amount, FixedBound, Limits, fixed as fixed_bounds};
 pub use load::{Reason, Refused};
 pub use outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
 pub use spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};

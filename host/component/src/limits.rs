@@ -1,10 +1,16 @@
 //! What one call of a guest may use. Every limit is finite and has a name: see [`crate::LimitName`].
+//!
+//! All of them, with their defaults: `docs/limits.md`, which is written from [`Limits::amount`] and [`fixed`].
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::millis;
+
+mod catalog;
+
+pub use catalog::{Amount, FixedBound, fixed};
 
 /// The bounds of one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,13 +28,21 @@ pub struct Limits {
     pub table_elements_max: u64,
     /// Number of effects. Default: 1000. Limit `effects`.
     pub effects_max: u32,
+    /// Number of those that write to the store, refused ones included. Default: 500. Limit `writes`.
+    pub writes_max: u32,
+    /// Number of those that emit an event. Default: 500. Limit `events`.
+    pub events_max: u32,
     /// Bytes of effects and answers together. Default: 64 MiB. Limit `effect-bytes`.
     pub effect_bytes_max: u64,
     /// Bytes of the log, standard output and standard error included. Default: 256 KiB. Limit `log-bytes`.
     pub log_bytes_max: u64,
-    /// Bytes that the guest hands over in one argument list or one result, as the host stores them. Default: 16 MiB. Limit
+    /// Lines of the log, those of standard output and standard error included. Default: 1000. Limit `log-lines`.
+    pub log_lines_max: u32,
+    /// Bytes that go over in one argument list or one result, either way, as the host stores them. Default: 16 MiB. Limit
     /// `transfer`.
     pub transfer_bytes_max: u64,
+    /// Bytes of the keys that `map` or `poll` answers. Default: 8 MiB. Limit `result`, which bounds their number too.
+    pub result_bytes_max: u64,
     /// Handles (streams, requests, timers …) that the guest holds at once. Default: 256. Limit `handles`.
     pub handles_max: u32,
     /// Bytes of the body of one HTTP request, and of one HTTP response. Default: 4 MiB. Above it the request fails.
@@ -43,9 +57,13 @@ impl Default for Limits {
             memory_bytes_max: 64 << 20,
             table_elements_max: 100_000,
             effects_max: 1000,
+            writes_max: 500,
+            events_max: 500,
             effect_bytes_max: 64 << 20,
             log_bytes_max: 256 << 10,
+            log_lines_max: 1000,
             transfer_bytes_max: 16 << 20,
+            result_bytes_max: 8 << 20,
             handles_max: 256,
             http_body_bytes_max: 4 << 20,
         }
@@ -73,6 +91,10 @@ impl Limits {
 const DEADLINE_MAX: Duration = Duration::from_secs(3600);
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
+
+/// Bytes of a guest's stack: of the machine's own, not of what a compiler keeps in linear memory. Limit `stack`, the same for every
+/// controller: the stacks of the pool are made for it.
+pub(crate) const STACK_BYTES_MAX: usize = 512 << 10;
 
 /// Bounds that the contract states as numbers. They are the same for every controller.
 pub(crate) mod contract {

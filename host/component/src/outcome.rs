@@ -83,30 +83,42 @@ pub enum LimitName {
     Memory,
     /// Elements of tables.
     Tables,
+    /// The stack of the machine.
+    Stack,
     /// Number of effects.
     Effects,
+    /// Number of writes to the store.
+    Writes,
+    /// Number of events.
+    Events,
     /// Bytes of effects and their answers.
     EffectBytes,
     /// Bytes of the log, standard output and standard error included.
     LogBytes,
-    /// Bytes of one argument or result that the guest hands over.
+    /// Lines of the log, standard output and standard error included.
+    LogLines,
+    /// Bytes of one argument list or result, either way.
     Transfer,
     /// Handles that the guest holds at once.
     Handles,
-    /// Number of keys in a result.
+    /// Number and bytes of the keys in a result.
     Result,
 }
 
 impl LimitName {
     /// Every limit there is.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Deadline,
         Self::Cpu,
         Self::Memory,
         Self::Tables,
+        Self::Stack,
         Self::Effects,
+        Self::Writes,
+        Self::Events,
         Self::EffectBytes,
         Self::LogBytes,
+        Self::LogLines,
         Self::Transfer,
         Self::Handles,
         Self::Result,
@@ -119,9 +131,13 @@ impl LimitName {
             Self::Cpu => "cpu",
             Self::Memory => "memory",
             Self::Tables => "tables",
+            Self::Stack => "stack",
             Self::Effects => "effects",
+            Self::Writes => "writes",
+            Self::Events => "events",
             Self::EffectBytes => "effect-bytes",
             Self::LogBytes => "log-bytes",
+            Self::LogLines => "log-lines",
             Self::Transfer => "transfer",
             Self::Handles => "handles",
             Self::Result => "result",

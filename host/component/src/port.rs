@@ -21,8 +21,11 @@ pub(crate) struct Port {
     pub(crate) meter: Meter,
     effects: Arc<dyn Effects>,
     effects_count: AtomicU32,
+    writes: AtomicU32,
+    events: AtomicU32,
     effect_bytes: AtomicU64,
     log_bytes: AtomicU64,
+    log_lines: AtomicU32,
     memory_bytes_max: AtomicU64,
     follows: AtomicU32,
     hit: OnceLock<Hit>,
@@ -44,8 +47,11 @@ impl Port {
             meter: Meter::new(),
             effects,
             effects_count: AtomicU32::new(0),
+            writes: AtomicU32::new(0),
+            events: AtomicU32::new(0),
             effect_bytes: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
+            log_lines: AtomicU32::new(0),
             memory_bytes_max: AtomicU64::new(0),
             follows: AtomicU32::new(0),
             hit: OnceLock::new(),
@@ -59,17 +65,17 @@ impl Port {
     /// A limit was hit. The error is a trap.
     pub(crate) async fn perform(&self, effect: Effect) -> wasmtime::Result<Answer> {
         self.flush().await?;
-        self.charge_effect()?;
+        self.charge_effect(&effect)?;
         self.perform_free(effect).await
     }
 
-    /// Writes one line into the log; counted by its bytes alone.
+    /// Writes one line into the log; counted as a line and by its bytes, not as an effect.
     ///
     /// # Errors
     /// A limit was hit. The error is a trap.
     pub(crate) async fn log(&self, effect: Effect) -> wasmtime::Result<()> {
         self.flush().await?;
-        self.charge_log(effect.size_bytes())?;
+        self.charge_log(effect.size_bytes(), 1)?;
         self.perform_free(effect).await.map(drop)
     }
 
@@ -94,12 +100,13 @@ impl Port {
         self.flush().await
     }
 
-    /// Takes what the guest writes to standard output (`Info`) or standard error (`Warn`).
+    /// Takes what the guest writes to standard output (`Info`) or standard error (`Warn`). A line counts when it is ended.
     ///
     /// # Errors
-    /// The limit `log-bytes` was hit. The error is a trap.
+    /// The limit `log-bytes` or `log-lines` was hit. The error is a trap.
     pub(crate) fn write_output(&self, level: Level, bytes: &[u8]) -> wasmtime::Result<()> {
-        self.charge_log(bytes.len() as u64)?;
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        self.charge_log(bytes.len() as u64, u32::try_from(lines).unwrap_or(u32::MAX))?;
         self.output().write(level, bytes, contract::LOG_MESSAGE_BYTES_MAX);
         Ok(())
     }
@@ -146,14 +153,29 @@ impl Port {
     async fn perform_free(&self, effect: Effect) -> wasmtime::Result<Answer> {
         self.charge_bytes(effect.size_bytes())?;
         let answer = self.effects.perform(&self.call, effect).await;
-        self.charge_bytes(answer.size_bytes())?;
+        let (bytes, bytes_max) = (answer.size_bytes(), self.limits.transfer_bytes_max);
+        if bytes > bytes_max {
+            let message = format!("an answer to the guest has {bytes} bytes, {bytes_max} are allowed at once");
+            return Err(self.hit(LimitName::Transfer, message));
+        }
+        self.charge_bytes(bytes)?;
         Ok(answer)
     }
 
-    fn charge_effect(&self) -> wasmtime::Result<()> {
-        let effects_max = self.limits.effects_max;
-        if self.effects_count.fetch_add(1, Ordering::Relaxed) >= effects_max {
-            return Err(self.hit(LimitName::Effects, format!("more than {effects_max} effects in one call")));
+    fn charge_effect(&self, effect: &Effect) -> wasmtime::Result<()> {
+        let Limits { effects_max, writes_max, events_max, .. } = self.limits;
+        self.charge(&self.effects_count, 1, LimitName::Effects, effects_max, "effects")?;
+        match effect {
+            Effect::Write(_) => self.charge(&self.writes, 1, LimitName::Writes, writes_max, "writes to the store"),
+            Effect::Emit { .. } => self.charge(&self.events, 1, LimitName::Events, events_max, "events"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts `more` things of which a call may have `most`.
+    fn charge(&self, count: &AtomicU32, more: u32, limit: LimitName, most: u32, what: &str) -> wasmtime::Result<()> {
+        if count.fetch_add(more, Ordering::Relaxed).saturating_add(more) > most {
+            return Err(self.hit(limit, format!("more than {most} {what} in one call")));
         }
         Ok(())
     }
@@ -167,7 +189,8 @@ impl Port {
         Ok(())
     }
 
-    fn charge_log(&self, bytes: u64) -> wasmtime::Result<()> {
+    fn charge_log(&self, bytes: u64, lines: u32) -> wasmtime::Result<()> {
+        self.charge(&self.log_lines, lines, LimitName::LogLines, self.limits.log_lines_max, "lines of log")?;
         let bytes_max = self.limits.log_bytes_max;
         if self.log_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > bytes_max {
             return Err(self.hit(LimitName::LogBytes, format!("more than {bytes_max} bytes of log in one call")));

@@ -6,14 +6,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use homeostat_component::{BackoffSpec, DuringDelay, Grants, HeaderSource, Limits, Outcome};
+use homeostat_component::{Amount, BackoffSpec, DuringDelay, Grants, HeaderSource, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::{Overrides, Suspend};
 
+mod limits;
 mod quantity;
 
-pub use quantity::{Bytes, Span};
+pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
+pub use quantity::{Bytes, Span, written};
 
 /// The `apiVersion` of a controller's manifest.
 pub const API_VERSION: &str = "homeostat.dev/v1alpha1";
@@ -92,30 +94,6 @@ pub struct ComponentSource {
     pub file: String,
 }
 
-/// Limits as people write them; what is left out keeps its default.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LimitsWritten {
-    /// Wall time of one reconcile, as `5s`. At most 1 h.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Span>,
-    /// Processor time of one reconcile, as `500ms`. At most 10 min.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Span>,
-    /// Linear memory, as `64Mi`. At most 4 Gi.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Bytes>,
-    /// Calls out of the sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effects: Option<u32>,
-    /// Bytes of those calls and their answers, as `16Mi`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effect_bytes: Option<Bytes>,
-    /// Bytes of log, as `64Ki`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<Bytes>,
-}
-
 /// Backoff as people write it; what is left out keeps its default.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -168,7 +146,7 @@ impl Spec {
             self;
         let mut problems = Problems::default();
         check_grants(grants, &mut problems);
-        let limits = check_limits(limits, &mut problems);
+        let limits = limits::check(limits, &mut problems);
         problems.number("spec.concurrency", *concurrency, 1..=1024);
         let year = Outcome::DELAY_MAX;
         problems.span("spec.resync", *resync, Duration::from_secs(1)..=year);
@@ -208,39 +186,6 @@ fn check_grants(grants: &Grants, problems: &mut Problems) {
     }
 }
 
-fn check_limits(written: &LimitsWritten, problems: &mut Problems) -> Limits {
-    let LimitsWritten { deadline, cpu, memory, effects, effect_bytes, log } = written;
-    let millisecond = Duration::from_millis(1);
-    problems.span("spec.limits.deadline", *deadline, millisecond..=Duration::from_secs(3600));
-    problems.span("spec.limits.cpu", *cpu, millisecond..=Duration::from_secs(600));
-    problems.bytes("spec.limits.memory", *memory, 64 << 10..=4 << 30);
-    problems.number("spec.limits.effects", *effects, 0..=1_000_000);
-    problems.bytes("spec.limits.effectBytes", *effect_bytes, 0..=4 << 30);
-    problems.bytes("spec.limits.log", *log, 0..=16 << 20);
-    let default = Limits::default();
-    let deadline = deadline.map_or(default.deadline, |span| span.0);
-    let limits = Limits {
-        deadline,
-        cpu: cpu.map_or(default.cpu.min(deadline), |span| span.0),
-        memory_bytes_max: memory.map_or(default.memory_bytes_max, |bytes| bytes.0),
-        effects_max: effects.unwrap_or(default.effects_max),
-        effect_bytes_max: effect_bytes.map_or(default.effect_bytes_max, |bytes| bytes.0),
-        log_bytes_max: log.map_or(default.log_bytes_max, |bytes| bytes.0),
-        ..default
-    };
-    for problem in limits.problems() {
-        let (name, reason) = problem.split_once(": ").unwrap_or(("", &problem));
-        let field = match name {
-            "deadline" => "spec.limits.deadline",
-            "cpu" => "spec.limits.cpu",
-            "memory" => "spec.limits.memory",
-            _ => "spec.limits",
-        };
-        problems.unless_named(field, reason);
-    }
-    limits
-}
-
 fn check_backoff(written: &BackoffWritten, problems: &mut Problems) -> BackoffSpec {
     let BackoffWritten { base, max, max_retries } = written;
     let year = Outcome::DELAY_MAX;
@@ -277,8 +222,8 @@ impl Problems {
         self.within(field, value.map(|span| span.0), bounds, |duration| Span(*duration).to_string());
     }
 
-    fn bytes(&mut self, field: &'static str, value: Option<Bytes>, bounds: std::ops::RangeInclusive<u64>) {
-        self.within(field, value.map(|bytes| bytes.0), bounds, |bytes| Bytes(*bytes).to_string());
+    fn amount(&mut self, field: &'static str, value: Option<Amount>, bounds: std::ops::RangeInclusive<Amount>) {
+        self.within(field, value, bounds, |amount| written(*amount));
     }
 
     fn within<T: PartialOrd>(

@@ -21,7 +21,11 @@ impl Effects for Silent {
 }
 
 fn port() -> Port {
-    Port::new(new_call(&Arc::from("test"), Entry::Poll, None), &Limits::default(), Arc::new(Silent))
+    port_with(Limits::default())
+}
+
+fn port_with(limits: Limits) -> Port {
+    Port::new(new_call(&Arc::from("test"), Entry::Poll, None), &limits, Arc::new(Silent))
 }
 
 fn key(name: &str) -> wit::Key {
@@ -49,6 +53,16 @@ fn more_keys_than_allowed_are_a_limit() {
     let port = port();
     assert_eq!(keys(&port, Ok(vec![key("a"), key("b")]), 2).unwrap().unwrap().len(), 2);
     keys(&port, Ok(vec![key("a"), key("b"), key("c")]), 2).unwrap_err();
+    assert_eq!(port.first_hit().unwrap().limit, LimitName::Result);
+}
+
+#[test]
+fn keys_that_are_too_large_together_are_the_same_limit() {
+    // `v1`, `Pod`, `default`, and the name.
+    let port = port_with(Limits { result_bytes_max: 2 * (12 + 100), ..Limits::default() });
+    let long = || key(&"a".repeat(100));
+    assert_eq!(keys(&port, Ok(vec![long(), long()]), 3).unwrap().unwrap().len(), 2);
+    keys(&port, Ok(vec![long(), long(), key("")]), 3).unwrap_err();
     assert_eq!(port.first_hit().unwrap().limit, LimitName::Result);
 }
 

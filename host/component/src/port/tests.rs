@@ -1,10 +1,11 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
 
 use super::Port;
 use crate::component::new_call;
-use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, Level};
+use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, Level, Severity};
 use crate::limits::Limits;
 use crate::outcome::LimitName;
 
@@ -62,6 +63,50 @@ async fn lines_of_the_log_count_by_their_bytes_and_not_as_effects() {
     assert_eq!(port.cost().effects, 0);
     port.log(line(&"long".repeat(1000))).await.unwrap_err();
     assert_eq!(port.first_hit().unwrap().limit, LimitName::LogBytes);
+}
+
+#[tokio::test]
+async fn lines_have_a_limit_of_their_own_whichever_way_they_are_written() {
+    let (port, recorder) = port(Limits { log_lines_max: 3, ..Limits::default() });
+    port.log(line("one")).await.unwrap();
+    port.write_output(Level::Info, b"two\nthree\nand no end").unwrap();
+    assert!(port.first_hit().is_none());
+    port.write_output(Level::Warn, b"four\n").unwrap_err();
+    assert_eq!(port.first_hit().unwrap().limit, LimitName::LogLines);
+    port.finish_output().await.unwrap();
+    // What was said before the limit is kept, the line that was too many is not.
+    assert_eq!(*recorder.0.lock().unwrap(), [line("one"), line("two"), line("three"), line("and no end")]);
+}
+
+fn deletion() -> Effect {
+    let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
+    Effect::Write(Write::Delete { key, precondition: Precondition::default(), propagation: Propagation::Background })
+}
+
+fn event() -> Effect {
+    Effect::Emit { severity: Severity::Normal, reason: "Said".to_owned(), message: String::new(), regarding: None }
+}
+
+#[tokio::test]
+async fn writes_and_events_have_limits_of_their_own() {
+    for (effect, limit) in [(deletion as fn() -> Effect, LimitName::Writes), (event, LimitName::Events)] {
+        let (port, recorder) = port(Limits { writes_max: 2, events_max: 2, ..Limits::default() });
+        for _ in 0..2 {
+            port.perform(Effect::WallClock).await.unwrap();
+            port.perform(effect()).await.unwrap();
+        }
+        port.perform(effect()).await.unwrap_err();
+        assert_eq!(port.first_hit().unwrap().limit, limit);
+        assert_eq!(recorder.0.lock().unwrap().len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_for_one_call_does_not_reach_the_guest() {
+    let (port, _) = port(Limits { transfer_bytes_max: 4096, ..Limits::default() });
+    port.perform(Effect::Random { bytes: 4000 }).await.unwrap();
+    port.perform(Effect::Random { bytes: 5000 }).await.unwrap_err();
+    assert_eq!(port.first_hit().unwrap().limit, LimitName::Transfer);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use homeostat_component::Amount;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A length of time: `250ms`, `5s`, `10m`, `1h`, `2d`, or a sum of such parts from large to small, `1h30m`.
@@ -87,6 +88,15 @@ impl fmt::Display for Bytes {
             Some((name, bytes)) => write!(f, "{}{name}", self.0 / bytes),
             None => write!(f, "{}", self.0),
         }
+    }
+}
+
+/// Returns an amount as it stands in a manifest.
+pub fn written(amount: Amount) -> String {
+    match amount {
+        Amount::Time(duration) => Span(duration).to_string(),
+        Amount::Bytes(bytes) => Bytes(bytes).to_string(),
+        Amount::Count(count) => count.to_string(),
     }
 }
 

@@ -113,3 +113,31 @@ fn processor_time_is_at_most_the_deadline() {
     let refused = limits(json!({"deadline": "200ms", "cpu": "300ms"})).unwrap_err();
     assert_eq!(refused.iter().map(|problem| problem.field).collect::<Vec<_>>(), ["spec.limits.cpu"]);
 }
+
+#[test]
+fn every_limit_that_can_be_written_is_read_within_its_bounds_and_refused_outside_of_them() {
+    use homeostat_component::Amount;
+    for LimitBounds { limit, field, least, most } in LIMIT_BOUNDS {
+        let name = field.strip_prefix("spec.limits.").unwrap();
+        let check = |value: Amount| {
+            let value = match value {
+                Amount::Count(count) => json!(count),
+                text => json!(written(text)),
+            };
+            // Time on a processor is bounded by the deadline too.
+            let mut limits = json!({"deadline": "1h"});
+            limits[name] = value;
+            spec(json!({"component": {"file": "a.wasm"}, "limits": limits})).check()
+        };
+        assert_eq!(check(most).unwrap().limits.amount(limit), most, "{name}");
+        assert_eq!(check(least).unwrap().limits.amount(limit), least, "{name}");
+        let above = match most {
+            Amount::Time(time) => Amount::Time(time + Duration::from_secs(1)),
+            Amount::Bytes(bytes) => Amount::Bytes(bytes + 1),
+            Amount::Count(count) => Amount::Count(count + 1),
+        };
+        let fields: Vec<_> = check(above).unwrap_err().into_iter().map(|problem| problem.field).collect();
+        assert_eq!(fields.first(), Some(&field));
+        assert!(Limits::default().amount(limit) >= least && Limits::default().amount(limit) <= most, "{name}");
+    }
+}

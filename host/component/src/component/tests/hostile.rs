@@ -1,0 +1,239 @@
+//! Guests that no compiler makes: each is stopped under the name of its limit, or refused, and the engine serves the next one.
+//!
+//! Those that a compiler can make, and what a whole host does with them, are in `tests/it/hostile.rs`.
+
+use super::{Clock, FOREVER, engine, limit, run};
+use crate::engine::Engine;
+use crate::fixture::{self, Guest};
+use crate::grants::Grants;
+use crate::imports::OFFERED;
+use crate::limits::Limits;
+use crate::load::Reason;
+use crate::outcome::{Fault, LimitName, Outcome, Report};
+
+/// Answers a failure whose message has this address and length, in units of its encoding.
+fn fails_with(address: u32, length: u32) -> String {
+    format!(
+        "(i32.store8 (i32.const 2048) (i32.const 1))
+         (i32.store (i32.const 2056) (i32.const {address})) (i32.store (i32.const 2060) (i32.const {length}))
+         global.get $settled"
+    )
+}
+
+/// Runs a hostile guest, and then sees to it that a good one runs on the same engine and nothing is held.
+async fn attack(guest: Guest<'_>, limits: Limits) -> Report<Outcome> {
+    let engine = engine(2);
+    let memory_bytes_max = limits.memory_bytes_max;
+    let component = engine.load(guest.build(), &Grants::default()).await.unwrap();
+    let report = run(&component, limits, Clock::default()).await;
+    assert!(report.cost.memory_bytes_max <= memory_bytes_max, "{:?}", report.cost);
+    goes_on(&engine).await;
+    report
+}
+
+async fn goes_on(engine: &Engine) {
+    let good = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    assert_eq!(run(&good, Limits::default(), Clock::default()).await.result, Ok(Outcome::Settled));
+    assert_eq!(engine.instances_free(), 2);
+}
+
+/// Loads a hostile guest, which must be refused, and returns why. A good one is loaded and runs after it.
+async fn refusal(component: Vec<u8>) -> String {
+    let engine = engine(2);
+    let refused = engine.load(component, &Grants::default()).await.unwrap_err();
+    goes_on(&engine).await;
+    refused.to_string()
+}
+
+fn trapped(report: &Report<Outcome>, with: &str) {
+    assert!(matches!(&report.result, Err(Fault::Trap { message }) if message.contains(with)), "{with}: {report:?}");
+}
+
+#[tokio::test]
+async fn a_start_function_that_never_ends_is_a_refusal() {
+    let items = format!("(func $hang {FOREVER}) (start $hang)");
+    let reason = refusal(Guest { items: &items, ..Guest::default() }.build()).await;
+    assert!(reason.contains("limit cpu"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_callback_of_the_host_that_never_ends_is_stopped_by_name() {
+    let guest = Guest { realloc: FOREVER, ..Guest::default() };
+    let limits = Limits { cpu: std::time::Duration::from_millis(50), ..Limits::default() };
+    assert_eq!(limit(&attack(guest, limits).await), LimitName::Cpu);
+}
+
+#[tokio::test]
+async fn a_callback_of_the_host_that_calls_the_host_or_crashes_or_lies_is_a_trap() {
+    for (realloc, with) in [
+        ("(drop (call $now)) global.get $free", "cannot leave component instance"),
+        ("unreachable", "unreachable"),
+        ("i32.const -8", "beyond end of memory"),
+    ] {
+        trapped(&attack(Guest { realloc, ..Guest::default() }, Limits::default()).await, with);
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_wants_more_memory_or_tables_than_allowed_from_its_first_moment_is_a_refusal() {
+    for (module, limit) in [("(memory 1025)", "limit memory"), ("(table 100001 funcref)", "limit tables")] {
+        let parts = format!("(core module $large {module}) (core instance (instantiate $large))");
+        let reason = refusal(Guest { parts: &parts, ..Guest::default() }.build()).await;
+        assert!(reason.contains(limit), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn tables_without_end_are_stopped_by_name() {
+    let grow = "(loop $again (drop (table.grow $bomb (ref.null func) (i32.const 1000))) (br $again)) unreachable";
+    let guest = Guest { items: "(table $bomb 1 funcref)", reconcile: grow, ..Guest::default() };
+    let limits = Limits { table_elements_max: 10_000, ..Limits::default() };
+    assert_eq!(limit(&attack(guest, limits).await), LimitName::Tables);
+}
+
+#[tokio::test]
+async fn recursion_without_end_is_stopped_by_name_and_tells_where() {
+    let items = "(func $deeper (result i32) (i32.add (call $deeper) (i32.const 1)))";
+    let report = attack(Guest { items, reconcile: "call $deeper", ..Guest::default() }, Limits::default()).await;
+    assert_eq!(limit(&report), LimitName::Stack);
+    assert!(report.result.unwrap_err().to_string().contains("deeper"));
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_text_is_a_trap_and_reaches_nobody() {
+    // One byte that begins no character; and half of a pair.
+    let wide = 1 << 31;
+    for (encoding, half, length, with) in [
+        ("utf8", 0xff, 1, "invalid utf-8"),
+        ("utf16", 0xd800, 1, "unpaired surrogate"),
+        ("latin1+utf16", 0xd800, 1 | wide, "unpaired surrogate"),
+    ] {
+        let reconcile = format!("(i32.store (i32.const 3000) (i32.const {half})) {}", fails_with(3000, length));
+        let report = attack(Guest { reconcile: &reconcile, encoding, ..Guest::default() }, Limits::default()).await;
+        trapped(&report, with);
+    }
+    let reason =
+        refusal(fixture::guest("(i32.store8 (i32.const 514) (i32.const 255)) global.get $spec", "i32.const 0"));
+    assert!(reason.await.contains("utf-8"));
+}
+
+#[tokio::test]
+async fn a_text_or_a_list_that_lies_outside_of_memory_is_a_trap() {
+    for (address, length) in [(u32::MAX, 1), (0, u32::MAX), (65_535, 2), (3000, 1 << 30)] {
+        let reconcile = fails_with(address, length);
+        trapped(&attack(Guest { reconcile: &reconcile, ..Guest::default() }, Limits::default()).await, "out of bounds");
+    }
+    // The number of watches.
+    let describe = "(i32.store (i32.const 1080) (i32.const 100000000)) global.get $spec";
+    let reason = refusal(fixture::guest(describe, "i32.const 0")).await;
+    assert!(reason.contains("out of bounds"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_text_that_is_too_large_to_be_taken_over_is_stopped_by_name() {
+    let reconcile = format!("(drop (memory.grow (i32.const 400))) {}", fails_with(0, 20 << 20));
+    let report = attack(Guest { reconcile: &reconcile, ..Guest::default() }, Limits::default()).await;
+    assert_eq!(limit(&report), LimitName::Transfer);
+}
+
+#[tokio::test]
+async fn an_answer_at_no_address_is_a_trap() {
+    for address in ["i32.const -1", "i32.const 65532", "i32.const 2049"] {
+        trapped(&attack(Guest { reconcile: address, ..Guest::default() }, Limits::default()).await, "pointer");
+    }
+}
+
+#[tokio::test]
+async fn a_component_that_imports_everything_gets_what_is_offered_and_is_refused_for_the_rest() {
+    // The template imports the clock by itself.
+    let offered = OFFERED.iter().filter(|name| !name.contains("monotonic-clock"));
+    let parts: String = offered.map(|name| format!("(import \"{name}\" (instance))\n")).collect();
+    let grants: Grants =
+        serde_json::from_value(serde_json::json!({"http": [{"urls": ["https://example.com/*"], "methods": ["GET"]}]}))
+            .unwrap();
+    let engine = engine(2);
+    let all = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &grants).await.unwrap();
+    assert_eq!(run(&all, Limits::default(), Clock::default()).await.result, Ok(Outcome::Settled));
+    let others = ["wasi:filesystem/types@0.2.0", "wasi:sockets/tcp@0.2.0", "wasi:nn/graph@0.2.0", "demo:a/b", "free"];
+    let more: String = others.iter().map(|name| format!("(import \"{name}\" (instance))\n")).collect();
+    let parts = format!("{parts}{more}");
+    let refused = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &grants).await.unwrap_err();
+    let named = |name: &&str| {
+        refused
+            .reasons
+            .iter()
+            .any(|reason| matches!(reason, Reason::UnknownImport { name: found, .. } if found.contains(*name)))
+    };
+    assert!(others.iter().all(|name| named(&name)) && refused.reasons.len() == others.len(), "{refused}");
+    goes_on(&engine).await;
+}
+
+/// The places of all sections: where the number of bytes stands, how long that number is, and how many bytes it says.
+fn sections(component: &[u8]) -> Vec<(usize, usize, usize)> {
+    let (mut found, mut at) = (Vec::new(), 8);
+    while at < component.len() {
+        let (mut length, mut digits) = (0, 0);
+        loop {
+            let byte = component[at + 1 + digits];
+            length |= usize::from(byte & 0x7f) << (7 * digits);
+            digits += 1;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        found.push((at + 1, digits, length));
+        at += 1 + digits + length;
+    }
+    found
+}
+
+/// Writes a number as sections do.
+fn leb128(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap());
+    bytes
+}
+
+#[tokio::test]
+async fn a_component_whose_sizes_lie_is_refused() {
+    let good = fixture::good();
+    let engine = engine(2);
+    let sections = sections(&good);
+    assert!(sections.len() > 10, "{sections:?}");
+    for (at, digits, length) in sections {
+        // The bytes of the section; and the number of things in it, which stands behind that.
+        let inside = at + digits;
+        let lies = [
+            (at..inside, leb128(length - 1)),
+            (at..inside, leb128(length + 1)),
+            (at..inside, leb128(u32::MAX as usize)),
+            (inside..inside + 1, leb128(u32::MAX as usize)),
+            (inside..inside + 1, leb128(100_000)),
+        ];
+        for (place, lie) in lies {
+            let mut bytes = good.clone();
+            bytes.splice(place, lie);
+            let refused = engine.load(bytes, &Grants::default()).await.unwrap_err();
+            let reasons = refused.reasons.as_slice();
+            assert!(matches!(reasons, [Reason::Truncated | Reason::Malformed { .. }]), "section at {at}: {refused}");
+        }
+    }
+    goes_on(&engine).await;
+}
+
+/// Deep enough to exhaust the stack of whoever reads it by recursion.
+#[tokio::test]
+async fn components_in_components_are_read_to_the_bottom_and_refused_for_what_is_missing() {
+    let header = b"\0asm\x0d\0\x01\0";
+    let mut bytes = header.to_vec();
+    for _ in 0..5000 {
+        let section = [&[4], leb128(bytes.len()).as_slice(), &bytes].concat();
+        bytes = [header.as_slice(), &section].concat();
+    }
+    let reason = refusal(bytes).await;
+    assert!(reason.contains("does not export"), "{reason}");
+}

@@ -1,0 +1,101 @@
+//! Every limit and every bound of the contract as data, for the table that people read.
+
+use std::time::Duration;
+
+use super::{Limits, STACK_BYTES_MAX, contract};
+use crate::engine::{EngineOptions, describe_limits};
+use crate::outcome::LimitName;
+
+/// How much a limit allows, with its unit. Two of the same unit can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub enum Amount {
+    /// A length of time.
+    Time(Duration),
+    /// A number of bytes.
+    Bytes(u64),
+    /// A number of things.
+    Count(u64),
+}
+
+/// A bound that is the same for every controller, and has no name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedBound {
+    /// What is counted.
+    pub what: &'static str,
+    /// How much there may be.
+    pub most: Amount,
+    /// What becomes of more.
+    pub then: &'static str,
+}
+
+impl LimitName {
+    /// Returns what the limit counts, in a few words.
+    pub fn counts(self) -> &'static str {
+        match self {
+            Self::Deadline => "time on the wall, host calls and waiting included",
+            Self::Cpu => "time on a processor, checked at every millisecond",
+            Self::Memory => "linear memory, all memories together",
+            Self::Tables => "elements of tables, all tables together",
+            Self::Stack => "stack of the machine (a stack that a compiler keeps in linear memory overflows as a trap)",
+            Self::Effects => "calls out of the sandbox, those to the log excepted",
+            Self::Writes => "writes to the store, also those that are refused",
+            Self::Events => "events",
+            Self::EffectBytes => "bytes of all effects and their answers",
+            Self::LogBytes => "bytes of log, standard output and standard error included",
+            Self::LogLines => "lines of log, standard output and standard error included",
+            Self::Transfer => "bytes of one call, of its arguments or of its answer, whichever way they go",
+            Self::Handles => "handles (streams, requests, timers) held at once",
+            Self::Result => "bytes of the keys that `map` or `poll` answers",
+        }
+    }
+}
+
+impl Limits {
+    /// Returns how much a limit allows.
+    pub fn amount(&self, limit: LimitName) -> Amount {
+        match limit {
+            LimitName::Deadline => Amount::Time(self.deadline),
+            LimitName::Cpu => Amount::Time(self.cpu),
+            LimitName::Memory => Amount::Bytes(self.memory_bytes_max),
+            LimitName::Tables => Amount::Count(self.table_elements_max),
+            LimitName::Stack => Amount::Bytes(STACK_BYTES_MAX as u64),
+            LimitName::Effects => Amount::Count(self.effects_max.into()),
+            LimitName::Writes => Amount::Count(self.writes_max.into()),
+            LimitName::Events => Amount::Count(self.events_max.into()),
+            LimitName::EffectBytes => Amount::Bytes(self.effect_bytes_max),
+            LimitName::LogBytes => Amount::Bytes(self.log_bytes_max),
+            LimitName::LogLines => Amount::Count(self.log_lines_max.into()),
+            LimitName::Transfer => Amount::Bytes(self.transfer_bytes_max),
+            LimitName::Handles => Amount::Count(self.handles_max.into()),
+            LimitName::Result => Amount::Bytes(self.result_bytes_max),
+        }
+    }
+}
+
+/// Returns the bounds that no manifest changes.
+pub fn fixed() -> Vec<FixedBound> {
+    use Amount::{Bytes, Count, Time};
+    let bytes = |bytes: usize| Bytes(bytes as u64);
+    let count = |count: usize| Count(count as u64);
+    let follows = u64::from(contract::FOLLOWS_MAX);
+    let all: [(&'static str, Amount, &'static str); 17] = [
+        ("bytes of a component", Bytes(EngineOptions::default().component_bytes_max), "refused before it is compiled"),
+        ("time of `describe` on a processor", Time(describe_limits().cpu), "limit `cpu`; the component is refused"),
+        ("keys that `map` answers", count(contract::MAP_KEYS_MAX), "limit `result`"),
+        ("keys that `poll` answers", count(contract::POLL_KEYS_MAX), "limit `result`"),
+        ("bytes of a failure's message", bytes(contract::FAILURE_MESSAGE_BYTES_MAX), "cut"),
+        ("bytes of an event's message", bytes(contract::EVENT_MESSAGE_BYTES_MAX), "cut"),
+        ("bytes of an event's reason", bytes(contract::EVENT_REASON_BYTES_MAX), "cut"),
+        ("bytes of the message of a line of log", bytes(contract::LOG_MESSAGE_BYTES_MAX), "cut"),
+        ("fields of a line of log", count(contract::LOG_FIELDS_MAX), "dropped"),
+        ("bytes of the name of such a field", bytes(contract::LOG_FIELD_NAME_BYTES_MAX), "cut"),
+        ("bytes of the value of such a field", bytes(contract::LOG_FIELD_VALUE_BYTES_MAX), "cut"),
+        ("changes that one reconcile follows", Count(follows), "`too-large`"),
+        ("items of one page of a list", Count(contract::LIST_ITEMS_MAX.into()), "`invalid`"),
+        ("bytes of randomness in one call", Bytes(contract::RANDOM_BYTES_MAX), "trap"),
+        ("bytes of the body of an HTTP request", Bytes(Limits::default().http_body_bytes_max), "the request fails"),
+        ("bytes of the body of an HTTP response", Bytes(Limits::default().http_body_bytes_max), "the request fails"),
+        ("time that a guest asks to wait", Time(crate::Outcome::DELAY_MAX), "cut"),
+    ];
+    all.into_iter().map(|(what, most, then)| FixedBound { what, most, then }).collect()
+}
