@@ -15,6 +15,7 @@ mod informer;
 mod journey;
 mod kube;
 mod kubectl;
+mod limits;
 mod metrics;
 mod queue;
 mod simulation;

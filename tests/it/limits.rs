@@ -1,0 +1,54 @@
+//! The table of all limits, which is written from the code.
+
+use homeostat_component::{FixedBound, LimitName, Limits, fixed_bounds};
+use homeostat_runtime::manifest::{LIMIT_BOUNDS, LimitBounds, written};
+use homeostat_tests::repository;
+
+/// Returns the table of the limits that have a name.
+fn named() -> String {
+    let mut table = "| limit | default | in the manifest | counts |\n|---|---|---|---|\n".to_owned();
+    for limit in LimitName::ALL {
+        let bounds = LIMIT_BOUNDS.iter().find(|bounds| bounds.limit == limit);
+        let field = bounds.map_or("the same for every controller".to_owned(), |bounds| {
+            let LimitBounds { limit: _, field, least, most } = bounds;
+            format!("`{field}`, {} to {}", written(*least), written(*most))
+        });
+        let default = written(Limits::default().amount(limit));
+        table.push_str(&format!("| `{limit}` | {default} | {field} | {} |\n", limit.counts()));
+    }
+    table
+}
+
+/// Returns the table of those that have none.
+fn fixed() -> String {
+    let row = |FixedBound { what, most, then }| format!("| {what} | {} | {then} |\n", written(most));
+    let rows: String = fixed_bounds().into_iter().map(row).collect();
+    format!("| what | at most | above it |\n|---|---|---|\n{rows}")
+}
+
+/// Puts the table behind the mark of this name, instead of the one that stands there.
+fn with(document: &str, name: &str, table: &str) -> String {
+    let mark = format!("<!-- {name} -->\n");
+    let (before, behind) = document.split_once(&mark).unwrap_or_else(|| panic!("the mark {mark:?} is missing"));
+    let rest = behind.lines().skip_while(|line| line.is_empty() || line.starts_with('|'));
+    let rest = rest.collect::<Vec<_>>().join("\n");
+    format!("{before}{mark}\n{table}\n{rest}\n")
+}
+
+#[test]
+fn the_table_of_limits_says_what_the_code_says() {
+    let path = repository().join("docs/limits.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let text = with(&with(&document, "limits", &named()), "fixed", &fixed());
+    #[expect(clippy::disallowed_methods, reason = "the switch that rewrites snapshots rewrites this one too")]
+    let rewrite = std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always");
+    if rewrite && text != document {
+        std::fs::write(&path, &text).unwrap();
+        return;
+    }
+    let missing: Vec<_> = text.lines().filter(|line| !document.lines().any(|there| there == *line)).collect();
+    assert!(
+        text == document,
+        "docs/limits.md is out of date: INSTA_UPDATE=always writes it anew. Missing:\n{missing:#?}"
+    );
+}
