@@ -11,6 +11,7 @@ mod controllers;
 mod crash;
 mod effects;
 mod feeders;
+mod hostile;
 mod informer;
 mod journey;
 mod kube;

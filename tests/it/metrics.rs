@@ -1,7 +1,7 @@
 //! What a host tells monitoring: metrics of a real host with a guest of many moods, the dashboard that shows them, and its health.
 
 mod dashboard;
-mod scrape;
+pub(crate) mod scrape;
 
 use std::path::Path;
 

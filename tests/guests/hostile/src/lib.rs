@@ -11,6 +11,14 @@
 //! | `handles` | begins timers without end, and lets none of them go |
 //! | `log-flood` | logs without end |
 //! | `event-flood` | emits a different event without end |
+//! | `write-flood` | writes another status without end |
+//! | `print-flood` | writes to standard output without end, and never ends the line |
+//! | `random-flood` | reads random bytes without end |
+//! | `free-calls` | asks without end for what is no effect: the resolution of the clock |
+//! | `huge-text` | creates a document of 20 MB, huger than one call carries |
+//! | `huge-list` | logs a line with half a million fields |
+//! | `huge-random` | asks for 2^64 - 1 random bytes |
+//! | `deep-json` | creates a document of a hundred thousand lists in one another, and fails with what the store says |
 //! | `fail`, `fail-after`, `fail-never` | fails with backoff, not before an hour, for good |
 //! | `huge-error` | fails with a message of 10 MB |
 //! | `huge-status` | writes a status of 2 MB, and fails with what the store says |
@@ -26,6 +34,7 @@ use std::thread;
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::raw;
 use wasip2::clocks::monotonic_clock;
+use wasip2::random::random;
 
 #[derive(Serialize, Deserialize)]
 struct Hostile {}
@@ -45,6 +54,10 @@ impl Kind for Hostile {
 const HUGE_BYTES: usize = 10_000_000;
 /// Twice what a document may have.
 const LARGE_BYTES: usize = 2 << 20;
+/// As many random bytes as one call may ask for.
+const RANDOM_BYTES: u64 = 64 << 10;
+const MANY: usize = 500_000;
+const DEPTH: usize = 100_000;
 
 struct Guest;
 
@@ -64,15 +77,26 @@ impl Reconciler for Guest {
             "handles" => hold(),
             "log-flood" => flood(|number| info!("line {number}")),
             "event-flood" => flood(|number| events::normal("Flood", number)),
+            "write-flood" => flood(|number| drop(settle(&key, &number.to_string()))),
+            "print-flood" => flood(|number| print!("{number} ")),
+            "random-flood" => flood(|_| drop(random::get_random_bytes(RANDOM_BYTES))),
+            "free-calls" => flood(|_| drop(black_box(monotonic_clock::resolution()))),
+            "huge-text" => create(&" ".repeat(2 * HUGE_BYTES)),
+            "huge-list" => {
+                raw::log::write(raw::log::Level::Info, "fields", &vec![(String::new(), String::new()); MANY]);
+                Ok(Outcome::settled())
+            }
+            "huge-random" => {
+                drop(random::get_random_bytes(u64::MAX));
+                Ok(Outcome::settled())
+            }
+            "deep-json" => create(&"[".repeat(DEPTH)),
             "fail" => Err(Failure::new("failed on purpose")),
             "fail-after" => Err(Failure::new("failed on purpose").after(Duration::from_secs(3600))),
             "fail-never" => Err(Failure::never("failed on purpose")),
             "huge-error" => Err(Failure::new("x".repeat(HUGE_BYTES))),
             "huge-status" => settle(&key, &"x".repeat(LARGE_BYTES)),
-            "bad-json" => match raw::store::create("{\"apiVersion\": \"v1\", \"kind\"") {
-                Ok(_) => Ok(Outcome::settled()),
-                Err(error) => Err(Failure::new(Error::from(error))),
-            },
+            "bad-json" => create("{\"apiVersion\": \"v1\", \"kind\""),
             "foreign" => foreign(&key),
             "centuries" => Ok(Outcome::again_after(Duration::from_millis(u64::MAX))),
             "again" => Ok(Outcome::again_after(Duration::ZERO)),
@@ -82,6 +106,13 @@ impl Reconciler for Guest {
             }
             _ => settle(&key, "well"),
         }
+    }
+}
+
+fn create(json: &str) -> Result<Outcome, Failure> {
+    match raw::store::create(json) {
+        Ok(_) => Ok(Outcome::settled()),
+        Err(error) => Err(Failure::new(Error::from(error))),
     }
 }
 

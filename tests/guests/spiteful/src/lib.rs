@@ -1,0 +1,106 @@
+//! Misbehaves in the export that the setting `attack` names first, in the way that it names second: `poll loop`. Everything else settles.
+//!
+//! | way | does |
+//! |---|---|
+//! | `loop` | never returns, and calls nothing |
+//! | `trap` | executes an unreachable instruction |
+//! | `flood` | answers keys of 10 MB (`map` and `poll`) |
+
+use std::hint::black_box;
+
+use homeostat_sdk::Changed;
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Spiteful {}
+
+impl Kind for Spiteful {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Spiteful";
+    const PLURAL: &str = "spitefuls";
+    type Status = ();
+}
+
+#[derive(Serialize, Deserialize)]
+struct Bait {}
+
+impl Kind for Bait {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Bait";
+    const PLURAL: &str = "baits";
+    type Status = ();
+}
+
+/// Together more than a result may have, and less than one call carries.
+const KEYS: usize = 200;
+const NAME_BYTES: usize = 50_000;
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Spiteful>().watch(Watch::of::<Bait>(Mapping::guest())).poll_every(Duration::from_millis(100))
+    }
+
+    fn reconcile(_key: Key) -> Result<Outcome, Failure> {
+        attack("reconcile")?;
+        Ok(Outcome::settled())
+    }
+}
+
+impl Mapper for Guest {
+    fn map(_watch: &str, _changed: Changed) -> Result<Vec<Key>, Failure> {
+        attack("map")
+    }
+}
+
+impl Poller for Guest {
+    fn poll() -> Result<Vec<Key>, Failure> {
+        attack("poll")
+    }
+}
+
+impl Lifecycle for Guest {
+    fn start() -> Result<(), Failure> {
+        attack("start").map(drop)
+    }
+
+    fn stop() {
+        drop(attack("stop"));
+    }
+}
+
+fn attack(export: &str) -> Result<Vec<Key>, Failure> {
+    let attack = config::require("attack")?;
+    match attack.split_once(' ') {
+        Some((wanted, way)) if wanted == export => Ok(misbehave(way)),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn misbehave(way: &str) -> Vec<Key> {
+    match way {
+        "loop" => busy(),
+        "trap" => trap(),
+        _ => vec![Spiteful::key("default", &"x".repeat(NAME_BYTES)); KEYS],
+    }
+}
+
+fn busy() -> ! {
+    let mut number = 0_u64;
+    loop {
+        number = black_box(number.wrapping_add(1));
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+fn trap() -> ! {
+    core::arch::wasm32::unreachable()
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn trap() -> ! {
+    std::process::abort()
+}
+
+homeostat_sdk::export!(Guest: mapper, poller, lifecycle);
