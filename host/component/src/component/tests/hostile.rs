@@ -164,7 +164,7 @@ async fn a_component_that_imports_everything_gets_what_is_offered_and_is_refused
             .iter()
             .any(|reason| matches!(reason, Reason::UnknownImport { name: found, .. } if found.contains(*name)))
     };
-    assert!(others.iter().all(|name| named(&name)) && refused.reasons.len() == others.len(), "{refused}");
+    assert!(others.iter().all(named) && refused.reasons.len() == others.len(), "{refused}");
     goes_on(&engine).await;
 }
 
