@@ -192,7 +192,7 @@ async fn a_server_that_never_answers_is_waited_for_until_the_deadline() {
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let grants: Grants = serde_json::from_value(json!({
         "resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}],
-        "http": [{"urls": [format!("{url}*")], "methods": ["GET"]}],
+        "http": [{"urls": [format!("{url}*")], "methods": ["GET"], "addresses": ["loopback"]}],
     }))
     .unwrap();
     let test = host().await;

@@ -85,7 +85,7 @@ async fn dialect(State(api): State<Api>, request: Request) -> Result<Response, F
     let (parts, body) = request.into_parts();
     let route = path::parse(parts.uri.path()).ok_or_else(|| no_such_path(parts.uri.path()))?;
     if let Route::Resources(target) = route {
-        let body = read(body, &api).await?;
+        let body = if parts.method.is_safe() { Bytes::new() } else { read(body, &api).await? };
         let ask = resources::Ask { method: &parts.method, target, uri: &parts.uri, headers: &parts.headers, body };
         let is_controllers = target.group == controllers::GROUP && target.plural == controllers::PLURAL;
         let answer =

@@ -66,7 +66,8 @@ impl Certificate {
         let certificate = Self { chain: folder.join("tls.crt"), key: folder.join("tls.key") };
         let failed = |source: BadFile| Error::Certificate { path: certificate.chain.clone(), source };
         let host = host(address);
-        let is_new = !(certificate.chain.exists() && certificate.key.exists());
+        // One of both is nothing to begin anew with: clients have the certificate, or somebody has the key.
+        let is_new = is_missing(&certificate.chain) && is_missing(&certificate.key);
         if is_new {
             make(&certificate, folder, host).map_err(failed)?;
         } else if let Some(host) = host {
@@ -74,6 +75,10 @@ impl Certificate {
         }
         Ok(Made { certificate, is_new })
     }
+}
+
+fn is_missing(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// What a server needs for TLS.

@@ -148,7 +148,13 @@ impl Tokens {
                 tracing::info!(%path, tokens = callers.len(), "the tokens have changed");
                 self.known.lock().callers = callers;
             }
-            Err(error) => tracing::error!(%path, %error, "the tokens cannot be read again, those of before stay"),
+            Err(error) => {
+                tracing::error!(%path, %error, "the tokens cannot be read again, those of before stay");
+                if matches!(error, BadFile::Io(_)) {
+                    // Not for what is in it: the next look tries again.
+                    self.known.lock().stamp = None;
+                }
+            }
         }
     }
 }

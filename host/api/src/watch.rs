@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Error, Event, EventType, Kind, Query, Resource, Revision, Scope, Selector, Store, Watch};
+use homeostat_store::{Error, Event, EventType, Kind, Query, Resource, Revision, Scope, Selector, Watch};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -49,7 +49,6 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
         first,
         is_over: false,
         knows_columns: false,
-        store: api.host.store(),
         seen: after,
         bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
         shape,
@@ -140,7 +139,6 @@ struct Following {
     shape: Shape,
     /// A table with columns was told.
     knows_columns: bool,
-    store: Arc<dyn Store>,
     /// The last revision up to which everything was told.
     seen: Revision,
     /// When the next bookmark is due; `None` for a client that wants none.
@@ -154,14 +152,13 @@ impl Following {
             return Some(line);
         }
         while !self.is_over {
-            let (bookmark, tip) = (self.bookmark, self.store.revision());
-            // In this order: a bookmark is told only when there is no event, so all up to the tip have been told.
+            let bookmark = self.bookmark;
             let event = tokio::select! {
                 biased;
                 event = self.watch.next() => event,
                 () = at(bookmark) => {
                     self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
-                    self.seen = self.seen.max(tip);
+                    self.seen = self.seen.max(self.watch.position().unwrap_or_default());
                     return Some(self.shape.bookmark(self.seen, &json!({})));
                 }
             };

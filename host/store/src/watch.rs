@@ -63,6 +63,11 @@ pub trait Changes: Send + 'static {
     /// # Errors
     /// As [`Watch::next`].
     async fn next(&mut self) -> Result<Event>;
+
+    /// Returns how far it has come. See [`Watch::position`].
+    fn position(&self) -> Option<Revision> {
+        None
+    }
 }
 
 /// Follows the changes of a store, from one revision on.
@@ -84,6 +89,12 @@ impl Watch {
     /// that was far behind goes on from its last event when the store is open again.
     pub async fn next(&mut self) -> Result<Event> {
         self.0.next().await
+    }
+
+    /// Returns a revision up to which every event of the scope has been delivered, later than that of the last one where others came between;
+    /// `None` where that is not known. A watch can begin there and misses nothing.
+    pub fn position(&self) -> Option<Revision> {
+        self.0.position()
     }
 }
 
@@ -158,5 +169,9 @@ impl Changes for Reader {
                 self.log.grown(through).await?;
             }
         }
+    }
+
+    fn position(&self) -> Option<Revision> {
+        Some(self.pending.front().map_or(self.position, |next| Revision(next.revision.0 - 1)))
     }
 }

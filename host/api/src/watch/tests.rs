@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Options, Write};
+use homeostat_store::{Options, Store, Write};
 use serde_json::json;
 
 use super::*;
@@ -51,7 +51,7 @@ fn an_event_carries_the_revision_to_go_on_from() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
+    let store = MemoryStore::new(Options::default());
     let shape = Shape { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod") };
     let started = Instant::now();
     let mut following = Following {
@@ -61,7 +61,6 @@ async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
         is_over: false,
         shape,
         knows_columns: false,
-        store: store.clone(),
         seen: Revision::ZERO,
         bookmark: Some(started + BOOKMARK_EVERY),
     };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use homeostat_store::{Change, Error, Event, EventType, Query, Resource, Revision, Scope, Store, Write};
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use crate::{Make, create, delete, key, kind, next, on_every_store, small_history
 on_every_store!(
     a_watch_tells_what_happened_and_what_was_before,
     a_watch_of_a_kind_leaves_others_out,
+    a_watch_knows_how_far_it_has_come_and_no_further,
     a_revision_in_the_future_is_refused,
     a_revision_that_history_has_lost_is_expired_and_the_oldest_misses_nothing,
     a_watch_that_is_too_slow_learns_it,
@@ -51,6 +53,30 @@ async fn a_watch_of_a_kind_leaves_others_out(make: Make) {
         create(&**store, document).await;
     }
     assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "a");
+    assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "c");
+}
+
+/// S8
+async fn a_watch_knows_how_far_it_has_come_and_no_further(make: Make) {
+    let store = make(Default::default());
+    let mut other = thing("other", json!({}));
+    other["kind"] = json!("Other");
+    let mut watch = store.watch(Scope::Kind(kind("Thing")), Revision::ZERO).await.unwrap();
+    for document in [thing("a", json!({})), thing("b", json!({})), other] {
+        create(&**store, document).await;
+    }
+    assert_eq!(watch.position(), Some(Revision::ZERO), "the store is far ahead");
+    next(&mut watch).await.unwrap();
+    assert_eq!(watch.position(), Some(Revision(1)));
+    next(&mut watch).await.unwrap();
+    // Whatever was read already: not before the last event, and not beyond the store.
+    assert!((2..=3).contains(&watch.position().unwrap().0));
+    let waiting = tokio::time::timeout(Duration::from_millis(1), watch.next());
+    assert!(waiting.await.is_err(), "there is nothing more of this kind");
+    let position = watch.position().unwrap();
+    let mut again = store.watch(Scope::Kind(kind("Thing")), position).await.unwrap();
+    create(&**store, thing("c", json!({}))).await;
+    assert_eq!(next(&mut again).await.unwrap().resource.key().name(), "c");
     assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "c");
 }
 
