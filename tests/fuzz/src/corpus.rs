@@ -1,0 +1,58 @@
+//! The realistic inputs that all others are made from: the files of `corpus/TARGET/`, in the order of their names.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::target::Target;
+use crate::targets::file;
+
+/// Inputs, and the words in them.
+#[derive(Debug)]
+pub(crate) struct Corpus {
+    /// One or more.
+    pub(crate) inputs: Vec<Vec<u8>>,
+    /// Names of fields and texts, in the inputs that are JSON.
+    pub(crate) words: Vec<String>,
+}
+
+impl Corpus {
+    /// Reads the corpus of a target. Store files are made, not kept: they are binary, and large.
+    pub(crate) fn of(target: Target) -> Result<Self> {
+        let inputs = if target == Target::File { file::inputs()? } else { files(&folder(target))? };
+        let mut words = BTreeSet::new();
+        for input in &inputs {
+            if let Ok(value) = serde_json::from_slice(input) {
+                collect(&value, &mut words);
+            }
+        }
+        Ok(Self { inputs, words: words.into_iter().collect() })
+    }
+}
+
+fn folder(target: Target) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name())
+}
+
+fn files(folder: &Path) -> Result<Vec<Vec<u8>>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    ensure!(!paths.is_empty(), "{} is empty", folder.display());
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).with_context(|| format!("cannot read {}", path.display()))).collect()
+}
+
+fn collect(value: &Value, words: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => drop(words.insert(text.clone())),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, words)),
+        Value::Object(fields) => {
+            words.extend(fields.keys().cloned());
+            fields.values().for_each(|field| collect(field, words));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

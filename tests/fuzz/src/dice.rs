@@ -1,0 +1,37 @@
+//! Numbers that look random and follow from a seed (SplitMix64).
+
+/// A stream of numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    /// Begins the stream of one input.
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+        let mut dice = Self(seed);
+        Self(dice.number() ^ stream.wrapping_mul(0xA24B_AED4_963E_E407))
+    }
+
+    /// Returns the next number.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number from 0 to below `bound`; 0 when `bound` is 0.
+    pub(crate) fn index(&mut self, bound: usize) -> usize {
+        usize::try_from(self.number() % (bound as u64).max(1)).unwrap_or(0)
+    }
+
+    /// Returns one of several; `None` when there is none.
+    pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        of.get(self.index(of.len()))
+    }
+
+    /// Returns true in so many of a hundred cases.
+    pub(crate) fn percent(&mut self, cases: usize) -> bool {
+        self.index(100) < cases
+    }
+}

@@ -1,0 +1,36 @@
+//! How one input becomes another: as JSON, where it is JSON, and as bytes.
+
+mod bytes;
+mod json;
+
+use crate::corpus::Corpus;
+use crate::dice::Dice;
+
+/// Longest input that is made, in bytes, but for those of a corpus that are longer themselves: 64 KiB.
+pub(crate) const INPUT_BYTES_MAX: usize = 64 << 10;
+
+/// Changes that are made to one input, at most.
+const CHANGES_MAX: usize = 5;
+
+/// Makes input number `number` of a seed. The first ones are the corpus itself.
+pub(crate) fn input(corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
+    if let Some(input) = usize::try_from(number).ok().and_then(|number| corpus.inputs.get(number)) {
+        return input.clone();
+    }
+    let mut dice = Dice::new(seed, number);
+    let mut input = dice.one(&corpus.inputs).cloned().unwrap_or_default();
+    let bytes_max = INPUT_BYTES_MAX.max(input.len());
+    // Mostly few: what is changed a lot is refused at once.
+    let most = 1 + dice.index(CHANGES_MAX);
+    let changes = 1 + dice.index(most);
+    if dice.percent(70)
+        && let Ok(mut value) = serde_json::from_slice(&input)
+    {
+        (0..changes).for_each(|_| json::change(&mut value, corpus, &mut dice));
+        input = value.to_string().into_bytes();
+    } else {
+        (0..changes).for_each(|_| bytes::change(&mut input, corpus, &mut dice));
+    }
+    input.truncate(bytes_max);
+    input
+}

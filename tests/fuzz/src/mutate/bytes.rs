@@ -1,0 +1,91 @@
+//! Changes of bytes, whatever they mean.
+
+use crate::corpus::Corpus;
+use crate::dice::Dice;
+
+/// Bytes that are taken at once, at most.
+const PIECE_BYTES_MAX: usize = 64;
+/// How often a piece is repeated, at most.
+const REPEATS_MAX: usize = 300;
+
+/// What a reader may trip over, wherever it stands.
+const TOKENS: [&str; 28] = [
+    "",
+    "\0",
+    "\u{feff}",
+    "\u{202e}",
+    "\u{1F469}\u{200D}\u{1F4BB}",
+    "e\u{301}",
+    "\u{fffd}",
+    "\u{661}",
+    "ı",
+    "\\u0000",
+    "\\ud800",
+    "{",
+    "[",
+    "\"",
+    "\\",
+    "(",
+    ")",
+    "*",
+    "..",
+    "/",
+    "~1",
+    "~2",
+    "-1",
+    "18446744073709551616",
+    "1e309",
+    "-0.0",
+    "null",
+    ",",
+];
+
+/// Makes one change.
+pub(super) fn change(bytes: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
+    let piece = piece(bytes.len(), dice);
+    match dice.index(8) {
+        0 => (0..=dice.index(4)).for_each(|_| flip(bytes, dice)),
+        1 => bytes.truncate(dice.index(bytes.len())),
+        2 => drop(bytes.drain(piece)),
+        3 => {
+            let copy = bytes[piece.clone()].to_vec();
+            let repeated = copy.repeat(1 + dice.index(REPEATS_MAX));
+            drop(bytes.splice(piece.end..piece.end, repeated));
+        }
+        4 => splice(bytes, corpus, dice),
+        5 => {
+            let byte = dice.number().to_le_bytes()[0];
+            bytes[piece].fill(byte);
+        }
+        6 => {
+            let word = dice.one(&corpus.words).map_or("", String::as_str).as_bytes();
+            drop(bytes.splice(piece.start..piece.start, word.iter().copied()));
+        }
+        _ => drop(bytes.splice(piece.start..piece.start, token(dice).bytes())),
+    }
+}
+
+/// Returns something that a reader may trip over.
+pub(super) fn token(dice: &mut Dice) -> &'static str {
+    dice.one(&TOKENS).copied().unwrap_or("")
+}
+
+/// Returns the place of some bytes in a row; it may be empty.
+fn piece(length: usize, dice: &mut Dice) -> std::ops::Range<usize> {
+    let from = dice.index(length);
+    from..(from + dice.index(PIECE_BYTES_MAX)).min(length)
+}
+
+fn flip(bytes: &mut [u8], dice: &mut Dice) {
+    let at = dice.index(bytes.len());
+    if let Some(byte) = bytes.get_mut(at) {
+        *byte ^= 1 << dice.index(8);
+    }
+}
+
+/// Goes on as another input does.
+fn splice(bytes: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
+    let Some(other) = dice.one(&corpus.inputs) else { return };
+    bytes.truncate(dice.index(bytes.len() + 1));
+    bytes.extend_from_slice(&other[dice.index(other.len() + 1)..]);
+}

@@ -1,0 +1,122 @@
+//! Many inputs of one target, and their count.
+
+use std::fmt;
+use std::fs;
+use std::io::{Write, stderr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::corpus::Corpus;
+use crate::judge::{Judge, Verdict};
+use crate::mutate;
+use crate::target::{Held, Target};
+
+/// Inputs that are kept and told, of those for which the law did not hold.
+const FINDINGS_MAX: u64 = 5;
+
+/// When a run ends.
+#[derive(Debug)]
+pub(crate) enum Length {
+    /// After so many inputs.
+    Inputs(u64),
+    /// After so much time.
+    Time(Duration),
+}
+
+/// What came of all inputs.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    target: &'static str,
+    /// Inputs that the reader took.
+    taken: u64,
+    /// Inputs that it refused, as it may.
+    refused: u64,
+    broken: u64,
+    panicked: u64,
+    slow: u64,
+    hung: u64,
+}
+
+/// Runs a target.
+///
+/// Each input lies in a file while it is judged, so that one that ends the process is not lost.
+pub(crate) fn run(target: Target, length: &Length, seed: u64) -> Result<Count> {
+    let corpus = Corpus::of(target)?;
+    let judge = Judge::start(target)?;
+    let folder = tempfile::tempdir()?;
+    let current = folder.path().join(target.name());
+    writeln!(stderr(), "the input that is judged lies in {}", current.display())?;
+    let mut count = Count { target: target.name(), ..Count::default() };
+    let from = Instant::now();
+    for number in 0.. {
+        let is_over = match length {
+            Length::Inputs(inputs) => number >= *inputs,
+            Length::Time(time) => from.elapsed() >= *time,
+        };
+        if is_over || count.findings() >= FINDINGS_MAX || count.hung > 0 {
+            break;
+        }
+        let input = mutate::input(&corpus, seed, number);
+        fs::write(&current, &input)?;
+        let verdict = judge.judge(&input);
+        count.add(&verdict);
+        if !matches!(verdict, Verdict::Held(_)) {
+            let kept = keep(&input)?;
+            writeln!(stderr(), "{verdict}: seed {seed}, input {number}; kept: {}", kept.display())?;
+        }
+    }
+    Ok(count)
+}
+
+fn keep(input: &[u8]) -> Result<PathBuf> {
+    let (mut file, path) = tempfile::NamedTempFile::new()?.keep()?;
+    file.write_all(input)?;
+    Ok(path)
+}
+
+impl Count {
+    fn add(&mut self, verdict: &Verdict) {
+        *match verdict {
+            Verdict::Held(Held::Taken) => &mut self.taken,
+            Verdict::Held(Held::Refused) => &mut self.refused,
+            Verdict::Broken(_) => &mut self.broken,
+            Verdict::Panicked(_) => &mut self.panicked,
+            Verdict::Slow(_) => &mut self.slow,
+            Verdict::Hung => &mut self.hung,
+        } += 1;
+    }
+
+    fn findings(&self) -> u64 {
+        self.broken + self.panicked + self.slow + self.hung
+    }
+
+    /// Returns whether every law held.
+    pub(crate) fn is_good(&self) -> bool {
+        self.findings() == 0
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { target, taken, refused, broken, panicked, slow, hung } = self;
+        let inputs = taken + refused + self.findings();
+        write!(
+            f,
+            "{inputs} inputs of {target}: {taken} taken, {refused} refused, {broken} broke the law, {panicked} panicked, {slow} slow, {hung} hung"
+        )
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held(_) => f.write_str("the law held"),
+            Self::Broken(why) => write!(f, "the law did not hold: {why}"),
+            Self::Panicked(words) => write!(f, "panicked: {words}"),
+            Self::Slow(time) => write!(f, "took {time:?}"),
+            Self::Hung => f.write_str("did not end"),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The readers of foreign bytes, by name.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::targets::{
+    apply, definition, document, file, json_patch, jsonpath, merge, name, pattern, schema, selector, token, write,
+};
+
+/// One reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// Documents of resources, created and updated
+    Document,
+    /// Writes one after the other, as guests send them
+    Write,
+    /// Selectors of labels and fields, as text and as JSON
+    Selector,
+    /// Tokens of the later pages of a list
+    Token,
+    /// JSON patches
+    JsonPatch,
+    /// Merge patches and strategic merge patches
+    Merge,
+    /// Server-side apply to documents with foreign `managedFields`
+    Apply,
+    /// JSON paths
+    Jsonpath,
+    /// Schemas, and documents that are filled in, pruned and checked by them
+    Schema,
+    /// `CustomResourceDefinition`s
+    Definition,
+    /// Patterns of schemas
+    Pattern,
+    /// Names, revisions, values of labels and texts with a format
+    Name,
+    /// Store files: header, journal and pages
+    File,
+}
+
+/// How a law held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// The input was taken.
+    Taken,
+    /// The input was refused with an error.
+    Refused,
+}
+
+/// What comes of an input: how the law held, or why it did not.
+pub(crate) type Outcome = Result<Held, String>;
+
+impl Target {
+    /// Returns the name, as it is written on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Write => "write",
+            Self::Selector => "selector",
+            Self::Token => "token",
+            Self::JsonPatch => "json-patch",
+            Self::Merge => "merge",
+            Self::Apply => "apply",
+            Self::Jsonpath => "jsonpath",
+            Self::Schema => "schema",
+            Self::Definition => "definition",
+            Self::Pattern => "pattern",
+            Self::Name => "name",
+            Self::File => "file",
+        }
+    }
+
+    /// Gives the input to the reader and looks whether its law holds. The same input has the same outcome.
+    pub(crate) fn judge(self, input: &[u8]) -> Outcome {
+        match self {
+            Self::Document => document::judge(input),
+            Self::Write => write::judge(input),
+            Self::Selector => selector::judge(input),
+            Self::Token => token::judge(input),
+            Self::JsonPatch => json_patch::judge(input),
+            Self::Merge => merge::judge(input),
+            Self::Apply => apply::judge(input),
+            Self::Jsonpath => jsonpath::judge(input),
+            Self::Schema => schema::judge(input),
+            Self::Definition => definition::judge(input),
+            Self::Pattern => pattern::judge(input),
+            Self::Name => name::judge(input),
+            Self::File => file::judge(input),
+        }
+    }
+}
+
+/// Says that a law does not hold unless both are the same.
+///
+/// # Errors
+/// The law and both.
+pub(crate) fn same<T: PartialEq + fmt::Debug>(law: &str, one: &T, two: &T) -> Result<(), String> {
+    if one == two { Ok(()) } else { Err(format!("{law}: {one:?} and {two:?}")) }
+}
+
+/// Says that a law does not hold unless something is so.
+///
+/// # Errors
+/// The law.
+pub(crate) fn must(law: &str, is_so: bool) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(law.to_owned()) }
+}
+
+/// Reads an object of JSON and takes two of its fields out; `None` when it is none. What is missing is null.
+pub(crate) fn pair(input: &[u8], one: &str, two: &str) -> Option<(Value, Value)> {
+    let mut value: Value = serde_json::from_slice(input).ok()?;
+    let fields = value.as_object_mut()?;
+    Some((fields.remove(one).unwrap_or_default(), fields.remove(two).unwrap_or_default()))
+}
+
+/// Returns whether a value is nested no deeper than a store takes.
+pub(crate) fn is_shallow(value: &Value) -> bool {
+    depth(value) <= homeostat_store::DOCUMENT_DEPTH_MAX
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// Returns the length of the JSON text of a value.
+pub(crate) fn bytes(value: &Value) -> usize {
+    value.to_string().len()
+}

@@ -1,0 +1,49 @@
+//! What a document says is there after it was applied, whatever the `managedFields` were; a second time changes nothing.
+
+use homeostat_store::schema::Schema;
+use homeostat_store::{MANAGED_FIELDS_BYTES_MAX, Store, Write};
+use serde_json::{Value, json};
+
+use crate::target::{Held, Outcome, bytes, must, pair, same};
+use crate::world;
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let Some((live, applied)) = pair(input, "live", "applied") else { return Ok(Held::Refused) };
+    let free = once(&live, &applied, None)?;
+    let by_schema = once(&live, &applied, Some(schema()?))?;
+    Ok(if free == Held::Taken { free } else { by_schema })
+}
+
+fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
+    let store = world::store();
+    store.schemas().set(&world::kind(), schema.map(|schema| ("v1".to_owned(), Some(schema))));
+    // Where it is refused, the document is applied to nothing.
+    let _refused = world::submit(&store, Write::Create { document: live.clone() }, false).is_err();
+    let apply = |force| Write::Apply { document: applied.clone(), manager: "fuzz".to_owned(), force };
+    // Without force it may be refused, but does no harm.
+    let _conflict = world::submit(&store, apply(false), true).is_err();
+    let Ok(first) = world::submit(&store, apply(true), false) else { return Ok(Held::Refused) };
+    let managers = first.resource.document().pointer("/metadata/managedFields").unwrap_or(&Value::Null);
+    must("what managers own has a bound", bytes(managers) as u64 <= MANAGED_FIELDS_BYTES_MAX)?;
+    let again = world::submit(&store, apply(true), false).map_err(|error| format!("the second time: {error}"))?;
+    let (one, two) = (first.resource.document(), again.resource.document());
+    same("what was applied changes nothing the second time", one, two)?;
+    same("what was applied is no change the second time", &again.change, &None)?;
+    let unforced = world::submit(&store, apply(false), false).map_err(|error| format!("without force: {error}"))?;
+    same("what was applied needs no force", &unforced.change, &None)?;
+    Ok(Held::Taken)
+}
+
+/// Lists of each kind, maps of each kind, and a default among the keys.
+fn schema() -> Result<Schema, String> {
+    let item = json!({"type": "object", "properties": {
+        "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "note": {"type": "string"},
+    }});
+    let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+        "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"], "items": item},
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "limits": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"x-kubernetes-int-or-string": true}},
+        "size": {"type": "integer", "default": 1},
+    }});
+    Schema::parse(&json!({"type": "object", "properties": {"spec": spec}})).map_err(|error| error.to_string())
+}

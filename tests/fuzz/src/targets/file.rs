@@ -1,0 +1,131 @@
+//! A store file is refused and left as it was, or opened, and then answers with documents or errors. Files are made: with a journal
+//! that was put away, with one that was not, and without one.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use anyhow::Result;
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Query, Resource, Revision, Scope, Store, Write};
+use redb::StorageBackend;
+use serde_json::{Value, json};
+
+use crate::target::{Held, Outcome, must, same};
+use crate::world;
+
+/// Length of journals, in bytes.
+const JOURNAL_BYTES: u64 = 16 << 10;
+/// Documents in a file.
+const DOCUMENTS: usize = 6;
+
+/// Bytes in memory. Clones are the same bytes.
+#[derive(Debug, Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Memory {
+    fn of(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(bytes)))
+    }
+
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl StorageBackend for Memory {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.bytes();
+        let from = usize::try_from(offset).map_err(io::Error::other)?;
+        let end = from.checked_add(out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes.get(from..end).ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        // As a disk that is full; what a damaged header asks for has no bound.
+        if len > FILE_BYTES_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.bytes().resize(len, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let from = usize::try_from(offset).map_err(io::Error::other)?;
+        let end =
+            from.checked_add(data.len()).filter(|end| *end <= FILE_BYTES_MAX).ok_or(io::ErrorKind::StorageFull)?;
+        let mut bytes = self.bytes();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[from..end].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+/// What the disk holds.
+const FILE_BYTES_MAX: usize = 16 << 20;
+
+/// Makes files in order.
+pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
+    let mut made = Vec::new();
+    for journal_bytes in [JOURNAL_BYTES, 0] {
+        let memory = Memory::default();
+        let store = EmbeddedStore::over(memory.clone(), world::options(journal_bytes))?;
+        for number in 0..DOCUMENTS {
+            let document =
+                world::widget(&format!("w{number}"), json!({"size": number, "text": "lorem ".repeat(number * 20)}));
+            world::submit(&store, Write::Create { document }, false)?;
+        }
+        // As a crash leaves it.
+        made.push(memory.bytes().clone());
+        world::wait(store.close());
+        made.push(memory.bytes().clone());
+    }
+    Ok(made)
+}
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let memory = Memory::of(input.to_vec());
+    let Ok(store) = EmbeddedStore::over(memory.clone(), world::options(JOURNAL_BYTES)) else {
+        must("a file that is refused is left as it was", *memory.bytes() == input)?;
+        return Ok(Held::Refused);
+    };
+    let listed = world::wait(store.list(&Query::all(world::kind())));
+    for item in listed.iter().flat_map(|page| &page.items) {
+        let text = item.document().to_string();
+        must(
+            "what is read is a document",
+            serde_json::from_str::<Value>(&text).is_ok_and(|read| read == *item.document()),
+        )?;
+        let read = Resource::from_document(item.document().clone());
+        same("what is read is a resource", &read.as_ref(), &Ok(&**item))?;
+        if let Ok(one) = world::wait(store.get(item.key())) {
+            same("a list has what is there", &one, item)?;
+        }
+    }
+    let watch = world::wait(store.watch(Scope::Everything, Revision::ZERO));
+    if let (Ok(mut watch), true) = (watch, store.revision() > Revision::ZERO) {
+        let event = world::wait(watch.next());
+        must(
+            "history begins with the first change",
+            event.is_err() || event.is_ok_and(|event| event.revision == Revision(1)),
+        )?;
+    }
+    let document = world::widget("later", json!({}));
+    let before = store.revision();
+    if world::submit(&store, Write::Create { document }, false).is_ok() {
+        same("a write makes a revision", &store.revision(), &before.next())?;
+    }
+    world::wait(store.close());
+    Ok(Held::Taken)
+}

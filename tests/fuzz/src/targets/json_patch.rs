@@ -1,0 +1,28 @@
+//! A JSON patch is taken as a whole or not at all, and makes nothing that is much larger, or too deep.
+
+use homeostat_store::{Change, DOCUMENT_BYTES_MAX};
+use serde_json::{Value, json};
+
+use crate::target::{Held, Outcome, bytes, is_shallow, must, pair, same};
+
+/// What `copy` and `move` may carry together, and the text around it.
+const CARRIED_BYTES_MAX: usize = 5 * DOCUMENT_BYTES_MAX as usize;
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let Some((document, patch)) = pair(input, "document", "patch") else { return Ok(Held::Refused) };
+    if !is_shallow(&document) {
+        return Ok(Held::Refused);
+    }
+    let bytes_max = bytes(&document) + bytes(&patch) + CARRIED_BYTES_MAX;
+    let change = Change::Json(patch);
+    let changed = change.apply(&document);
+    same("the same patch makes the same", &change.apply(&document), &changed)?;
+    let Ok(changed) = changed else { return Ok(Held::Refused) };
+    must("a patch does not make a document too deep", is_shallow(&changed))?;
+    must("a patch makes a document no larger than it carries", bytes(&changed) <= bytes_max)?;
+    let whole = |value: Value| Change::Json(json!([{"op": "test", "path": "", "value": value}]));
+    same("a document is what it is", &whole(changed.clone()).apply(&changed).as_ref(), &Ok(&changed))?;
+    let replaced = Change::Json(json!([{"op": "replace", "path": "", "value": changed}])).apply(&document);
+    same("a document can be replaced as a whole", &replaced.as_ref(), &Ok(&changed))?;
+    Ok(Held::Taken)
+}

@@ -1,0 +1,38 @@
+//! A merge patch changes nothing the second time; neither kind of patch makes more than the document and itself.
+
+use homeostat_store::{Change, Precondition, Write};
+
+use crate::target::{Held, Outcome, bytes, is_shallow, must, pair, same};
+use crate::world;
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let Some((document, patch)) = pair(input, "document", "patch") else { return Ok(Held::Refused) };
+    if !is_shallow(&document) {
+        return Ok(Held::Refused);
+    }
+    let bytes_max = bytes(&document) + bytes(&patch) + 16;
+    let mut held = Held::Refused;
+    for change in [Change::Merge(patch.clone()), Change::Strategic(patch)] {
+        let Ok(changed) = change.apply(&document) else { continue };
+        held = Held::Taken;
+        must("a patch makes no more than the document and itself", bytes(&changed) <= bytes_max)?;
+        must("a patch does not make a document too deep", is_shallow(&changed))?;
+        if matches!(change, Change::Merge(_)) {
+            same("a merge patch changes nothing the second time", &change.apply(&changed).as_ref(), &Ok(&changed))?;
+        }
+        // As a store does it, with all that it checks.
+        let store = world::store();
+        let create = Write::Create { document: document.clone() };
+        let Ok(created) = world::submit(&store, create, false) else { continue };
+        let key = created.resource.key().clone();
+        let status = Write::PatchStatus { key: key.clone(), change: change.clone() };
+        let patch = Write::Patch { key, change, precondition: Precondition::default() };
+        for write in [patch, status] {
+            if let Ok(written) = world::submit(&store, write, false) {
+                must("a patch does not make another resource", written.resource.key() == created.resource.key())?;
+                must("a patch does not change a uid", written.resource.uid() == created.resource.uid())?;
+            }
+        }
+    }
+    Ok(held)
+}

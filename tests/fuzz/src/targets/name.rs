@@ -1,0 +1,90 @@
+//! Short texts: what is taken as a kind, a revision, a name or a value reads as it was written, and is found under it. No text is too odd
+//! for a format.
+
+use homeostat_store::schema::Schema;
+use homeostat_store::{Kind, LabelRequirement, Query, Revision, Selector, Store, Write};
+use serde_json::{Value, json};
+
+use crate::target::{Held, Outcome, must, same};
+use crate::world;
+
+const FORMATS: [&str; 14] = [
+    "int32",
+    "int64",
+    "date",
+    "date-time",
+    "byte",
+    "duration",
+    "ipv4",
+    "ipv6",
+    "uuid",
+    "email",
+    "hostname",
+    "uri",
+    "password",
+    "quantity",
+];
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let text = String::from_utf8_lossy(input);
+    let text = text.trim_end_matches('\n');
+    let mut held = Held::Refused;
+    if let Ok(revision) = text.parse::<Revision>() {
+        same("a revision has one spelling", &revision.to_string(), &text.to_owned())?;
+        held = Held::Taken;
+    }
+    if let Ok(kind) = Kind::parse(text, "Widget") {
+        same("a version has one spelling", &kind.api_version(), &text.to_owned())?;
+        held = Held::Taken;
+    }
+    for format in FORMATS {
+        let number = serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
+        let values = [Some(("string", json!(text))), number.map(|number| ("number", number))];
+        for (value_type, value) in values.into_iter().flatten() {
+            let schema = json!({"type": "object", "properties": {"spec": {"type": value_type, "format": format}}});
+            let schema = Schema::parse(&schema).map_err(|error| format!("{format}: {error}"))?;
+            must("one field is wrong once", schema.check(&world::widget("a", value)).len() <= 1)?;
+        }
+    }
+    for (field, prefix) in [
+        ("name", ""),
+        ("namespace", ""),
+        ("generateName", ""),
+        ("labels", "l"),
+        ("annotations", "a"),
+        ("finalizers", "f"),
+    ] {
+        if stored(field, prefix, text)? {
+            held = Held::Taken;
+        }
+    }
+    Ok(held)
+}
+
+/// Creates a document that has the text in a field of its metadata, and looks whether it is found. Returns whether it was taken.
+fn stored(field: &str, value: &str, text: &str) -> Result<bool, String> {
+    let mut document = world::widget("a", json!({}));
+    let metadata = &mut document["metadata"];
+    match field {
+        "labels" | "annotations" => metadata[field] = json!({text: value, "v": text}),
+        "finalizers" => metadata[field] = json!([text]),
+        "generateName" => {
+            metadata["name"] = json!("");
+            metadata[field] = json!(text);
+        }
+        _ => metadata[field] = json!(text),
+    }
+    let store = world::store();
+    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(false) };
+    let found = world::wait(store.get(created.resource.key())).map_err(|error| format!("{field}: {error}"))?;
+    same("what was created is found", &found, &created.resource)?;
+    let labels: Vec<_> =
+        found.labels().map(|(name, value)| LabelRequirement::Equals(name.to_owned(), value.to_owned())).collect();
+    let text = labels.iter().map(LabelRequirement::to_string).collect::<Vec<_>>().join(",");
+    let read = Selector::parse_labels(&text).map_err(|error| format!("labels that were taken, {text}: {error}"))?;
+    same("labels that were taken can be asked for", &read, &labels)?;
+    let selector = Selector { labels: read, ..Selector::default() };
+    let page = world::wait(store.list(&Query { selector, ..Query::all(created.resource.key().kind().clone()) }));
+    must("labels that were taken are found", page.is_ok_and(|page| page.items == [found]))?;
+    Ok(true)
+}

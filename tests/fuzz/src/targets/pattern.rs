@@ -1,0 +1,31 @@
+//! A pattern that is taken says the same in a group of its own, and is where it stands in the middle of a longer text. A first line is
+//! the pattern, the rest is the text.
+
+use homeostat_store::schema::Schema;
+use serde_json::json;
+
+use crate::target::{Held, Outcome, same};
+use crate::world;
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let input = String::from_utf8_lossy(input);
+    let (pattern, text) = input.split_once('\n').unwrap_or((&input, ""));
+    let Ok(schema) = of(pattern) else { return Ok(Held::Refused) };
+    let found = is_in(&schema, text);
+    same("a pattern says the same twice", &is_in(&schema, text), &found)?;
+    if let Ok(group) = of(&format!("(?:{pattern})")) {
+        same("a pattern says the same in a group", &is_in(&group, text), &found)?;
+    }
+    if let Ok(either) = of(&format!("{pattern}|{pattern}")) {
+        same("a pattern says the same as one of two", &is_in(&either, text), &found)?;
+    }
+    Ok(Held::Taken)
+}
+
+fn of(pattern: &str) -> Result<Schema, homeostat_store::Error> {
+    Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "string", "pattern": pattern}}}))
+}
+
+fn is_in(schema: &Schema, text: &str) -> bool {
+    schema.check(&world::widget("a", json!(text))).is_empty()
+}

@@ -1,0 +1,51 @@
+//! A schema reads as it was written. Documents that were filled in and pruned by it stay as they are, and pass where they passed.
+
+use homeostat_store::schema::{Schema, VIOLATIONS_MAX};
+use homeostat_store::{DOCUMENT_BYTES_MAX, Store, Write};
+use serde_json::Value;
+
+use crate::target::{Held, Outcome, bytes, is_shallow, must, pair, same};
+use crate::world;
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let Some((source, document)) = pair(input, "schema", "document") else { return Ok(Held::Refused) };
+    let Ok(schema) = Schema::parse(&source) else { return Ok(Held::Refused) };
+    same("a schema says what it was read from", &schema.source(), &Some(&source))?;
+    same("a schema reads as it was written", &Schema::parse(&source).as_ref(), &Ok(&schema))?;
+    if !is_shallow(&document) {
+        return Ok(Held::Refused);
+    }
+    fits(&schema, document)
+}
+
+/// Fills a document in, prunes and checks it, by itself and in a store.
+pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
+    let mut made = document.clone();
+    must("few pruned fields are told", schema.prune(&mut made).len() <= VIOLATIONS_MAX)?;
+    must("pruning makes nothing", bytes(&made) <= bytes(&document))?;
+    same("a pruned document has nothing to prune", &schema.prune(&mut made.clone()), &Vec::new())?;
+    if schema.set_defaults(&mut made).is_err() {
+        return Ok(Held::Refused);
+    }
+    let bytes_max = bytes(&document) + 2 * DOCUMENT_BYTES_MAX as usize;
+    must("defaults have a bound", bytes(&made) <= bytes_max)?;
+    let mut again = made.clone();
+    same("what is filled in can be filled in again", &schema.set_defaults(&mut again).is_ok(), &true)?;
+    same("what is filled in has nothing missing", &again, &made)?;
+    let keys = schema.set_key_defaults(&mut again);
+    must("what is filled in has its keys", keys.is_ok() && again == made)?;
+    same("what is filled in has nothing to prune", &schema.prune(&mut again), &Vec::new())?;
+    let violations = schema.check(&made);
+    must("few violations are told", violations.len() <= VIOLATIONS_MAX)?;
+    must("violations have a bound", violations.iter().all(|violation| violation.to_string().len() <= 64 << 10))?;
+    same("the same document has the same violations", &schema.check(&made), &violations)?;
+    let store = world::store();
+    store.schemas().set(&world::kind(), [("v1".to_owned(), Some(schema.clone()))]);
+    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Held::Refused) };
+    if created.resource.key().kind() == &world::kind() {
+        let stored = created.resource.document();
+        same("what is stored passes the check", &schema.check(stored), &Vec::new())?;
+        same("what is stored has nothing to prune", &schema.prune(&mut stored.clone()), &Vec::new())?;
+    }
+    Ok(Held::Taken)
+}

@@ -1,0 +1,41 @@
+//! A token is refused, or a list goes on behind it: in order, and to an end.
+
+use homeostat_store::{Error, Query, Store, Write};
+use serde_json::json;
+
+use crate::target::{Held, Outcome, must};
+use crate::world;
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let store = world::store();
+    for name in NAMES {
+        let document = world::widget(name, json!({}));
+        let written = world::submit(&store, Write::Create { document }, false);
+        written.map_err(|error| error.to_string())?;
+    }
+    let text = String::from_utf8_lossy(input);
+    // A file of the corpus ends with its line.
+    let mut from = Some(text.trim_end_matches('\n').to_owned());
+    let mut names: Vec<String> = Vec::new();
+    let mut pages = 0;
+    while let Some(token) = from {
+        let query = Query { limit: Some(2), from: Some(token), ..Query::all(world::kind()) };
+        let page = match world::wait(store.list(&query)) {
+            Ok(page) => page,
+            Err(Error::Invalid { .. } | Error::Expired { .. } | Error::FutureRevision { .. }) if pages == 0 => {
+                return Ok(Held::Refused);
+            }
+            Err(error) => return Err(format!("page {pages} of a list: {error}")),
+        };
+        pages += 1;
+        must("a list ends", pages <= NAMES.len())?;
+        must("a page is of the past", page.revision <= store.revision())?;
+        names.extend(page.items.iter().map(|item| item.key().name().to_owned()));
+        from = page.next;
+    }
+    must("a list has each name once, in order", names.is_sorted_by(|one, two| one < two))?;
+    must("a list has what is there", names.iter().all(|name| NAMES.contains(&name.as_str())))?;
+    Ok(Held::Taken)
+}

@@ -1,0 +1,35 @@
+//! Writes come one after the other. Each reads as it was written; a dry run says what the write then does, and changes nothing.
+
+use homeostat_store::{Store, Write};
+use serde_json::Value;
+
+use crate::target::{Held, Outcome, must, same};
+use crate::world;
+
+/// Writes of one input that are made.
+const WRITES_MAX: usize = 12;
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let Ok(Value::Array(values)) = serde_json::from_slice::<Value>(input) else { return Ok(Held::Refused) };
+    let store = world::store();
+    let mut held = Held::Refused;
+    for value in values.into_iter().take(WRITES_MAX) {
+        let Ok(write) = serde_json::from_value::<Write>(value) else { continue };
+        let text = serde_json::to_string(&write).map_err(|error| error.to_string())?;
+        same("a write reads as it was written", &serde_json::from_str(&text).ok().as_ref(), &Some(&write))?;
+        let before = store.revision();
+        let tried = world::submit(&store, write.clone(), true).map(|tried| tried.change);
+        same("a dry run changes nothing", &store.revision(), &before)?;
+        let written = world::submit(&store, write, false).map(|written| written.change);
+        same("a dry run says what comes", &tried, &written)?;
+        let change = matches!(written, Ok(Some(_)));
+        let revision = if change { before.next() } else { before };
+        same("a revision is made for each change, and for nothing else", &store.revision(), &revision)?;
+        if written.is_ok() {
+            held = Held::Taken;
+        }
+    }
+    let kinds = world::wait(store.kinds()).map_err(|error| error.to_string())?;
+    must("there are no more kinds than writes", kinds.len() <= WRITES_MAX)?;
+    Ok(held)
+}

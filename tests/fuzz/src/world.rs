@@ -1,0 +1,67 @@
+//! The store that inputs are given to: in memory, and the same every time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Error, Kind, Options, Request, Source, Store, Unknown, Write, Written};
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+
+/// Time that stands still, and uids that count.
+#[derive(Debug, Default)]
+struct Still(AtomicU64);
+
+impl Source for Still {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+    }
+
+    fn uid(&self) -> String {
+        format!("00000000-0000-4000-8000-{:012x}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn suffix(&self) -> String {
+        format!("{:05}", self.0.fetch_add(1, Ordering::Relaxed) % 100_000)
+    }
+}
+
+/// Returns what a store is told, with a journal of this length.
+pub(crate) fn options(journal_bytes: u64) -> Options {
+    Options { journal_bytes, source: Arc::new(Still::default()), ..Options::default() }
+}
+
+/// Makes an empty store.
+pub(crate) fn store() -> MemoryStore {
+    MemoryStore::new(options(0))
+}
+
+/// The kind of the documents that targets make themselves.
+pub(crate) fn kind() -> Kind {
+    Kind::new("demo.dev", "v1", "Widget")
+}
+
+/// Returns a document of that kind.
+pub(crate) fn widget(name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "demo.dev/v1", "kind": "Widget",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": name, "tier": "back"}},
+        "spec": spec,
+    })
+}
+
+/// Runs to its end what a store does.
+pub(crate) fn wait<F: Future>(what: F) -> F::Output {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime without threads takes no more than memory")
+        .block_on(what)
+}
+
+/// Makes a write in the name of somebody who is told of unknown fields.
+pub(crate) fn submit(store: &impl Store, write: Write, dry_run: bool) -> Result<Written, Error> {
+    let request = Request { write, manager: "fuzz".to_owned(), dry_run, unknown: Unknown::Tell };
+    wait(store.submit(request))
+}
