@@ -20,6 +20,10 @@ peers name *options:
 campaign name *options:
     cargo run --release -p homeostat-campaign -- {{name}} {{options}}
 
+# What foreign bytes do to a reader of the store: document, write, selector, token, json-patch, merge, apply, jsonpath, schema, definition, pattern, name or file. See docs/reliability.md.
+fuzz target *options:
+    cargo run --release -p homeostat-fuzz -- {{target}} {{options}}
+
 # The documentation of every crate.
 docs:
     cargo doc --workspace --no-deps --open

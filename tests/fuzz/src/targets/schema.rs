@@ -41,7 +41,7 @@ pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
     same("the same document has the same violations", &schema.check(&made), &violations)?;
     let store = world::store();
     store.schemas().set(&world::kind(), [("v1".to_owned(), Some(schema.clone()))]);
-    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Held::Refused) };
+    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Held::Taken) };
     if created.resource.key().kind() == &world::kind() {
         let stored = created.resource.document();
         same("what is stored passes the check", &schema.check(stored), &Vec::new())?;
