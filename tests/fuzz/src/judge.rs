@@ -1,19 +1,20 @@
 //! What comes of one input: in a thread of its own, under a clock, with panics caught.
 
+#[cfg(test)]
+mod tests;
+
 use std::any::Any;
-use std::panic;
+use std::panic::{self, RefUnwindSafe};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::target::{Held, Target};
+use crate::target::{Held, Outcome};
 
-/// What one input may take, in time.
-const TIME_MAX: Duration = Duration::from_secs(1);
-/// When nobody waits for an answer any more.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+/// After how many times what an input may take nobody waits for it any more.
+const WAIT_FACTOR: u32 = 30;
 /// The stack under a target, in bytes: as much as the threads have that readers run on in a host.
 const STACK_BYTES: usize = 2 << 20;
 
@@ -26,7 +27,7 @@ pub(crate) enum Verdict {
     Broken(String),
     /// It panicked, with these words.
     Panicked(String),
-    /// It took longer than [`TIME_MAX`], twice.
+    /// It took longer than it may, twice.
     Slow(Duration),
     /// It never ended.
     Hung,
@@ -37,53 +38,55 @@ pub(crate) enum Verdict {
 pub(crate) struct Judge {
     inputs: SyncSender<Vec<u8>>,
     verdicts: Receiver<(Verdict, Duration)>,
+    time_max: Duration,
 }
 
 impl Judge {
-    /// Starts a judge. From then on no panic of the process is written to standard error.
-    pub(crate) fn start(target: Target) -> Result<Self> {
-        // The engine under the store panics on some damage, which the store turns into errors.
-        panic::set_hook(Box::new(|_| {}));
+    /// Starts a judge who gives inputs to `target`, each of which may take `time_max`.
+    pub(crate) fn start(
+        target: impl Fn(&[u8]) -> Outcome + Send + RefUnwindSafe + 'static,
+        time_max: Duration,
+    ) -> Result<Self> {
         let (inputs, next) = sync_channel::<Vec<u8>>(1);
         let (sender, verdicts) = sync_channel(1);
         thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
             while let Ok(input) = next.recv() {
                 let from = Instant::now();
-                let verdict = judge(target, &input);
+                let verdict = judge(&target, &input);
                 if sender.send((verdict, from.elapsed())).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self { inputs, verdicts })
+        Ok(Self { inputs, verdicts, time_max })
     }
 
     /// Judges one input. After [`Verdict::Hung`] the judge is of no more use.
     pub(crate) fn judge(&self, input: &[u8]) -> Verdict {
         let (verdict, time) = self.once(input);
-        if time <= TIME_MAX || verdict == Verdict::Hung {
+        if time <= self.time_max || verdict == Verdict::Hung {
             return verdict;
         }
         // A machine that was busy with something else is no finding.
         match self.once(input) {
-            (Verdict::Held(_), again) if again > TIME_MAX => Verdict::Slow(again.min(time)),
+            (Verdict::Held(_), again) if again > self.time_max => Verdict::Slow(again.min(time)),
             (verdict, _) => verdict,
         }
     }
 
     fn once(&self, input: &[u8]) -> (Verdict, Duration) {
         if self.inputs.send(input.to_vec()).is_err() {
-            return (Verdict::Hung, WAIT_MAX);
+            return (Verdict::Hung, self.time_max);
         }
-        match self.verdicts.recv_timeout(WAIT_MAX) {
+        match self.verdicts.recv_timeout(self.time_max * WAIT_FACTOR) {
             Ok(verdict) => verdict,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => (Verdict::Hung, WAIT_MAX),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => (Verdict::Hung, self.time_max),
         }
     }
 }
 
-fn judge(target: Target, input: &[u8]) -> Verdict {
-    match panic::catch_unwind(|| target.judge(input)) {
+fn judge(target: &(impl Fn(&[u8]) -> Outcome + RefUnwindSafe), input: &[u8]) -> Verdict {
+    match panic::catch_unwind(|| target(input)) {
         Ok(Ok(held)) => Verdict::Held(held),
         Ok(Err(why)) => Verdict::Broken(why),
         Err(payload) => Verdict::Panicked(words(&*payload)),

@@ -2,6 +2,8 @@
 
 mod bytes;
 mod json;
+#[cfg(test)]
+mod tests;
 
 use crate::corpus::Corpus;
 use crate::dice::Dice;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io::{Write, stderr};
+use std::panic;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,9 @@ use crate::corpus::Corpus;
 use crate::judge::{Judge, Verdict};
 use crate::mutate;
 use crate::target::{Held, Target};
+
+/// What one input may take, in time.
+const TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Inputs that are kept and told, of those for which the law did not hold.
 const FINDINGS_MAX: u64 = 5;
@@ -44,7 +48,9 @@ pub(crate) struct Count {
 /// Each input lies in a file while it is judged, so that one that ends the process is not lost.
 pub(crate) fn run(target: Target, length: &Length, seed: u64) -> Result<Count> {
     let corpus = Corpus::of(target)?;
-    let judge = Judge::start(target)?;
+    // The engine under the store panics on some damage, which the store turns into errors.
+    panic::set_hook(Box::new(|_| {}));
+    let judge = Judge::start(move |input| target.judge(input), TIME_MAX)?;
     let folder = tempfile::tempdir()?;
     let current = folder.path().join(target.name());
     writeln!(stderr(), "the input that is judged lies in {}", current.display())?;
