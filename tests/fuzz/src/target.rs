@@ -40,6 +40,9 @@ pub(crate) enum Target {
     File,
 }
 
+/// Characters of a value that are told when a law does not hold.
+const SHOWN_CHARS_MAX: usize = 400;
+
 /// How a law held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
@@ -97,7 +100,8 @@ impl Target {
 /// # Errors
 /// The law and both.
 pub(crate) fn same<T: PartialEq + fmt::Debug>(law: &str, one: &T, two: &T) -> Result<(), String> {
-    if one == two { Ok(()) } else { Err(format!("{law}: {one:?} and {two:?}")) }
+    let shown = |value: &T| format!("{value:?}").chars().take(SHOWN_CHARS_MAX).collect::<String>();
+    if one == two { Ok(()) } else { Err(format!("{law}: {} and {}", shown(one), shown(two))) }
 }
 
 /// Says that a law does not hold unless something is so.

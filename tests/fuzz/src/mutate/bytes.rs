@@ -40,10 +40,28 @@ const TOKENS: [&str; 28] = [
     ",",
 ];
 
+/// What stands in the place of numbers.
+const NUMBERS: [&str; 14] = [
+    "0",
+    "1",
+    "2",
+    "7",
+    "00",
+    "-1",
+    "99",
+    "1000",
+    "65536",
+    "2147483648",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551616",
+    "1e400",
+];
+
 /// Makes one change.
 pub(super) fn change(bytes: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
     let piece = piece(bytes.len(), dice);
-    match dice.index(8) {
+    match dice.index(10) {
         0 => (0..=dice.index(4)).for_each(|_| flip(bytes, dice)),
         1 => bytes.truncate(dice.index(bytes.len())),
         2 => drop(bytes.drain(piece)),
@@ -61,6 +79,7 @@ pub(super) fn change(bytes: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
             let word = dice.one(&corpus.words).map_or("", String::as_str).as_bytes();
             drop(bytes.splice(piece.start..piece.start, word.iter().copied()));
         }
+        7 | 8 => renumber(bytes, dice),
         _ => drop(bytes.splice(piece.start..piece.start, token(dice).bytes())),
     }
 }
@@ -81,6 +100,16 @@ fn flip(bytes: &mut [u8], dice: &mut Dice) {
     if let Some(byte) = bytes.get_mut(at) {
         *byte ^= 1 << dice.index(8);
     }
+}
+
+/// Puts another number in the place of one; where there is none, changes nothing.
+fn renumber(bytes: &mut Vec<u8>, dice: &mut Dice) {
+    let begins = |at: usize| bytes[at].is_ascii_digit() && (at == 0 || !bytes[at - 1].is_ascii_digit());
+    let starts: Vec<usize> = (0..bytes.len()).filter(|at| begins(*at)).collect();
+    let Some(from) = dice.one(&starts).copied() else { return };
+    let digits = bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = dice.one(&NUMBERS).copied().unwrap_or("");
+    drop(bytes.splice(from..from + digits, number.bytes()));
 }
 
 /// Goes on as another input does.

@@ -8,6 +8,8 @@ use crate::dice::Dice;
 
 /// Levels that are put around a value, at most: more than a store takes, and than the parser does.
 const LEVELS_MAX: usize = 140;
+/// Levels that are many, at least.
+const MANY_LEVELS_MIN: usize = 90;
 /// How often an item is repeated, at most.
 const REPEATS_MAX: usize = 200;
 /// What one change may add, in bytes of JSON text.
@@ -68,7 +70,10 @@ fn change_fields(fields: &mut Map<String, Value>, other: Value, corpus: &Corpus,
 fn nest(value: &mut Value, dice: &mut Dice) {
     let mut nested = std::mem::take(value);
     let is_list = dice.percent(50);
-    for _ in 0..dice.index(LEVELS_MAX) {
+    // Few levels, or about as many as a store takes.
+    let levels =
+        if dice.percent(50) { dice.index(8) } else { MANY_LEVELS_MIN + dice.index(LEVELS_MAX - MANY_LEVELS_MIN) };
+    for _ in 0..levels {
         nested = if is_list { json!([nested]) } else { json!({"a": nested}) };
     }
     *value = nested;

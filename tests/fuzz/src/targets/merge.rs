@@ -1,6 +1,7 @@
-//! A merge patch changes nothing the second time; neither kind of patch makes more than the document and itself.
+//! A merge patch does what its standard says, and nothing the second time; neither kind of patch makes more than the document and itself.
 
 use homeostat_store::{Change, Precondition, Write};
+use serde_json::{Map, Value};
 
 use crate::target::{Held, Outcome, bytes, is_shallow, must, pair, same};
 use crate::world;
@@ -17,7 +18,8 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         held = Held::Taken;
         must("a patch makes no more than the document and itself", bytes(&changed) <= bytes_max)?;
         must("a patch does not make a document too deep", is_shallow(&changed))?;
-        if matches!(change, Change::Merge(_)) {
+        if let Change::Merge(patch) = &change {
+            same("a merge patch does what its standard says", &changed, &merged(document.clone(), patch))?;
             same("a merge patch changes nothing the second time", &change.apply(&changed).as_ref(), &Ok(&changed))?;
         }
         // As a store does it, with all that it checks.
@@ -35,4 +37,17 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         }
     }
     Ok(held)
+}
+
+/// The function of RFC 7396, as it stands there.
+fn merged(target: Value, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else { return patch.clone() };
+    let mut fields = if let Value::Object(fields) = target { fields } else { Map::new() };
+    for (name, value) in patch {
+        let was = fields.remove(name).unwrap_or_default();
+        if !value.is_null() {
+            fields.insert(name.clone(), merged(was, value));
+        }
+    }
+    Value::Object(fields)
 }
