@@ -15,7 +15,7 @@ use crate::mutate;
 use crate::target::{Held, Target};
 
 /// What one input may take, in time.
-const TIME_MAX: Duration = Duration::from_secs(1);
+const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Inputs that are kept and told, of those for which the law did not hold.
 const FINDINGS_MAX: u64 = 5;
