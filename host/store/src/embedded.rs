@@ -17,6 +17,7 @@
 mod backup;
 mod codec;
 mod feed;
+mod files;
 mod fsck;
 mod journal;
 mod layout;

@@ -3,11 +3,12 @@
 //! A file without a journal is a plain file of the engine, as backups are.
 
 use std::io;
-use std::ops::Bound;
 use std::sync::Arc;
 
-use redb::{BackendError, StorageBackend};
+use redb::StorageBackend;
 use xxhash_rust::xxh3::xxh3_64;
+
+use super::files;
 
 /// Length of the first page.
 const HEADER_BYTES: u64 = 4096;
@@ -115,33 +116,5 @@ impl StorageBackend for Pages {
         self.file.write(self.at + offset, data)
     }
 
-    fn close(&self) -> io::Result<()> {
-        self.file.close()
-    }
-
-    // What is locked is the file as a whole, by whatever ranges the engine has for that.
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.query_lock_range(start, end)
-    }
+    files::pass_on_locks!();
 }
