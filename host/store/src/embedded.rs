@@ -4,7 +4,8 @@
 //! writers share one sync: in the journal at the beginning of the file, from where it goes into the pages later. Reads go straight to a
 //! snapshot of the file, on threads that may block. After a failed commit nobody knows what the disk holds, so the store takes no more
 //! writes; reads and watches go on. After a failed read the engine reads nothing any more, so the place is opened anew: nothing was written
-//! meanwhile, and writes go on as well as soon as it can be read.
+//! meanwhile, and writes go on as well as soon as it can be read. Writes that needed what could not be read are refused, before anything of
+//! them is in the journal.
 //!
 //! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
 //! transactions of their own. The writer thread sleeps until a write comes or the next piece of history has had its time.
@@ -20,6 +21,7 @@ mod feed;
 mod files;
 mod fsck;
 mod journal;
+mod latch;
 mod layout;
 mod open;
 mod place;
@@ -50,6 +52,7 @@ pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backu
 use feed::Feed;
 pub use fsck::{Fsck, PROBLEMS_MAX, Problem, fsck};
 use journal::Journal;
+use latch::Latch;
 pub use open::OpenError;
 use place::{OpenFile, Place};
 use read::Snapshot;
@@ -82,6 +85,8 @@ struct Shared {
     database: Arc<RwLock<Option<Database>>>,
     /// Locked while the database is, never the other way round.
     journal: Mutex<Journal>,
+    /// Whether a write of what is open has failed.
+    latch: Mutex<Latch>,
     recent: Mutex<History>,
     /// Told after the events are in `recent`.
     tip: watch::Sender<Tip>,
@@ -123,7 +128,7 @@ impl EmbeddedStore {
 
     /// Starts the writer thread over what is known to be a store, with an empty journal.
     fn start(place: Place, open: OpenFile, options: Options) -> std::result::Result<Self, OpenError> {
-        let OpenFile { database, file, layout } = open;
+        let OpenFile { database, file, layout, latch } = open;
         let failed = |place: &Place, error| open::io(place.name(), error);
         let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta());
         let meta = meta.map_err(|error| failed(&place, std::io::Error::other(error)))?;
@@ -134,6 +139,7 @@ impl EmbeddedStore {
             schemas: Schemas::default(),
             database: Arc::new(RwLock::new(Some(database))),
             journal: Mutex::new(Journal::begin(file, layout, meta.revision)),
+            latch: Mutex::new(latch),
             recent: Mutex::new(History::new(
                 meta.revision,
                 Bounds {
@@ -205,8 +211,22 @@ impl Shared {
         read.await.map_err(Error::unavailable)?
     }
 
+    /// Opens the place anew where it could not be read, so that writes need not wait for a read that does.
+    async fn recover(self: &Arc<Self>) {
+        let is_unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").is_some();
+        if is_unreadable {
+            // What it answers is in the health.
+            self.database().await.ok();
+        }
+    }
+
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().expect("nobody panics while holding the journal")
+    }
+
+    /// Returns whether a write of what is open has failed.
+    fn is_shut(&self) -> bool {
+        self.latch.lock().expect("nobody panics while holding the latch").is_shut()
     }
 
     /// Returns why nothing can be read or written.
@@ -242,6 +262,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn submit(&self, request: Request) -> Result<Written> {
+        self.shared.recover().await;
         self.health()?;
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs().ok_or(Error::Closed)?;

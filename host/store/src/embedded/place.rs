@@ -8,6 +8,7 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError, TransactionError};
 
+use super::latch::{Latch, Latched};
 use super::layout::{Layout, Pages};
 use super::probe::Overlay;
 
@@ -65,19 +66,23 @@ pub(super) struct OpenFile {
     /// All of it, with the journal.
     pub(super) file: Arc<dyn StorageBackend>,
     pub(super) layout: Layout,
+    /// Whether a write of it has failed.
+    pub(super) latch: Latch,
 }
 
 impl OpenFile {
     /// Opens the store in a file that keeps up to so many bytes of its pages in memory.
     pub(super) fn over(file: Arc<dyn StorageBackend>, cache_bytes: usize) -> Result<Self, DatabaseError> {
         let layout = Layout::read(&*file)?;
+        let latch = Latch::default();
+        let file: Arc<dyn StorageBackend> = Arc::new(Latched::over(file, latch.clone()));
         let pages = Pages::of(Arc::clone(&file), layout);
         if pages.len()? == 0 {
             // The engine would make a database of its own there.
             return Err(DatabaseError::from(io::Error::from(io::ErrorKind::UnexpectedEof)));
         }
         let database = Builder::new().set_cache_size(cache_bytes).create_with_backend(pages)?;
-        Ok(Self { database, file, layout })
+        Ok(Self { database, file, layout, latch })
     }
 
     /// Makes an empty database in an empty file.

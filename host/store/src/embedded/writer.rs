@@ -42,6 +42,17 @@ pub(super) type Engine<T> = std::result::Result<T, Box<redb::Error>>;
 /// What one write came to, and its event with the bytes that it takes.
 type Outcome = Result<(Written, Option<(Event, u64)>)>;
 
+/// What a transaction came to, or why it could not be carried out.
+type Tried<T> = std::result::Result<T, Failure>;
+
+/// What kept a transaction from being carried out.
+enum Failure {
+    /// Something that it needs could not be read. Nothing was written, so it is as if nobody had asked.
+    Before(Box<redb::Error>),
+    /// What the disk holds is not known.
+    Written(Box<redb::Error>),
+}
+
 /// Starts the thread. It ends when all senders of `queue` are gone and their writes are answered.
 pub(super) fn spawn(shared: Arc<Shared>, queue: mpsc::Receiver<Job>, options: Options) -> io::Result<JoinHandle<()>> {
     // To wait for a write or for a time, whichever comes first.
@@ -109,25 +120,32 @@ fn next_cut(shared: &Shared, options: &Options) -> Option<Duration> {
 
 /// Cuts a piece off the log in a transaction of its own; returns whether there was something.
 fn cut_idle(shared: &Shared, options: &Options) -> bool {
-    let outcome = {
-        let database = shared.database.blocking_read();
-        match &*database {
-            Some(database) => transact(shared, database, Vec::new(), options),
-            None => return false,
-        }
-    };
-    match outcome {
-        Ok(Batch { compacted, .. }) => compacted.inspect(|compacted| forget(shared, *compacted)).is_some(),
-        Err(error) => {
-            fail(shared, &error);
+    match carry_out(shared, Vec::new(), options) {
+        Some(Ok(Batch { compacted, .. })) => compacted.inspect(|compacted| forget(shared, *compacted)).is_some(),
+        Some(Err(failure)) => {
+            give_up(shared, &failure);
             false
         }
+        None => false,
     }
 }
 
 /// Lets go of the events in memory that are no longer in the log.
 fn forget(shared: &Shared, compacted: Revision) {
     shared.recent.lock().expect("nobody panics while holding the events").forget(compacted);
+}
+
+/// Returns why a batch is refused. When it may be on the disk, all later ones are too.
+fn give_up(shared: &Shared, failure: &Failure) -> Error {
+    match failure {
+        Failure::Written(error) => fail(shared, error),
+        Failure::Before(error) => {
+            let path = shared.place.name().display();
+            tracing::error!(%error, %path, "writes are refused, because what they need cannot be read");
+            reopen(shared);
+            Error::unavailable(format!("reading {path} failed: {error}; nothing was written"))
+        }
+    }
 }
 
 /// Refuses writes from now on, because of what happened to one.
@@ -150,23 +168,37 @@ fn answer(shared: &Shared, requests: Vec<Request>, options: &Options) -> Vec<Res
     if let Some(reason) = shared.poison.get() {
         return refused(Error::unavailable(reason));
     }
-    let outcome = {
-        let database = shared.database.blocking_read();
-        match &*database {
-            Some(database) => transact(shared, database, requests, options),
-            None => return refused(shared.why_gone()),
-        }
-    };
-    match outcome {
-        Ok(Batch { answers, events, compacted }) => {
+    match carry_out(shared, requests, options) {
+        Some(Ok(Batch { answers, events, compacted })) => {
             publish(shared, events, options.source.now());
             if let Some(compacted) = compacted {
                 forget(shared, compacted);
             }
             answers
         }
-        Err(error) => refused(fail(shared, &error)),
+        Some(Err(failure)) => refused(give_up(shared, &failure)),
+        None => refused(shared.why_gone()),
     }
+}
+
+/// Carries out a transaction; `None` when nothing is open.
+fn carry_out(shared: &Shared, requests: Vec<Request>, options: &Options) -> Option<Tried<Batch>> {
+    {
+        let database = shared.database.blocking_read();
+        match database.as_ref()?.begin_write() {
+            Ok(transaction) => return Some(transact(shared, database.as_ref()?, transaction, requests, options)),
+            Err(error) if shared.is_shut() => return Some(Err(Failure::Written(engine(error)))),
+            // A read has failed, and nobody has opened the place anew yet.
+            Err(_) => {}
+        }
+    }
+    reopen(shared);
+    let database = shared.database.blocking_read();
+    let database = database.as_ref()?;
+    Some(match database.begin_write() {
+        Ok(transaction) => transact(shared, database, transaction, requests, options),
+        Err(error) => Err(Failure::Before(engine(error))),
+    })
 }
 
 /// What a transaction came to.
@@ -179,45 +211,81 @@ struct Batch {
     compacted: Option<Revision>,
 }
 
-fn transact(shared: &Shared, database: &Database, requests: Vec<Request>, options: &Options) -> Engine<Batch> {
-    let mut transaction = database.begin_write().map_err(engine)?;
+fn transact(
+    shared: &Shared,
+    database: &Database,
+    transaction: WriteTransaction,
+    requests: Vec<Request>,
+    options: &Options,
+) -> Tried<Batch> {
+    let mut journal = shared.journal();
+    // The engine may write pages before it commits.
+    let prepared = prepare(shared, database, &transaction, &mut journal, requests, options)
+        .map_err(|error| if shared.is_shut() { Failure::Written(error) } else { Failure::Before(error) });
+    let (batch, meta, now_ms) = prepared?;
+    let Some(compacted) = batch.compacted else {
+        return match transaction.abort() {
+            Ok(()) => Ok(batch),
+            Err(error) if shared.is_shut() => Err(Failure::Written(engine(error))),
+            Err(error) => Err(Failure::Before(engine(error))),
+        };
+    };
+    let last = Revision(meta.revision.0 + batch.events.len() as u64);
+    commit(shared, transaction, &mut journal, (meta.revision, last), now_ms, compacted).map_err(Failure::Written)?;
+    Ok(batch)
+}
+
+/// Makes the changes of a transaction in memory. Returns the facts from before it, and when it was, in milliseconds since 1970.
+fn prepare(
+    shared: &Shared,
+    database: &Database,
+    transaction: &WriteTransaction,
+    journal: &mut Journal,
+    requests: Vec<Request>,
+    options: &Options,
+) -> Engine<(Batch, Meta, u64)> {
     let meta = meta(database)?;
     let now_ms = milliseconds(options.source.now());
     let idle = requests.is_empty();
     let mut batch = Batch { answers: Vec::with_capacity(requests.len()), events: Vec::new(), compacted: None };
-    let mut journal = shared.journal();
     journal.begin_entry();
-    {
-        let mut tables = Tables::open(&transaction)?;
-        for request in requests {
-            let revision = Revision(meta.revision.0 + batch.events.len() as u64).next();
-            let answer = tables.perform(request, revision, &mut journal, &shared.schemas, options)?;
-            batch.answers.push(answer.map(|(written, event)| {
-                batch.events.extend(event);
-                written
-            }));
-        }
-        if idle || !batch.events.is_empty() {
-            let added = (batch.events.len() as u64, batch.events.iter().map(|(_, bytes)| bytes).sum());
-            let rows_max = if idle { CUT_IDLE_MAX } else { CUT_EXTRA_MAX };
-            let kept = tables.finish(&meta, added, rows_max, now_ms, &Bounds::of(options))?;
-            batch.compacted = kept.map(|meta| meta.compacted);
-        }
+    let mut tables = Tables::open(transaction)?;
+    for request in requests {
+        let revision = Revision(meta.revision.0 + batch.events.len() as u64).next();
+        let answer = tables.perform(request, revision, journal, &shared.schemas, options)?;
+        batch.answers.push(answer.map(|(written, event)| {
+            batch.events.extend(event);
+            written
+        }));
     }
-    let Some(compacted) = batch.compacted else {
-        transaction.abort().map_err(engine)?;
-        return Ok(batch);
-    };
-    if journal.append(meta.revision.next(), now_ms, compacted).map_err(engine)? {
+    if idle || !batch.events.is_empty() {
+        let added = (batch.events.len() as u64, batch.events.iter().map(|(_, bytes)| bytes).sum());
+        let rows_max = if idle { CUT_IDLE_MAX } else { CUT_EXTRA_MAX };
+        let kept = tables.finish(&meta, added, rows_max, now_ms, &Bounds::of(options))?;
+        batch.compacted = kept.map(|meta| meta.compacted);
+    }
+    Ok((batch, meta, now_ms))
+}
+
+/// Puts the changes of a transaction on the disk: from the first revision up to the last one.
+fn commit(
+    shared: &Shared,
+    mut transaction: WriteTransaction,
+    journal: &mut Journal,
+    (before, last): (Revision, Revision),
+    now_ms: u64,
+    compacted: Revision,
+) -> Engine<()> {
+    if journal.append(before.next(), now_ms, compacted).map_err(engine)? {
         // On the disk already, in the journal; the pages follow when that is full, or the store is closed.
         transaction.set_durability(Durability::None).map_err(engine)?;
         transaction.commit().map_err(engine)?;
     } else {
         transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
         transaction.commit().map_err(engine)?;
-        journal.restart(Revision(meta.revision.0 + batch.events.len() as u64));
+        journal.restart(last);
     }
-    Ok(batch)
+    Ok(())
 }
 
 /// Reads the facts about the store as they are now.
@@ -281,8 +349,9 @@ fn open_anew(shared: &Shared) -> Engine<Database> {
     }
     let open = shared.place.open().map_err(engine)?;
     let last = replay(&open, Revision(u64::MAX))?.last;
-    let OpenFile { database, file, layout } = open;
+    let OpenFile { database, file, layout, latch } = open;
     *shared.journal() = Journal::begin(file, layout, last);
+    *shared.latch.lock().expect("nobody panics while holding the latch") = latch;
     Ok(database)
 }
 

@@ -1,6 +1,7 @@
 //! A disk that cannot be read for a while.
 
 use super::*;
+use crate::embedded::read::Snapshot;
 
 /// A file whose reads can be made to fail.
 #[derive(Clone, Debug)]
@@ -95,4 +96,49 @@ async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
         assert!(store.get(&key(name)).await.is_ok(), "{name}");
     }
     assert_eq!(store.write(pod("c")).await.expect("no write has failed").resource.revision(), Revision(3));
+}
+
+/// S10
+#[tokio::test]
+async fn a_write_that_needs_what_cannot_be_read_is_refused_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Unreadable::at(&folder.path().join("bytes"));
+    let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("a new store");
+    store.write(pod("a")).await.expect("the disk works");
+    drop(store);
+    let place = Place::Backend(Arc::new(disk.clone()));
+    let store = EmbeddedStore::start(place, disk.open(), Options::default()).expect("it is a store");
+    store.write(pod("b")).await.expect("in the journal, and nowhere else");
+
+    disk.failing.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        let refused = store.write(pod("c")).await;
+        assert!(matches!(&refused, Err(Error::Unavailable { reason }) if reason.contains("stuck")), "{refused:?}");
+    }
+    disk.failing.store(false, Ordering::SeqCst);
+    // Nobody reads in between.
+    assert_eq!(store.write(pod("c")).await.expect("no write has failed").resource.revision(), Revision(3));
+    assert_eq!(store.health(), Ok(()));
+    for name in ["a", "b", "c"] {
+        assert!(store.get(&key(name)).await.is_ok(), "{name}");
+    }
+}
+
+/// S10
+#[tokio::test]
+async fn a_write_after_a_read_that_failed_does_not_wait_for_another_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Unreadable::at(&folder.path().join("bytes"));
+    drop(EmbeddedStore::over(disk.clone(), Options::default()).expect("a new store"));
+    let place = Place::Backend(Arc::new(disk.clone()));
+    let store = EmbeddedStore::start(place, disk.open(), Options::default()).expect("it is a store");
+    store.write(pod("a")).await.expect("the disk works");
+    disk.failing.store(true, Ordering::SeqCst);
+    {
+        // A read that has failed and has not got round to opening the place anew.
+        let database = store.shared.database.read().await;
+        assert!(Snapshot::of(database.as_ref().expect("it is open")).and_then(|read| read.get(&key("x"))).is_err());
+    }
+    disk.failing.store(false, Ordering::SeqCst);
+    assert_eq!(store.write(pod("b")).await.expect("no write has failed").resource.revision(), Revision(2));
 }
