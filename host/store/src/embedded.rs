@@ -34,6 +34,7 @@ mod tests;
 mod writer;
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
@@ -100,7 +101,8 @@ impl EmbeddedStore {
     /// Opens the store in a file, or makes one where there is no file. Blocks for as long as the disk takes: the whole
     /// file is read, and every page of it compared with its checksum. Whatever its size, at most 128 MiB of it are in memory.
     ///
-    /// One process at a time can have a file open. A file that is refused is left as it was, to the byte.
+    /// One process at a time can have a file open. A file that is refused is left as it was, to the byte. On Linux it is read from the disk,
+    /// not from what the system has of it in memory: that can be what a sync has failed to write.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -115,10 +117,27 @@ impl EmbeddedStore {
     /// takes no lock on it and never calls [`StorageBackend::close`]: it lets go of the backend by dropping it. While a new store is made, bytes of it can stand
     /// there that are no store yet, and stay when the process ends before this has returned.
     ///
+    /// After a sync that failed, and when it is opened again, the backend has to show what it still has: see
+    /// [`EmbeddedStore::over_cached`] for one that does not.
+    ///
     /// # Errors
     /// See [`OpenError`], whose path is then the words `the backend`.
     pub fn over(backend: impl StorageBackend, options: Options) -> std::result::Result<Self, OpenError> {
-        Self::at(Place::Backend(Arc::new(backend)), options)
+        Self::over_cached(backend, || Ok(()), options)
+    }
+
+    /// Opens the store over a backend that keeps in memory what it was given, and shows that even where it did not arrive: as files do.
+    ///
+    /// `forget` is called after a sync and before anything is believed. After it, reads show what the backend still has after a loss of power.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::over`]; what `forget` answers too.
+    pub fn over_cached(
+        backend: impl StorageBackend,
+        forget: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+        options: Options,
+    ) -> std::result::Result<Self, OpenError> {
+        Self::at(Place::Backend(Arc::new(backend), Arc::new(forget)), options)
     }
 
     fn at(place: Place, options: Options) -> std::result::Result<Self, OpenError> {
@@ -162,7 +181,7 @@ impl EmbeddedStore {
     pub fn path(&self) -> Option<&Path> {
         match &self.shared.place {
             Place::File(path) => Some(path),
-            Place::Backend(_) => None,
+            Place::Backend(..) => None,
         }
     }
 

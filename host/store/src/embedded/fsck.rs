@@ -90,8 +90,10 @@ impl fmt::Display for Problem {
 /// # Errors
 /// See [`OpenError`]: only what keeps the file from being read at all. Everything else is in the answer.
 pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
+    let place = Place::File(path.to_owned());
+    place.settle().map_err(|error| open::io(path, error))?;
     open::guarded(path, || {
-        let mut open = Place::File(path.to_owned()).open_read_only().map_err(|error| open::refusal(path, error))?;
+        let mut open = place.open_read_only().map_err(|error| open::refusal(path, error))?;
         let whole = open.database.check_integrity().map_err(|error| open::refusal(path, error))?;
         open::recognise(path, &open.database)?;
         let mut findings = Findings::default();

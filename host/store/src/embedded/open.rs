@@ -80,12 +80,14 @@ pub(super) fn store(place: &Place, options: &Options) -> Opened<OpenFile> {
             Ok(file) if file.len() == 0 => return Err(damaged(path, "it is empty")),
             Ok(_) => {}
         },
-        Place::Backend(_) => {
+        Place::Backend(..) => {
             let new = || if place.len()? == 0 { fill(place.file()?, options, &options.source.uid()) } else { Ok(()) };
             new().map_err(|error| io(place.name(), plain(error)))?;
         }
     }
     let path = place.name();
+    // Nothing is believed that the last life of the store may have failed to sync.
+    place.settle().map_err(|error| io(path, error))?;
     let is_whole = guarded(path, || {
         let open = place.open_read_only().map_err(|error| refusal(path, error))?;
         check(path, open)

@@ -1,6 +1,6 @@
 //! Where the bytes of a store are: in a file, or wherever a backend keeps them.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,11 +15,13 @@ use super::probe::Overlay;
 /// Pages that are kept in memory: 128 MiB.
 pub(super) const CACHE_BYTES: usize = 128 << 20;
 
+/// Lets go of what is kept of a place in memory, so that what is read from then on is what the place has.
+pub(super) type Forget = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+
 /// Where the bytes of a store are.
-#[derive(Debug)]
 pub(super) enum Place {
     File(PathBuf),
-    Backend(Arc<dyn StorageBackend>),
+    Backend(Arc<dyn StorageBackend>, Forget),
 }
 
 impl Place {
@@ -27,7 +29,7 @@ impl Place {
     pub(super) fn name(&self) -> &Path {
         match self {
             Self::File(path) => path,
-            Self::Backend(_) => Path::new("the backend"),
+            Self::Backend(..) => Path::new("the backend"),
         }
     }
 
@@ -35,7 +37,28 @@ impl Place {
     pub(super) fn len(&self) -> io::Result<u64> {
         match self {
             Self::File(path) => Ok(fs::metadata(path)?.len()),
-            Self::Backend(backend) => backend.len(),
+            Self::Backend(backend, _) => backend.len(),
+        }
+    }
+
+    /// Makes what is read from now on be what the disk has: after a sync that failed, a system can go on to show what never got there.
+    ///
+    /// What was written and not synced is synced first. Where somebody else has the place open, this costs them reads of the disk and
+    /// nothing else.
+    ///
+    /// # Errors
+    /// What the sync answers; the next time, it may have nothing left to answer.
+    pub(super) fn settle(&self) -> io::Result<()> {
+        match self {
+            Self::File(path) => {
+                let file = OpenOptions::new().read(true).write(cfg!(windows)).open(path)?;
+                file.sync_data()?;
+                forget(&file)
+            }
+            Self::Backend(backend, forget) => {
+                backend.sync_data()?;
+                forget()
+            }
         }
     }
 
@@ -53,9 +76,21 @@ impl Place {
     pub(super) fn file(&self) -> Result<Arc<dyn StorageBackend>, DatabaseError> {
         Ok(match self {
             Self::File(path) => Arc::new(FileBackend::new(OpenOptions::new().read(true).write(true).open(path)?)?),
-            Self::Backend(backend) => Arc::new(Handle(Arc::clone(backend))),
+            Self::Backend(backend, _) => Arc::new(Handle(Arc::clone(backend))),
         })
     }
+}
+
+/// Lets go of what the system keeps of a file that was synced. What a failed sync has dropped counts as synced.
+#[cfg(target_os = "linux")]
+fn forget(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+/// Nothing: this system has no way to ask for it.
+#[cfg(not(target_os = "linux"))]
+fn forget(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// A place that is open.

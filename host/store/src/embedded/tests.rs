@@ -1,4 +1,5 @@
 mod crash;
+mod forgotten;
 mod unreadable;
 
 use std::fs::{self, OpenOptions};

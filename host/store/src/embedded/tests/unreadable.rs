@@ -55,7 +55,7 @@ async fn a_disk_that_cannot_be_read_for_a_while_is_read_again_as_soon_as_it_can_
     let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("a new store");
     let first = store.write(pod("a")).await.expect("the disk works").resource;
     drop(store);
-    let place = Place::Backend(Arc::new(disk.clone()));
+    let place = Place::Backend(Arc::new(disk.clone()), Arc::new(|| Ok(())));
     let store = EmbeddedStore::start(place, disk.open(), Options::default()).expect("it is a store");
 
     disk.failing.store(true, Ordering::SeqCst);
@@ -106,7 +106,7 @@ async fn a_write_that_needs_what_cannot_be_read_is_refused_alone() {
     let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("a new store");
     store.write(pod("a")).await.expect("the disk works");
     drop(store);
-    let place = Place::Backend(Arc::new(disk.clone()));
+    let place = Place::Backend(Arc::new(disk.clone()), Arc::new(|| Ok(())));
     let store = EmbeddedStore::start(place, disk.open(), Options::default()).expect("it is a store");
     store.write(pod("b")).await.expect("in the journal, and nowhere else");
 
@@ -130,7 +130,7 @@ async fn a_write_after_a_read_that_failed_does_not_wait_for_another_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Unreadable::at(&folder.path().join("bytes"));
     drop(EmbeddedStore::over(disk.clone(), Options::default()).expect("a new store"));
-    let place = Place::Backend(Arc::new(disk.clone()));
+    let place = Place::Backend(Arc::new(disk.clone()), Arc::new(|| Ok(())));
     let store = EmbeddedStore::start(place, disk.open(), Options::default()).expect("it is a store");
     store.write(pod("a")).await.expect("the disk works");
     disk.failing.store(true, Ordering::SeqCst);
