@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use homeostat_store::Options;
+use homeostat_store::embedded::{EmbeddedStore, OpenError};
 use redb::StorageBackend;
 
 use crate::dice::Dice;
@@ -57,7 +59,7 @@ pub(crate) enum Trouble {
     PowerLoss,
     /// Writes and changes of the length fail for this reason, from then on or once.
     Write(io::ErrorKind, Lasts),
-    /// A sync fails, and some of what was to be synced is gone.
+    /// A sync fails, and some of what was to be synced is gone, though a reader goes on to see it.
     Sync,
     /// Reads fail, from then on or once.
     Read(Lasts),
@@ -107,6 +109,25 @@ impl Disk {
     /// Returns what a reader sees.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.platter().bytes.clone()
+    }
+
+    /// Opens the store over the disk.
+    pub(crate) fn open(&self, options: Options) -> Result<EmbeddedStore, OpenError> {
+        let disk = self.clone();
+        let forget = move || {
+            let bytes = disk.arrived();
+            disk.platter().bytes = bytes;
+            Ok(())
+        };
+        EmbeddedStore::over_cached(self.clone(), forget, options)
+    }
+
+    /// Returns what is there when all arrives that still can.
+    pub(crate) fn arrived(&self) -> Vec<u8> {
+        let platter = self.platter();
+        let mut bytes = platter.synced.clone();
+        platter.unsynced.iter().for_each(|change| change.apply(&mut bytes));
+        bytes
     }
 
     /// Returns what a power loss now would leave.
@@ -183,8 +204,7 @@ impl Platter {
             Trouble::Read(_) => unreadable(),
             Trouble::Sync => {
                 let mut dice = self.dice.clone();
-                self.bytes = self.survivors(&mut dice);
-                self.synced.clone_from(&self.bytes);
+                self.synced = self.survivors(&mut dice);
                 self.unsynced.clear();
                 io::Error::other("the disk cannot write its cache")
             }

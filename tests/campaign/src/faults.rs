@@ -93,7 +93,7 @@ async fn run_until_trouble(
     disk.plan(trouble, after, dice);
     machine.ledger.begin(base);
     let mut findings = Findings::default();
-    let store = match EmbeddedStore::over(disk.clone(), machine::options(cycle / CYCLES_PER_DISK)) {
+    let store = match disk.open(machine::options(cycle / CYCLES_PER_DISK)) {
         Ok(store) => Arc::new(store),
         Err(error) if disk.is_struck() => {
             (tally.struck, tally.opening) = (tally.struck + 1, tally.opening + 1);
@@ -143,11 +143,11 @@ async fn run_until_trouble(
 /// Opens the store over the disk, now in order, and compares.
 fn look(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cycle: u64, dice: &mut Dice) -> Findings {
     disk.heal();
-    let before = disk.bytes();
+    let before = disk.arrived();
     let Some(findings) = machine.open_and_compare(runtime, disk, machine::options(cycle / CYCLES_PER_DISK)) else {
         return Findings::default();
     };
-    machine.bytes = if dice.percent(50) { before } else { disk.bytes() };
+    machine.bytes = if dice.percent(50) { before } else { disk.arrived() };
     findings
 }
 

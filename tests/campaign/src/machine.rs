@@ -1,6 +1,5 @@
 //! What one disk has of a store between two troubles, and what the store says when it is opened over it.
 
-use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Options, Store};
 use tokio::runtime::Runtime;
 
@@ -30,7 +29,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// Opens the store over a disk that is in order, compares, and closes it. `None` when there was never a store to open.
     pub(crate) fn open_and_compare(&mut self, runtime: &Runtime, disk: &Disk, options: Options) -> Option<Findings> {
-        let store = match EmbeddedStore::over(disk.clone(), options) {
+        let store = match disk.open(options) {
             Ok(store) => store,
             // A store that nobody ever had.
             Err(_) if !self.was_open => return None,
