@@ -62,17 +62,22 @@ pub(crate) async fn run_fsck(args: FsckArgs, global: &Global) -> Result<ExitCode
     let format = global.format(&[Format::Table, Format::Json])?;
     let found = tokio::task::spawn_blocking(move || fsck(&args.file)).await.context("the file could not be read")??;
     let problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+    let cut_off = found.cut_off.map(|cut_off| cut_off.to_string());
     if format == Format::Json {
         let facts = json!({
             "file": found.path, "format": found.format, "id": found.id, "revision": found.revision,
             "oldest": found.oldest, "resources": found.resources, "changes": found.changes, "owners": found.owners,
-            "problems": problems, "problemsTotal": found.problems_total,
+            "journaled": found.journaled, "cutOff": cut_off, "problems": problems, "problemsTotal": found.problems_total,
         });
         output::print(&output::json(&facts))?;
     } else {
         let path = found.path.display();
         let counts = format!("{} resources, {} changes, revision {}", found.resources, found.changes, found.revision);
         output::print(&format!("{path}: {counts}\n"))?;
+        // What is damage is told among the problems.
+        if let Some(cut_off) = cut_off.filter(|_| found.is_sound()) {
+            output::print(&format!("note: the journal is cut off: {cut_off}\n"))?;
+        }
         output::print(&problems.iter().map(|problem| format!("{problem}\n")).collect::<String>())?;
     }
     if found.is_sound() {

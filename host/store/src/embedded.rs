@@ -51,7 +51,7 @@ use crate::{
 };
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
 use feed::Feed;
-pub use fsck::{Fsck, PROBLEMS_MAX, Problem, fsck};
+pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
 use journal::Journal;
 use latch::Latch;
 pub use open::OpenError;

@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 
 use super::codec::{self, LOG, META, META_FORMAT, Meta, OWNERS, RESOURCES, TIMES};
+pub use super::journal::CutOff;
 use super::open::{self, OpenError, Opened};
 use super::place::Place;
 use super::read::Snapshot;
-use super::replay::replay;
+use super::replay::Waiting;
 use super::writer;
 use crate::model::owner_prefix;
 use crate::{Resource, Revision, model};
@@ -44,6 +45,8 @@ pub struct Fsck {
     pub changes: u64,
     /// How many of them were in the journal alone, because the last program to have the file open did not close it.
     pub journaled: u64,
+    /// The last entry of the journal, when it is not whole. It is a problem only when no crash leaves it so.
+    pub cut_off: Option<CutOff>,
     /// How many rows the index of owners has.
     pub owners: u64,
     /// What is wrong: the first [`PROBLEMS_MAX`] of it.
@@ -100,18 +103,19 @@ pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
         if !whole {
             findings.add("file", "", "its structure is inconsistent");
         }
-        let journaled = replay(&open, Revision(u64::MAX)).map_or_else(
-            |error| {
-                findings.add("journal", "", error.to_string());
-                0
-            },
-            |replayed| replayed.changes,
-        );
+        let read = |waiting: Waiting| Ok((waiting.redo(&open, Revision(u64::MAX))?.changes, waiting.cut_off()));
+        let (journaled, cut_off) = Waiting::read(&open).and_then(read).unwrap_or_else(|error| {
+            findings.add("journal", "", error.to_string());
+            (0, None)
+        });
+        if let Some(cut_off) = cut_off.filter(|cut_off| cut_off.is_damage) {
+            findings.add("journal", "", cut_off.to_string());
+        }
         let database = &open.database;
         let snapshot = Snapshot::of(database).map_err(|error| open::damaged(path, error))?;
         let meta = snapshot.meta().map_err(|error| open::damaged(path, error))?;
         let transaction = database.begin_read().map_err(|error| open::damaged(path, error))?;
-        Ok(Fsck { journaled, ..Checker::new(path, &transaction, meta, findings)?.run()? })
+        Ok(Fsck { journaled, cut_off, ..Checker::new(path, &transaction, meta, findings)?.run()? })
     })
 }
 
@@ -186,6 +190,7 @@ impl<'a> Checker<'a> {
             resources,
             changes,
             journaled: 0,
+            cut_off: None,
             owners,
             problems: findings.problems,
             problems_total: findings.total,

@@ -11,8 +11,10 @@
 //! written, and nobody was told that it was done. Where an entry of that round stands *behind* such a one, something between them was lost, and
 //! where one is of a round that began later, the pages were: the file is damaged.
 //!
-//! What this cannot see is damage to the very last entry: it looks as if it had never been written whole.
+//! What this cannot see is damage to the very last entry: it looks as if it had never been written whole. Such an entry is told
+//! ([`CutOff`]), and called damaged where a crash cannot have left it so, because all that is wrong with it lies in one sector.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -57,6 +59,46 @@ pub(super) struct Entry {
     pub(super) compacted: Revision,
     /// The rows, which mean nothing to the journal.
     pub(super) rows: Vec<Vec<u8>>,
+}
+
+/// What a journal has that is not in the pages.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// In their order.
+    pub(super) entries: Vec<Entry>,
+    /// What stands behind them.
+    pub(super) cut_off: Option<CutOff>,
+}
+
+/// The last entry of a journal, when it is not whole: its changes are not made.
+///
+/// A crash leaves it so while the entry is written, before anybody is told that its changes are kept; damage can leave it so as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CutOff {
+    /// The revision of its first change.
+    pub first: Revision,
+    /// The revision of its last change, and its length in bytes; `None` where it does not even say that.
+    pub extent: Option<(Revision, u64)>,
+    /// It was whole once: no crash leaves it so.
+    pub is_damage: bool,
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, extent, is_damage } = self;
+        match extent {
+            Some((last, bytes)) => {
+                write!(f, "its last entry, with the revisions {first} to {last} in {bytes} bytes, ")?
+            }
+            None => write!(f, "its last entry, from revision {first} on, ")?,
+        }
+        f.write_str(if *is_damage {
+            "is damaged; writes that were acknowledged may be lost with it"
+        } else {
+            "is not whole: a crash cut it off before anything of it was acknowledged, or it is damaged"
+        })
+    }
 }
 
 impl Journal {
@@ -119,15 +161,25 @@ fn seal(entry: &mut [u8], facts: [u64; 5]) {
     entry[72..HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
+/// Returns whether a round that began at a revision has an entry, whole or not.
+///
+/// # Errors
+/// What the disk answers.
+pub(super) fn is_begun(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<bool> {
+    let (begin, length) = layout.journal();
+    let mut sector = [0; SECTOR_BYTES];
+    if length == 0 {
+        return Ok(false);
+    }
+    file.read(begin, &mut sector)?;
+    Ok(Head::decode(&sector).is_some_and(|head| head.base == after))
+}
+
 /// Returns the entries of the round that began at a revision: the one up to which the pages on the disk are.
 ///
 /// # Errors
-/// What is wrong, for a person; in the inner result what the disk answers.
-pub(super) fn entries(
-    file: &dyn StorageBackend,
-    layout: Layout,
-    after: Revision,
-) -> io::Result<Result<Vec<Entry>, String>> {
+/// What is wrong, for a person; in the outer result what the disk answers.
+pub(super) fn entries(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<Result<Found, String>> {
     let (begin, length) = layout.journal();
     let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     if !bytes.is_empty() {
@@ -147,8 +199,25 @@ pub(super) fn entries(
     let ends = |head: &Head<'_>| head.first == last.next() && std::ptr::eq(head.bytes.as_ptr(), rest.as_ptr());
     Ok(match heads.filter(|head| head.base == after && head.last() > last).find(|head| !ends(head)) {
         Some(head) => Err(format!("its journal has revision {}, and lacks some after {last}", head.last())),
-        None => Ok(found),
+        None => Ok(Found { cut_off: CutOff::at(rest, after, last.next()), entries: found }),
     })
+}
+
+impl CutOff {
+    /// Looks for what is left of an entry where it would stand.
+    fn at(rest: &[u8], base: Revision, next: Revision) -> Option<Self> {
+        let sector = rest.get(..SECTOR_BYTES)?;
+        match Head::decode(sector) {
+            Some(head) if head.base == base && head.first == next => {
+                let bytes = (HEAD_BYTES as u64).saturating_add(head.length as u64);
+                let is_damage = bytes <= SECTOR_BYTES as u64;
+                Some(Self { first: next, extent: Some((head.last(), bytes)), is_damage })
+            }
+            // The head lies in one sector, and no text of a document has the end of a line in it.
+            None if sector.starts_with(MAGIC) => Some(Self { first: next, extent: None, is_damage: true }),
+            _ => None,
+        }
+    }
 }
 
 /// What stands at the beginning of an entry.

@@ -14,7 +14,7 @@ use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
 use super::layout::Layout;
 use super::place::{CACHE_BYTES, OpenFile, Place};
-use super::replay::replay;
+use super::replay::Waiting;
 use crate::{Options, Revision};
 
 /// Why a store could not be opened. The file is as it was.
@@ -88,7 +88,7 @@ pub(super) fn store(place: &Place, options: &Options) -> Opened<OpenFile> {
     let path = place.name();
     // Nothing is believed that the last life of the store may have failed to sync.
     place.settle().map_err(|error| io(path, error))?;
-    let is_whole = guarded(path, || {
+    let (is_whole, waiting) = guarded(path, || {
         let open = place.open_read_only().map_err(|error| refusal(path, error))?;
         check(path, open)
     })?;
@@ -97,7 +97,11 @@ pub(super) fn store(place: &Place, options: &Options) -> Opened<OpenFile> {
         if !is_whole {
             open.database.check_integrity().map_err(|error| refusal(path, error))?;
         }
-        replay(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
+        let waiting = waiting.still(&open).map_err(|error| refusal(path, *error))?;
+        if let Some(cut_off) = waiting.cut_off() {
+            tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
+        }
+        waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
         Ok(open)
     })
 }
@@ -110,8 +114,8 @@ pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opene
 /// Checks that a database is a store of a format that is known, and reads every page of it through.
 ///
 /// Pages have checksums, but the engine compares them only when it is asked to. Returns whether all is in order; where not, what is to be
-/// repaired is the engine's book-keeping alone. The journal is read as well; what it has is added to what is in memory.
-fn check(path: &Path, mut open: OpenFile) -> Opened<bool> {
+/// repaired is the engine's book-keeping alone. The journal is read as well; what it has is added to what is in memory, and returned.
+fn check(path: &Path, mut open: OpenFile) -> Opened<(bool, Waiting)> {
     let database = &mut open.database;
     let before = recognise(path, database)?;
     let is_whole = database.check_integrity().map_err(|error| refusal(path, error))?;
@@ -119,8 +123,9 @@ fn check(path: &Path, mut open: OpenFile) -> Opened<bool> {
     if recognise(path, database)? != before {
         return Err(damaged(path, "its last changes cannot be read"));
     }
-    replay(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
-    Ok(is_whole)
+    let waiting = Waiting::read(&open).map_err(|error| refusal(path, *error))?;
+    waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
+    Ok((is_whole, waiting))
 }
 
 /// Checks that a database is a store of a format that is known; returns the facts that it states.

@@ -4,11 +4,18 @@ use std::time::Duration;
 
 use redb::Durability;
 
-use super::journal;
+use super::journal::{self, CutOff, Found};
 use super::place::OpenFile;
 use super::writer::{Engine, Tables, engine, meta};
 use crate::Revision;
 use crate::history::Bounds;
+
+/// What a place has in its journal alone.
+pub(super) struct Waiting {
+    /// The revision up to which its pages are.
+    after: Revision,
+    journal: Found,
+}
 
 /// What was made again.
 pub(super) struct Replayed {
@@ -18,35 +25,71 @@ pub(super) struct Replayed {
     pub(super) last: Revision,
 }
 
-/// Brings the pages up to the journal, but not beyond a revision.
+impl Waiting {
+    /// Reads the journal.
+    ///
+    /// # Errors
+    /// What the disk answers; `Corrupted` when something is missing.
+    pub(super) fn read(open: &OpenFile) -> Engine<Self> {
+        let after = meta(&open.database)?.revision;
+        let found = journal::entries(&*open.file, open.layout, after).map_err(engine)?;
+        let journal = found.map_err(|reason| Box::new(redb::Error::Corrupted(reason)))?;
+        Ok(Self { after, journal })
+    }
+
+    /// Returns what is there when the place was closed and opened in between. Only where somebody else had it meanwhile is it read again:
+    /// whoever opens a place brings its pages up to what waits before anything else, or begins a round.
+    ///
+    /// # Errors
+    /// As [`Waiting::read`].
+    pub(super) fn still(self, open: &OpenFile) -> Engine<Self> {
+        let is_begun = || journal::is_begun(&*open.file, open.layout, self.after).map_err(engine);
+        let is_same =
+            meta(&open.database)?.revision == self.after && (!self.journal.entries.is_empty() || !is_begun()?);
+        if is_same { Ok(self) } else { Self::read(open) }
+    }
+
+    /// Returns the entry that is not whole, if there is one.
+    pub(super) fn cut_off(&self) -> Option<CutOff> {
+        self.journal.cut_off
+    }
+
+    /// Brings the pages of the place up to the journal, but not beyond a revision.
+    ///
+    /// # Errors
+    /// What the disk answers; `Corrupted` when a row cannot be read.
+    pub(super) fn redo(&self, open: &OpenFile, through: Revision) -> Engine<Replayed> {
+        let entries = self.journal.entries.iter().take_while(|entry| entry.last() <= through);
+        let mut meta = meta(&open.database)?;
+        let first = meta.revision;
+        if entries.clone().next().is_none() {
+            return Ok(Replayed { changes: 0, last: first });
+        }
+        let mut transaction = open.database.begin_write().map_err(engine)?;
+        transaction.set_durability(Durability::Immediate).map_err(engine)?;
+        let mut tables = Tables::open(&transaction)?;
+        for entry in entries {
+            let (mut revision, mut bytes) = (entry.first, 0);
+            for row in &entry.rows {
+                bytes += tables.redo(row, revision)?;
+                revision = revision.next();
+            }
+            let count = entry.rows.len() as u64;
+            // History is cut as it was then, and not further.
+            let events_max = entry.last().0.saturating_sub(entry.compacted.0);
+            let bounds = Bounds { events_max, bytes_max: u64::MAX, age_max: Duration::MAX };
+            meta = tables.finish(&meta, (count, bytes), entry.compacted.0, entry.at_ms, &bounds)?.unwrap_or(meta);
+        }
+        drop(tables);
+        transaction.commit().map_err(engine)?;
+        Ok(Replayed { changes: meta.revision.0 - first.0, last: meta.revision })
+    }
+}
+
+/// Brings the pages of a place up to its journal, but not beyond a revision.
 ///
 /// # Errors
 /// What the disk answers; `Corrupted` when something is missing.
 pub(super) fn replay(open: &OpenFile, through: Revision) -> Engine<Replayed> {
-    let mut meta = meta(&open.database)?;
-    let entries = journal::entries(&*open.file, open.layout, meta.revision).map_err(engine)?;
-    let mut entries = entries.map_err(|reason| Box::new(redb::Error::Corrupted(reason)))?;
-    entries.retain(|entry| entry.last() <= through);
-    if entries.is_empty() {
-        return Ok(Replayed { changes: 0, last: meta.revision });
-    }
-    let first = meta.revision;
-    let mut transaction = open.database.begin_write().map_err(engine)?;
-    transaction.set_durability(Durability::Immediate).map_err(engine)?;
-    let mut tables = Tables::open(&transaction)?;
-    for entry in entries {
-        let (mut revision, mut bytes) = (entry.first, 0);
-        for row in &entry.rows {
-            bytes += tables.redo(row, revision)?;
-            revision = revision.next();
-        }
-        let count = entry.rows.len() as u64;
-        // History is cut as it was then, and not further.
-        let events_max = entry.last().0.saturating_sub(entry.compacted.0);
-        let bounds = Bounds { events_max, bytes_max: u64::MAX, age_max: Duration::MAX };
-        meta = tables.finish(&meta, (count, bytes), entry.compacted.0, entry.at_ms, &bounds)?.unwrap_or(meta);
-    }
-    drop(tables);
-    transaction.commit().map_err(engine)?;
-    Ok(Replayed { changes: meta.revision.0 - first.0, last: meta.revision })
+    Waiting::read(open)?.redo(open, through)
 }

@@ -8,7 +8,7 @@ use super::{Fsck, PROBLEMS_MAX, fsck, readable};
 use crate::embedded::codec::{LOG, META, OWNERS, RESOURCES, TIMES};
 use crate::embedded::place::Place;
 use crate::embedded::{EmbeddedStore, OpenError};
-use crate::{Change, Key, Kind, Options, Precondition, Store, Write, model};
+use crate::{Change, Key, Kind, Options, Precondition, Revision, Store, Write, model};
 
 fn key(name: &str) -> Key {
     Key::new(Kind::new("", "v1", "Pod"), "ns", name)
@@ -285,4 +285,35 @@ async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
     let refused = EmbeddedStore::open(&crashed, Options::default()).expect_err("a change is lost");
     assert!(matches!(&refused, OpenError::Damaged { reason, .. } if reason.contains("journal")), "{refused}");
     assert_eq!(fs::read(&crashed).expect("it is there"), bytes, "a file that is refused is left alone");
+}
+
+/// S10
+#[tokio::test]
+async fn a_last_entry_of_the_journal_that_is_damaged_is_told_and_costs_no_more_than_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (open, crashed) = (folder.path().join("open"), folder.path().join("crashed"));
+    let store = EmbeddedStore::open(&open, Options::default()).expect("a new store");
+    for (name, text) in [("a", ""), ("b", "long ".repeat(200).as_str())] {
+        let metadata = json!({"namespace": "ns", "name": name});
+        let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": text});
+        store.write(Write::Create { document }).await.expect("it is new");
+    }
+    let mut bytes = fs::read(&open).expect("it is there");
+    let second = (4096..bytes.len()).step_by(512).filter(|at| bytes[*at..].starts_with(b"entry 1")).nth(1);
+    let second = second.expect("there are two entries");
+    // A row, as in a crash.
+    bytes[second + 300] ^= 1;
+    fs::write(&crashed, &bytes).expect("it can be written");
+    let found = look(&crashed);
+    assert!(found.is_sound() && found.journaled == 1, "{found:?}");
+    let cut_off = found.cut_off.expect("an entry that is not whole");
+    assert!(cut_off.first == Revision(2) && !cut_off.is_damage, "{cut_off}");
+    // The head, which lies in one sector.
+    bytes[second + 20] ^= 1;
+    fs::write(&crashed, &bytes).expect("it can be written");
+    let found = look(&crashed);
+    assert!(!found.is_sound() && found.problems[0].to_string().contains("is damaged"), "{found:?}");
+    drop(store);
+    let store = EmbeddedStore::open(&crashed, Options::default()).expect("everything else is there");
+    assert_eq!(store.revision(), Revision(1));
 }

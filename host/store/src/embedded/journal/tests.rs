@@ -33,7 +33,12 @@ fn append(journal: &mut Journal, entry: &Entry) -> bool {
 /// Returns the revisions that are found, or what is wrong.
 fn found(file: &dyn StorageBackend, after: u64) -> Result<Vec<u64>, String> {
     let entries = entries(file, layout(), Revision(after)).expect("memory");
-    entries.map(|entries| entries.iter().map(|entry| entry.first.0).collect())
+    entries.map(|found| found.entries.iter().map(|entry| entry.first.0).collect())
+}
+
+/// Returns the entry that is not whole.
+fn cut_off(file: &dyn StorageBackend, after: u64) -> Option<CutOff> {
+    entries(file, layout(), Revision(after)).expect("memory").expect("nothing is lost").cut_off
 }
 
 /// Turns the bits of one byte of the journal.
@@ -53,7 +58,8 @@ fn what_was_written_since_the_pages_were_is_read() {
     for entry in &written {
         assert!(append(&mut journal, entry));
     }
-    assert_eq!(entries(&*file, layout(), Revision::ZERO).expect("memory"), Ok(Vec::from(written)));
+    let found_entries = Found { entries: Vec::from(written), cut_off: None };
+    assert_eq!(entries(&*file, layout(), Revision::ZERO).expect("memory"), Ok(found_entries));
     assert_eq!(found(&*file, 5), Ok(vec![]), "the pages have everything, as after a close in order");
 }
 
@@ -129,4 +135,36 @@ fn a_journal_that_begins_too_late_is_damage() {
     let said = found(&*file, 3).expect_err("the pages are older than the journal");
     assert!(said.contains("its pages are at revision 3, and its journal follows upon 6"), "{said}");
     assert_eq!(found(&*file, 6), Ok(vec![7]));
+}
+
+/// S10
+#[test]
+fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_it_so() {
+    let last = Revision(4);
+    // In one sector, which a disk writes whole or not at all.
+    let small = Some((last, (HEAD_BYTES + 2 * 104) as u64));
+    // In two of them, of which only one may have arrived.
+    let large = Some((last, (HEAD_BYTES + 2 * 304) as u64));
+    for (at, length, extent, is_damage) in
+        [(10, 100, None, true), (90, 100, small, true), (10, 300, None, true), (90, 300, large, false)]
+    {
+        let file = file();
+        let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+        for entry in [entry(1, &[100, 100]), entry(3, &[length, length])] {
+            assert!(append(&mut journal, &entry));
+        }
+        assert_eq!(cut_off(&*file, 0), None, "all is there");
+        turn(&*file, 512 + at);
+        assert_eq!(cut_off(&*file, 0), Some(CutOff { first: Revision(3), extent, is_damage }), "{at} of {length}");
+        assert_eq!(found(&*file, 0), Ok(vec![1]));
+    }
+    // What another round has left is no entry of this one.
+    let file = file();
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+    for first in [1, 2] {
+        assert!(append(&mut journal, &entry(first, &[100])));
+    }
+    journal.restart(Revision(2));
+    assert!(append(&mut journal, &entry(3, &[100])));
+    assert_eq!(cut_off(&*file, 2), None);
 }
