@@ -5,7 +5,8 @@
 //! snapshot of the file, on threads that may block. After a failed commit nobody knows what the disk holds, so the store takes no more
 //! writes; reads and watches go on. After a failed read the engine reads nothing any more, so the place is opened anew: nothing was written
 //! meanwhile, and writes go on as well as soon as it can be read. Writes that needed what could not be read are refused, before anything of
-//! them is in the journal.
+//! them is in the journal. Where there is no room for what waits in the journal, a file is opened all the same, and writes are refused until there
+//! is.
 //!
 //! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
 //! transactions of their own. The writer thread sleeps until a write comes or the next piece of history has had its time.
@@ -27,6 +28,7 @@ mod open;
 mod place;
 mod probe;
 mod read;
+mod reopen;
 mod replay;
 mod retention;
 #[cfg(test)]
@@ -47,7 +49,7 @@ use crate::history::{Bounds, History, check_start};
 use crate::schema::Schemas;
 use crate::watch::{Reader, Tip};
 use crate::{
-    Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Written,
+    Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Source, Store, Watch, Written,
 };
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
 use feed::Feed;
@@ -55,8 +57,9 @@ pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
 use journal::Journal;
 use latch::Latch;
 pub use open::OpenError;
-use place::{OpenFile, Place};
+use place::{OpenFile, Place, Ready};
 use read::Snapshot;
+use reopen::Full;
 use writer::Job;
 
 /// The newest format of the file that this program reads and writes.
@@ -91,8 +94,12 @@ struct Shared {
     recent: Mutex<History>,
     /// Told after the events are in `recent`.
     tip: watch::Sender<Tip>,
+    /// Tells when to try again what had no room.
+    source: Arc<dyn Source>,
     /// Why writes are refused, once a commit has failed.
     poison: OnceLock<String>,
+    /// Why writes are refused, as long as there is no room for what is in the journal.
+    full: Mutex<Option<Full>>,
     /// Why the place cannot be read, as long as that is so.
     unreadable: Mutex<Option<String>>,
 }
@@ -141,13 +148,13 @@ impl EmbeddedStore {
     }
 
     fn at(place: Place, options: Options) -> std::result::Result<Self, OpenError> {
-        let open = open::store(&place, &options)?;
-        Self::start(place, open, options)
+        let ready = open::store(&place, &options)?;
+        Self::start(place, ready, options)
     }
 
     /// Starts the writer thread over what is known to be a store, with an empty journal.
-    fn start(place: Place, open: OpenFile, options: Options) -> std::result::Result<Self, OpenError> {
-        let OpenFile { database, file, layout, latch } = open;
+    fn start(place: Place, ready: impl Into<Ready>, options: Options) -> std::result::Result<Self, OpenError> {
+        let Ready { open: OpenFile { database, file, layout, latch }, full } = ready.into();
         let failed = |place: &Place, error| open::io(place.name(), error);
         let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta());
         let meta = meta.map_err(|error| failed(&place, std::io::Error::other(error)))?;
@@ -168,7 +175,9 @@ impl EmbeddedStore {
                 },
             )),
             tip: watch::Sender::new(Tip { revision: meta.revision, closed: false }),
+            source: Arc::clone(&options.source),
             poison: OnceLock::new(),
+            full: Mutex::new(full.map(|reason| Full::new(reason, options.source.now()))),
             unreadable: Mutex::default(),
         });
         let (jobs, queue) = mpsc::channel(JOBS_MAX);
@@ -202,7 +211,7 @@ impl Shared {
             // The disk could not be read; it may be back.
             drop(database);
             let shared = Arc::clone(self);
-            tokio::task::spawn_blocking(move || writer::reopen(&shared)).await.map_err(Error::unavailable)?;
+            tokio::task::spawn_blocking(move || reopen::reopen(&shared)).await.map_err(Error::unavailable)?;
             database = Arc::clone(&self.database).read_owned().await;
         }
         OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())
@@ -223,20 +232,35 @@ impl Shared {
             // Reopening waits until nobody reads.
             drop(database);
             if is_stuck {
-                writer::reopen(&shared);
+                reopen::reopen(&shared);
             }
             outcome
         });
         read.await.map_err(Error::unavailable)?
     }
 
-    /// Opens the place anew where it could not be read, so that writes need not wait for a read that does.
+    /// Opens the place anew where it could not be read, so that writes need not wait for a read that does that, or had no room.
     async fn recover(self: &Arc<Self>) {
+        // What comes of it is in the health.
         let is_unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").is_some();
         if is_unreadable {
-            // What it answers is in the health.
             self.database().await.ok();
+        } else if self.is_worth_a_try() {
+            let shared = Arc::clone(self);
+            tokio::task::spawn_blocking(move || reopen::try_writing(&shared)).await.ok();
         }
+    }
+
+    /// Returns whether there was no room, and may be by now.
+    fn is_worth_a_try(&self) -> bool {
+        let full = self.full.lock().expect("nobody panics while holding the reason");
+        full.as_ref().is_some_and(|full| full.is_due(self.source.now())) && self.poison.get().is_none()
+    }
+
+    /// Returns why writes are refused.
+    fn refusal(&self) -> Option<Error> {
+        let full = self.full.lock().expect("nobody panics while holding the reason");
+        self.poison.get().or(full.as_ref().map(|full| &full.reason)).map(Error::unavailable)
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -258,8 +282,8 @@ impl Shared {
         if self.tip.borrow().closed {
             return Some(Error::Closed);
         }
-        let unreadable = self.unreadable.lock().expect("nobody panics while holding the reason");
-        self.poison.get().or(unreadable.as_ref()).map(Error::unavailable)
+        let unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").clone();
+        self.refusal().or(unreadable.map(Error::unavailable))
     }
 }
 

@@ -13,7 +13,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError
 use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
 use super::layout::Layout;
-use super::place::{CACHE_BYTES, OpenFile, Place};
+use super::place::{CACHE_BYTES, OpenFile, Place, Ready};
 use super::replay::Waiting;
 use crate::{Options, Revision};
 
@@ -70,8 +70,9 @@ pub(super) fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError 
     OpenError::Damaged { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Opens a store, or makes a new one where there is nothing. All that was acknowledged is in the pages, and the journal is empty.
-pub(super) fn store(place: &Place, options: &Options) -> Opened<OpenFile> {
+/// Opens a store, or makes a new one where there is nothing. All that was acknowledged is in the pages, and the journal is empty; where there
+/// is no room for that, in memory.
+pub(super) fn store(place: &Place, options: &Options) -> Opened<Ready> {
     match place {
         Place::File(path) => match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, options)?,
@@ -92,18 +93,52 @@ pub(super) fn store(place: &Place, options: &Options) -> Opened<OpenFile> {
         let open = place.open_read_only().map_err(|error| refusal(path, error))?;
         check(path, open)
     })?;
-    guarded(path, || {
-        let mut open = place.open().map_err(|error| refusal(path, error))?;
+    if let Some(cut_off) = waiting.cut_off() {
+        tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
+    }
+    ready(place, is_whole, Some(waiting)).map(|(ready, _)| ready)
+}
+
+/// Opens a store again that was open before. Returns also its revision.
+pub(super) fn again(place: &Place) -> Opened<(Ready, Revision)> {
+    ready(place, true, None)
+}
+
+/// Brings the pages of what is known to be a store up to its journal; where there is no room for that, in memory.
+fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<(Ready, Revision)> {
+    let path = place.name();
+    let bring = |mut open: OpenFile, waiting: Option<Waiting>| -> Opened<(OpenFile, Revision)> {
         if !is_whole {
             open.database.check_integrity().map_err(|error| refusal(path, error))?;
         }
-        let waiting = waiting.still(&open).map_err(|error| refusal(path, *error))?;
-        if let Some(cut_off) = waiting.cut_off() {
-            tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
+        let waiting = match waiting {
+            Some(waiting) => waiting.still(&open),
+            None => Waiting::read(&open),
+        };
+        let waiting = waiting.map_err(|error| refusal(path, *error))?;
+        let last = waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?.last;
+        Ok((open, last))
+    };
+    match guarded(path, || bring(place.open().map_err(|error| refusal(path, error))?, waiting)) {
+        Ok((open, last)) => Ok((Ready::from(open), last)),
+        Err(OpenError::Io { source, .. }) if has_no_room(&source) => {
+            let reason =
+                format!("{} cannot be written: {source}; it is read, and writing is tried again", path.display());
+            tracing::error!("{reason}");
+            // What was written of it is not there where a sync was among what failed.
+            place.settle().map_err(|error| io(path, error))?;
+            let read_only = || bring(place.open_read_only().map_err(|error| refusal(path, error))?, None);
+            let (open, last) = guarded(path, read_only)?;
+            Ok((Ready { open, full: Some(reason) }, last))
         }
-        waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
-        Ok(open)
-    })
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a write has failed for a reason that may pass and leaves what is there as it is.
+fn has_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }
 
 /// Runs what reads a file of unknown content. The engine panics on some of the damage that it does not expect.

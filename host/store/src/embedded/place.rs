@@ -69,7 +69,17 @@ impl Place {
 
     /// Opens what is there so that the place is never written. Takes the same locks as [`Place::open`].
     pub(super) fn open_read_only(&self) -> Result<OpenFile, DatabaseError> {
-        OpenFile::over(Arc::new(Overlay::over(self.file()?)?), CACHE_BYTES)
+        let file = match self.file() {
+            // Nobody can write there: what is read needs no lock.
+            Err(error)
+                if is_read_only(&error)
+                    && let Self::File(path) = self =>
+            {
+                Arc::new(Handle(Arc::new(FileBackend::new(File::open(path)?)?)))
+            }
+            file => file?,
+        };
+        OpenFile::over(Arc::new(Overlay::over(file)?), CACHE_BYTES)
     }
 
     /// Returns the bytes that are there.
@@ -79,6 +89,10 @@ impl Place {
             Self::Backend(backend, _) => Arc::new(Handle(Arc::clone(backend))),
         })
     }
+}
+
+fn is_read_only(error: &DatabaseError) -> bool {
+    matches!(error, DatabaseError::Storage(StorageError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Lets go of what the system keeps of a file that was synced. What a failed sync has dropped counts as synced.
@@ -103,6 +117,20 @@ pub(super) struct OpenFile {
     pub(super) layout: Layout,
     /// Whether a write of it has failed.
     pub(super) latch: Latch,
+}
+
+/// A place that is open for a store.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) open: OpenFile,
+    /// Why it is never written: there is no room for what is in its journal, which is in the pages in memory alone.
+    pub(super) full: Option<String>,
+}
+
+impl From<OpenFile> for Ready {
+    fn from(open: OpenFile) -> Self {
+        Self { open, full: None }
+    }
 }
 
 impl OpenFile {

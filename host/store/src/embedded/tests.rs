@@ -1,5 +1,6 @@
 mod crash;
 mod forgotten;
+mod full;
 mod unreadable;
 
 use std::fs::{self, OpenOptions};
@@ -177,7 +178,7 @@ async fn a_document_that_became_unreadable_fails_alone() {
         store.write(pod(name)).await.expect("the disk works");
     }
     drop(store);
-    let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").database;
+    let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").open.database;
     let transaction = database.begin_write().expect("it works");
     let bad = crate::model::Path::of(&key("a"));
     transaction.open_table(codec::RESOURCES).expect("a store").insert(bad.0.as_slice(), &b"{"[..]).expect("it works");
@@ -204,7 +205,7 @@ async fn a_watch_never_goes_on_without_a_change_that_the_log_has_lost() {
             store.write(pod(name)).await.expect("the disk works");
         }
         drop(store);
-        let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").database;
+        let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").open.database;
         let transaction = database.begin_write().expect("it works");
         transaction.open_table(codec::LOG).expect("a store").remove(lost).expect("it works");
         transaction.commit().expect("it works");

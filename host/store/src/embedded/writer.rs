@@ -14,9 +14,8 @@ use super::codec::{
     self, LOG, LogRow, META, META_COMPACTED, META_MEASURE, META_REVISION, Meta, OWNERS, RESOURCES, TIMES,
 };
 use super::journal::Journal;
-use super::place::{OpenFile, is_stuck};
 use super::read::Snapshot;
-use super::replay::replay;
+use super::reopen::{go_on_reading, reopen};
 use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, Kept, Rows, SLEEP_MAX, milliseconds};
 use crate::history::Bounds;
 use crate::model::{Path, owner_prefix};
@@ -109,7 +108,7 @@ fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Job>, options
 
 /// Returns how long nothing has to be cut off the log when nobody writes; `None` for ever.
 fn next_cut(shared: &Shared, options: &Options) -> Option<Duration> {
-    if shared.poison.get().is_some() {
+    if shared.refusal().is_some() {
         return None;
     }
     let database = shared.database.blocking_read();
@@ -120,6 +119,9 @@ fn next_cut(shared: &Shared, options: &Options) -> Option<Duration> {
 
 /// Cuts a piece off the log in a transaction of its own; returns whether there was something.
 fn cut_idle(shared: &Shared, options: &Options) -> bool {
+    if shared.refusal().is_some() {
+        return false;
+    }
     match carry_out(shared, Vec::new(), options) {
         Some(Ok(Batch { compacted, .. })) => compacted.inspect(|compacted| forget(shared, *compacted)).is_some(),
         Some(Err(failure)) => {
@@ -165,8 +167,8 @@ fn fail(shared: &Shared, error: &redb::Error) -> Error {
 fn answer(shared: &Shared, requests: Vec<Request>, options: &Options) -> Vec<Result<Written>> {
     let count = requests.len();
     let refused = |error: Error| vec![Err(error); count];
-    if let Some(reason) = shared.poison.get() {
-        return refused(Error::unavailable(reason));
+    if let Some(error) = shared.refusal() {
+        return refused(error);
     }
     match carry_out(shared, requests, options) {
         Some(Ok(Batch { answers, events, compacted })) => {
@@ -305,54 +307,6 @@ fn publish(shared: &Shared, events: Vec<(Event, u64)>, now: SystemTime) {
         }
     }
     shared.tip.send_replace(Tip { revision, closed: false });
-}
-
-/// Puts a database that never writes in place of the one that failed, which refuses even reads.
-fn go_on_reading(shared: &Shared) {
-    drop(shared.database.blocking_write().take());
-    reopen(shared);
-}
-
-/// Opens anew what the engine cannot read any more, unless the store is closed. After a failed commit it is never written.
-///
-/// Waits until nobody reads or writes. Where it cannot be opened, every later read tries again.
-pub(super) fn reopen(shared: &Shared) {
-    let mut database = shared.database.blocking_write();
-    if database.as_ref().is_some_and(|database| !is_stuck(database)) || shared.tip.borrow().closed {
-        return;
-    }
-    // The failed one has to let go of the file first.
-    drop(database.take());
-    let opened = open_anew(shared);
-    let path = shared.place.name().display();
-    let unreadable = match opened {
-        Ok(opened) => {
-            *database = Some(opened);
-            tracing::info!(%path, "the store was opened anew");
-            None
-        }
-        Err(error) => {
-            tracing::error!(%error, %path, "the store cannot be read");
-            Some(format!("reading {path} failed: {error}; it is tried again with every read"))
-        }
-    };
-    *shared.unreadable.lock().expect("nobody panics while holding the reason") = unreadable;
-}
-
-/// Opens what was acknowledged; after a failed commit so that it is never written.
-fn open_anew(shared: &Shared) -> Engine<Database> {
-    if shared.poison.get().is_some() {
-        let open = shared.place.open_read_only().map_err(engine)?;
-        // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
-        replay(&open, shared.tip.borrow().revision)?;
-        return Ok(open.database);
-    }
-    let open = shared.place.open().map_err(engine)?;
-    let last = replay(&open, Revision(u64::MAX))?.last;
-    let OpenFile { database, file, layout, latch } = open;
-    *shared.journal() = Journal::begin(file, layout, last);
-    *shared.latch.lock().expect("nobody panics while holding the latch") = latch;
-    Ok(database)
 }
 
 /// The tables, open for writing.
