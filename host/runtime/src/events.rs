@@ -1,6 +1,10 @@
 //! What happened that a person should know: kept in memory, bounded, equal ones counted.
+//!
+//! The room is shared out: where there is no more, the controller that has the most events loses one. So a controller that floods the log
+//! drowns its own events and nobody else's.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -10,7 +14,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// Events kept. When one more comes, the one that was seen longest ago goes.
+/// Events kept, of all controllers together. When one more comes, the controller that has the most loses the one that it saw longest ago.
 pub const EVENTS_MAX: usize = 4096;
 
 /// One thing that happened, perhaps many times.
@@ -61,11 +65,19 @@ pub struct EventLog {
 struct Inner {
     sequence: u64,
     events: HashMap<Identity, Event>,
-    /// The same events by the sequence each has now: the first is the one to forget.
-    order: BTreeMap<u64, Identity>,
+    /// The same events, by controller. None is empty.
+    shares: HashMap<Arc<str>, Share>,
+    /// Every share once, and the one that loses the next event last.
+    sizes: BTreeSet<Size>,
     /// The greatest sequence of those that were forgotten.
     forgotten: u64,
 }
+
+/// The events of one controller by the sequence each has now: the first is the one to forget.
+type Share = BTreeMap<u64, Identity>;
+
+/// How many events a controller has, and the sequence of its first: among equals loses who has had one for longest.
+type Size = (usize, Reverse<u64>, Arc<str>);
 
 #[derive(Clone, Eq, Hash, PartialEq)]
 struct Identity {
@@ -143,22 +155,52 @@ impl EventFilter {
 
 impl Inner {
     fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Identity) {
-        if let Some(event) = self.events.get_mut(&identity) {
-            self.order.remove(&event.sequence);
+        let before = if let Some(event) = self.events.get_mut(&identity) {
             event.count += 1;
-            event.sequence = sequence;
             event.last_seen = now;
+            Some(std::mem::replace(&mut event.sequence, sequence))
         } else {
-            if self.events.len() >= EVENTS_MAX
-                && let Some((sequence, oldest)) = self.order.pop_first()
-            {
-                self.forgotten = sequence;
-                self.events.remove(&oldest);
+            if self.events.len() >= EVENTS_MAX {
+                self.forget_one();
             }
             self.events.insert(identity.clone(), identity.first(sequence, now, severity));
-        }
-        self.order.insert(sequence, identity);
+            None
+        };
+        self.change(&identity.controller.clone(), |share| {
+            before.map(|before| share.remove(&before));
+            share.insert(sequence, identity);
+        });
     }
+
+    fn forget_one(&mut self) {
+        let Some((_, _, controller)) = self.sizes.last().cloned() else { return };
+        if let Some((sequence, oldest)) = self.change(&controller, Share::pop_first) {
+            self.forgotten = self.forgotten.max(sequence);
+            self.events.remove(&oldest);
+        }
+    }
+
+    /// Changes a share, and keeps its size in step.
+    fn change<T>(&mut self, controller: &Arc<str>, change: impl FnOnce(&mut Share) -> T) -> T {
+        let share = self.shares.entry(controller.clone()).or_default();
+        let before = size(controller, share);
+        let changed = change(share);
+        let after = size(controller, share);
+        if after.is_none() {
+            self.shares.remove(controller);
+        }
+        if before != after {
+            before.map(|before| self.sizes.remove(&before));
+            self.sizes.extend(after);
+        }
+        changed
+    }
+}
+
+/// Returns the size of a share that is not empty.
+fn size(controller: &Arc<str>, share: &Share) -> Option<Size> {
+    let (first, _) = share.first_key_value()?;
+    Some((share.len(), Reverse(*first), controller.clone()))
 }
 
 impl Identity {

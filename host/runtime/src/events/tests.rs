@@ -31,3 +31,54 @@ fn a_filter_wants_only_what_it_names() {
     assert_eq!(log.list(&EventFilter { after: 1, ..EventFilter::default() }).len(), 1);
     assert_eq!(log.list(&EventFilter { controller: Some("other".into()), ..EventFilter::default() }).len(), 0);
 }
+
+fn note(log: &EventLog, controller: &str, message: &str) {
+    log.note("2026-01-01T00:00:00Z".into(), &controller.into(), None, Severity::Warning, "Failed", message);
+}
+
+fn of(log: &EventLog, controller: &str) -> Vec<String> {
+    let filter = EventFilter { controller: Some(controller.into()), ..EventFilter::default() };
+    log.list(&filter).into_iter().map(|event| event.message).collect()
+}
+
+#[test]
+fn a_controller_that_floods_the_log_drowns_its_own_events_alone() {
+    let log = EventLog::default();
+    for n in 0..100 {
+        note(&log, "quiet", &n.to_string());
+    }
+    for n in 0..3 * EVENTS_MAX {
+        note(&log, "loud", &n.to_string());
+    }
+    assert_eq!((of(&log, "quiet").len(), of(&log, "quiet")[0].as_str()), (100, "0"));
+    let loud = of(&log, "loud");
+    assert_eq!(loud.len(), EVENTS_MAX - 100, "there is one bound for all");
+    let (last, first) = (3 * EVENTS_MAX - 1, 3 * EVENTS_MAX - loud.len());
+    assert_eq!((loud[0].clone(), loud[loud.len() - 1].clone()), (first.to_string(), last.to_string()));
+    assert_eq!(log.forgotten(), 100 + first as u64, "the sequence of the last one that went");
+}
+
+#[test]
+fn controllers_that_flood_the_log_at_once_have_equal_shares() {
+    let log = EventLog::default();
+    for n in 0..2 * EVENTS_MAX {
+        for name in ["a", "b", "c", "d"] {
+            note(&log, name, &n.to_string());
+        }
+    }
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(of(&log, name).len(), EVENTS_MAX / 4, "{name}");
+    }
+    let Inner { events, shares, sizes, .. } = &*log.inner.lock();
+    assert_eq!((events.len(), shares.len(), sizes.len()), (EVENTS_MAX, 4, 4), "nothing else is kept");
+}
+
+#[test]
+fn more_controllers_than_events_lose_the_oldest_ones() {
+    let log = EventLog::default();
+    for n in 0..EVENTS_MAX + 10 {
+        note(&log, &format!("c{n}"), "once");
+    }
+    assert_eq!((of(&log, "c9").len(), of(&log, "c10").len(), log.forgotten()), (0, 1, 10));
+    assert_eq!(log.inner.lock().shares.len(), EVENTS_MAX, "a controller without events leaves nothing");
+}
