@@ -13,10 +13,11 @@ use crate::effect::{Call, Effects};
 use crate::engine::{Engine, Machine};
 use crate::imports::convert;
 use crate::instances::Permit;
+use crate::layers::Hit;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
 use crate::millis;
 use crate::outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
-use crate::port::{Hit, Port};
+use crate::port::Port;
 use crate::state::State;
 use crate::ticker::{Running, Ticker};
 

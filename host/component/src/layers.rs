@@ -1,16 +1,21 @@
 //! Implementations of [`crate::Effects`] that wrap one another, one file each.
 //!
-//! The usual order, from the guest outwards: [`Granted`], whatever records or disturbs, [`Headers`], [`World`]. What is added by an
+//! The usual order, from the guest outwards: `Limited` and `Accounted`, which every call has for itself, then those of its controller:
+//! [`Granted`], whatever records or disturbs, [`Headers`], [`World`]. What is added by an
 //! inner layer, as the secrets by `Headers`, is never seen by an outer one. [`Nothing`] takes the place of the world where only the call matters.
 
+mod accounted;
 mod granted;
 mod headers;
 mod http;
+mod limited;
 mod nothing;
 mod world;
 
+pub(crate) use accounted::{Accounted, Passed};
 pub use granted::Granted;
 pub use headers::{Headers, Secrets};
 pub use http::HttpClient;
+pub(crate) use limited::{Hit, Limited};
 pub use nothing::Nothing;
 pub use world::{Emitted, Followed, Line, Sink, World};

@@ -45,13 +45,13 @@ mod ticker;
 pub use component::{Component, Exports, Facts};
 pub use digest::Digest;
 pub use effect::{
-    Answer, Blob, Call, Effect, Effects, Entry, HttpError, HttpRequest, HttpResponse, Level, PageData, ResourceData,
-    Severity, StoreError, Written,
+    Answer, Blob, Call, Effect, EffectClass, Effects, Entry, HttpError, HttpRequest, HttpResponse, Level, PageData,
+    ResourceData, Severity, StoreError, Written,
 };
 pub use engine::{Engine, EngineOptions};
 pub use error::Error;
 pub use grants::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb};
 pub use limits::{Amount, FixedBound, Limits, fixed as fixed_bounds};
 pub use load::{Reason, Refused};
-pub use outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
+pub use outcome::{Cost, EffectCounts, Fault, LimitName, Outcome, Report, Retry};
 pub use spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};

@@ -1,10 +1,13 @@
 //! What a call of a guest came to, as data: a guest that fails is not an error of the host.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::effect::EffectClass;
 use crate::{millis, reply};
 
 /// What a reconcile came to, when it did not fail.
@@ -174,8 +177,55 @@ pub struct Cost {
     pub wall: Duration,
     /// The most linear memory that the guest had at once.
     pub memory_bytes_max: u64,
-    /// Number of effects performed.
-    pub effects: u32,
+    /// What it asked for, refused effects included.
+    pub effects: EffectCounts,
+    /// Bytes that its effects carried out of the sandbox, as the limit `effect-bytes` counts them.
+    pub bytes_out: u64,
+    /// Bytes that the answers carried into it.
+    pub bytes_in: u64,
+}
+
+/// Numbers of effects by their class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EffectCounts([u32; EffectClass::ALL.len()]);
+
+impl EffectCounts {
+    /// Takes counts in the order of [`EffectClass::ALL`].
+    pub fn new(counts: [u32; EffectClass::ALL.len()]) -> Self {
+        Self(counts)
+    }
+
+    /// Returns how many there were of one class.
+    pub fn of(self, class: EffectClass) -> u32 {
+        self.0[class as usize]
+    }
+
+    /// Returns how many there were in all, but for lines of the log: as the limit `effects` counts them.
+    pub fn total(self) -> u32 {
+        let classes = EffectClass::ALL.into_iter().filter(|class| *class != EffectClass::Log);
+        classes.map(|class| self.of(class)).fold(0, u32::saturating_add)
+    }
+}
+
+impl Serialize for EffectCounts {
+    /// Writes a map by the names of the classes, without those that were not used.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let used = EffectClass::ALL.into_iter().filter(|class| self.of(*class) > 0);
+        serializer.collect_map(used.map(|class| (class.as_str(), self.of(class))))
+    }
+}
+
+impl<'de> Deserialize<'de> for EffectCounts {
+    /// Reads the same map; a name that is no class is an error.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut counts = Self::default();
+        for (name, count) in BTreeMap::<String, u32>::deserialize(deserializer)? {
+            let class = EffectClass::ALL.into_iter().find(|class| class.as_str() == name);
+            let class = class.ok_or_else(|| D::Error::custom(format!("{name:?} is no class of effects")))?;
+            counts.0[class as usize] = count;
+        }
+        Ok(counts)
+    }
 }
 
 #[cfg(test)]

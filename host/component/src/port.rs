@@ -1,14 +1,15 @@
-//! The opening of one sandbox: every effect of one call passes here, is counted, and is handed to [`Effects`].
+//! The opening of one sandbox: every effect of one call passes here on its way through the layers.
 //!
 //! Shared by the instance and by the HTTP requests that it has under way. Invariant: the first limit that is hit stays; a call that
 //! hit one ends as that limit, whatever the guest answers.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use wasmtime::format_err;
 
 use crate::effect::{Answer, Call, Effect, Effects, Level};
+use crate::layers::{Accounted, Hit, Limited, Passed};
 use crate::limits::{Limits, contract};
 use crate::meter::Meter;
 use crate::outcome::{Cost, LimitName};
@@ -19,24 +20,11 @@ pub(crate) struct Port {
     pub(crate) call: Call,
     pub(crate) limits: Limits,
     pub(crate) meter: Meter,
-    effects: Arc<dyn Effects>,
-    effects_count: AtomicU32,
-    writes: AtomicU32,
-    events: AtomicU32,
-    effect_bytes: AtomicU64,
-    log_bytes: AtomicU64,
-    log_lines: AtomicU32,
+    /// The layers of this call, and below them those of its controller.
+    effects: Limited<Accounted<Arc<dyn Effects>>>,
     memory_bytes_max: AtomicU64,
-    follows: AtomicU32,
     hit: OnceLock<Hit>,
     output: Mutex<Output>,
-}
-
-/// A limit that stopped a call.
-#[derive(Clone, Debug)]
-pub(crate) struct Hit {
-    pub(crate) limit: LimitName,
-    pub(crate) message: String,
 }
 
 impl Port {
@@ -45,15 +33,8 @@ impl Port {
             call,
             limits: limits.clone(),
             meter: Meter::new(),
-            effects,
-            effects_count: AtomicU32::new(0),
-            writes: AtomicU32::new(0),
-            events: AtomicU32::new(0),
-            effect_bytes: AtomicU64::new(0),
-            log_bytes: AtomicU64::new(0),
-            log_lines: AtomicU32::new(0),
+            effects: Limited::new(limits.clone(), Accounted::new(effects)),
             memory_bytes_max: AtomicU64::new(0),
-            follows: AtomicU32::new(0),
             hit: OnceLock::new(),
             output: Mutex::new(Output::default()),
         }
@@ -65,8 +46,7 @@ impl Port {
     /// A limit was hit. The error is a trap.
     pub(crate) async fn perform(&self, effect: Effect) -> wasmtime::Result<Answer> {
         self.flush().await?;
-        self.charge_effect(&effect)?;
-        self.perform_free(effect).await
+        self.pass(effect).await
     }
 
     /// Writes one line into the log; counted as a line and by its bytes, not as an effect.
@@ -76,7 +56,7 @@ impl Port {
     pub(crate) async fn log(&self, effect: Effect) -> wasmtime::Result<()> {
         self.flush().await?;
         self.charge_log(effect.size_bytes(), 1)?;
-        self.perform_free(effect).await.map(drop)
+        self.pass(effect).await.map(drop)
     }
 
     /// Hands what was written to standard output and standard error so far to the log, line by line.
@@ -87,7 +67,7 @@ impl Port {
         loop {
             let line = self.output().next_line();
             let Some((level, message)) = line else { return Ok(()) };
-            self.perform_free(Effect::Log { level, message, fields: Vec::new() }).await?;
+            self.pass(Effect::Log { level, message, fields: Vec::new() }).await?;
         }
     }
 
@@ -116,11 +96,6 @@ impl Port {
         self.output().last_words()
     }
 
-    /// Counts one more follow; false when there are too many.
-    pub(crate) fn may_follow(&self) -> bool {
-        self.follows.fetch_add(1, Ordering::Relaxed) < contract::FOLLOWS_MAX
-    }
-
     /// Remembers how much memory the guest has.
     pub(crate) fn note_memory(&self, bytes: u64) {
         self.memory_bytes_max.fetch_max(bytes, Ordering::Relaxed);
@@ -141,61 +116,27 @@ impl Port {
 
     /// Returns what the call has used so far.
     pub(crate) fn cost(&self) -> Cost {
+        let Passed { effects, bytes_out, bytes_in } = self.effects.inner().passed();
         Cost {
             cpu: self.meter.spent(),
             wall: self.meter.wall(),
             memory_bytes_max: self.memory_bytes_max.load(Ordering::Relaxed),
-            effects: self.effects_count.load(Ordering::Relaxed).min(self.limits.effects_max),
+            effects,
+            bytes_out,
+            bytes_in,
         }
     }
 
-    /// Performs an effect without counting it as one; its bytes count.
-    async fn perform_free(&self, effect: Effect) -> wasmtime::Result<Answer> {
-        self.charge_bytes(effect.size_bytes())?;
-        let answer = self.effects.perform(&self.call, effect).await;
-        let (bytes, bytes_max) = (answer.size_bytes(), self.limits.transfer_bytes_max);
-        if bytes > bytes_max {
-            let message = format!("an answer to the guest has {bytes} bytes, {bytes_max} are allowed at once");
-            return Err(self.hit(LimitName::Transfer, message));
+    /// Hands an effect to the layers.
+    async fn pass(&self, effect: Effect) -> wasmtime::Result<Answer> {
+        match self.effects.perform(&self.call, effect).await {
+            Answer::Limit { limit, message } => Err(self.hit(limit, message)),
+            answer => Ok(answer),
         }
-        self.charge_bytes(bytes)?;
-        Ok(answer)
-    }
-
-    fn charge_effect(&self, effect: &Effect) -> wasmtime::Result<()> {
-        let Limits { effects_max, writes_max, events_max, .. } = self.limits;
-        self.charge(&self.effects_count, 1, LimitName::Effects, effects_max, "effects")?;
-        match effect {
-            Effect::Write(_) => self.charge(&self.writes, 1, LimitName::Writes, writes_max, "writes to the store"),
-            Effect::Emit { .. } => self.charge(&self.events, 1, LimitName::Events, events_max, "events"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Counts `more` things of which a call may have `most`.
-    fn charge(&self, count: &AtomicU32, more: u32, limit: LimitName, most: u32, what: &str) -> wasmtime::Result<()> {
-        if count.fetch_add(more, Ordering::Relaxed).saturating_add(more) > most {
-            return Err(self.hit(limit, format!("more than {most} {what} in one call")));
-        }
-        Ok(())
-    }
-
-    fn charge_bytes(&self, bytes: u64) -> wasmtime::Result<()> {
-        let bytes_max = self.limits.effect_bytes_max;
-        if self.effect_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > bytes_max {
-            let message = format!("the effects of one call and their answers carry more than {bytes_max} bytes");
-            return Err(self.hit(LimitName::EffectBytes, message));
-        }
-        Ok(())
     }
 
     fn charge_log(&self, bytes: u64, lines: u32) -> wasmtime::Result<()> {
-        self.charge(&self.log_lines, lines, LimitName::LogLines, self.limits.log_lines_max, "lines of log")?;
-        let bytes_max = self.limits.log_bytes_max;
-        if self.log_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > bytes_max {
-            return Err(self.hit(LimitName::LogBytes, format!("more than {bytes_max} bytes of log in one call")));
-        }
-        Ok(())
+        self.effects.charge_log(bytes, lines).map_err(|Hit { limit, message }| self.hit(limit, message))
     }
 
     fn output(&self) -> std::sync::MutexGuard<'_, Output> {

@@ -81,7 +81,7 @@ impl Tally {
             Ok(_) | Err(Fault::Failure { .. }) => {}
         }
         self.cpu = self.cpu.saturating_add(cost.cpu);
-        self.effects += u64::from(cost.effects);
+        self.effects += u64::from(cost.effects.total());
         self.memory_bytes_max = self.memory_bytes_max.max(cost.memory_bytes_max);
     }
 

@@ -99,7 +99,7 @@ async fn a_description_out_of_range_is_a_refusal() {
 async fn a_call_reports_its_outcome_and_what_it_cost() {
     let report = run(&load(READ_THE_CLOCK).await, Limits::default(), Clock::default()).await;
     assert_eq!(report.result, Ok(Outcome::Settled));
-    assert_eq!((report.cost.effects, report.cost.memory_bytes_max), (1, 64 << 10));
+    assert_eq!((report.cost.effects.total(), report.cost.memory_bytes_max), (1, 64 << 10));
     assert!(report.cost.cpu > Duration::ZERO && report.cost.cpu <= report.cost.wall, "{:?}", report.cost);
 }
 
@@ -134,7 +134,7 @@ async fn effects_without_end_are_stopped_after_the_last_one_allowed() {
     let limits = Limits { effects_max: 10, ..Limits::default() };
     let report = run(&load(READ_THE_CLOCK_FOREVER).await, limits, Clock::default()).await;
     assert_eq!(limit(&report), LimitName::Effects);
-    assert_eq!(report.cost.effects, 10);
+    assert_eq!(report.cost.effects.total(), 10);
 }
 
 #[tokio::test]

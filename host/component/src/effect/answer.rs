@@ -5,6 +5,7 @@ use homeostat_store::{EventType, Key, Resource, View};
 use serde::{Deserialize, Serialize};
 
 use super::Blob;
+use crate::outcome::LimitName;
 use crate::reply;
 
 /// What the host answers to an [`super::Effect`].
@@ -34,6 +35,13 @@ pub enum Answer {
     Bytes(Blob),
     /// To `Emit` and `Log`.
     Unit,
+    /// To every effect: the call has hit a limit and ends under its name, whatever its guest makes of this.
+    Limit {
+        /// Which one.
+        limit: LimitName,
+        /// What was asked for and what is allowed.
+        message: String,
+    },
 }
 
 impl Answer {
@@ -49,6 +57,7 @@ impl Answer {
             Self::Nanoseconds(_) => "Nanoseconds",
             Self::Bytes(_) => "Bytes",
             Self::Unit => "Unit",
+            Self::Limit { .. } => "Limit",
         }
     }
 }

@@ -42,7 +42,7 @@ impl Answer {
             Self::Http(Ok(response)) => of_headers(&response.headers) + response.body.len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Resource(Err(_)) | Self::Written(Err(_)) | Self::Page(Err(_)) | Self::Http(Err(_)) => 0,
-            Self::Done(_) | Self::Nanoseconds(_) | Self::Unit => 0,
+            Self::Done(_) | Self::Nanoseconds(_) | Self::Unit | Self::Limit { .. } => 0,
         };
         (bytes + FLAT_BYTES) as u64
     }

@@ -2,6 +2,7 @@ use homeostat_store::{EventType, Key, Kind, Precondition, Query, Revision, Selec
 use serde_json::json;
 
 use super::{Answer, Blob, Effect, HttpError, HttpRequest, Level, ResourceData, Severity, StoreError, Written};
+use crate::outcome::LimitName;
 
 fn key(name: &str) -> Key {
     Key::new(Kind::new("apps", "v1", "Deployment"), "default", name)
@@ -50,6 +51,7 @@ fn every_answer() -> Vec<Answer> {
         Answer::Nanoseconds(u64::MAX),
         Answer::Bytes(Blob::from(vec![1, 2, 0xfe])),
         Answer::Unit,
+        Answer::Limit { limit: LimitName::Effects, message: "x".into() },
     ]
 }
 

@@ -3,8 +3,7 @@
 use super::store::or_refuse;
 use super::{answer, convert};
 use crate::bindings::{types, watches as wit};
-use crate::effect::{Effect, StoreError};
-use crate::limits::contract::FOLLOWS_MAX;
+use crate::effect::Effect;
 use crate::state::State;
 
 impl wit::Host for State {
@@ -26,10 +25,6 @@ impl wit::Host for State {
 
 impl State {
     async fn perform_follow(&mut self, effect: Effect) -> wasmtime::Result<Result<(), types::StoreError>> {
-        if !self.port.may_follow() {
-            let error = StoreError::TooLarge(format!("more than {FOLLOWS_MAX} follows in one reconcile"));
-            return Ok(Err(convert::to_error(error)));
-        }
         let answer = answer!(self.port.perform(effect).await?, Done);
         Ok(answer.map_err(convert::to_error))
     }

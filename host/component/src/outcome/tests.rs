@@ -2,16 +2,21 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Cost, Fault, LimitName, Outcome, Report, Retry};
+use crate::effect::EffectClass;
+
+use super::{Cost, EffectCounts, Fault, LimitName, Outcome, Report, Retry};
 
 #[test]
 fn a_report_is_the_same_after_a_trip_through_json() {
     let fault = Fault::Failure { message: "no".into(), retry: Retry::After(Duration::from_millis(5)) };
-    let cost = Cost { cpu: Duration::from_micros(7), wall: Duration::from_micros(9), memory_bytes_max: 1, effects: 2 };
+    let (cpu, wall) = (Duration::from_micros(7), Duration::from_micros(9));
+    let effects = EffectCounts::new([2, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let cost = Cost { cpu, wall, memory_bytes_max: 1, effects, bytes_out: 3, bytes_in: 4 };
     let report: Report<Outcome> = Report { result: Err(fault), cost };
     let value = serde_json::to_value(&report).unwrap();
     assert_eq!(value["result"], json!({"err": {"failure": {"message": "no", "retry": {"afterMs": 5}}}}));
     assert_eq!(value["cost"]["cpuUs"], 7);
+    assert_eq!(value["cost"]["effects"], json!({"get": 2, "write": 1}));
     assert_eq!(serde_json::from_value::<Report<Outcome>>(value).unwrap(), report);
 }
 
@@ -29,4 +34,18 @@ fn a_limit_has_one_name_everywhere() {
         let fault = Fault::Limit { limit, message: "m".into() };
         assert!(fault.to_string().contains(limit.as_str()));
     }
+}
+
+#[test]
+fn every_class_of_effects_has_its_place_and_its_name() {
+    for (place, class) in EffectClass::ALL.into_iter().enumerate() {
+        assert_eq!(class as usize, place);
+        let mut counts = [0; EffectClass::ALL.len()];
+        counts[place] = 1;
+        let value = serde_json::to_value(EffectCounts::new(counts)).unwrap();
+        assert_eq!(value, json!({class.as_str(): 1}));
+        assert_eq!(serde_json::from_value::<EffectCounts>(value).unwrap().of(class), 1);
+    }
+    let unknown = serde_json::from_value::<EffectCounts>(json!({"sing": 1})).unwrap_err();
+    assert!(unknown.to_string().contains("sing"), "{unknown}");
 }

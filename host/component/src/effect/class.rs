@@ -1,0 +1,79 @@
+//! What an effect is counted as.
+
+use super::Effect;
+
+/// A class of effects: what accounts and metrics tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum EffectClass {
+    /// One resource is read.
+    Get,
+    /// Many resources are read.
+    List,
+    /// A resource is changed.
+    Write,
+    /// Something is followed.
+    Follow,
+    /// An event is told.
+    Event,
+    /// A line is written into the log.
+    Log,
+    /// Settings are read.
+    Config,
+    /// An HTTP request is sent.
+    Http,
+    /// A clock is read.
+    Clock,
+    /// Randomness is drawn.
+    Random,
+}
+
+impl EffectClass {
+    /// Every class, each at its own place: `ALL[class as usize] == class`.
+    pub const ALL: [Self; 10] = [
+        Self::Get,
+        Self::List,
+        Self::Write,
+        Self::Follow,
+        Self::Event,
+        Self::Log,
+        Self::Config,
+        Self::Http,
+        Self::Clock,
+        Self::Random,
+    ];
+
+    /// Returns the name as users see it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Write => "write",
+            Self::Follow => "follow",
+            Self::Event => "event",
+            Self::Log => "log",
+            Self::Config => "config",
+            Self::Http => "http",
+            Self::Clock => "clock",
+            Self::Random => "random",
+        }
+    }
+}
+
+impl Effect {
+    /// Returns what this is counted as.
+    pub fn class(&self) -> EffectClass {
+        match self {
+            Self::Get { .. } => EffectClass::Get,
+            Self::List { .. } => EffectClass::List,
+            Self::Write(_) => EffectClass::Write,
+            Self::Follow { .. } | Self::FollowAll { .. } => EffectClass::Follow,
+            Self::Emit { .. } => EffectClass::Event,
+            Self::Log { .. } => EffectClass::Log,
+            Self::Config { .. } => EffectClass::Config,
+            Self::Http(_) => EffectClass::Http,
+            Self::WallClock | Self::MonotonicClock => EffectClass::Clock,
+            Self::Random { .. } => EffectClass::Random,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Keeps account of what a call asks for: how many effects of each class, and how many bytes go either way.
+//!
+//! For one call: it counts from zero. It refuses nothing, and knows of no limit: what a limit has stopped does not come here.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+
+use crate::effect::{Answer, Call, Effect, EffectClass, Effects};
+use crate::outcome::EffectCounts;
+
+/// Counts what passes, in both directions.
+pub(crate) struct Accounted<E> {
+    /// In the order of [`EffectClass::ALL`].
+    counts: [AtomicU32; EffectClass::ALL.len()],
+    bytes_out: AtomicU64,
+    bytes_in: AtomicU64,
+    inner: E,
+}
+
+/// What has passed so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Passed {
+    pub(crate) effects: EffectCounts,
+    pub(crate) bytes_out: u64,
+    pub(crate) bytes_in: u64,
+}
+
+impl<E> Accounted<E> {
+    /// Opens the account of one call before `inner`.
+    pub(crate) fn new(inner: E) -> Self {
+        let counts = std::array::from_fn(|_| AtomicU32::new(0));
+        Self { counts, bytes_out: AtomicU64::new(0), bytes_in: AtomicU64::new(0), inner }
+    }
+
+    /// Returns what has passed so far.
+    pub(crate) fn passed(&self) -> Passed {
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Passed {
+            effects: EffectCounts::new(counts),
+            bytes_out: bytes(&self.bytes_out),
+            bytes_in: bytes(&self.bytes_in),
+        }
+    }
+}
+
+#[async_trait]
+impl<E: Effects> Effects for Accounted<E> {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        self.counts[effect.class() as usize].fetch_add(1, Ordering::Relaxed);
+        self.bytes_out.fetch_add(effect.size_bytes(), Ordering::Relaxed);
+        let answer = self.inner.perform(call, effect).await;
+        self.bytes_in.fetch_add(answer.size_bytes(), Ordering::Relaxed);
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Ends a call at the limits of what it may ask for: how many effects, writes, events and follows, and how many bytes.
+//!
+//! For one call: it counts from zero. Memory, time, stack and handles are no effects, and are watched where they grow. Lines of the log
+//! are charged where they are written ([`Limited::charge_log`]): standard output is kept for a while before it becomes an effect.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+
+use crate::effect::{Answer, Call, Effect, Effects, StoreError};
+use crate::limits::{Limits, contract};
+use crate::outcome::LimitName;
+
+/// Passes on what is within the limits, and answers [`Answer::Limit`] to the rest.
+pub(crate) struct Limited<E> {
+    limits: Limits,
+    effects: AtomicU32,
+    writes: AtomicU32,
+    events: AtomicU32,
+    follows: AtomicU32,
+    effect_bytes: AtomicU64,
+    log_bytes: AtomicU64,
+    log_lines: AtomicU32,
+    inner: E,
+}
+
+/// A limit that stopped a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Hit {
+    pub(crate) limit: LimitName,
+    pub(crate) message: String,
+}
+
+impl<E> Limited<E> {
+    /// Puts the limits of one call before `inner`.
+    pub(crate) fn new(limits: Limits, inner: E) -> Self {
+        Self {
+            limits,
+            effects: AtomicU32::new(0),
+            writes: AtomicU32::new(0),
+            events: AtomicU32::new(0),
+            follows: AtomicU32::new(0),
+            effect_bytes: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+            log_lines: AtomicU32::new(0),
+            inner,
+        }
+    }
+
+    /// Returns the layer below.
+    pub(crate) fn inner(&self) -> &E {
+        &self.inner
+    }
+
+    /// Charges what is written to the log, by whichever way.
+    pub(crate) fn charge_log(&self, bytes: u64, lines: u32) -> Result<(), Hit> {
+        charge(&self.log_lines, lines, LimitName::LogLines, self.limits.log_lines_max, "lines of log")?;
+        let bytes_max = self.limits.log_bytes_max;
+        charge_bytes(&self.log_bytes, bytes, bytes_max)
+            .map_err(|()| Hit::new(LimitName::LogBytes, format!("more than {bytes_max} bytes of log in one call")))
+    }
+
+    /// Counts one more effect. A line of the log is none.
+    fn charge_effect(&self, effect: &Effect) -> Result<(), Hit> {
+        let Limits { effects_max, writes_max, events_max, .. } = self.limits;
+        if !matches!(effect, Effect::Log { .. }) {
+            charge(&self.effects, 1, LimitName::Effects, effects_max, "effects")?;
+        }
+        match effect {
+            Effect::Write(_) => charge(&self.writes, 1, LimitName::Writes, writes_max, "writes to the store"),
+            Effect::Emit { .. } => charge(&self.events, 1, LimitName::Events, events_max, "events"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts the bytes of an effect or of its answer.
+    fn charge_effect_bytes(&self, bytes: u64) -> Result<(), Hit> {
+        let bytes_max = self.limits.effect_bytes_max;
+        charge_bytes(&self.effect_bytes, bytes, bytes_max).map_err(|()| {
+            let message = format!("the effects of one call and their answers carry more than {bytes_max} bytes");
+            Hit::new(LimitName::EffectBytes, message)
+        })
+    }
+
+    fn charge_answer(&self, answer: &Answer) -> Result<(), Hit> {
+        let (bytes, bytes_max) = (answer.size_bytes(), self.limits.transfer_bytes_max);
+        if bytes > bytes_max {
+            let message = format!("an answer to the guest has {bytes} bytes, {bytes_max} are allowed at once");
+            return Err(Hit::new(LimitName::Transfer, message));
+        }
+        self.charge_effect_bytes(bytes)
+    }
+
+    /// Counts one more follow. One too many is no end: the guest is told.
+    fn refuse_follow(&self, effect: &Effect) -> Option<Answer> {
+        let follows = matches!(effect, Effect::Follow { .. } | Effect::FollowAll { .. });
+        if !follows || self.follows.fetch_add(1, Ordering::Relaxed) < contract::FOLLOWS_MAX {
+            return None;
+        }
+        let message = format!("more than {} follows in one reconcile", contract::FOLLOWS_MAX);
+        Some(Answer::Done(Err(StoreError::TooLarge(message))))
+    }
+}
+
+impl Hit {
+    fn new(limit: LimitName, message: String) -> Self {
+        Self { limit, message }
+    }
+}
+
+impl From<Hit> for Answer {
+    fn from(Hit { limit, message }: Hit) -> Self {
+        Self::Limit { limit, message }
+    }
+}
+
+#[async_trait]
+impl<E: Effects> Effects for Limited<E> {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        if let Some(refused) = self.refuse_follow(&effect) {
+            return refused;
+        }
+        if let Err(hit) = self.charge_effect(&effect).and_then(|()| self.charge_effect_bytes(effect.size_bytes())) {
+            return hit.into();
+        }
+        let answer = self.inner.perform(call, effect).await;
+        self.charge_answer(&answer).err().map_or(answer, Answer::from)
+    }
+}
+
+/// Counts `more` things of which a call may have `most`.
+fn charge(count: &AtomicU32, more: u32, limit: LimitName, most: u32, what: &str) -> Result<(), Hit> {
+    if count.fetch_add(more, Ordering::Relaxed).saturating_add(more) > most {
+        return Err(Hit::new(limit, format!("more than {most} {what} in one call")));
+    }
+    Ok(())
+}
+
+fn charge_bytes(count: &AtomicU64, more: u64, most: u64) -> Result<(), ()> {
+    if count.fetch_add(more, Ordering::Relaxed).saturating_add(more) > most { Err(()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;
