@@ -46,6 +46,7 @@ use redb::{Database, StorageBackend};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot, watch};
 
 use crate::history::{Bounds, History, check_start};
+use crate::listing::past::Pasts;
 use crate::schema::Schemas;
 use crate::watch::{Reader, Tip};
 use crate::{
@@ -92,6 +93,8 @@ struct Shared {
     /// Whether a write of what is open has failed.
     latch: Mutex<Latch>,
     recent: Mutex<History>,
+    /// Of the lists that clients read on.
+    pasts: Pasts,
     /// Told after the events are in `recent`.
     tip: watch::Sender<Tip>,
     /// Tells when to try again what had no room.
@@ -174,6 +177,7 @@ impl EmbeddedStore {
                     ..bounds
                 },
             )),
+            pasts: Pasts::default(),
             tip: watch::Sender::new(Tip { revision: meta.revision, closed: false }),
             source: Arc::clone(&options.source),
             poison: OnceLock::new(),
@@ -296,8 +300,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
-        let (query, id) = (query.clone(), self.shared.id.clone());
-        self.shared.read(move |snapshot| snapshot.list(&query, &id)).await
+        let (query, shared) = (query.clone(), Arc::clone(&self.shared));
+        self.shared.read(move |snapshot| snapshot.list(&query, &shared.id, &shared.pasts)).await
     }
 
     fn schemas(&self) -> &Schemas {

@@ -1,16 +1,17 @@
 //! Lists and their pages: every page of a list shows the moment of the first one.
 //!
 //! Stores keep only the present. The past of a later page is made from it: for every key that changed since, the `previous` of the first
-//! change after that moment is what was there. So a list stays consistent for as long as history reaches back to its beginning.
+//! change after that moment is what was there. So a list stays consistent for as long as history reaches back to its beginning. Which keys
+//! changed, [`past`] keeps from page to page.
 
+pub(crate) mod past;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::Path;
-use crate::{Error, Event, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
+use crate::{Error, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
 
 /// Where a list goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,32 +52,25 @@ impl Start {
     }
 }
 
-/// What stood elsewhere than now at the moment of a list: per path what was there, `None` when nothing was.
-pub(crate) type Past = BTreeMap<Path, Option<Arc<Resource>>>;
-
-/// Notes what an event changed. Events come in order; the first one of a path tells its past.
-pub(crate) fn note(past: &mut Past, start: &Start, event: &Event) {
-    let path = Path::of(event.resource.key());
-    if start.covers(&path) {
-        past.entry(path).or_insert_with(|| event.previous.clone());
-    }
-}
+/// A path, and what was there at the moment of a list; `None` when nothing was.
+pub(crate) type Was = (Path, Option<Arc<Resource>>);
 
 /// Puts a page together of what is there now, in order, and the past.
 ///
-/// `now` has the rows that [`Start::covers`]; it may leave out rows that the selector does not mean. A page with a limit ends before the
+/// `now` has the rows that [`Start::covers`]; it may leave out rows that the selector does not mean. `past` has what stood elsewhere than now,
+/// also in the order of paths. A page with a limit ends before the
 /// document that would make it longer than [`PAGE_BYTES_MAX`], so that a page of large documents is never in memory as a whole.
 pub(crate) fn page(
     query: &Query,
     store: &str,
     revision: Revision,
     now: impl Iterator<Item = Result<(Path, Arc<Resource>)>>,
-    past: Past,
+    past: impl Iterator<Item = Result<Was>>,
 ) -> Result<Page> {
     let mut items = Vec::new();
     let mut bytes = 0;
     let mut last = None;
-    let rows = Overlaid { now: now.peekable(), past: past.into_iter().peekable() };
+    let rows = Overlaid { now: now.peekable(), past: past.peekable() };
     for row in rows {
         let (path, resource) = row?;
         if !query.selector.matches(&resource) {
@@ -102,21 +96,24 @@ struct Overlaid<N: Iterator, P: Iterator> {
 impl<N, P> Iterator for Overlaid<N, P>
 where
     N: Iterator<Item = Result<(Path, Arc<Resource>)>>,
-    P: Iterator<Item = (Path, Option<Arc<Resource>>)>,
+    P: Iterator<Item = Result<Was>>,
 {
     type Item = Result<(Path, Arc<Resource>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let past_first = match (self.now.peek(), self.past.peek()) {
-                (Some(Ok((now, _))), Some((past, _))) => past <= now,
-                (None, Some(_)) => true,
+                (Some(Ok((now, _))), Some(Ok((past, _)))) => past <= now,
+                (Some(Ok(_)) | None, Some(Err(_))) | (None, Some(Ok(_))) => true,
                 (_, None) | (Some(Err(_)), _) => false,
             };
             if !past_first {
                 return self.now.next();
             }
-            let (path, resource) = self.past.next()?;
+            let (path, resource) = match self.past.next()? {
+                Ok(was) => was,
+                Err(error) => return Some(Err(error)),
+            };
             // What is there now under this path came later.
             self.now.next_if(|row| matches!(row, Ok((now, _)) if *now == path));
             if let Some(resource) = resource {

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::history::{Bounds, History, check_start};
-use crate::listing::{self, Past, Start};
+use crate::listing::past::{self, Pasts};
+use crate::listing::{self, Start, Was};
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
 use crate::semantics::{self, Decision, Performed};
@@ -45,6 +46,8 @@ struct State {
     resources: BTreeMap<Path, Arc<Resource>>,
     owners: BTreeSet<(Vec<u8>, Path)>,
     history: History,
+    /// Of the lists that clients read on.
+    pasts: Pasts,
     closed: bool,
 }
 
@@ -57,6 +60,7 @@ impl MemoryStore {
             resources: BTreeMap::new(),
             owners: BTreeSet::new(),
             history: History::new(Revision::ZERO, bounds),
+            pasts: Pasts::default(),
             closed: false,
         };
         let tip = watch::Sender::new(Tip { revision: Revision::ZERO, closed: false });
@@ -89,16 +93,48 @@ impl State {
         self.history.push(Event { kind, resource, previous, revision }, bytes, now);
     }
 
-    /// Returns the rows of a list that are there now.
-    fn rows(&self, start: &Start, owner: Option<&str>) -> Vec<(Path, Arc<Resource>)> {
-        let (first, end) = (start.after.as_ref().unwrap_or(&start.prefix).clone(), start.prefix.end());
-        match owner {
-            Some(uid) => self.owned(uid).filter(|(path, _)| start.covers(path)).collect(),
-            None => {
-                let range = self.resources.range((Bound::Excluded(first), Bound::Excluded(end)));
-                range.map(|(path, resource)| (path.clone(), Arc::clone(resource))).collect()
+    fn list(&self, query: &Query, id: &str) -> Result<Page> {
+        let start = Start::of(query, id, self.history.oldest())?;
+        let now = self.history.newest();
+        let revision = start.revision.unwrap_or(now);
+        check_start(revision, self.history.oldest(), now)?;
+        let past = match start.revision {
+            Some(since) => Some(self.past(&start, since, now)?),
+            None => None,
+        };
+        let past = past.into_iter().flatten();
+        let page = match &query.selector.owner {
+            Some(uid) => {
+                let rows = self.owned(uid).filter(|(path, _)| start.covers(path));
+                listing::page(query, id, revision, rows.map(Ok), past)
             }
+            None => listing::page(query, id, revision, self.rows(&start).map(Ok), past),
+        }?;
+        if page.next.is_none() {
+            self.pasts.end(&start, revision);
         }
+        Ok(page)
+    }
+
+    /// Returns what a page of a list of a revision that has passed has to show differently from now.
+    fn past(&self, start: &Start, since: Revision, now: Revision) -> Result<impl Iterator<Item = Result<Was>>> {
+        let known = self.pasts.read_on(start, since, now, |after, tell| {
+            for event in self.history.after(after)? {
+                tell(&Path::of(event.resource.key()).0, event.revision);
+            }
+            Ok(())
+        })?;
+        Ok(past::changed(known, start, now).map(|(path, revision)| {
+            let event = self.history.after(Revision(revision.0 - 1))?.next();
+            Ok((path, event.and_then(|event| event.previous.clone())))
+        }))
+    }
+
+    /// Returns the rows of a list that are there now.
+    fn rows(&self, start: &Start) -> impl Iterator<Item = (Path, Arc<Resource>)> {
+        let (first, end) = (start.after.as_ref().unwrap_or(&start.prefix).clone(), start.prefix.end());
+        let range = self.resources.range((Bound::Excluded(first), Bound::Excluded(end)));
+        range.map(|(path, resource)| (path.clone(), Arc::clone(resource)))
     }
 
     fn owned(&self, uid: &str) -> impl Iterator<Item = (Path, Arc<Resource>)> {
@@ -135,18 +171,7 @@ impl Store for MemoryStore {
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
-        let (rows, past, revision) = {
-            let state = self.shared.current()?;
-            let start = Start::of(query, &self.id, state.history.oldest())?;
-            let revision = start.revision.unwrap_or(state.history.newest());
-            check_start(revision, state.history.oldest(), state.history.newest())?;
-            let mut past = Past::new();
-            for event in state.history.after(revision)? {
-                listing::note(&mut past, &start, event);
-            }
-            (state.rows(&start, query.selector.owner.as_deref()), past, revision)
-        };
-        listing::page(query, &self.id, revision, rows.into_iter().map(Ok), past)
+        self.shared.current()?.list(query, &self.id)
     }
 
     fn schemas(&self) -> &Schemas {

@@ -10,7 +10,8 @@ use super::codec::{
     TIMES,
 };
 use crate::history::check_start;
-use crate::listing::{self, Past, Start};
+use crate::listing::past::{self, Pasts};
+use crate::listing::{self, Start, Was};
 use crate::model::{Path, owner_prefix};
 use crate::watch::Batch;
 use crate::{Error, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
@@ -64,19 +65,27 @@ impl Snapshot {
         found.map(|document| codec::resource(document.value())).transpose()
     }
 
-    pub(super) fn list(&self, query: &Query, id: &str) -> Result<Page> {
+    pub(super) fn list(&self, query: &Query, id: &str, pasts: &Pasts) -> Result<Page> {
         let meta = self.meta()?;
         let start = Start::of(query, id, meta.compacted)?;
         let revision = start.revision.unwrap_or(meta.revision);
         check_start(revision, meta.compacted, meta.revision)?;
-        let past = self.past(&start, revision)?;
-        match &query.selector.owner {
+        let past = match start.revision {
+            Some(since) => Some(self.past(&start, since, meta.revision, pasts)?),
+            None => None,
+        };
+        let past = past.into_iter().flatten();
+        let page = match &query.selector.owner {
             Some(owner) => {
                 let rows = self.owned(owner)?.filter(|row| row.as_ref().map_or(true, |(path, _)| start.covers(path)));
                 listing::page(query, id, revision, rows, past)
             }
             None => listing::page(query, id, revision, self.rows(&start)?, past),
+        }?;
+        if page.next.is_none() {
+            pasts.end(&start, revision);
         }
+        Ok(page)
     }
 
     pub(super) fn kinds(&self) -> Result<Vec<Kind>> {
@@ -129,19 +138,26 @@ impl Snapshot {
         Ok(Batch { events, through })
     }
 
-    /// Returns what a list of a revision that has passed has to show differently.
-    fn past(&self, start: &Start, revision: Revision) -> Result<Past> {
-        let mut past = Past::new();
+    /// Returns what a page of a list of a revision that has passed has to show differently from `now`, read as the page comes to it.
+    fn past(
+        &self,
+        start: &Start,
+        since: Revision,
+        now: Revision,
+        pasts: &Pasts,
+    ) -> Result<impl Iterator<Item = Result<Was>> + use<>> {
         let log = self.0.open_table(LOG).map_err(unreadable)?;
-        for row in log.range(revision.0.saturating_add(1)..).map_err(unreadable)? {
-            let (_, row) = row.map_err(unreadable)?;
-            let row = LogRow::decode(row.value())?;
-            let path = Path(row.path.to_vec());
-            if start.covers(&path) && !past.contains_key(&path) {
-                past.insert(path, row.before()?);
+        let known = pasts.read_on(start, since, now, |after, tell| {
+            for row in log.range(after.0.saturating_add(1)..).map_err(unreadable)? {
+                let (revision, row) = row.map_err(unreadable)?;
+                tell(LogRow::decode(row.value())?.path, Revision(revision.value()));
             }
-        }
-        Ok(past)
+            Ok(())
+        })?;
+        Ok(past::changed(known, start, now).map(move |(path, revision)| {
+            let row = log.get(revision.0).map_err(unreadable)?.ok_or_else(|| lost(revision))?;
+            Ok((path, LogRow::decode(row.value())?.before()?))
+        }))
     }
 
     /// Returns the rows that a list has to go through, in order.

@@ -54,7 +54,7 @@ proptest! {
             };
         }
         let rows: Vec<_> = now.iter().map(|(at, number)| Ok((path(at), resource(*number)))).collect();
-        let before: Vec<_> = past.iter().map(|(at, was)| (path(at), was.map(resource))).collect();
+        let before: Vec<_> = past.iter().map(|(at, was)| Ok((path(at), was.map(resource)))).collect();
         let overlaid = Overlaid { now: rows.into_iter().peekable(), past: before.into_iter().peekable() };
         let found = overlaid.collect::<crate::Result<Vec<_>>>().expect("no row failed");
         let wanted: Vec<_> = wanted.iter().map(|(at, number)| (path(at), resource(*number))).collect();
