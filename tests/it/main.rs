@@ -19,6 +19,7 @@ mod kubectl;
 mod limits;
 mod metrics;
 mod queue;
+mod secrets;
 mod simulation;
 mod swap;
 mod tls;

@@ -44,7 +44,7 @@ mod watch;
 pub use address::{Address, BadAddress};
 pub use health::Check;
 pub use metrics::Metrics;
-pub use secret::BadFile;
+pub use secret::{BadFile, read as read_private};
 pub use serve::{Error, Handle, Options, Served, serve};
 pub use tls::{Certificate, Made};
 

@@ -29,7 +29,7 @@ pub enum BadFile {
 ///
 /// # Errors
 /// A [`BadFile`]. It never has a part of the file in it.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BadFile> {
+pub fn read(path: &Path) -> Result<Vec<u8>, BadFile> {
     let file = File::open(path)?;
     let mode = file.metadata()?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {

@@ -27,6 +27,7 @@ mod looks;
 mod manifest;
 mod narrate;
 mod output;
+mod secrets;
 mod serve;
 mod signals;
 mod sources;

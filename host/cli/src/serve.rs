@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use crate::address;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
+use crate::secrets::SecretFolder;
 use crate::signals::Signals;
 use crate::terminal::Screen;
 
@@ -59,6 +60,11 @@ pub(crate) struct HostArgs {
     /// It is read again when it changes. Without it, every program of this machine that reaches the address may ask.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// The folder of secrets for HTTP grants: each file is one, under its name, and yours alone
+    ///
+    /// A secret is read when it is used, so one that is replaced is used from then on. It goes into the header that a grant names, and nowhere else.
+    #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_SECRETS", hide_env_values = true)]
+    secrets: Option<PathBuf>,
     /// Where to keep the store, and compiled components [default: DIR/.homeostat]
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
@@ -143,7 +149,7 @@ impl Running {
     /// # Errors
     /// When a part cannot start, with what to do about it.
     pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
-        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, data, store } = args;
+        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, secrets, data, store } = args;
         if !folder.is_dir() {
             return Err(exit::failed(format!(
                 "{} is not a folder: name the folder that holds the manifests",
@@ -155,7 +161,10 @@ impl Running {
         let options = EngineOptions { compiled: Some(data.join(COMPILED)), ..EngineOptions::default() };
         let engine = Engine::new(options).context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
-        let options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
+        let mut options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
+        if let Some(folder) = secrets {
+            options.secrets = Arc::new(SecretFolder(folder.clone()));
+        }
         let host = Host::start(options).await.context("the host does not start")?;
         let manifests = Folder::new(folder, host.clone(), screen.clone());
         let standing = manifests.standing();

@@ -16,6 +16,7 @@ mod pattern;
 
 pub use address::AddressRange;
 pub(crate) use address::Reach;
+pub use check::is_secret_name;
 use pattern::{matches_glob, matches_url};
 
 /// All capabilities of one controller. The default grants nothing.
@@ -113,7 +114,7 @@ pub struct HttpGrant {
 pub enum HeaderSource {
     /// The text that stands here.
     Value(String),
-    /// The secret of this name.
+    /// The secret of this name: 1 to 253 of the characters `a` to `z`, `A` to `Z`, `0` to `9`, `-`, `_` and `.`, a dot never first.
     Secret(String),
 }
 
@@ -143,6 +144,17 @@ impl Grants {
     /// the path of the field: `resources[0].kinds[1]: …`.
     pub fn problems(&self) -> Vec<String> {
         check::problems(self)
+    }
+
+    /// Returns the names of the secrets that these grants use.
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        let headers = self.http.iter().flat_map(|grant| grant.headers.values());
+        headers
+            .filter_map(|source| match source {
+                HeaderSource::Secret(name) => Some(name.as_str()),
+                HeaderSource::Value(_) => None,
+            })
+            .collect()
     }
 
     /// Says whether some grant covers `request`.

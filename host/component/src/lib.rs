@@ -50,7 +50,7 @@ pub use effect::{
 };
 pub use engine::{Engine, EngineOptions};
 pub use error::Error;
-pub use grants::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb};
+pub use grants::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb, is_secret_name};
 pub use limits::{Amount, FixedBound, Limits, fixed as fixed_bounds};
 pub use load::{Reason, Refused};
 pub use outcome::{Cost, EffectCounts, Fault, LimitName, Outcome, Report, Retry};

@@ -139,11 +139,26 @@ impl Host {
     /// [`Error::Stopping`]; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
     /// runs goes on.
     pub async fn put(&self, definition: Definition) -> Result<Put, Error> {
-        let name = definition.name.clone();
-        if self.controller(&name).is_err() && self.add(&definition)? {
-            return Ok(Put::Added);
+        let (name, grants) = (definition.name.clone(), definition.grants.clone());
+        let put = if self.controller(&name).is_err() && self.add(&definition)? {
+            Put::Added
+        } else {
+            self.controller(&name)?.change(definition).await?.map_or(Put::Unchanged, Put::Changed)
+        };
+        if put != Put::Unchanged {
+            self.tell_missing_secrets(&name, &grants).await;
         }
-        Ok(self.controller(&name)?.change(definition).await?.map_or(Put::Unchanged, Put::Changed))
+        Ok(put)
+    }
+
+    /// Tells of the secrets that are granted and are not there. They may come later: a request that needs one fails until then.
+    async fn tell_missing_secrets(&self, name: &str, grants: &Grants) {
+        for secret in grants.secrets() {
+            if let Err(reason) = self.inner.context.secrets.get(secret).await {
+                let message = format!("there is no secret {secret:?} for its requests: {reason}");
+                self.inner.context.event(&name.into(), None, Severity::Warning, "SecretMissing", &message);
+            }
+        }
     }
 
     /// Starts a controller. Returns `false` when somebody else put one of that name in first.

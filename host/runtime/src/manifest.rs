@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use homeostat_component::{Amount, BackoffSpec, DuringDelay, Grants, HeaderSource, Limits, Outcome};
+use homeostat_component::{Amount, BackoffSpec, DuringDelay, Grants, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::{Overrides, Suspend};
@@ -176,13 +176,6 @@ fn check_grants(grants: &Grants, problems: &mut Problems) {
             (None, None) => ("spec.grants", ""),
         };
         problems.0.push(OutOfBounds { field, item: item.to_owned(), reason: reason.to_owned() });
-    }
-    for (at, grant) in grants.http.iter().enumerate() {
-        for (name, _) in grant.headers.iter().filter(|(_, source)| matches!(source, HeaderSource::Secret(_))) {
-            let reason = "there is no source of secrets yet, so no request could be sent: give the header as `value`";
-            let item = format!("[{at}].headers.{name}.secret");
-            problems.0.push(OutOfBounds { field: "spec.grants.http", item, reason: reason.to_owned() });
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Sink, World};
 use homeostat_component::{Blob, Call, Effects, StoreError};
 
@@ -25,9 +26,10 @@ pub(crate) fn effects(context: &Arc<Context>, follows: &Arc<Follows>, definition
 /// A host without secrets.
 pub(crate) struct NoSecrets;
 
+#[async_trait]
 impl homeostat_component::layers::Secrets for NoSecrets {
-    fn get(&self, _: &str) -> Option<Blob> {
-        None
+    async fn get(&self, _: &str) -> Result<Blob, String> {
+        Err("the host was started without secrets".to_owned())
     }
 }
 

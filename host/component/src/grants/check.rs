@@ -1,6 +1,12 @@
 //! Finds grants that can never cover anything, which nobody writes on purpose.
 
-use super::{Grants, HttpGrant, Reach, ResourceGrant, pattern};
+use super::{Grants, HeaderSource, HttpGrant, Reach, ResourceGrant, pattern};
+
+/// Says whether `name` can be the name of a secret: what [`HeaderSource::Secret`] says of it.
+pub fn is_secret_name(name: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=253).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(known)
+}
 
 pub(super) fn problems(grants: &Grants) -> Vec<String> {
     let Grants { resources, http } = grants;
@@ -55,7 +61,12 @@ fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
             _ => {}
         }
     }
-    for name in headers.keys() {
+    for (name, source) in headers {
+        if let HeaderSource::Secret(secret) = source
+            && !is_secret_name(secret)
+        {
+            problems.push(format!("{path}.headers.{name}.secret: {secret:?} is no name of a secret, as api-token"));
+        }
         if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
             problems.push(format!("{path}.headers: {name:?} is no name of a header"));
         }

@@ -97,13 +97,17 @@ fn grants_that_can_never_cover_anything_are_refused_with_their_path() {
 }
 
 #[test]
-fn a_header_from_a_secret_is_refused_and_one_with_a_value_is_not() {
+fn a_header_comes_from_a_secret_or_a_value_and_a_secret_has_a_name_that_can_be_one() {
     let grants = |source: serde_json::Value| json!({"http": [{"urls": ["https://a.example/*"], "headers": {"authorization": source}}]});
-    let written = json!({"component": {"file": "a.wasm"}, "grants": grants(json!({"value": "Bearer x"}))});
-    assert!(spec(written).check().is_ok());
-    let written = json!({"component": {"file": "a.wasm"}, "grants": grants(json!({"secret": "token"}))});
-    let told = spec(written).check().unwrap_err()[0].to_string();
-    assert!(told.starts_with("spec.grants.http[0].headers.authorization.secret: there is no source"), "{told}");
+    for source in [json!({"value": "Bearer x"}), json!({"secret": "api-token"})] {
+        let written = json!({"component": {"file": "a.wasm"}, "grants": grants(source)});
+        assert!(spec(written).check().is_ok());
+    }
+    for name in ["", "../token", ".hidden", "a/b"] {
+        let written = json!({"component": {"file": "a.wasm"}, "grants": grants(json!({"secret": name}))});
+        let told = spec(written).check().unwrap_err()[0].to_string();
+        assert!(told.starts_with("spec.grants.http[0].headers.authorization.secret: "), "{told}");
+    }
 }
 
 #[test]

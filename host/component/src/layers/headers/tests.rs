@@ -20,9 +20,14 @@ impl Effects for Inner {
 
 struct OneSecret;
 
+#[async_trait]
 impl Secrets for OneSecret {
-    fn get(&self, name: &str) -> Option<Blob> {
-        (name == "token").then(|| Blob::from("hunter2"))
+    async fn get(&self, name: &str) -> Result<Blob, String> {
+        if name == "token" {
+            Ok(Blob::from("hunter2"))
+        } else {
+            Err("in /private/secrets there is no such file".into())
+        }
     }
 }
 
@@ -66,6 +71,6 @@ async fn secrets_go_nowhere_but_where_they_belong() {
 async fn a_secret_that_is_missing_is_named_and_nothing_is_sent() {
     let (answer, sent) = send("other", "https://a.example/x").await;
     let Answer::Http(Err(HttpError::Unreachable(text))) = answer else { panic!("{answer:?}") };
-    assert!(text.contains("other"), "{text}");
+    assert!(text.contains("other") && !text.contains("/private"), "{text}");
     assert!(sent.is_empty());
 }

@@ -1,0 +1,98 @@
+//! A secret of the host goes into the header that a grant names, and can be seen nowhere else.
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::mpsc;
+
+use homeostat_tests::{Running, eventually_blocking, guest};
+use tempfile::TempDir;
+
+/// A site that answers 204, and what came in the header `authorization` of each request.
+fn site() -> (SocketAddr, mpsc::Receiver<Option<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (send, received) = mpsc::sync_channel(1024);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut request) = (stream.unwrap(), [0; 4096]);
+            let Ok(read) = stream.read(&mut request) else { continue };
+            let text = String::from_utf8_lossy(&request[..read]).into_owned();
+            let header = text.lines().find_map(|line| line.strip_prefix("authorization: ").map(str::to_owned));
+            drop(stream.write_all(b"HTTP/1.1 204 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+            if send.send(header).is_err() {
+                return;
+            }
+        }
+    });
+    (address, received)
+}
+
+fn keep(folder: &Path, secret: &str) {
+    let file = folder.join("site-token.new");
+    fs::write(&file, format!("{secret}\n")).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    fs::rename(file, folder.join("site-token")).unwrap();
+}
+
+fn manifests(folder: &Path, address: SocketAddr) {
+    let text = format!(
+        r#"apiVersion: homeostat.dev/v1alpha1
+kind: Controller
+metadata: {{name: uptime}}
+spec:
+  component: {{file: {component}}}
+  grants:
+    resources: [{{kinds: [demo.homeostat.dev/Monitor], verbs: [get, list, watch, update-status], namespaces: ["*"]}}]
+    http: [{{urls: ["http://{address}/*"], methods: [GET], addresses: [loopback], headers: {{authorization: {{secret: site-token}}}}}}]
+  backoff: {{base: 20ms, max: 100ms}}
+---
+apiVersion: demo.homeostat.dev/v1
+kind: Monitor
+metadata: {{name: site, namespace: default}}
+spec: {{url: "http://{address}/", every: 100ms, timeout: 2s, expectStatus: 204}}
+"#,
+        component = guest("uptime").display()
+    );
+    fs::write(folder.join("all.yaml"), text).unwrap();
+}
+
+#[test]
+fn a_secret_reaches_the_site_that_its_grant_names_as_it_is_now_and_is_shown_to_nobody() {
+    let scratch = TempDir::new().unwrap();
+    let (folder, secrets) = (scratch.path().join("manifests"), scratch.path().join("secrets"));
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir(&secrets).unwrap();
+    let (address, received) = site();
+    manifests(&folder, address);
+    let host = Running::start("run", &folder, scratch.path(), &["--secrets", secrets.to_str().unwrap()]);
+
+    let until = |arguments: &[&str], wanted: &str| {
+        eventually_blocking(wanted, || {
+            let seen = host.ask(arguments).stdout;
+            seen.contains(wanted).then_some(seen)
+        })
+    };
+    let told = until(&["get", "events", "-A", "-o", "json"], "SecretMissing");
+    assert!(told.contains("site-token"), "it names the secret: {told}");
+    until(&["logs", "uptime"], "the host has no secret \"site-token\"");
+
+    keep(&secrets, "Bearer one-7431");
+    assert_eq!(received.recv().unwrap().as_deref(), Some("Bearer one-7431"), "nothing was sent before");
+    keep(&secrets, "Bearer two-7431");
+    while received.recv().unwrap().as_deref() != Some("Bearer two-7431") {}
+
+    for arguments in [
+        &["get", "events", "-A", "-o", "yaml"][..],
+        &["get", "monitors", "-A", "-o", "yaml"],
+        &["logs", "uptime"],
+        &["describe", "controller", "uptime"],
+        &["queue", "uptime", "-o", "yaml"],
+    ] {
+        let seen = host.ask(arguments);
+        assert!(!format!("{seen:?}").contains("7431"), "{arguments:?}: {seen:?}");
+    }
+    assert!(!host.said().contains("7431"), "{}", host.said());
+}
