@@ -91,15 +91,15 @@ impl Context {
         Ok(())
     }
 
-    /// Declares the kinds that the definitions in the store name, and returns the revision at which those were there.
-    pub(crate) async fn declare_stored(&self) -> Result<Revision, Error> {
+    /// Declares the kinds that the definitions in the store name.
+    pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
         let mut stored = Vec::new();
         let kind = definitions::definitions();
-        let revision = for_each_listed(&*self.store, &kind, |resource| stored.push(Arc::clone(resource))).await?;
+        for_each_listed(&*self.store, &kind, |resource| stored.push(Arc::clone(resource))).await?;
         for definition in stored {
             self.declare_definition(&definition).await?;
         }
-        Ok(revision)
+        Ok(())
     }
 
     /// Declares the kind that a definition names, and returns whether it could. One that is wrong is told, and keeps nobody from

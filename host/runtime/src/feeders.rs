@@ -217,4 +217,4 @@ fn restart_delay(failures_before: u32) -> Duration {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -109,7 +109,7 @@ impl Host {
     pub async fn start(options: Options) -> Result<Self, Error> {
         let drain_deadline = options.drain_deadline;
         let context = Arc::new(Context::new(options)?);
-        let definitions = context.declare_stored().await?;
+        context.declare_stored().await?;
         let inner = Inner {
             context,
             drain_deadline,
@@ -121,7 +121,7 @@ impl Host {
         let (store, end) = (host.store(), host.inner.end.clone());
         host.inner.tasks.spawn(async move { homeostat_store::garbage::collect(store, end.cancelled_owned()).await });
         let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
-        host.inner.tasks.spawn(definitions::follow(context, definitions, end));
+        host.inner.tasks.spawn(definitions::follow(context, end));
         Ok(host)
     }
 

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use homeostat_component::KindDeclaration;
-use homeostat_store::Kind;
 use homeostat_store::definition::{Column, Definition, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
 use homeostat_store::schema::{Schema, Schemas};
-use parking_lot::RwLock;
+use homeostat_store::{Kind, Revision};
+use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -73,6 +73,9 @@ pub struct KindInfo {
     /// The definition is being deleted.
     #[serde(skip)]
     ending: bool,
+    /// When the definition was written; zero for what is no definition's.
+    #[serde(skip)]
+    written: Revision,
 }
 
 /// What differs in another version of a kind.
@@ -152,6 +155,7 @@ impl KindInfo {
             source: source.to_owned(),
             kind,
             ending: false,
+            written: Revision::ZERO,
         }
     }
 
@@ -165,6 +169,8 @@ impl KindInfo {
         let Other { version: _, schema, scale, columns, deprecation } = Other::of(stored);
         let others = definition.versions.iter().filter(|version| version.served && !version.storage);
         let names = &definition.names;
+        let written = document.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let written = written.and_then(|revision| revision.parse().ok());
         Ok(Self {
             kind: definition.kind(stored),
             plural: names.plural.clone(),
@@ -181,7 +187,13 @@ impl KindInfo {
             others: others.map(Other::of).collect(),
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
             ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
+            written: written.unwrap_or(Revision::ZERO),
         })
+    }
+
+    /// Returns the same, as said at a revision.
+    pub(crate) fn said_at(self, revision: Revision) -> Self {
+        Self { written: revision, ..self }
     }
 
     fn is_of_definition(&self) -> bool {
@@ -251,6 +263,8 @@ impl KindInfo {
 pub struct Kinds {
     /// By group and name, in the version that is stored.
     by_type: RwLock<BTreeMap<(String, String), KindInfo>>,
+    /// The newest word of each definition that was heard, by what it is called as a source. Touched only while `by_type` is locked for writing.
+    heard: Mutex<BTreeMap<String, Revision>>,
     /// What was declared by something else than a definition: what stays when the definition goes.
     without_definition: RwLock<BTreeMap<(String, String), KindInfo>>,
     /// Where the store looks up what documents must be like.
@@ -285,7 +299,8 @@ impl Kinds {
         kinds
     }
 
-    /// Adds a kind. Declaring one again in the same way changes nothing, but a definition brings its schema and names.
+    /// Adds a kind. Declaring one again in the same way changes nothing, but a definition brings its schema and names. What a definition has
+    /// said before its newest word is not heard any more.
     ///
     /// # Errors
     /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::BadDocument`] when its schema is not
@@ -294,9 +309,13 @@ impl Kinds {
         let structures = info.structures()?;
         let mut by_type = self.by_type.write();
         let id = (info.kind.group.clone(), info.kind.name.clone());
+        if !self.is_news(&info) {
+            return Ok(());
+        }
         if let Some(known) = by_type.get(&id) {
             self.agree(known, &info)?;
         }
+        self.hear(&info);
         if !info.is_of_definition() {
             self.without_definition.write().insert(id.clone(), info.clone());
             let is_known_better = |known: &KindInfo| known.is_of_definition() || info.schema.is_none();
@@ -316,8 +335,34 @@ impl Kinds {
     /// As [`Kinds::declare`].
     pub(crate) fn prepare(&self, info: &KindInfo) -> Result<(), Error> {
         self.check(info)?;
-        self.tell(info, info.structures()?);
+        let structures = info.structures()?;
+        let by_type = self.by_type.write();
+        if self.is_news(info) {
+            self.hear(info);
+            self.tell(info, structures);
+        }
+        drop(by_type);
         Ok(())
+    }
+
+    /// Returns whether nothing newer was heard of the definition that says this.
+    fn is_news(&self, info: &KindInfo) -> bool {
+        self.heard.lock().get(&info.source).is_none_or(|heard| *heard <= info.written)
+    }
+
+    fn hear(&self, info: &KindInfo) {
+        if info.is_of_definition() {
+            self.heard.lock().insert(info.source.clone(), info.written);
+        }
+    }
+
+    /// Lets a kind end, as when its definition is being deleted.
+    pub(crate) fn end(&self, definition: &KindInfo) {
+        let id = (definition.kind.group.clone(), definition.kind.name.clone());
+        let mut by_type = self.by_type.write();
+        if let Some(known) = by_type.get_mut(&id).filter(|known| known.source == definition.source) {
+            known.ending = true;
+        }
     }
 
     fn tell(&self, info: &KindInfo, structures: Vec<(String, Option<Schema>)>) {
@@ -342,10 +387,14 @@ impl Kinds {
         is_ending && !self.without_definition.read().contains_key(&id)
     }
 
-    /// Takes back what a definition has declared. A kind that something else has declared too stays, as that declared it.
+    /// Takes back what a definition has declared, up to this word of it. A kind that something else has declared too stays, as that declared it.
     pub(crate) fn take_back(&self, definition: &KindInfo) {
         let mut by_type = self.by_type.write();
         let id = (definition.kind.group.clone(), definition.kind.name.clone());
+        if !self.is_news(definition) {
+            return;
+        }
+        self.heard.lock().remove(&definition.source);
         if by_type.get(&id).is_none_or(|known| known.source != definition.source) {
             return;
         }

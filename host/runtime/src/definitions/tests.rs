@@ -1,14 +1,16 @@
 use homeostat_component::{Engine, EngineOptions};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Error, Key};
+use homeostat_store::{Error, Key, Propagation, Revision, Scope};
+use serde_json::Value;
 
 use super::*;
+use crate::feeders::tests::faulty::{Fault, FaultyStore, On};
 use crate::{Host, Options};
 
 /// No step takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn host(store: &Arc<MemoryStore>) -> Host {
+async fn host<S: Store>(store: &Arc<S>) -> Host {
     let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
     Host::start(Options::new(engine, store.clone())).await.unwrap()
 }
@@ -90,5 +92,93 @@ fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_
         until_gone(&store, &definition_key()).await;
         assert!(!host.kinds().stores(&sites()));
         assert!(matches!(store.get(&held).await, Err(Error::NotFound { .. })));
+    });
+}
+
+#[test]
+fn resources_that_are_brought_into_another_version_hold_up_no_other_definition() {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let faulty = FaultyStore::over(store.clone());
+    process(async {
+        let host = host(&faulty).await;
+        write(&host, Write::Create { document: definition() }).await;
+        until_it_says(&store, "Established").await;
+        let site = json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": { "name": "one" } });
+        write(&host, Write::Create { document: site }).await;
+
+        // As a guest writes it: the host follows, and one write of it does not end.
+        faulty.fault(On::Write, "Site", Fault::Wait);
+        let versions = |stored: &str| {
+            let version = |name: &str| json!({ "name": name, "served": true, "storage": name == stored });
+            let change = json!({ "spec": { "versions": [version("v1"), version("v2"), version("v3")] } });
+            Write::Patch { key: definition_key(), change: Change::Merge(change), precondition: Precondition::default() }
+        };
+        store.write(versions("v2")).await.unwrap();
+        let mut other = definition();
+        other["metadata"]["name"] = "pages.example.com".into();
+        other["spec"]["names"] = json!({ "kind": "Page", "plural": "pages" });
+        store.write(Write::Create { document: other }).await.unwrap();
+        let mut watch = store.watch(Scope::Kind(definitions()), Revision::ZERO).await.unwrap();
+        let established = |definition: &Resource| definition.status()["storedVersions"] == json!(["v1"]);
+        loop {
+            let definition = watch.next().await.unwrap().resource;
+            if definition.key().name() == "pages.example.com" && established(&definition) {
+                break;
+            }
+        }
+        assert!(host.kinds().stores(&Kind::new("example.com", "v1", "Page")));
+
+        // The newest word ends what waits for an older one.
+        store.write(versions("v3")).await.unwrap();
+        faulty.heal(On::Write, "Site");
+        loop {
+            let definition = watch.next().await.unwrap().resource;
+            if definition.status()["storedVersions"] == json!(["v3"]) {
+                break;
+            }
+        }
+        assert!(host.kinds().stores(&Kind::new("example.com", "v3", "Site")));
+        let site = store.get(&Key::new(sites(), "", "one")).await.unwrap();
+        assert_eq!(site.key().kind().version, "v3");
+    });
+}
+
+#[test]
+fn a_kind_whose_definition_was_taken_away_by_force_stays_for_resources_that_wait() {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let held = Key::new(sites(), "", "held");
+    process(async {
+        let host = host(&store).await;
+        write(&host, Write::Create { document: definition() }).await;
+        until_it_says(&store, "Established").await;
+        let metadata = json!({ "name": "held", "finalizers": ["example.com/hold"] });
+        let document = json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": metadata });
+        write(&host, Write::Create { document }).await;
+        let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+        write(&host, Write::Delete { key: definition_key(), precondition, propagation }).await;
+        until_it_says(&store, "Terminating").await;
+        let nothing = |key: &Key| {
+            let change = Change::Merge(json!({ "metadata": { "finalizers": [] } }));
+            Write::Patch { key: key.clone(), change, precondition: Precondition::default() }
+        };
+        store.write(nothing(&definition_key())).await.unwrap();
+        assert!(matches!(store.get(&definition_key()).await, Err(Error::NotFound { .. })));
+        // Another definition is followed after it.
+        let mut other = definition();
+        other["metadata"]["name"] = "pages.example.com".into();
+        other["spec"]["names"] = json!({ "kind": "Page", "plural": "pages" });
+        store.write(Write::Create { document: other }).await.unwrap();
+        let page = Key::new(definitions(), "", "pages.example.com");
+        let mut watch = store.watch(Scope::Kind(definitions()), store.revision()).await.unwrap();
+        while store.get(&page).await.unwrap().status().get("conditions").is_none() {
+            watch.next().await.unwrap();
+        }
+        assert!(host.kinds().stores(&sites()) && host.kinds().is_ending(&sites()));
+
+        write(&host, nothing(&held)).await;
+        assert!(matches!(store.get(&held).await, Err(Error::NotFound { .. })));
+        while host.kinds().stores(&sites()) {
+            tokio::task::yield_now().await;
+        }
     });
 }

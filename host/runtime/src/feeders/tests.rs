@@ -9,7 +9,7 @@ use super::*;
 
 #[allow(dead_code, unreachable_pub, reason = "other tests have it from a library, and need more of it")]
 #[path = "../../../../tests/src/faulty.rs"]
-pub(super) mod faulty;
+pub(crate) mod faulty;
 
 /// The kind that the feeders of these tests feed.
 pub(super) fn managed() -> Kind {

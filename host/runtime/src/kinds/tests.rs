@@ -86,3 +86,26 @@ fn what_a_component_has_declared_too_stays_when_the_definition_goes() {
     kinds.take_back(&site);
     assert_eq!(kinds.of(&site.kind), None);
 }
+
+#[test]
+fn an_older_word_of_a_definition_changes_nothing() {
+    let kinds = Kinds::with_built_in(Schemas::default());
+    let word = |revision, short: &str| KindInfo {
+        source: format!("{DEFINITION} deployments.apps"),
+        short_names: vec![short.to_owned()],
+        ..deployments().said_at(Revision(revision))
+    };
+    kinds.declare(word(5, "new")).unwrap();
+    kinds.declare(word(4, "old")).unwrap();
+    kinds.take_back(&word(4, "old"));
+    assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["new"]);
+    // What was told the store of the version to come is no longer undone either.
+    kinds.prepare(&word(7, "newer")).unwrap();
+    kinds.declare(word(6, "between")).unwrap();
+    assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["new"]);
+    kinds.declare(word(7, "newer")).unwrap();
+    assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["newer"]);
+    kinds.take_back(&word(8, "gone"));
+    assert_eq!(kinds.of(&deployments().kind), None);
+    assert!(kinds.heard.lock().is_empty(), "nothing is left of what is gone");
+}

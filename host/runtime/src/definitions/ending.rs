@@ -1,0 +1,102 @@
+//! A kind that goes, with its resources, because its definition does.
+
+use std::sync::Arc;
+
+use homeostat_component::Severity;
+use homeostat_store::{Error, EventType, Kind, Precondition, Propagation, Resource, Result, Revision, Write};
+use serde_json::{Value, json};
+
+use super::establish::{condition, set_finalizers};
+use super::{CLEANUP, PAUSE, found};
+use crate::KindInfo;
+use crate::context::{Context, for_each_listed};
+
+/// Deletes the resources of a definition that is being deleted, waits until they are gone, and lets the definition go.
+pub(super) async fn end(context: &Context, definition: &Resource) -> Result<()> {
+    say_terminating(context, definition).await?;
+    let info = KindInfo::from_definition(definition.document()).ok().filter(|info| context.kinds.goes_with(info));
+    if let Some(info) = &info {
+        take_back(context, definition, info).await?;
+    }
+    while let Some(current) = found(context.store.get(definition.key()).await)? {
+        let finalizers: Vec<&str> = current.finalizers().filter(|name| *name != CLEANUP).collect();
+        let is_other = current.uid() != definition.uid() || finalizers.len() == current.finalizers().count();
+        if is_other || set_finalizers(context, &current, &finalizers).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says in the status of a definition that it is going.
+async fn say_terminating(context: &Context, definition: &Resource) -> Result<()> {
+    let mut status = definition.status().clone();
+    let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+    if conditions.clone().any(|condition| condition["type"] == "Terminating" && condition["status"] == "True") {
+        return Ok(());
+    }
+    let others = conditions.filter(|condition| condition["type"] != "Terminating").cloned();
+    let terminating = condition("Terminating", "InstanceDeletionInProgress", "the resources of the kind are deleted");
+    let conditions: Vec<Value> = others.chain([terminating]).collect();
+    if !status.is_object() {
+        status = json!({});
+    }
+    status["conditions"] = conditions.into();
+    let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: None };
+    let key = definition.key().clone();
+    found(context.store.write(Write::UpdateStatus { key, status, precondition }).await).map(drop)
+}
+
+/// Deletes the resources of a kind; returns how many are left, because of their finalizers.
+async fn delete_resources(context: &Context, kind: &Kind) -> Result<usize> {
+    let mut there = Vec::new();
+    let about = |resource: &Arc<Resource>| {
+        there.push((resource.key().clone(), resource.uid().to_owned(), resource.is_deleting()));
+    };
+    for_each_listed(&*context.store, kind, about).await?;
+    let mut left = 0;
+    for (key, uid, is_deleting) in there {
+        if is_deleting {
+            left += 1;
+            continue;
+        }
+        let (precondition, propagation) = (Precondition { uid: Some(uid), revision: None }, Propagation::Background);
+        match context.store.write(Write::Delete { key, precondition, propagation }).await {
+            Ok(written) => left += usize::from(written.change != Some(EventType::Deleted)),
+            Err(Error::NotFound { .. } | Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(left)
+}
+
+/// Takes a kind back, and deletes its resources, where a definition went without its finalizer. Who has to see the last of a resource can: as
+/// long as one waits for its finalizers, the kind is there, and nothing is created of it.
+pub(super) async fn gone(context: &Context, definition: &Resource, revision: Revision) -> Result<()> {
+    let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
+    let info = info.said_at(revision);
+    // Its name may have been used again meanwhile.
+    if found(context.store.get(definition.key()).await)?.is_some() {
+        return Ok(());
+    }
+    if context.kinds.goes_with(&info) {
+        context.kinds.end(&info);
+        take_back(context, definition, &info).await
+    } else {
+        context.kinds.take_back(&info);
+        Ok(())
+    }
+}
+
+/// Deletes the resources of a kind that nothing but a definition has declared, waits until they are gone, and takes the kind back.
+async fn take_back(context: &Context, definition: &Resource, info: &KindInfo) -> Result<()> {
+    while delete_resources(context, &info.kind).await? > 0 {
+        tokio::time::sleep(PAUSE).await;
+    }
+    context.kinds.take_back(info);
+    // Who was faster than this has lost.
+    delete_resources(context, &info.kind).await?;
+    let message = format!("the kind {} and its resources went with their definition", info.kind);
+    context.event(&"homeostat".into(), Some(definition.key().clone()), Severity::Normal, "KindRemoved", &message);
+    Ok(())
+}

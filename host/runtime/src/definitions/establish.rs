@@ -1,0 +1,58 @@
+//! What the status and the finalizers of a definition say of its kind.
+
+use homeostat_store::{Change, Error, Precondition, Resource, Result, Write};
+use serde_json::{Value, json};
+
+use super::CLEANUP;
+use crate::context::{Context, now};
+
+/// Says in a definition's status that its kind is there, as clients wait for it. One that says so already stays as it is.
+pub(super) async fn establish(context: &Context, definition: &Resource) -> Result<()> {
+    let says_so = definition.status().get("conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut says_so = says_so.filter(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    let document = definition.document();
+    let names = document.pointer("/spec/names").cloned().unwrap_or_default();
+    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let stored: Value =
+        versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect();
+    let has_cleanup = definition.finalizers().any(|name| name == CLEANUP);
+    let status = definition.status();
+    let is_up_to_date = status["acceptedNames"] == names && status["storedVersions"] == stored;
+    if has_cleanup && says_so.next().is_some() && is_up_to_date {
+        return Ok(());
+    }
+    if !has_cleanup {
+        let finalizers: Vec<&str> = definition.finalizers().chain([CLEANUP]).collect();
+        // It is followed next, and established then.
+        return set_finalizers(context, definition, &finalizers).await.map(drop);
+    }
+    let status = json!({
+        "acceptedNames": names, "storedVersions": stored,
+        "conditions": [
+            condition("NamesAccepted", "NoConflicts", "nothing else has these names"),
+            condition("Established", "InitialNamesAccepted", "the kind is served"),
+        ],
+    });
+    let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: Some(definition.revision()) };
+    let write = Write::UpdateStatus { key: definition.key().clone(), status, precondition };
+    match context.store.write(write).await {
+        // Whoever came between is followed next.
+        Ok(_) | Err(Error::NotFound { .. } | Error::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn condition(name: &str, reason: &str, message: &str) -> Value {
+    json!({ "type": name, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now() })
+}
+
+/// Sets the finalizers of a definition; returns whether nobody came between.
+pub(super) async fn set_finalizers(context: &Context, definition: &Resource, names: &[&str]) -> Result<bool> {
+    let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: Some(definition.revision()) };
+    let change = Change::Merge(json!({ "metadata": { "finalizers": names } }));
+    match context.store.write(Write::Patch { key: definition.key().clone(), change, precondition }).await {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. } | Error::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,191 @@
+//! Following definitions: one task for each, which does what the newest word of it asks for.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use homeostat_store::{Error, Event, EventType, Resource, Result, Revision, Scope};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::ending::{end, gone};
+use super::establish::establish;
+use super::{PAUSE, definitions};
+use crate::context::{Context, for_each_listed};
+
+/// Follows what is written of definitions, until the host ends.
+pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
+    let followed = async {
+        let mut followers = Followers::default();
+        let mut from = None;
+        loop {
+            let error = match listed(&context, &mut followers, from).await {
+                Ok(revision) => through(&context, from.insert(revision), &mut followers).await,
+                Err(error) => error,
+            };
+            match error {
+                Error::Closed => return,
+                // What went meanwhile nobody has told.
+                Error::Expired { .. } => from = None,
+                error => tracing::warn!(%error, "the definitions cannot be followed"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = end.cancelled() => {}
+        () = followed => {}
+    }
+}
+
+/// Returns where to follow from: `from`, or, where that is not known, the revision at which all definitions that are there were told.
+async fn listed(context: &Arc<Context>, followers: &mut Followers, from: Option<Revision>) -> Result<Revision> {
+    if let Some(from) = from {
+        return Ok(from);
+    }
+    let mut there = Vec::new();
+    let revision =
+        for_each_listed(&*context.store, &definitions(), |definition| there.push(Arc::clone(definition))).await?;
+    let names: HashSet<_> = there.iter().map(|definition| definition.key().name()).collect();
+    followers.tell_gone(&names, revision);
+    for definition in &there {
+        let word = Word { definition: Arc::clone(definition), revision: definition.revision(), is_gone: false };
+        followers.tell(context, word);
+    }
+    Ok(revision)
+}
+
+/// Follows definitions for as long as their watch lasts, and returns why it ended.
+async fn through(context: &Arc<Context>, from: &mut Revision, followers: &mut Followers) -> Error {
+    let mut watch = match context.store.watch(Scope::Kind(definitions()), *from).await {
+        Ok(watch) => watch,
+        Err(error) => return error,
+    };
+    loop {
+        tokio::select! {
+            biased;
+            Some(ended) = followers.tasks.join_next(), if !followers.tasks.is_empty() => match ended {
+                Ok((name, words)) => followers.ended(context, name, words),
+                Err(error) => tracing::error!(%error, "what follows a definition has panicked"),
+            },
+            event = watch.next() => match event {
+                Ok(Event { kind, resource, revision, .. }) => {
+                    let is_gone = kind == EventType::Deleted;
+                    followers.tell(context, Word { definition: resource, revision, is_gone });
+                    *from = revision;
+                }
+                Err(error) => return error,
+            },
+        }
+    }
+}
+
+/// What was last heard of a definition.
+#[derive(Clone, Debug)]
+struct Word {
+    definition: Arc<Resource>,
+    /// When it was written or deleted.
+    revision: Revision,
+    is_gone: bool,
+}
+
+/// The definitions that are there, or whose resources still are, each with a task. They end with this.
+#[derive(Default)]
+struct Followers {
+    tasks: JoinSet<(String, watch::Receiver<Word>)>,
+    /// By name.
+    words: HashMap<String, watch::Sender<Word>>,
+}
+
+impl Followers {
+    /// Tells a definition's task what is new, or begins one. What is older than what was told is not news.
+    fn tell(&mut self, context: &Arc<Context>, word: Word) {
+        let name = word.definition.key().name().to_owned();
+        if let Some(words) = self.words.get(&name).filter(|words| !words.is_closed()) {
+            words.send_if_modified(|known| {
+                let is_news = known.revision < word.revision;
+                if is_news {
+                    *known = word;
+                }
+                is_news
+            });
+            return;
+        }
+        let (sender, words) = watch::channel(word);
+        self.words.insert(name.clone(), sender);
+        self.tasks.spawn(one(Arc::clone(context), name, words));
+    }
+
+    /// Tells that definitions are gone that are not among those of a revision.
+    fn tell_gone(&self, there: &HashSet<&str>, revision: Revision) {
+        for (_, words) in self.words.iter().filter(|(name, _)| !there.contains(name.as_str())) {
+            words.send_if_modified(|word| {
+                let is_news = word.revision < revision && !word.is_gone;
+                if is_news {
+                    (word.revision, word.is_gone) = (revision, true);
+                }
+                is_news
+            });
+        }
+    }
+
+    /// Lets go of a definition whose task is done, unless there is news of it that the task has not seen.
+    fn ended(&mut self, context: &Arc<Context>, name: String, words: watch::Receiver<Word>) {
+        if words.has_changed().unwrap_or(false) {
+            self.tasks.spawn(one(Arc::clone(context), name, words));
+        } else {
+            self.words.remove(&name);
+        }
+    }
+}
+
+/// Does what the words of one definition ask for, until it is gone. A newer word ends what an older one has begun.
+///
+/// The kind of one that is being deleted is declared once, as one that is ending: it is not to come back when it was taken back.
+async fn one(context: Arc<Context>, name: String, mut words: watch::Receiver<Word>) -> (String, watch::Receiver<Word>) {
+    let mut ending = None;
+    loop {
+        let word = words.borrow_and_update().clone();
+        let done = tokio::select! {
+            biased;
+            changed = words.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return (name, words),
+            },
+            done = act(&context, &word, &mut ending) => done,
+        };
+        match done {
+            Ok(()) if word.is_gone => return (name, words),
+            Ok(()) => {
+                if words.changed().await.is_err() {
+                    return (name, words);
+                }
+            }
+            Err(Error::Closed) => return (name, words),
+            Err(error) => {
+                tracing::warn!(%error, definition = name, "what it asks for cannot be done yet");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn act(context: &Arc<Context>, word: &Word, ending: &mut Option<String>) -> Result<()> {
+    let Word { definition, revision, is_gone } = word;
+    if *is_gone {
+        return gone(context, definition, *revision).await;
+    }
+    if !definition.is_deleting() {
+        let is_declared = context.declare_definition(definition).await?;
+        return if is_declared { establish(context, definition).await } else { Ok(()) };
+    }
+    if ending.as_deref() != Some(definition.uid()) {
+        context.declare_definition(definition).await?;
+        *ending = Some(definition.uid().to_owned());
+    }
+    end(context, definition).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Store, Write};
+use serde_json::json;
+
+use super::*;
+use crate::context::tests::context;
+
+/// A definition that nobody can read: it is told, and nothing else is done.
+async fn word(store: &MemoryStore, name: &str) -> Word {
+    let document = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": name }, "spec": {},
+    });
+    let definition = store.write(Write::Create { document }).await.unwrap().resource;
+    Word { revision: definition.revision(), definition, is_gone: false }
+}
+
+async fn gone(store: &MemoryStore, word: &Word) -> Word {
+    let (precondition, propagation) = Default::default();
+    let key: Key = word.definition.key().clone();
+    let definition = store.write(Write::Delete { key, precondition, propagation }).await.unwrap().resource;
+    Word { revision: definition.revision(), definition, is_gone: true }
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_definition_that_is_gone() {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let context = context(store.clone());
+    let mut followers = Followers::default();
+    let first = word(&store, "sites.example.com").await;
+    followers.tell(&context, first.clone());
+    let last = gone(&store, &first).await;
+    followers.tell(&context, last);
+    // Too late: it is gone already.
+    followers.tell(&context, first);
+    let (name, words) = followers.tasks.join_next().await.unwrap().unwrap();
+    // Its name is used again before anybody has looked.
+    let second = word(&store, &name).await;
+    followers.tell(&context, second);
+    followers.ended(&context, name, words);
+    assert_eq!((followers.words.len(), followers.tasks.len()), (1, 1));
+    // A gap in the history: it is not among those that are there.
+    followers.tell_gone(&HashSet::new(), Revision(9));
+    let (name, words) = followers.tasks.join_next().await.unwrap().unwrap();
+    followers.ended(&context, name, words);
+    assert_eq!((followers.words.len(), followers.tasks.len()), (0, 0));
+}
