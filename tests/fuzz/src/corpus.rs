@@ -22,7 +22,10 @@ pub(crate) struct Corpus {
 impl Corpus {
     /// Reads the corpus of a target. Store files are made, not kept: they are binary, and large.
     pub(crate) fn of(target: Target) -> Result<Self> {
-        let inputs = if target == Target::File { file::inputs()? } else { files(&folder(target))? };
+        let inputs = match target {
+            Target::File | Target::Fsck => file::inputs()?,
+            _ => files(&folder(target))?,
+        };
         let mut words = BTreeSet::new();
         for input in &inputs {
             if let Ok(value) = serde_json::from_slice(input) {

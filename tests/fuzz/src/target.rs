@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::targets::{
-    apply, definition, document, file, json_patch, jsonpath, merge, name, pattern, schema, selector, token, write,
+    apply, definition, document, file, fsck, json_patch, jsonpath, merge, name, pattern, schema, selector, token, write,
 };
 
 /// One reader.
@@ -38,6 +38,8 @@ pub(crate) enum Target {
     Name,
     /// Store files: header, journal and pages
     File,
+    /// Store files that are checked, and restored from
+    Fsck,
 }
 
 /// Characters of a value that are told when a law does not hold.
@@ -72,6 +74,7 @@ impl Target {
             Self::Pattern => "pattern",
             Self::Name => "name",
             Self::File => "file",
+            Self::Fsck => "fsck",
         }
     }
 
@@ -91,6 +94,7 @@ impl Target {
             Self::Pattern => pattern::judge(input),
             Self::Name => name::judge(input),
             Self::File => file::judge(input),
+            Self::Fsck => fsck::judge(input),
         }
     }
 }

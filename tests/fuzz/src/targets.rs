@@ -4,6 +4,7 @@ pub(crate) mod apply;
 pub(crate) mod definition;
 pub(crate) mod document;
 pub(crate) mod file;
+pub(crate) mod fsck;
 pub(crate) mod json_patch;
 pub(crate) mod jsonpath;
 pub(crate) mod merge;

@@ -82,3 +82,8 @@ fn names_and_values_that_are_taken_are_found() {
 fn a_file_of_foreign_bytes_is_refused_or_answers() {
     fuzz("file", 60);
 }
+
+#[test]
+fn a_file_of_foreign_bytes_is_checked_and_restored_from_only_when_it_is_sound() {
+    fuzz("fsck", 30);
+}

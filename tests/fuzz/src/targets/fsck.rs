@@ -1,0 +1,50 @@
+//! A file that is checked is left as it was. Of one that is sound a store is restored that is sound and has the same resources; of one that
+//! is not, none.
+
+use std::fs;
+use std::path::Path;
+
+use homeostat_store::embedded::{EmbeddedStore, RestoreOptions, fsck, restore};
+use homeostat_store::{Query, Store};
+use serde_json::Value;
+
+use crate::target::{Held, Outcome, must, same};
+use crate::world;
+
+/// Length of the journal of a store that is opened: its file says how long it is.
+const JOURNAL_BYTES: u64 = 0;
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    fs::write(&from, input).map_err(|error| error.to_string())?;
+    let found = fsck(&from);
+    must("a file that is checked is left as it was", is(&from, input))?;
+    let restored = restore(&from, &to, &RestoreOptions::default());
+    must("a file that is restored is left as it was", is(&from, input))?;
+    let left = fs::read_dir(folder.path()).map_err(|error| error.to_string())?.count();
+    same("a copy is there when it is whole, and nothing else is", &left, &if restored.is_ok() { 2 } else { 1 })?;
+    let Some(found) = found.ok().filter(|found| found.is_sound()) else {
+        must("of what is not sound nothing is restored", restored.is_err())?;
+        return Ok(Held::Refused);
+    };
+    let restored = restored.map_err(|error| format!("what is sound can be restored: {error}"))?;
+    same("all resources are restored", &restored.resources, &found.resources)?;
+    let copy = fsck(&to).map_err(|error| format!("what was restored can be read: {error}"))?;
+    must("what was restored is sound", copy.is_sound())?;
+    same("the resources are the same", &documents(&to)?, &documents(&from)?)?;
+    Ok(Held::Taken)
+}
+
+fn is(path: &Path, bytes: &[u8]) -> bool {
+    fs::read(path).is_ok_and(|now| now == bytes)
+}
+
+/// Opens a store and returns its documents.
+fn documents(path: &Path) -> Result<Vec<Value>, String> {
+    let store = EmbeddedStore::open(path, world::options(JOURNAL_BYTES))
+        .map_err(|error| format!("what is sound can be opened: {error}"))?;
+    let listed = world::wait(store.list(&Query::all(world::kind())));
+    let listed = listed.map_err(|error| format!("what is sound can be listed: {error}"))?;
+    Ok(listed.items.iter().map(|item| item.document().clone()).collect())
+}
