@@ -143,7 +143,7 @@ impl Disk {
 impl Platter {
     /// Returns what was synced, with some of the rest: each change there, not there, or there in some of its sectors.
     fn survivors(&self, dice: &mut Dice) -> Vec<u8> {
-        let kept_percent = [0, 10, 50, 90, 100][dice.index(5)];
+        let kept_percent = dice.one(&[0, 10, 50, 90, 100]).copied().unwrap_or(0);
         let mut bytes = self.synced.clone();
         for change in &self.unsynced {
             let is_kept = dice.percent(kept_percent);

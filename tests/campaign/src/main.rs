@@ -9,6 +9,7 @@
 
 mod check;
 mod damage;
+#[path = "../../src/dice.rs"]
 mod dice;
 mod disk;
 mod document;

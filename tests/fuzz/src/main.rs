@@ -7,6 +7,7 @@
 //! Absent on purpose: any knowledge of how the store works inside, and feedback of coverage. The same seed and number make the same input.
 
 mod corpus;
+#[path = "../../src/dice.rs"]
 mod dice;
 mod judge;
 mod mutate;

@@ -1,11 +1,13 @@
 //! Numbers that look random and follow from a seed (SplitMix64).
+//!
+//! One file for the campaigns and the fuzzer, which take it in by its path: both are built without the host.
 
 /// A stream of numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// Begins the stream of one input.
+    /// Begins one of the streams of a seed: that of a cycle, or of an input.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut dice = Self(seed);
         Self(dice.number() ^ stream.wrapping_mul(0xA24B_AED4_963E_E407))
@@ -21,8 +23,13 @@ impl Dice {
     }
 
     /// Returns a number from 0 to below `bound`; 0 when `bound` is 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.number() % bound.max(1)
+    }
+
+    /// Returns a number from 0 to below `bound`, to index with; 0 when `bound` is 0.
     pub(crate) fn index(&mut self, bound: usize) -> usize {
-        usize::try_from(self.number() % (bound as u64).max(1)).unwrap_or(0)
+        usize::try_from(self.below(bound as u64)).unwrap_or(0)
     }
 
     /// Returns one of several; `None` when there is none.
@@ -31,7 +38,7 @@ impl Dice {
     }
 
     /// Returns true in so many of a hundred cases.
-    pub(crate) fn percent(&mut self, cases: usize) -> bool {
-        self.index(100) < cases
+    pub(crate) fn percent(&mut self, cases: u64) -> bool {
+        self.below(100) < cases
     }
 }
