@@ -287,7 +287,6 @@ async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
     assert_eq!(fs::read(&crashed).expect("it is there"), bytes, "a file that is refused is left alone");
 }
 
-/// S10
 #[tokio::test]
 async fn a_last_entry_of_the_journal_that_is_damaged_is_told_and_costs_no_more_than_itself() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -137,7 +137,6 @@ fn a_journal_that_begins_too_late_is_damage() {
     assert_eq!(found(&*file, 6), Ok(vec![7]));
 }
 
-/// S10
 #[test]
 fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_it_so() {
     let last = Revision(4);

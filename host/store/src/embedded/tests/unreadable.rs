@@ -98,7 +98,6 @@ async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
     assert_eq!(store.write(pod("c")).await.expect("no write has failed").resource.revision(), Revision(3));
 }
 
-/// S10
 #[tokio::test]
 async fn a_write_that_needs_what_cannot_be_read_is_refused_alone() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -124,7 +123,6 @@ async fn a_write_that_needs_what_cannot_be_read_is_refused_alone() {
     }
 }
 
-/// S10
 #[tokio::test]
 async fn a_write_after_a_read_that_failed_does_not_wait_for_another_read() {
     let folder = tempfile::tempdir().expect("a folder");
