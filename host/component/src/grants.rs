@@ -11,12 +11,19 @@ use homeostat_store::Kind;
 use serde::{Deserialize, Serialize};
 
 mod address;
+mod ask;
 mod check;
+mod learn;
+mod needs;
 mod pattern;
 
 pub use address::AddressRange;
 pub(crate) use address::Reach;
+pub(crate) use ask::Ask;
+pub use ask::Capability;
 pub use check::is_secret_name;
+pub use learn::Learned;
+pub use needs::{HttpNeed, Needs, ResourceNeed, Seen};
 use pattern::{matches_glob, matches_url};
 
 /// All capabilities of one controller. The default grants nothing.
@@ -73,9 +80,10 @@ pub enum Verb {
     Any,
 }
 
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Verb {
+    /// Returns the verb as manifests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Get => "get",
             Self::List => "list",
             Self::Watch => "watch",
@@ -86,7 +94,13 @@ impl fmt::Display for Verb {
             Self::Apply => "apply",
             Self::Delete => "delete",
             Self::Any => "*",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -168,6 +182,11 @@ impl Grants {
         self.resources.iter().any(|grant| grant.touches(request))
     }
 
+    /// Returns the smallest grants that would have allowed what was seen, out of these; see [`Learned`].
+    pub fn learn(&self, seen: &Seen) -> Learned {
+        learn::learn(self, seen)
+    }
+
     /// Returns the grant that covers an HTTP request, if there is one. The first one wins.
     pub fn http_grant(&self, method: &str, url: &str) -> Option<&HttpGrant> {
         self.http.iter().find(|grant| grant.covers(method, url))
@@ -201,8 +220,11 @@ impl ResourceGrant {
 
 impl HttpGrant {
     fn covers(&self, method: &str, url: &str) -> bool {
-        let method = self.methods.iter().any(|granted| granted == "*" || granted.eq_ignore_ascii_case(method));
-        method && self.urls.iter().any(|pattern| matches_url(pattern, url))
+        self.has_method(method) && self.urls.iter().any(|pattern| matches_url(pattern, url))
+    }
+
+    fn has_method(&self, method: &str) -> bool {
+        self.methods.iter().any(|granted| granted == "*" || granted.eq_ignore_ascii_case(method))
     }
 }
 
@@ -215,11 +237,15 @@ fn covers_text(patterns: &[String], text: Option<&str>) -> bool {
 }
 
 fn covers_kind(pattern: &str, kind: &Kind) -> bool {
+    covers_kind_name(pattern, &kind.group, &kind.name)
+}
+
+fn covers_kind_name(pattern: &str, group: &str, name: &str) -> bool {
     if pattern == "*" {
         return true;
     }
-    let (group, name) = pattern.split_once('/').unwrap_or(("", pattern));
-    matches_glob(group, &kind.group) && matches_glob(name, &kind.name)
+    let (group_pattern, name_pattern) = pattern.split_once('/').unwrap_or(("", pattern));
+    matches_glob(group_pattern, group) && matches_glob(name_pattern, name)
 }
 
 impl Request<'_> {

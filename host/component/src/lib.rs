@@ -50,7 +50,10 @@ pub use effect::{
 };
 pub use engine::{Engine, EngineOptions};
 pub use error::Error;
-pub use grants::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb, is_secret_name};
+pub use grants::{
+    AddressRange, Capability, Grants, HeaderSource, HttpGrant, HttpNeed, Learned, Needs, Request, ResourceGrant,
+    ResourceNeed, Seen, Verb, is_secret_name,
+};
 pub use limits::{Amount, FixedBound, Limits, fixed as fixed_bounds};
 pub use load::{Reason, Refused};
 pub use outcome::{Cost, EffectCounts, Fault, LimitName, Outcome, Report, Retry};

@@ -36,11 +36,7 @@ pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
     let (Some(pattern), Some(url)) = (Address::parse(pattern), Address::parse(url)) else {
         return false;
     };
-    pattern.scheme.eq_ignore_ascii_case(url.scheme)
-        && matches_host(pattern.host, url.host)
-        && (pattern.port == "*" || pattern.port == url.port)
-        && !climbs(url.path)
-        && matches_glob(pattern.path, url.path)
+    same_host(&pattern, &url) && !climbs(url.path) && matches_glob(pattern.path, url.path)
 }
 
 /// Says whether a pattern can cover any address at all.
@@ -52,6 +48,23 @@ pub(super) fn is_url(pattern: &str) -> bool {
 pub(super) fn literal(url: &str) -> Option<IpAddr> {
     let host = Address::parse(url)?.host;
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// Returns the parts of an address without query: up to the path, and the path.
+pub(super) fn split(url: &str) -> (&str, &str) {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    match url[authority..].find('/') {
+        Some(at) => url.split_at(authority + at),
+        None => (url, "/"),
+    }
+}
+
+/// Says whether the host, scheme and port of an address are those of a pattern: what is left where the path is not known.
+pub(super) fn is_at(pattern: &str, url: &str) -> bool {
+    let (Some(pattern), Some(url)) = (Address::parse(pattern), Address::parse(url)) else {
+        return false;
+    };
+    same_host(&pattern, &url)
 }
 
 /// Returns a pattern that covers `url` and what lies beside it.
@@ -93,6 +106,12 @@ impl<'a> Address<'a> {
         };
         (!host.is_empty()).then_some(Self { scheme, host, port, path })
     }
+}
+
+fn same_host(pattern: &Address<'_>, url: &Address<'_>) -> bool {
+    pattern.scheme.eq_ignore_ascii_case(url.scheme)
+        && matches_host(pattern.host, url.host)
+        && (pattern.port == "*" || pattern.port == url.port)
 }
 
 fn matches_host(pattern: &str, host: &str) -> bool {

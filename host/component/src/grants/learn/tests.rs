@@ -1,0 +1,200 @@
+use homeostat_store::{Key, Kind};
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde_json::json;
+
+use super::*;
+use crate::grants::{Ask, Needs, Request};
+
+fn grants(value: &serde_json::Value) -> Grants {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn get(kind: &str, namespace: &str, name: &str) -> Ask {
+    one(Verb::Get, kind, namespace, name)
+}
+
+fn one(verb: Verb, kind: &str, namespace: &str, name: &str) -> Ask {
+    Ask::One { verb, key: Key::new(Kind::new("apps", "v1", kind), namespace, name) }
+}
+
+/// Notes what is asked for, as the grants decide it.
+fn seen(grants: &Grants, asks: impl IntoIterator<Item = Ask>) -> Seen {
+    let needs = Needs::default();
+    for ask in asks {
+        let denied = match &ask {
+            Ask::Http { method, url } => grants.http_grant(method, url).is_none(),
+            other => other.request().is_some_and(|request| {
+                let part = request.verb == Verb::List && grants.allows_some(&request);
+                !part && !grants.allows(&request)
+            }),
+        };
+        needs.note(&ask, denied);
+    }
+    needs.seen()
+}
+
+#[test]
+fn what_was_used_is_cut_out_of_what_is_granted() {
+    let granted = grants(&json!({"resources": [
+        {"kinds": ["apps/*"], "verbs": ["*"], "namespaces": ["*"]},
+        {"kinds": ["Secret"], "verbs": ["get"]}
+    ]}));
+    let asks = [
+        get("Deployment", "blue", "a"),
+        one(Verb::UpdateStatus, "Deployment", "blue", "a"),
+        get("ReplicaSet", "green", "b"),
+        one(Verb::UpdateStatus, "ReplicaSet", "green", "b"),
+    ];
+    let learned = granted.learn(&seen(&granted, asks));
+    let line = |kind, namespace, name| {
+        let verbs = ["get", "update-status"];
+        json!({"kinds": [kind], "verbs": verbs, "namespaces": [namespace], "names": [name]})
+    };
+    let wanted = json!({"resources": [line("apps/Deployment", "blue", "a"), line("apps/ReplicaSet", "green", "b")]});
+    assert_eq!(learned.grants, grants(&wanted));
+    assert_eq!(learned.denied, Grants::default());
+    assert_eq!(
+        learned.unused,
+        ["resources[0]: apps/*, every verb but get, update-status", "resources[1]: Secret, whatever the verb"]
+    );
+}
+
+#[test]
+fn kinds_that_are_used_alike_share_a_line() {
+    let granted = grants(&json!({"resources": [{"kinds": ["apps/*"], "verbs": ["get"]}]}));
+    let learned = granted.learn(&seen(&granted, [get("A", "x", "n"), get("B", "x", "n")]));
+    assert_eq!(learned.grants.resources.len(), 1);
+    assert_eq!(learned.grants.resources[0].kinds, ["apps/A", "apps/B"]);
+}
+
+#[test]
+fn where_names_are_many_the_patterns_of_the_manifest_stay() {
+    let granted = grants(
+        &json!({"resources": [{"kinds": ["apps/A"], "verbs": ["get"], "namespaces": ["team-*"], "names": ["web-*"]}]}),
+    );
+    let asks = |count: usize| (0..count).map(|n| get("A", &format!("team-{n}"), &format!("web-{n}")));
+    let few = granted.learn(&seen(&granted, asks(2)));
+    assert_eq!(few.grants.resources[0].namespaces, ["team-0", "team-1"]);
+    for count in [9, 70, 200] {
+        let many = granted.learn(&seen(&granted, asks(count)));
+        assert_eq!(many.grants, granted, "{count}");
+    }
+}
+
+#[test]
+fn what_was_denied_is_proposed_apart_from_what_was_allowed() {
+    let granted = grants(&json!({"resources": [{"kinds": ["apps/A"], "verbs": ["get"], "namespaces": ["blue"]}]}));
+    let asks = (0..20).map(|n| get("A", &format!("n{n}"), "a")).chain([get("A", "blue", "a"), get("B", "blue", "b")]);
+    let learned = granted.learn(&seen(&granted, asks));
+    let wanted =
+        json!({"resources": [{"kinds": ["apps/A"], "verbs": ["get"], "namespaces": ["blue"], "names": ["a"]}]});
+    assert_eq!(learned.grants, grants(&wanted));
+    let denied = json!({"resources": [
+        {"kinds": ["apps/A"], "verbs": ["get"], "namespaces": ["*"], "names": ["a"]},
+        {"kinds": ["apps/B"], "verbs": ["get"], "namespaces": ["blue"], "names": ["b"]}
+    ]});
+    assert_eq!(learned.denied, grants(&denied));
+}
+
+#[test]
+fn a_list_that_came_back_in_part_needs_the_parts_that_it_had() {
+    let granted = grants(&json!({"resources": [
+        {"kinds": ["apps/A"], "verbs": ["list"], "namespaces": ["blue"]},
+        {"kinds": ["apps/A"], "verbs": ["list", "get"], "namespaces": ["green"]}
+    ]}));
+    let list = Ask::Some { verb: Verb::List, kind: Kind::new("apps", "v1", "A"), namespace: None, name: None };
+    let learned = granted.learn(&seen(&granted, [list]));
+    let namespaces: Vec<_> = learned.grants.resources.iter().flat_map(|grant| grant.namespaces.clone()).collect();
+    assert_eq!((namespaces, learned.denied), (vec!["blue".to_owned(), "green".to_owned()], Grants::default()));
+}
+
+#[test]
+fn addresses_are_as_narrow_as_their_folder_and_never_wider_than_the_manifest() {
+    let granted = grants(&json!({"http": [
+        {"urls": ["https://api.example.com/v1/*"], "methods": ["*"], "headers": {"x-key": {"secret": "key"}}},
+        {"urls": ["https://one.example.com/exact"], "methods": ["GET"], "addresses": ["private"]},
+        {"urls": ["https://never.example.com/*"]}
+    ]}));
+    let http = |method: &str, url: &str| Ask::Http { method: method.to_owned(), url: url.to_owned() };
+    let asks = [
+        http("POST", "https://api.example.com/v1/items/7?all=1"),
+        http("GET", "https://one.example.com/exact"),
+        http("GET", "http://127.0.0.1:8080/metrics"),
+    ];
+    let learned = granted.learn(&seen(&granted, asks));
+    let wanted = json!({"http": [
+        {"urls": ["https://api.example.com/v1/items/*"], "methods": ["POST"], "headers": {"x-key": {"secret": "key"}}},
+        {"urls": ["https://one.example.com/exact"], "methods": ["GET"], "addresses": ["private"]}
+    ]});
+    assert_eq!(learned.grants, grants(&wanted));
+    let denied =
+        json!({"http": [{"urls": ["http://127.0.0.1:8080/*"], "methods": ["GET"], "addresses": ["loopback"]}]});
+    assert_eq!(learned.denied, grants(&denied));
+    assert_eq!(learned.unused, ["http[2]: https://never.example.com/*"]);
+}
+
+fn texts(all: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    subsequence(all, 1..=2).prop_map(|texts| texts.into_iter().map(str::to_owned).collect())
+}
+
+fn verb() -> impl Strategy<Value = Verb> {
+    select(&[Verb::Get, Verb::List, Verb::Delete][..])
+}
+
+prop_compose! {
+    fn line()(
+        kinds in texts(&["apps/A", "apps/B", "apps/*", "*"]),
+        verbs in prop::collection::vec(prop_oneof![verb(), Just(Verb::Any)], 1..3),
+        namespaces in texts(&["a", "ab", "a*", "*b", "*", ""]),
+        names in texts(&["x", "xy", "x*", "*"]),
+    ) -> ResourceGrant {
+        ResourceGrant { kinds, verbs, namespaces, names }
+    }
+}
+
+prop_compose! {
+    fn ask()(
+        verb in verb(),
+        kind in select(&["A", "B", "C"][..]),
+        namespace in prop_oneof![select(&["a", "ab", "b", "abb", ""][..]).prop_map(str::to_owned), "a[0-9]{1,2}b"],
+        name in prop_oneof![select(&["x", "xy", "y"][..]).prop_map(str::to_owned), "x[0-9]{1,2}"],
+        of_all in any::<bool>(),
+    ) -> Ask {
+        let kind = Kind::new("apps", "v1", kind);
+        match (verb, of_all) {
+            (Verb::List, true) => Ask::Some { verb, kind, namespace: None, name: None },
+            (Verb::List, false) => Ask::Some { verb, kind, namespace: Some(namespace), name: None },
+            _ => Ask::One { verb, key: Key::new(kind, &namespace, &name) },
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_learned_allows_what_was_allowed_and_nothing_that_was_not_granted(
+        resources in prop::collection::vec(line(), 0..4),
+        asks in prop::collection::vec(ask(), 0..120),
+        others in prop::collection::vec(ask(), 40),
+    ) {
+        let granted = Grants { resources, http: Vec::new() };
+        let learned = granted.learn(&seen(&granted, asks.clone()));
+        for request in asks.iter().filter_map(Ask::request) {
+            if granted.allows(&request) {
+                prop_assert!(learned.grants.allows(&request), "{request:?} of {:?}", learned.grants);
+            } else if !granted.allows_some(&request) {
+                let both = Grants { resources: learned.denied.resources.clone(), http: Vec::new() };
+                prop_assert!(both.allows(&request), "{request:?} of {both:?}");
+            }
+        }
+        for request in asks.iter().chain(&others).filter_map(Ask::request) {
+            prop_assert!(!learned.grants.allows(&request) || granted.allows(&request), "{request:?} of {learned:?}");
+        }
+        let again = learned.grants.learn(&seen(&learned.grants, asks.iter().filter(|ask| {
+            ask.request().is_some_and(|request: Request<'_>| granted.allows(&request))
+        }).cloned()));
+        prop_assert_eq!(again.denied, Grants::default(), "with what was learned, nothing is denied");
+    }
+}

@@ -1,0 +1,57 @@
+use std::sync::{Arc, Mutex};
+
+use homeostat_store::{Key, Kind, Query, View};
+
+use super::{Observed, Witness};
+use crate::component::new_call;
+use crate::effect::{Answer, Call, Effect, Effects, Entry, Level, StoreError};
+use crate::grants::{Capability, Grants, Needs, Verb};
+use crate::layers::{Granted, Nothing};
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<(Capability, String)>>);
+
+impl Witness for Heard {
+    fn denied(&self, _: &Call, capability: Capability, missing: &str) {
+        self.0.lock().unwrap().push((capability, missing.to_owned()));
+    }
+}
+
+fn pods() -> Grants {
+    serde_json::from_str(r#"{"resources": [{"kinds": ["Pod"], "verbs": ["get"]}]}"#).unwrap()
+}
+
+fn get(kind: &str, name: &str) -> Effect {
+    Effect::Get { key: Key::new(Kind::new("", "v1", kind), "default", name), view: View::Whole }
+}
+
+#[tokio::test]
+async fn denials_are_told_by_kind_and_namespace_and_everything_is_kept() {
+    let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
+    let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), Nothing));
+    let line = Effect::Log { level: Level::Info, message: "said".to_owned(), fields: Vec::new() };
+    let list = Effect::List { query: Query::all(Kind::new("", "v1", "Secret")), view: View::Whole };
+    for effect in [get("Pod", "a"), get("Secret", "b"), get("Secret", "c"), list, line, Effect::WallClock] {
+        observed.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await;
+    }
+    let told = heard.0.lock().unwrap();
+    let capabilities: Vec<_> = told.iter().map(|(capability, _)| *capability).collect();
+    let (get, list) = (Capability::Resources(Verb::Get), Capability::Resources(Verb::List));
+    assert_eq!(capabilities, [get, get, list]);
+    assert_eq!(told[0].1, told[1].1, "equal events are counted, so they have to be equal");
+    assert!(told[0].1.contains("- {kinds: [Secret], verbs: [get], namespaces: [\"default\"]}"), "{}", told[0].1);
+    let seen = needs.seen();
+    let of = |kind: &str| seen.resources.iter().filter(|need| need.kind == kind).count();
+    assert_eq!((of("Pod"), of("Secret"), seen.clock), (1, 3, 1));
+    assert!(seen.resources.iter().all(|need| (need.denied == need.asked) == (need.kind == "Secret")), "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_fails_for_another_reason_is_no_denial() {
+    let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
+    let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), Nothing));
+    let answer = observed.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), get("Pod", "a")).await;
+    assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(_)))));
+    assert!(heard.0.lock().unwrap().is_empty());
+    assert_eq!((needs.seen().resources[0].asked, needs.seen().resources[0].denied), (1, 0));
+}
