@@ -50,6 +50,8 @@ fn every_command_says_what_it_does() {
         "inspect",
         "bench",
         "grants rbac",
+        "grants learn",
+        "top",
     ];
     let mut text = String::new();
     for command in commands {

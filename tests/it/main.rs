@@ -8,6 +8,7 @@ mod cli;
 mod conformance;
 mod contract;
 mod controllers;
+mod costs;
 mod crash;
 mod effects;
 mod feeders;

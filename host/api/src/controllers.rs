@@ -1,12 +1,12 @@
 //! Controllers, as resources that are read, and their queues.
 //!
 //! A controller is changed where it comes from, in its manifest; what can be done here are the things that a person does to a
-//! running one: suspend, resume, retry a key.
+//! running one: suspend, resume, retry a key, forget what was seen of its needs.
 
 use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
-use homeostat_component::{Grants, HeaderSource};
+use homeostat_component::{Grants, HeaderSource, Needs};
 use homeostat_runtime::{ControllerState, ControllerStatus, Counts, QueueEntry};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
@@ -37,6 +37,11 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
         (&Method::GET, None, None) => Ok(list(api)),
         (&Method::GET, Some(name), None) => Ok(Json(document(api, &find(api, name)?)).into_response()),
         (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
+        (&Method::GET, Some(name), Some("needs")) => Ok(needs(name, &*api.host.needs(name)?)),
+        (&Method::POST, Some(name), Some("needs/forget")) => {
+            api.host.needs(name)?.forget();
+            Ok(done())
+        }
         (&Method::POST, Some(name), Some("queue/retry")) => retry(api, name, &ask.body),
         (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
         (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
@@ -176,6 +181,13 @@ fn retry(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
     let KeyBody { api_version, kind, namespace, name: key } = body;
     api.host.retry(name, &Key::new(Kind::parse(&api_version, &kind)?, &namespace, &key))?;
     Ok(done())
+}
+
+/// Answers with what a controller was seen to ask for.
+fn needs(name: &str, needs: &Needs) -> Response {
+    let metadata = json!({ "name": name });
+    Json(json!({ "apiVersion": API_VERSION, "kind": "Needs", "metadata": metadata, "seen": needs.seen() }))
+        .into_response()
 }
 
 async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> {

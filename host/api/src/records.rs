@@ -1,4 +1,4 @@
-//! What the host noted: events, logs, the kinds it knows, and what depends on a resource.
+//! What the host noted: events, logs, costs, the kinds it knows, and what depends on a resource.
 //!
 //! Events and logs come as one JSON document per line, and go on as long as the client wants with `follow=1`.
 
@@ -55,6 +55,26 @@ pub(crate) async fn logs(State(api): State<Api>, uri: Uri) -> Result<Response, F
     let mut wanted: Wanted = params(&uri)?;
     wanted.lines.get_or_insert(LINES);
     Records::new(Source::Logs(api.host.logs()), wanted).map(Records::response)
+}
+
+/// Whose costs are wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CostParams {
+    /// Of this controller alone, with its dearest keys.
+    controller: Option<String>,
+    /// With the dearest keys of all.
+    keys: Option<String>,
+}
+
+/// Answers with what the reconciles of controllers cost.
+pub(crate) async fn costs(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, Failure> {
+    let CostParams { controller, keys } = params(&uri)?;
+    let costs = match controller {
+        Some(name) => vec![api.host.costs_of(&name)?],
+        None => api.host.costs(is_yes(keys.as_deref())),
+    };
+    Ok(Json(json!({ "items": costs })))
 }
 
 /// Whose dependents are wanted.

@@ -71,6 +71,7 @@ pub(crate) fn router(api: Api) -> Router {
         .route("/homeostat/v1/kinds", get(records::kinds))
         .route("/homeostat/v1/events", get(records::events))
         .route("/homeostat/v1/logs", get(records::logs))
+        .route("/homeostat/v1/costs", get(records::costs))
         .route("/homeostat/v1/dependents", get(records::dependents))
         .fallback(async |uri: Uri| no_such_path(uri.path()))
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is only read: use GET"))

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
-use crate::commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue};
+use crate::commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, top};
 use crate::dev::DevArgs;
 use crate::file::{FsckArgs, RestoreArgs};
 use crate::global::Global;
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Events(events::Args),
     Logs(logs::Args),
     Queue(queue::Args),
+    Top(top::Args),
     Grants(grants::Args),
     Kubeconfig(kubeconfig::Args),
     Backup(backup::Args),

@@ -13,4 +13,5 @@ pub(crate) mod grants;
 pub(crate) mod kubeconfig;
 pub(crate) mod logs;
 pub(crate) mod queue;
+pub(crate) mod top;
 mod words;

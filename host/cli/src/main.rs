@@ -36,7 +36,7 @@ mod terminal;
 mod watcher;
 
 use args::{Args, Command};
-use commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue};
+use commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, top};
 use serve::LogFormat;
 use terminal::{Screen, Style};
 
@@ -98,6 +98,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Restore(args) => file::run_restore(args, &global).await,
         Command::Fsck(args) => file::run_fsck(args, &global).await,
         Command::Queue(args) => queue::run(args, &global).await,
+        Command::Top(args) => top::run(args, &global).await,
         Command::Retry(args) => control::retry(args, &global).await,
         Command::Suspend(args) => control::suspend(args, &global).await,
         Command::Resume(args) => control::resume(args, &global).await,

@@ -7,6 +7,7 @@ use serde_json::Value;
 pub(crate) mod age;
 pub(crate) mod columns;
 pub(crate) mod table;
+pub(crate) mod units;
 
 /// Prints data, whole and at once.
 ///

@@ -81,7 +81,7 @@ impl Controller {
         self.context.declare(&self.name, new)?;
         let is_swap = before.component().digest() != definition.component.digest();
         let settings = Settings::merge(new, &definition.overrides);
-        let effects = sink::effects(&self.context, &self.follows, &definition);
+        let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
         let generation = before.generation + u64::from(is_swap);
         let next = Loaded { definition, settings, effects, generation };
         if is_swap {

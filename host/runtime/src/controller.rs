@@ -12,9 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
+use crate::costs::Costs;
 use crate::feeders::THROUGH;
 use crate::feeding::Feeding;
 use crate::follows::Follows;
+use crate::observations::Observations;
 use crate::observer::Recorder;
 use crate::slot::{Loaded, Slot};
 use crate::stats::{Stats, Workers};
@@ -35,6 +37,10 @@ pub(crate) struct Controller {
     pub(crate) slot: Arc<Slot>,
     pub(crate) feeding: Feeding,
     pub(crate) follows: Arc<Follows>,
+    pub(crate) observations: Arc<Observations>,
+    pub(crate) costs: Costs,
+    /// When it was added.
+    pub(crate) began: Instant,
     pub(crate) stats: Stats,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) workers: Workers,
@@ -63,7 +69,8 @@ impl Controller {
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let seed = context.seed(&name);
         let queue = Queue::new(homeostat_workqueue::Options { seed, ..settings.queue_options() });
-        let effects = sink::effects(&context, &follows, &definition);
+        let observations = Arc::<Observations>::default();
+        let effects = sink::effects(&context, &follows, &observations, &definition);
         let slot = Arc::new(Slot::new(Loaded { definition, settings, effects, generation: 1 }));
         let (tasks, account) = (TaskTracker::new(), context.turns.account());
         let feeding = {
@@ -78,6 +85,9 @@ impl Controller {
             queue,
             slot,
             follows,
+            observations,
+            costs: Costs::default(),
+            began: Instant::now(),
             stats: Stats::default(),
             workers: Workers::default(),
             account,

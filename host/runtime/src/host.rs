@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use homeostat_component::layers::Secrets;
-use homeostat_component::{Component, Engine, Grants, Refused, Severity};
+use homeostat_component::{Component, Engine, Grants, Needs, Refused, Severity};
 use homeostat_store::{Key, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::change::Swapped;
 use crate::context::Context;
 use crate::controller::Controller;
+use crate::costs::ControllerCosts;
 use crate::definitions;
 use crate::feeders::Feeder;
 use crate::observer::Nobody;
@@ -261,6 +262,27 @@ impl Host {
             instances_running: instances_max.saturating_sub(instances_free),
             instances_free,
         }
+    }
+
+    /// Returns what the reconciles of controllers cost, by name; with their dearest keys where `with_keys` says so.
+    pub fn costs(&self, with_keys: bool) -> Vec<ControllerCosts> {
+        self.running().iter().map(|controller| controller.account(with_keys)).collect()
+    }
+
+    /// Returns what the reconciles of one controller cost, with its dearest keys.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn costs_of(&self, name: &str) -> Result<ControllerCosts, Error> {
+        Ok(self.controller(name)?.account(true))
+    }
+
+    /// Returns what a controller was seen to ask for since it was added, or since that was forgotten.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn needs(&self, name: &str) -> Result<Arc<Needs>, Error> {
+        Ok(self.controller(name)?.observations.needs.clone())
     }
 
     /// Returns what a controller was last given.

@@ -13,6 +13,7 @@
 mod change;
 mod context;
 mod controller;
+mod costs;
 mod declared;
 mod definition;
 mod definitions;
@@ -26,6 +27,7 @@ pub mod kinds;
 pub mod logs;
 pub mod manifest;
 pub mod mapping;
+mod observations;
 mod observer;
 mod settings;
 pub mod settle;
@@ -39,6 +41,7 @@ mod worker;
 
 pub use change::Swapped;
 pub use controller::STOP_HOOK_MAX;
+pub use costs::{ControllerCosts, EffectSums, KeySpent, Lately, Spent};
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;

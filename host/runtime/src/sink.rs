@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Sink, World};
+use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Observed, Sink, World};
 use homeostat_component::{Blob, Call, Effects, StoreError};
 
 use crate::Definition;
@@ -11,16 +11,24 @@ use crate::context::{Context, now};
 use crate::declared::Declared;
 use crate::follows::{Follows, Target};
 use crate::logs::LogLine;
+use crate::observations::{Observations, ToldDenials};
 
-/// Puts the layers of one definition together: its grants, its secrets, the world.
-pub(crate) fn effects(context: &Arc<Context>, follows: &Arc<Follows>, definition: &Definition) -> Arc<dyn Effects> {
+/// Puts the layers of one definition together: who looks on, its grants, its secrets, the world.
+pub(crate) fn effects(
+    context: &Arc<Context>,
+    follows: &Arc<Follows>,
+    observations: &Arc<Observations>,
+    definition: &Definition,
+) -> Arc<dyn Effects> {
     let sink = Arc::new(ToHost { context: context.clone(), follows: follows.clone() });
     let config = Arc::new(definition.config.clone());
     let grants = Arc::new(definition.grants.clone());
     let http = context.http.within(grants.clone());
     let world = World::new(context.store.clone(), sink, config, http);
     let headers = Headers::new(grants.clone(), context.secrets.clone(), world);
-    Arc::new(Granted::new(grants, Declared::new(context.kinds.clone(), headers)))
+    let granted = Granted::new(grants, Declared::new(context.kinds.clone(), headers));
+    let witness = Arc::new(ToldDenials { context: context.clone(), observations: observations.clone() });
+    Arc::new(Observed::new(observations.needs.clone(), witness, granted))
 }
 
 /// A host without secrets.

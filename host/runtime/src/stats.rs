@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use homeostat_component::Digest;
+use homeostat_component::{Capability, Digest};
 use homeostat_workqueue::{Ages, Counters, Counts};
 use parking_lot::Mutex;
 
 use crate::controller::Controller;
+use crate::costs::Spent;
 use crate::settle::Label;
 use crate::status::{ControllerStatus, SwapRecord};
 
@@ -39,11 +40,15 @@ pub struct ControllerMeasures {
     pub swaps: u64,
     /// Components and definitions that were refused while it ran: calls of [`Host::refused`](crate::Host::refused).
     pub refusals: u64,
+    /// What its reconciles used.
+    pub spent: Spent,
+    /// How often it was denied something, in the order of [`Capability::ALL`].
+    pub denials: [u64; Capability::ALL.len()],
 }
 
 impl Controller {
     pub(crate) fn measure(&self) -> ControllerMeasures {
-        let Self { queue, stats, .. } = self;
+        let Self { queue, stats, costs, observations, .. } = self;
         ControllerMeasures {
             status: self.status(),
             keys: queue.counts(),
@@ -51,6 +56,8 @@ impl Controller {
             ages: queue.ages(),
             swaps: stats.swaps.load(Ordering::Relaxed),
             refusals: stats.refusals.load(Ordering::Relaxed),
+            spent: costs.spent(),
+            denials: observations.denials(),
         }
     }
 }

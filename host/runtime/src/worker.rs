@@ -93,6 +93,7 @@ async fn run_one(
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
     let label = if finished.dropped { Label::Dropped } else { label };
     controller.count(&loaded, &key, label);
+    controller.costs.note(&key, &cost, label.is_failure(), ended - controller.began);
     let worked_for = ended - began;
     controller.recorder.reconciled(&Reconciled { key: &key, queued_for, worked_for, result: &result, label, cost });
     claimed

@@ -1,6 +1,6 @@
 //! Every metric that there is.
 
-use homeostat_component::LimitName;
+use homeostat_component::{Capability, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{ControllerState, Counters, Priority};
 
@@ -53,7 +53,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All of them, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 33] = [
+pub(super) const FAMILIES: [Family; 35] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -145,15 +145,38 @@ pub(super) const FAMILIES: [Family; 33] = [
         });
     }),
     counter("homeostat_guest_cpu_seconds", "Time for which reconciles held a thread.", |scrape, text| {
-        tallies(scrape, text, |tally| seconds(tally.cpu));
+        controllers(scrape, text, |one| seconds(one.measures.spent.cpu));
     }),
-    counter("homeostat_guest_effects", "Effects that reconciles performed.", |scrape, text| {
-        tallies(scrape, text, |tally| tally.effects);
+    counter("homeostat_guest_effects", "What reconciles asked for, by class; lines of the log too.", |scrape, text| {
+        for one in &scrape.controllers {
+            for class in EffectClass::ALL {
+                let count = one.measures.spent.effects.of(class);
+                text.sample(&[one.name("controller"), ("effect", class.as_str())], count);
+            }
+        }
+    }),
+    counter(
+        "homeostat_guest_effect_bytes",
+        "Bytes that effects carried out of sandboxes, and answers into them.",
+        |scrape, text| {
+            for one in &scrape.controllers {
+                for (direction, bytes) in [("out", one.measures.spent.bytes_out), ("in", one.measures.spent.bytes_in)] {
+                    text.sample(&[one.name("controller"), ("direction", direction)], bytes);
+                }
+            }
+        },
+    ),
+    counter("homeostat_denials", "Effects that no grant allows, by verb; http for requests.", |scrape, text| {
+        for one in &scrape.controllers {
+            for (capability, count) in Capability::ALL.iter().zip(one.measures.denials) {
+                text.sample(&[one.name("controller"), ("capability", capability.as_str())], count);
+            }
+        }
     }),
     gauge(
         "homeostat_guest_memory_max_bytes",
         "The most linear memory that one reconcile had, since the controller was added.",
-        |scrape, text| tallies(scrape, text, |tally| tally.memory_bytes_max),
+        |scrape, text| controllers(scrape, text, |one| one.measures.spent.memory_bytes_max),
     ),
     counter(
         "homeostat_swaps",

@@ -1,7 +1,5 @@
 //! What the reconciles of one controller took and came to.
 
-use std::time::Duration;
-
 use homeostat_component::{Fault, LimitName};
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{Reconciled, Recorder};
@@ -31,10 +29,6 @@ pub(super) struct Tally {
     pub(super) traps: u64,
     /// In the order of [`LimitName::ALL`].
     pub(super) limits: [u64; LimitName::ALL.len()],
-    pub(super) cpu: Duration,
-    pub(super) effects: u64,
-    /// The most that one reconcile had.
-    pub(super) memory_bytes_max: u64,
 }
 
 impl Default for Tally {
@@ -46,9 +40,6 @@ impl Default for Tally {
             results: [0; RESULTS.len()],
             traps: 0,
             limits: [0; LimitName::ALL.len()],
-            cpu: Duration::ZERO,
-            effects: 0,
-            memory_bytes_max: 0,
         }
     }
 }
@@ -80,9 +71,6 @@ impl Tally {
             }
             Ok(_) | Err(Fault::Failure { .. }) => {}
         }
-        self.cpu = self.cpu.saturating_add(cost.cpu);
-        self.effects += u64::from(cost.effects.total());
-        self.memory_bytes_max = self.memory_bytes_max.max(cost.memory_bytes_max);
     }
 
     /// Returns how often this limit was hit.

@@ -1,4 +1,4 @@
-//! `homeostat grants`: what controllers may do, in the words of others.
+//! `homeostat grants`: what controllers may do, in the words of others, and what they need of it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,18 +12,20 @@ use crate::client::{Client, Kinds};
 use crate::global::{Format, Global};
 use crate::{exit, manifest, output};
 
+mod learn;
 mod rbac;
 
-/// Show what controllers may do
+/// Show what controllers may do, and what they need
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
-/// In whose words.
+/// What to show.
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
+    Learn(learn::LearnArgs),
     Rbac(RbacArgs),
 }
 
@@ -38,12 +40,19 @@ struct RbacArgs {
     of: String,
 }
 
-/// Prints roles.
+/// Prints roles, or what was learned.
 ///
 /// # Errors
 /// When the controller is not there, or the file has a problem or no controller.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
-    let Command::Rbac(RbacArgs { of }) = args.command;
+    match args.command {
+        Command::Learn(args) => learn::run(args, global).await,
+        Command::Rbac(args) => print_roles(args, global).await,
+    }
+}
+
+async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let RbacArgs { of } = args;
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let is_file = of.contains('/') || [".yaml", ".yml", ".json"].iter().any(|ending| of.ends_with(ending));
     let (controllers, kinds) = if is_file {

@@ -150,7 +150,8 @@ pub(super) fn row(controller: &str, entry: &Value, is_wide: bool) -> Vec<String>
     cells
 }
 
-fn key(entry: &Value) -> String {
+/// Returns a key as people write it.
+pub(super) fn key(entry: &Value) -> String {
     let (namespace, name) = (text(entry, "/key/namespace"), text(entry, "/key/name"));
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }

@@ -1,0 +1,146 @@
+//! `homeostat grants learn`: the smallest grants that would have been enough.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use homeostat_component::{Grants, Learned, Seen};
+use homeostat_runtime::manifest::Span;
+use hyper::Method;
+use hyper::body::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::from_host;
+use crate::client::Client;
+use crate::commands::control;
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output::{self, plain};
+
+/// Propose the smallest grants for a controller, out of what it was seen to ask for
+///
+/// What is proposed is within what its manifest grants: namespaces and names are those that it used, and more than eight of either become what the manifest
+/// has. What it was denied is shown in comments, and what it was granted and did not use. Nothing is changed. A controller that is seen for too short a time is
+/// given too little: let it see a day with failures, deletions and new resources in it, or leave out `names`.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct LearnArgs {
+    /// A controller of the running host
+    controller: String,
+    /// Look on for so long, and count only what is asked for meanwhile [default: everything since it was added]
+    #[arg(long = "for", value_name = "SPAN")]
+    span: Option<Span>,
+    /// Allow what was denied too: read it first, for it may ask for more than you want to give
+    #[arg(long)]
+    include_denied: bool,
+    /// Forget afterwards what was seen
+    #[arg(long)]
+    reset: bool,
+}
+
+/// Prints grants.
+///
+/// # Errors
+/// When the controller is not there, or the host cannot answer.
+pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Yaml, Format::Json])?;
+    let client = Client::new(global)?;
+    let LearnArgs { controller, span, include_denied, reset } = args;
+    let mut seen = look(&client, &controller).await?;
+    if let Some(Span(span)) = span {
+        tokio::time::sleep(span).await;
+        seen = look(&client, &controller).await?.since(&seen);
+    }
+    let granted = from_host(&client, &controller).await?;
+    let mut learned = granted.learn(&seen);
+    if include_denied {
+        let Grants { resources, http } = std::mem::take(&mut learned.denied);
+        learned.grants.resources.extend(resources);
+        learned.grants.http.extend(http);
+    }
+    if seen.is_empty() {
+        output::talk(&format!("{controller} was not seen to ask for anything that needs a grant."));
+    }
+    if seen.more {
+        output::talk(&format!(
+            "{controller} asks for more kinds, hosts or settings than are kept: some are missing here."
+        ));
+    }
+    output::print(&match format {
+        Format::Json => output::json(&json!({ "learned": learned, "seen": seen })),
+        _ => page(&controller, &learned, &seen)?,
+    })?;
+    if reset {
+        let path = format!("{}/needs/forget", control::path(&controller));
+        client.send(Method::POST, &path, "", Bytes::new()).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn look(client: &Client, controller: &str) -> anyhow::Result<Seen> {
+    let mut document: Value = client.get(&format!("{}/needs", control::path(controller))).await?;
+    serde_json::from_value(document["seen"].take()).context("the host's answer cannot be understood")
+}
+
+/// Returns the grants as lines of a manifest, with what else is to be said in comments.
+fn page(controller: &str, learned: &Learned, seen: &Seen) -> anyhow::Result<String> {
+    let Learned { grants, denied, unused } = learned;
+    let mut page = format!("# What controller {controller} was seen to use, out of what it is granted.\n");
+    page.push_str(&yaml(&json!({ "grants": brief(grants)? }))?);
+    if grants.http.iter().any(|grant| !grant.headers.is_empty()) {
+        page.push_str("# Values of headers are hidden (***): keep those of the manifest.\n");
+    }
+    if *denied != Grants::default() {
+        page.push_str("# Denied, and not part of the above. Read every line before you grant it: this is what the code asks for, not what it ought to have.\n");
+        comment(&mut page, &yaml(&json!({ "grants": brief(denied)? }))?);
+    }
+    if !unused.is_empty() {
+        page.push_str("# Granted, and not used:\n");
+        comment(&mut page, &unused.join("\n"));
+    }
+    let free = free(seen);
+    if !free.is_empty() {
+        writeln!(page, "# Free for every controller: it reads {}.", plain(&free.join(", ")))?;
+    }
+    Ok(page)
+}
+
+fn comment(page: &mut String, text: &str) {
+    for line in text.lines() {
+        page.push_str(&format!("#   {}\n", plain(line)));
+    }
+}
+
+/// Returns what of the seen needs no grant.
+fn free(seen: &Seen) -> Vec<String> {
+    let Seen { settings, clock, random, .. } = seen;
+    let mut free = Vec::new();
+    if settings.iter().any(|name| name == "*") {
+        free.push("all settings".to_owned());
+    } else if !settings.is_empty() {
+        free.push(format!("the settings {}", settings.join(", ")));
+    }
+    free.extend((*clock > 0).then(|| "clocks".to_owned()));
+    free.extend((*random > 0).then(|| "randomness".to_owned()));
+    free
+}
+
+/// Returns grants without lists that are empty or say what is the default.
+fn brief(grants: &impl Serialize) -> anyhow::Result<Value> {
+    let mut document = serde_json::to_value(grants)?;
+    let lists = document.as_object_mut().into_iter().flat_map(|lists| lists.values_mut());
+    for line in lists.filter_map(Value::as_array_mut).flatten().filter_map(Value::as_object_mut) {
+        line.retain(|name, value| !(matches!(name.as_str(), "names" | "namespaces") && *value == json!(["*"])));
+    }
+    if let Some(lists) = document.as_object_mut() {
+        lists.retain(|_, list| list.as_array().is_none_or(|list| !list.is_empty()));
+    }
+    Ok(document)
+}
+
+fn yaml(document: &Value) -> anyhow::Result<String> {
+    output::yaml(document).map_err(|error| exit::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

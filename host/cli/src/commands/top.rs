@@ -1,0 +1,221 @@
+//! `homeostat top`: shows what controllers cost, and which keys are dearest.
+
+use std::cmp::Reverse;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use homeostat_runtime::manifest::Span;
+use serde_json::{Value, json};
+
+use super::queue;
+use crate::client::{Client, with_query};
+use crate::global::{Format, Global};
+use crate::output::columns::text;
+use crate::output::units::{micros, size};
+use crate::output::{self, table::Table};
+
+/// Show what controllers cost, and which of their keys are dearest
+///
+/// RUNS/S and CPU% are those of the last minute, and CPU% is of one processor; everything else is counted since the controller was added. Of each controller 64 keys
+/// are kept, and every key that cost more than a 64th of the whole is among them; what they show with a + is what they used since they came
+/// among them.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Only this controller, and its dearest keys
+    controller: Option<String>,
+    /// The dearest keys of every controller
+    #[arg(long)]
+    keys: bool,
+    /// What comes first
+    #[arg(long, value_name = "MEASURE", value_enum, default_value_t = Measure::Cpu)]
+    sort: Measure,
+    /// Keys that are shown
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    limit: usize,
+    /// Show it again and again
+    #[arg(short = 'w', long)]
+    watch: bool,
+    /// How often
+    #[arg(long, value_name = "SPAN", default_value = "2s", requires = "watch")]
+    every: Span,
+}
+
+/// By what it is sorted, the largest first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Measure {
+    /// Time on processors
+    Cpu,
+    /// The most memory that one reconcile had
+    Memory,
+    /// Effects, but for lines of the log
+    Effects,
+    /// Bytes, either way
+    Bytes,
+    /// Reconciles
+    Runs,
+}
+
+impl Measure {
+    /// Returns the measure of what a controller or a key used.
+    fn of(self, spent: &Value) -> u64 {
+        match self {
+            Self::Cpu => number(spent, "cpuUs"),
+            Self::Memory => number(spent, "memoryBytesMax"),
+            Self::Effects => effects(spent),
+            Self::Bytes => number(spent, "bytesOut") + number(spent, "bytesIn"),
+            Self::Runs => number(spent, "runs"),
+        }
+    }
+}
+
+/// The shortest time between two looks.
+const EVERY_MIN: Duration = Duration::from_millis(100);
+
+/// Shows costs.
+///
+/// # Errors
+/// When the controller is not there, or the host cannot answer.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml])?;
+    let client = Client::new(global)?;
+    let keys = (args.keys || args.controller.is_some()).then_some("1");
+    let path = with_query("/homeostat/v1/costs", &[("controller", args.controller.as_deref()), ("keys", keys)]);
+    loop {
+        let mut costs = client.get(&path).await?;
+        sort(&mut costs, args.sort);
+        match format {
+            Format::Json => output::print(&output::json(&list(&costs)))?,
+            Format::Yaml => output::print(&output::yaml(&list(&costs))?)?,
+            _ => print_tables(&costs, &args, format == Format::Wide)?,
+        }
+        if !args.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::time::sleep(args.every.0.max(EVERY_MIN)).await;
+        if matches!(format, Format::Table | Format::Wide) {
+            output::print("\n")?;
+        }
+    }
+}
+
+fn list(costs: &Value) -> Value {
+    json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "CostList", "items": costs["items"] })
+}
+
+/// Puts the dearest first, controllers and keys.
+fn sort(costs: &mut Value, by: Measure) {
+    for item in costs["items"].as_array_mut().into_iter().flatten() {
+        if let Some(keys) = item["keys"].as_array_mut() {
+            keys.sort_by_cached_key(|key| (Reverse(by.of(&key["spent"])), queue::key(key)));
+        }
+    }
+    if let Some(items) = costs["items"].as_array_mut() {
+        items.sort_by_cached_key(|item| Reverse(by.of(&item["spent"])));
+    }
+}
+
+fn print_tables(costs: &Value, args: &Args, is_wide: bool) -> anyhow::Result<()> {
+    let items = || costs["items"].as_array().into_iter().flatten();
+    if items().next().is_none() {
+        output::talk("No controllers run.");
+        return Ok(());
+    }
+    let is_of_keys = args.keys || args.controller.is_some();
+    if !args.keys {
+        output::print(&controllers(items(), is_wide))?;
+    }
+    if is_of_keys {
+        let (table, left_out) = keys(items(), args, is_wide);
+        if table.is_empty() {
+            output::talk("Nothing has been reconciled yet.");
+            return Ok(());
+        }
+        let gap = if args.keys { "" } else { "\n" };
+        output::print(&format!("{gap}{table}"))?;
+        if left_out > 0 {
+            output::talk(&format!("{left_out} more keys are not shown; --limit shows more"));
+        }
+    }
+    Ok(())
+}
+
+fn controllers<'c>(items: impl Iterator<Item = &'c Value>, is_wide: bool) -> String {
+    let head = ["CONTROLLER", "RUNS/S", "CPU%", "RUNS", "ERRORS", "CPU", "MEAN", "MAX", "MEMORY", "EFFECTS", "BYTES"];
+    let mut table = Table::new(head.into_iter().chain(WIDE.into_iter().filter(|_| is_wide)));
+    for item in items {
+        let (spent, lately) = (&item["spent"], &item["lately"]);
+        let mut cells = vec![
+            text(item, "/controller").to_owned(),
+            rate(lately, |lately| number(lately, "runs") as f64),
+            rate(lately, |lately| number(lately, "cpuUs") as f64 / 1e6 * 100.0),
+        ];
+        cells.extend(measures(spent, is_wide));
+        table.row(cells);
+    }
+    table.to_string()
+}
+
+/// Returns the table of keys, and how many more there are.
+fn keys<'c>(items: impl Iterator<Item = &'c Value>, args: &Args, is_wide: bool) -> (Table, usize) {
+    let of = |item: &'c Value| {
+        let keys = item["keys"].as_array().into_iter().flatten();
+        keys.map(move |key| (text(item, "/controller"), key)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<(&str, &Value)> = items.flat_map(of).collect();
+    all.sort_by_key(|(_, key)| Reverse(args.sort.of(&key["spent"])));
+    let head = ["CONTROLLER", "KEY", "RUNS", "ERRORS", "CPU", "MEAN", "MAX", "MEMORY", "EFFECTS", "BYTES"];
+    let mut table = Table::new(head.into_iter().chain(WIDE.into_iter().filter(|_| is_wide)));
+    for (controller, key) in all.iter().take(args.limit) {
+        let mut cells = vec![(*controller).to_owned(), queue::key(key)];
+        let mut measures = measures(&key["spent"], is_wide);
+        if key["atLeast"] == true {
+            measures[0].push('+');
+        }
+        cells.extend(measures);
+        table.row(cells);
+    }
+    (table, all.len().saturating_sub(args.limit))
+}
+
+/// The columns that only the wide table has.
+const WIDE: [&str; 5] = ["WRITES", "READS", "HTTP", "BYTES OUT", "BYTES IN"];
+
+/// Returns the cells about what was used.
+fn measures(spent: &Value, is_wide: bool) -> Vec<String> {
+    let (runs, cpu) = (number(spent, "runs"), number(spent, "cpuUs"));
+    let (bytes_out, bytes_in) = (number(spent, "bytesOut"), number(spent, "bytesIn"));
+    let mut cells = vec![
+        runs.to_string(),
+        number(spent, "failures").to_string(),
+        micros(cpu),
+        micros(cpu / runs.max(1)),
+        micros(number(spent, "cpuUsMax")),
+        size(number(spent, "memoryBytesMax")),
+        effects(spent).to_string(),
+        size(bytes_out + bytes_in),
+    ];
+    if is_wide {
+        let of = |classes: &[&str]| classes.iter().map(|class| number(&spent["effects"], class)).sum::<u64>();
+        cells.extend([of(&["write"]), of(&["get", "list"]), of(&["http"])].map(|count| count.to_string()));
+        cells.extend([size(bytes_out), size(bytes_in)]);
+    }
+    cells
+}
+
+fn rate(lately: &Value, of: impl Fn(&Value) -> f64) -> String {
+    let seconds = lately["seconds"].as_f64().unwrap_or(0.0);
+    if seconds > 0.0 { format!("{:.1}", of(lately) / seconds) } else { "-".to_owned() }
+}
+
+/// Returns effects of all classes, but for lines of the log.
+fn effects(spent: &Value) -> u64 {
+    let classes = spent["effects"].as_object().into_iter().flatten();
+    classes.filter(|(class, _)| *class != "log").filter_map(|(_, count)| count.as_u64()).sum()
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What the reconciles of a controller cost: sums, the last minute, and the dearest keys. Pure but for its lock.
+
+use std::time::Duration;
+
+use homeostat_component::{Cost, EffectClass};
+use homeostat_store::Key;
+use parking_lot::Mutex;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::controller::Controller;
+
+mod dearest;
+mod minute;
+
+use dearest::Dearest;
+use minute::Minute;
+
+/// The account of one controller. Holds a few hundred bytes, and up to 64 keys with their sums once it has reconciled: 20 KiB at most,
+/// with keys of ordinary length.
+#[derive(Debug, Default)]
+pub(crate) struct Costs(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    spent: Spent,
+    minute: Minute,
+    dearest: Dearest,
+}
+
+/// What some reconciles used together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spent {
+    /// How many they were.
+    pub runs: u64,
+    /// How many of them failed.
+    pub failures: u64,
+    /// Time for which they held a thread.
+    #[serde(rename = "cpuUs", serialize_with = "micros")]
+    pub cpu: Duration,
+    /// The most that one of them did.
+    #[serde(rename = "cpuUsMax", serialize_with = "micros")]
+    pub cpu_max: Duration,
+    /// The most linear memory that one of them had.
+    pub memory_bytes_max: u64,
+    /// Effects by class.
+    pub effects: EffectSums,
+    /// Bytes that effects carried out of the sandboxes.
+    pub bytes_out: u64,
+    /// Bytes that answers carried into them.
+    pub bytes_in: u64,
+}
+
+/// Numbers of effects by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EffectSums([u64; EffectClass::ALL.len()]);
+
+/// One key, and what its reconciles used.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeySpent {
+    /// Which.
+    pub key: Key,
+    /// What it used for as long as it has been among the dearest.
+    pub spent: Spent,
+    /// It may have used more before, when it was not among the dearest.
+    pub at_least: bool,
+}
+
+/// What was used lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lately {
+    /// Over how long: 55 s to a minute, or as long as the controller has been there.
+    pub seconds: f64,
+    /// Reconciles that ended.
+    pub runs: u64,
+    /// How many of them failed.
+    pub failures: u64,
+    /// Time for which they held a thread.
+    #[serde(rename = "cpuUs", serialize_with = "micros")]
+    pub cpu: Duration,
+}
+
+/// The account of one controller, as plain data.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControllerCosts {
+    /// Its name.
+    pub controller: String,
+    /// Since it was added.
+    pub spent: Spent,
+    /// In the last minute.
+    pub lately: Lately,
+    /// The keys that were dearest since it was added, 64 at most, in no order. Every key that cost more than a 64th of the whole is among
+    /// them. Empty where nobody asked for keys.
+    pub keys: Vec<KeySpent>,
+}
+
+impl Costs {
+    /// Takes note of one reconcile that ended `elapsed` after the controller's start.
+    pub(crate) fn note(&self, key: &Key, cost: &Cost, failed: bool, elapsed: Duration) {
+        let Inner { spent, minute, dearest } = &mut *self.0.lock();
+        spent.add(cost, failed);
+        minute.note(elapsed, cost.cpu, failed);
+        dearest.note(key, cost, failed);
+    }
+
+    /// Returns the sums alone.
+    pub(crate) fn spent(&self) -> Spent {
+        self.0.lock().spent
+    }
+
+    /// Returns everything, `elapsed` after the controller's start.
+    pub(crate) fn account(&self, controller: &str, elapsed: Duration, with_keys: bool) -> ControllerCosts {
+        let inner = self.0.lock();
+        let keys = if with_keys { inner.dearest.keys() } else { Vec::new() };
+        let (spent, lately) = (inner.spent, inner.minute.lately(elapsed));
+        drop(inner);
+        ControllerCosts { controller: controller.to_owned(), spent, lately, keys }
+    }
+}
+
+impl Controller {
+    /// Returns its account as it is now.
+    pub(crate) fn account(&self, with_keys: bool) -> ControllerCosts {
+        self.costs.account(&self.name, self.began.elapsed(), with_keys)
+    }
+}
+
+impl Spent {
+    fn add(&mut self, cost: &Cost, failed: bool) {
+        let Cost { cpu, wall: _, memory_bytes_max, effects, bytes_out, bytes_in } = cost;
+        self.runs += 1;
+        self.failures += u64::from(failed);
+        self.cpu = self.cpu.saturating_add(*cpu);
+        self.cpu_max = self.cpu_max.max(*cpu);
+        self.memory_bytes_max = self.memory_bytes_max.max(*memory_bytes_max);
+        for (sum, class) in self.effects.0.iter_mut().zip(EffectClass::ALL) {
+            *sum += u64::from(effects.of(class));
+        }
+        self.bytes_out = self.bytes_out.saturating_add(*bytes_out);
+        self.bytes_in = self.bytes_in.saturating_add(*bytes_in);
+    }
+}
+
+impl EffectSums {
+    /// Returns how many there were of one class.
+    pub fn of(self, class: EffectClass) -> u64 {
+        self.0[class as usize]
+    }
+}
+
+impl Serialize for EffectSums {
+    /// Writes a map by the names of the classes, without those that were not used.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for class in EffectClass::ALL.into_iter().filter(|class| self.of(*class) > 0) {
+            map.serialize_entry(class.as_str(), &self.of(class))?;
+        }
+        map.end()
+    }
+}
+
+fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}

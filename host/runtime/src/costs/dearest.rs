@@ -1,0 +1,90 @@
+//! The keys that cost most, in bounded memory.
+//!
+//! Space-saving (Metwally, Agrawal and El Abbadi, 2005): a new key takes the place of the cheapest one and inherits its points, so that
+//! no key that is dear can be kept out by many that are cheap. Of all measures together a reconcile has *points*, so that one table
+//! serves them all; each measure is summed up exactly for as long as its key is in the table.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use homeostat_component::Cost;
+use homeostat_store::Key;
+
+use super::{KeySpent, Spent};
+
+/// Keys that are kept.
+const KEYS_MAX: usize = 64;
+
+// What a reconcile has points for: as many as the nanoseconds that such things take.
+const POINTS_A_RUN: u64 = 5000;
+const POINTS_AN_EFFECT: u64 = 10_000;
+const MEMORY_BYTES_A_POINT: u64 = 64;
+
+/// **Invariants.** The lists are equally long, at most [`KEYS_MAX`], and no key is there twice. The points of all keys together are
+/// those of everything that was noted; so the points of the cheapest are a 64th of these at most, and a key that has more is there.
+#[derive(Debug, Default)]
+pub(super) struct Dearest {
+    /// The key's hash: looked through before keys are compared.
+    hashes: Vec<u64>,
+    points: Vec<u64>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    spent: Spent,
+    /// Points of the key whose place this one took: its own before that are these at most.
+    inherited: u64,
+}
+
+impl Dearest {
+    /// Takes note of one reconcile.
+    pub(super) fn note(&mut self, key: &Key, cost: &Cost, failed: bool) {
+        let at = self.place(key);
+        self.points[at] = self.points[at].saturating_add(points(cost));
+        self.entries[at].spent.add(cost, failed);
+    }
+
+    /// Returns the keys with what they used.
+    pub(super) fn keys(&self) -> Vec<KeySpent> {
+        let key = |Entry { key, spent, inherited }: &Entry| KeySpent {
+            key: key.clone(),
+            spent: *spent,
+            at_least: *inherited > 0,
+        };
+        self.entries.iter().map(key).collect()
+    }
+
+    /// Returns the place of a key, which is made where there is none.
+    fn place(&mut self, key: &Key) -> usize {
+        let hash = FixedState::default().hash_one(key);
+        let mut same = self.hashes.iter().enumerate().filter(|(_, known)| **known == hash);
+        if let Some((at, _)) = same.find(|(at, _)| self.entries[*at].key == *key) {
+            return at;
+        }
+        let entry = |inherited| Entry { key: key.clone(), spent: Spent::default(), inherited };
+        if self.entries.len() < KEYS_MAX {
+            self.hashes.push(hash);
+            self.points.push(0);
+            self.entries.push(entry(0));
+            return self.entries.len() - 1;
+        }
+        let cheapest = self.points.iter().enumerate().min_by_key(|(_, points)| **points);
+        let (at, points) = cheapest.map(|(at, points)| (at, *points)).expect("the table is full, not empty");
+        self.hashes[at] = hash;
+        self.entries[at] = entry(points);
+        at
+    }
+}
+
+fn points(cost: &Cost) -> u64 {
+    let Cost { cpu, wall: _, memory_bytes_max, effects, bytes_out, bytes_in } = cost;
+    let cpu = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+    let effects = POINTS_AN_EFFECT * u64::from(effects.total());
+    let memory = memory_bytes_max / MEMORY_BYTES_A_POINT;
+    [cpu, effects, memory, *bytes_out, *bytes_in].into_iter().fold(POINTS_A_RUN, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use homeostat_store::Kind;
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(n: u16) -> Key {
+    Key::new(Kind::new("demo", "v1", "Thing"), "default", &n.to_string())
+}
+
+fn cost(cpu_us: u64) -> Cost {
+    Cost { cpu: Duration::from_micros(cpu_us), ..Cost::default() }
+}
+
+#[test]
+fn few_keys_are_all_there_with_all_that_they_used() {
+    let mut dearest = Dearest::default();
+    for round in 0..10 {
+        for n in 0..KEYS_MAX as u16 {
+            dearest.note(&key(n), &cost(u64::from(n)), round == 0);
+        }
+    }
+    let keys = dearest.keys();
+    assert_eq!(keys.len(), KEYS_MAX);
+    for KeySpent { key, spent, at_least } in keys {
+        let n: u64 = key.name().parse().unwrap();
+        assert_eq!((spent.runs, spent.failures, spent.cpu, at_least), (10, 1, Duration::from_micros(10 * n), false));
+        assert_eq!(spent.cpu_max, Duration::from_micros(n));
+    }
+}
+
+#[test]
+fn a_dear_key_is_found_among_many_that_are_cheap() {
+    let mut dearest = Dearest::default();
+    for n in 1..20_000 {
+        dearest.note(&key(n), &cost(20), false);
+        if n % 30 == 0 {
+            dearest.note(&key(0), &cost(100), false);
+        }
+    }
+    assert_eq!(dearest.keys().len(), KEYS_MAX);
+    let dear = dearest.keys().into_iter().find(|found| found.key == key(0)).expect("it is there");
+    assert!(dear.spent.runs > 600, "{dear:?}");
+}
+
+#[test]
+fn every_measure_makes_a_key_dear() {
+    let base = cost(10);
+    let effects = homeostat_component::EffectCounts::new([50; 10]);
+    let dear = [
+        cost(1000),
+        Cost { memory_bytes_max: 64 << 20, ..base },
+        Cost { effects, ..base },
+        Cost { bytes_in: 1 << 20, ..base },
+        Cost { bytes_out: 1 << 20, ..base },
+    ];
+    for dear in dear {
+        assert!(points(&dear) > 10 * points(&base), "{dear:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whoever_cost_more_than_a_64th_is_there_and_nobody_is_said_to_have_used_more_than_it_did(
+        runs in prop::collection::vec((prop_oneof![0..10_u16, 0..500_u16], 0..1000_u64), 1..3000),
+    ) {
+        let (mut dearest, mut exact) = (Dearest::default(), HashMap::<Key, (u64, Spent)>::new());
+        for (n, cpu_us) in &runs {
+            dearest.note(&key(*n), &cost(*cpu_us), false);
+            let known = exact.entry(key(*n)).or_default();
+            known.0 += points(&cost(*cpu_us));
+            known.1.add(&cost(*cpu_us), false);
+        }
+        let total: u64 = exact.values().map(|(points, _)| points).sum();
+        prop_assert_eq!(dearest.points.iter().sum::<u64>(), total);
+        prop_assert!(dearest.entries.len() <= KEYS_MAX);
+        for (key, (points, spent)) in &exact {
+            let at = dearest.entries.iter().position(|entry| entry.key == *key);
+            prop_assert!(at.is_some() || *points <= total / KEYS_MAX as u64, "{} of {}", points, total);
+            let Some(at) = at else { continue };
+            let Entry { spent: found, inherited, .. } = &dearest.entries[at];
+            prop_assert!(dearest.points[at] >= *points && dearest.points[at] - inherited <= *points);
+            prop_assert!(found.cpu <= spent.cpu && found.runs <= spent.runs);
+            prop_assert!(*inherited > 0 || found == spent);
+        }
+    }
+}

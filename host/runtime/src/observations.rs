@@ -1,0 +1,48 @@
+//! What a controller was seen to ask for, and what it was denied. Outlives its definitions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use homeostat_component::layers::Witness;
+use homeostat_component::{Call, Capability, Needs, Severity};
+
+use crate::context::Context;
+
+/// Bytes of the message of a denial's event. Cut above.
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// What belongs to one controller.
+#[derive(Debug, Default)]
+pub(crate) struct Observations {
+    pub(crate) needs: Arc<Needs>,
+    /// In the order of [`Capability::ALL`].
+    denials: [AtomicU64; Capability::ALL.len()],
+}
+
+impl Observations {
+    /// Returns how often each capability was denied, in the order of [`Capability::ALL`].
+    pub(crate) fn denials(&self) -> [u64; Capability::ALL.len()] {
+        self.denials.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, denied: Capability) {
+        let counts = Capability::ALL.iter().zip(&self.denials);
+        for (_, count) in counts.filter(|(capability, _)| **capability == denied) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counts denials, and makes each an event about the key that was reconciled. Equal ones are one event, which is counted.
+pub(crate) struct ToldDenials {
+    pub(crate) context: Arc<Context>,
+    pub(crate) observations: Arc<Observations>,
+}
+
+impl Witness for ToldDenials {
+    fn denied(&self, call: &Call, capability: Capability, missing: &str) {
+        self.observations.count(capability);
+        let message = &missing[..missing.floor_char_boundary(MESSAGE_BYTES_MAX)];
+        self.context.event(&call.controller, call.key.clone(), Severity::Warning, "Forbidden", message);
+    }
+}

@@ -1,0 +1,166 @@
+//! What controllers cost, what they are denied, and what they need: as a person asks a running host.
+
+use std::path::Path;
+
+use homeostat_tests::{Running, eventually_blocking, guest};
+use serde_json::{Value, json};
+
+use crate::metrics::scrape::Scrape;
+
+struct Host {
+    running: Running,
+    _folder: tempfile::TempDir,
+    scratch: tempfile::TempDir,
+}
+
+impl Host {
+    /// Starts a host with the guest that misbehaves by the names of its resources. It may do everything to these, and nothing else.
+    fn start(names: &[&str]) -> Self {
+        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
+        let manifest = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec: {component: {file: guest.wasm}, \
+                        backoff: {base: 10ms, max: 100ms}, grants: {resources: [{kinds: [demo.homeostat.dev/*], verbs: [\"*\"]}]}}\n";
+        std::fs::write(folder.path().join("controller.yaml"), manifest).unwrap();
+        let running = Running::start("run", folder.path(), scratch.path(), &[]);
+        let host = Self { running, _folder: folder, scratch };
+        eventually_blocking("the controller to be ready", || {
+            let controller = host.running.ask(&["get", "controllers", "web", "-o", "json"]);
+            controller.stdout.contains("\"ready\"").then_some(())
+        });
+        host.apply(names);
+        host
+    }
+
+    fn apply(&self, names: &[&str]) {
+        let file = self.scratch.path().join("resources.yaml");
+        let one = |name: &&str| {
+            format!("---\napiVersion: demo.homeostat.dev/v1\nkind: Hostile\nmetadata: {{name: {name}}}\nspec: {{}}\n")
+        };
+        std::fs::write(&file, names.iter().map(one).collect::<String>()).unwrap();
+        self.ask(&["apply", "-f", &file.display().to_string()]);
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.running.ask(arguments);
+        assert_eq!(output.code, Some(0), "{arguments:?}: {}", output.stderr);
+        output.stdout
+    }
+
+    /// Asks until what is answered is what is wanted.
+    fn until(&self, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
+        eventually_blocking(&format!("{arguments:?}"), || {
+            let answer: Value = serde_json::from_str(&self.ask(arguments)).unwrap();
+            wanted(&answer).then_some(answer)
+        })
+    }
+
+    fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+}
+
+#[test]
+fn a_denial_is_counted_and_told_with_the_grant_that_is_missing() {
+    let host = Host::start(&["foreign"]);
+    let denials = |capability: &str| {
+        let labels = [("controller", "web"), ("capability", capability)];
+        Scrape::of(host.folder()).get("homeostat_denials_total", &labels)
+    };
+    eventually_blocking("denials to be counted", || (denials("get") >= 2.0).then_some(()));
+    assert_eq!((denials("delete"), denials("http")), (0.0, 0.0), "every capability is there");
+    let about = |arguments: &[&str]| {
+        let events = host.until(arguments, |events| {
+            let mut items = events["items"].as_array().unwrap().iter();
+            items.any(|event| event["reason"] == "Forbidden" && event["count"].as_u64() >= Some(2))
+        });
+        let of = events["items"].as_array().unwrap().iter().filter(|event| event["reason"] == "Forbidden").cloned();
+        of.collect::<Vec<Value>>()
+    };
+    for arguments in [["--for", "hostile/foreign"], ["--controller", "web"]] {
+        let events = about(&["events", arguments[0], arguments[1], "-o", "json"]);
+        assert_eq!(events.len(), 1, "equal ones are one: {events:?}");
+        let message = events[0]["message"].as_str().unwrap();
+        assert!(message.contains("{kinds: [Secret], verbs: [get], namespaces: [\"default\"]}"), "{message}");
+    }
+    let described = host.ask(&["describe", "controller", "web"]);
+    assert!(described.contains("Forbidden"), "{described}");
+}
+
+#[test]
+fn the_smallest_grants_are_proposed_out_of_what_was_seen() {
+    let host = Host::start(&["foreign", "good"]);
+    let learned = host.until(&["grants", "learn", "web", "-o", "json"], |answer| {
+        let of = |grants: &Value| grants["resources"].as_array().map_or(0, Vec::len);
+        of(&answer["learned"]["grants"]) > 0 && of(&answer["learned"]["denied"]) > 0
+    });
+    let lines = learned["learned"]["grants"]["resources"].as_array().unwrap();
+    let line = |verb: &str| lines.iter().find(|line| line["verbs"].as_array().unwrap().contains(&json!(verb))).unwrap();
+    assert_eq!(line("update-status")["kinds"], json!(["demo.homeostat.dev/Hostile"]));
+    assert_eq!(line("update-status")["names"], json!(["good"]), "the other one gets no further than its denial");
+    assert_eq!(learned["learned"]["denied"]["resources"][0]["kinds"], json!(["Secret"]));
+
+    let text = host.ask(&["grants", "learn", "web"]);
+    let (lines, comments): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| !line.starts_with('#'));
+    assert!(lines[0] == "grants:" && !lines.iter().any(|line| line.contains("Secret")), "{text}");
+    assert!(comments.iter().any(|line| line.contains("Secret")), "{text}");
+    assert!(comments.iter().any(|line| line.contains("resources[0]: demo.homeostat.dev/*, every verb but")), "{text}");
+    let widened = host.ask(&["grants", "learn", "web", "--include-denied", "--reset"]);
+    assert!(widened.lines().any(|line| !line.starts_with('#') && line.contains("Secret")), "{widened}");
+
+    host.apply(&["good"]);
+    let unknown = host.running.ask(&["grants", "learn", "nobody"]);
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("nobody"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_is_forgotten_is_not_proposed_again() {
+    let host = Host::start(&["good"]);
+    let is_seen = |answer: &Value| !answer["seen"]["resources"].as_array().unwrap().is_empty();
+    host.until(&["grants", "learn", "web", "-o", "json"], is_seen);
+    host.until(&["get", "hostile", "good", "-o", "json"], |document| !document["status"].is_null());
+    host.until(&["queue", "web", "-o", "json"], |queues| queues["items"][0]["items"].as_array().unwrap().is_empty());
+    host.ask(&["grants", "learn", "web", "--reset"]);
+    host.until(&["grants", "learn", "web", "-o", "json"], |answer| !is_seen(answer));
+    let said = host.running.ask(&["grants", "learn", "web", "--for", "100ms"]);
+    assert!(said.stderr.contains("was not seen to ask for anything"), "{}", said.stderr);
+}
+
+#[test]
+fn top_shows_the_dearest_controllers_and_their_dearest_keys() {
+    let host = Host::start(&["good", "random-flood", "foreign"]);
+    let costs = host.until(&["top", "web", "-o", "json"], |costs| {
+        costs["items"][0]["keys"].as_array().is_some_and(|keys| keys.len() == 3)
+            && costs["items"][0]["spent"]["failures"].as_u64() >= Some(3)
+    });
+    let item = &costs["items"][0];
+    let (spent, keys) = (&item["spent"], item["keys"].as_array().unwrap());
+    assert_eq!(keys[0]["key"]["name"], "random-flood", "it draws until its limit: {costs:#}");
+    assert_eq!(keys[0]["spent"]["failures"], keys[0]["spent"]["runs"]);
+    for measure in ["runs", "failures", "cpuUs", "bytesOut", "bytesIn"] {
+        let of_keys: u64 = keys.iter().map(|key| key["spent"][measure].as_u64().unwrap()).sum();
+        // Each is rounded by itself.
+        assert!(of_keys.abs_diff(spent[measure].as_u64().unwrap()) <= 3, "{measure}: {costs:#}");
+    }
+    assert!(spent["memoryBytesMax"].as_u64().unwrap() >= 64 << 10);
+    assert!(keys[0]["spent"]["effects"]["random"].as_u64().unwrap() > 100);
+    assert!(item["lately"]["runs"].as_u64() > Some(0) && item["lately"]["seconds"].as_f64() > Some(0.0));
+
+    let table = host.ask(&["top"]);
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((rows.len(), rows[0][0], rows[1][0]), (2, "CONTROLLER", "web"), "{table}");
+    let by_runs = host.ask(&["top", "--keys", "--sort", "runs", "-o", "wide"]);
+    assert_eq!(by_runs.lines().count(), 4, "{by_runs}");
+    assert!(host.ask(&["top", "web"]).contains("default/random-flood"));
+    let limited = host.running.ask(&["top", "web", "--limit", "1"]);
+    assert!(limited.stderr.contains("2 more keys are not shown"), "{}", limited.stderr);
+    let unknown = host.running.ask(&["top", "nobody"]);
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("nobody"), "{}", unknown.stderr);
+}
+
+#[test]
+fn a_host_without_controllers_says_so() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let running = Running::start("run", folder.path(), scratch.path(), &[]);
+    let top = eventually_blocking("an answer", || Some(running.ask(&["top"])).filter(|output| output.code == Some(0)));
+    assert_eq!((top.stdout.as_str(), top.stderr.as_str()), ("", "No controllers run.\n"));
+}
