@@ -6,9 +6,10 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
@@ -36,7 +37,15 @@ const OTHERS: u32 = 0o077;
 pub(crate) struct Cache {
     folder: PathBuf,
     bytes_max: u64,
-    key: Key,
+    key: Arc<Key>,
+}
+
+/// An entry that is open: it stays readable when it is replaced, or removed from the folder.
+pub(crate) struct Entry {
+    file: File,
+    name: Name,
+    key: Arc<Key>,
+    bytes_max: u64,
 }
 
 /// What an entry is called: its form, the component, the engine that compiled it, and for which allocator.
@@ -66,6 +75,19 @@ impl Hasher for Stable {
     }
 }
 
+impl Entry {
+    /// Reads the whole entry and checks it; `None` when it cannot be trusted, or not be read. Any number of times.
+    pub(crate) fn read(&self) -> Option<Authentic> {
+        let length = self.file.metadata().ok()?.len();
+        if length > self.bytes_max {
+            return None;
+        }
+        let mut sealed = vec![0; usize::try_from(length).ok()?];
+        self.file.read_exact_at(&mut sealed, 0).ok()?;
+        self.key.open(&self.name, sealed)
+    }
+}
+
 impl Cache {
     /// Opens a folder, and makes it and its key where they are missing. Entries take `bytes_max` bytes at most, in all.
     ///
@@ -74,21 +96,17 @@ impl Cache {
     pub(crate) fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let owner = owner(folder)?;
-        let key = Key::kept_in(folder, owner)?;
+        let key = Arc::new(Key::kept_in(folder, owner)?);
         Ok(Self { folder: folder.to_owned(), bytes_max, key })
     }
 
-    /// Returns the entry of this name, and counts it as used; `None` when there is none that can be trusted.
-    pub(crate) fn get(&self, name: &Name) -> Option<Authentic> {
+    /// Returns the entry of this name, unread, and counts it as used. Whether it can be trusted, reading says.
+    pub(crate) fn find(&self, name: &Name) -> Option<Entry> {
         let file = File::open(self.path(name)).ok()?;
-        let mut sealed = Vec::new();
-        // One byte more than may be: what is longer does not pass the check.
-        (&file).take(self.bytes_max.saturating_add(1)).read_to_end(&mut sealed).ok()?;
-        let authentic = self.key.open(name, sealed)?;
         if let Err(error) = file.set_modified(SystemTime::now()) {
             tracing::debug!(%error, "the use of a compiled component could not be noted");
         }
-        Some(authentic)
+        Some(Entry { file, name: name.clone(), key: Arc::clone(&self.key), bytes_max: self.bytes_max })
     }
 
     /// Keeps an entry, in place of what was there under its name, and gives up those that were used longest ago if there are too many

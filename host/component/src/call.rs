@@ -9,6 +9,7 @@ use wasmtime::component::{Instance, InstancePre, ResourceTableError};
 use wasmtime::{Store, Trap, format_err};
 
 use crate::bindings::types;
+use crate::code::Lost;
 use crate::effect::{Call, Effects};
 use crate::engine::{Engine, Machine};
 use crate::imports::convert;
@@ -89,6 +90,9 @@ impl<'a> Sandbox<'a> {
     /// Says why the guest was stopped by the machine.
     fn fault(&self, error: &wasmtime::Error) -> Fault {
         let Limits { transfer_bytes_max, handles_max, .. } = self.port.limits;
+        if let Some(lost) = error.downcast_ref::<Lost>() {
+            return Fault::Failure { message: lost.to_string(), retry: Retry::Backoff };
+        }
         let root = error.root_cause().to_string();
         if root.contains("fuel allocated for hostcalls") {
             let message = format!("the guest handed over more than {transfer_bytes_max} bytes at once");

@@ -1,22 +1,50 @@
-//! What compilation makes of a component, once for all who load the same bytes.
+//! What compilation makes of a component, once for all who load the same bytes, and only while it is called.
+//!
+//! Code that nobody calls *rests*: all of it that is left is an open file, the entry of the cache. The next call reads that, checks it
+//! as if for the first time and goes on. Code that is kept nowhere does not rest.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
+use wasmtime::component::{Component, InstancePre};
 
-use crate::cache::{self, Name};
+use crate::cache::{self, Authentic, Entry, Name};
+use crate::component::Entries;
 use crate::digest::Digest;
 use crate::engine::{Engine, Machine};
 use crate::load::Reason;
+use crate::state::State;
 
 /// Machine code, and the machine that it is for.
 pub(crate) struct Code {
     pub(crate) machine: Arc<Machine>,
-    pub(crate) component: wasmtime::component::Component,
     pub(crate) pooled: bool,
     pub(crate) origin: Origin,
+    /// Where it can be read again; `None` keeps it in memory.
+    entry: Option<Entry>,
+    memory: Mutex<Memory>,
+}
+
+/// What of the code is in memory.
+struct Memory {
+    ready: Option<Arc<Ready>>,
+    /// Somebody asked for it since the last look.
+    used: bool,
+}
+
+/// Code in memory. Who holds it can call it, and it does not rest.
+pub(crate) struct Ready {
+    pub(crate) component: Component,
+    linked: OnceLock<Linked>,
+}
+
+/// Code that is bound to what its machine offers.
+pub(crate) struct Linked {
+    pub(crate) pre: InstancePre<State>,
+    pub(crate) entries: Entries,
 }
 
 /// Where code comes from.
@@ -26,21 +54,128 @@ pub(crate) enum Origin {
     Cache,
 }
 
+/// Code that rested cannot be had again.
+#[derive(Debug, thiserror::Error)]
+#[error("the compiled code of this component was changed on disk or cannot be read: load the component again")]
+pub(crate) struct Lost;
+
+impl Ready {
+    fn new(component: Component) -> Arc<Self> {
+        Arc::new(Self { component, linked: OnceLock::new() })
+    }
+
+    /// Binds the code to what its machine offers, once.
+    ///
+    /// # Errors
+    /// Those of `link`.
+    pub(crate) fn linked<E>(&self, link: impl FnOnce(&Component) -> Result<Linked, E>) -> Result<&Linked, E> {
+        if let Some(linked) = self.linked.get() {
+            return Ok(linked);
+        }
+        let linked = link(&self.component)?;
+        // Two calls at once may both come here: one of their results stays.
+        Ok(self.linked.get_or_init(|| linked))
+    }
+}
+
+impl Code {
+    fn new(machine: Arc<Machine>, component: Component, pooled: bool, origin: Origin, entry: Option<Entry>) -> Self {
+        let memory = Mutex::new(Memory { ready: Some(Ready::new(component)), used: true });
+        Self { machine, pooled, origin, entry, memory }
+    }
+
+    /// Returns the code for a call, and reads it again if it rests: half a millisecond, in which other calls of it wait.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub(crate) fn ready(&self, codes: &Codes) -> Result<Arc<Ready>, Lost> {
+        let mut memory = self.memory.lock();
+        memory.used = true;
+        if let Some(ready) = &memory.ready {
+            return Ok(Arc::clone(ready));
+        }
+        let ready = Ready::new(self.restore().ok_or(Lost)?);
+        memory.ready = Some(Arc::clone(&ready));
+        drop(memory);
+        codes.woken.notify_one();
+        Ok(ready)
+    }
+
+    fn restore(&self) -> Option<Component> {
+        let compiled = self.entry.as_ref()?.read()?;
+        cache::restore(&self.machine.engine, &compiled).ok()
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.memory.lock().ready.is_some()
+    }
+
+    /// Lets go of code that nobody has asked for since the last time this was called, and that nobody holds. Returns whether it is in
+    /// memory still and may rest another time.
+    fn rest(&self) -> bool {
+        if self.entry.is_none() {
+            return false;
+        }
+        let mut memory = self.memory.lock();
+        let used = std::mem::take(&mut memory.used);
+        let held = memory.ready.as_ref().is_some_and(|ready| Arc::strong_count(ready) > 1);
+        let given_up = if used || held { None } else { memory.ready.take() };
+        let stays = memory.ready.is_some();
+        // Unmapping takes its time: outside of the lock.
+        drop(memory);
+        drop(given_up);
+        stays
+    }
+}
+
 /// The code of one digest, while somebody has it. Whoever makes it holds the lock, and all others wait for that.
 pub(crate) type Place = Arc<tokio::sync::Mutex<Weak<Code>>>;
 
 /// The code of everything that is loaded.
 #[derive(Default)]
-pub(crate) struct Codes(Mutex<HashMap<Digest, Place>>);
+pub(crate) struct Codes {
+    places: Mutex<HashMap<Digest, Place>>,
+    /// Told of code that came into memory.
+    woken: Notify,
+}
 
 impl Codes {
     /// Returns the place for the code of a component, and forgets those that nobody has any more.
     pub(crate) fn place(&self, digest: &Digest) -> Place {
-        let mut places = self.0.lock();
+        let mut places = self.places.lock();
         let is_used =
             |place: &Place| Arc::strong_count(place) > 1 || place.try_lock().is_ok_and(|code| code.strong_count() > 0);
         places.retain(|_, place| is_used(place));
         Arc::clone(places.entry(digest.clone()).or_default())
+    }
+
+    /// Waits until code has come into memory since the last time.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub(crate) async fn woken(&self) {
+        self.woken.notified().await;
+    }
+
+    /// Tells that code has come into memory.
+    pub(crate) fn wake(&self) {
+        self.woken.notify_one();
+    }
+
+    /// Puts to rest what nobody has called since the last time. Returns whether there is more that may rest another time.
+    pub(crate) fn rest(&self) -> bool {
+        // All of them are asked, also behind one that stays.
+        self.each().filter(|code| code.rest()).count() > 0
+    }
+
+    /// Returns how many have their code in memory.
+    pub(crate) fn in_memory(&self) -> usize {
+        self.each().filter(|code| code.is_in_memory()).count()
+    }
+
+    /// Returns all code, but for what is being made.
+    fn each(&self) -> impl Iterator<Item = Arc<Code>> {
+        let places: Vec<Place> = self.places.lock().values().cloned().collect();
+        places.into_iter().filter_map(|place| place.try_lock().ok().and_then(|code| code.upgrade()))
     }
 }
 
@@ -52,54 +187,61 @@ pub(crate) fn make(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Cod
     let start = Instant::now();
     let code = match from_cache(engine, digest) {
         Some(code) => code,
-        None => {
-            let code = compile(engine, bytes)?;
-            keep(engine, digest, &code);
-            code
-        }
+        None => compile(engine, digest, bytes)?,
     };
     tracing::debug!(%digest, origin = ?code.origin, pooled = code.pooled, took = ?start.elapsed(), "component made ready");
     Ok(code)
 }
 
-fn compile(engine: &Engine, bytes: &[u8]) -> Result<Code, Reason> {
-    let origin = Origin::Compiled;
+fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reason> {
+    let made = |machine: Arc<Machine>, component: Component, pooled| {
+        let entry = keep(engine, digest, &component, pooled);
+        Code::new(machine, component, pooled, Origin::Compiled, entry)
+    };
     let machine = Arc::clone(engine.pooled());
-    let error = match wasmtime::component::Component::from_binary(&machine.engine, bytes) {
-        Ok(component) => return Ok(Code { machine, component, pooled: true, origin }),
+    let error = match Component::from_binary(&machine.engine, bytes) {
+        Ok(component) => return Ok(made(machine, component, true)),
         Err(error) => error,
     };
     // What is too large for the pool compiles here; what is wrong is wrong here too.
     let on_demand = engine.on_demand().ok().and_then(|machine| {
-        let component = wasmtime::component::Component::from_binary(&machine.engine, bytes).ok()?;
-        Some(Code { machine, component, pooled: false, origin })
+        let component = Component::from_binary(&machine.engine, bytes).ok()?;
+        Some(made(machine, component, false))
     });
     on_demand.ok_or_else(|| Reason::Malformed { reason: format!("{error:#}") })
 }
 
 fn from_cache(engine: &Engine, digest: &Digest) -> Option<Code> {
     let cache = engine.cache()?;
-    let origin = Origin::Cache;
     let pooled = engine.pooled();
     // Both machines compile alike, so the name for the other one is known before it is started.
-    let found = |is_pooled| cache.get(&Name::of(digest, &pooled.engine, is_pooled));
-    if let Some(compiled) = found(true) {
-        let component = cache::restore(&pooled.engine, &compiled).ok()?;
-        return Some(Code { machine: Arc::clone(pooled), component, pooled: true, origin });
+    let found = |is_pooled| {
+        let entry = cache.find(&Name::of(digest, &pooled.engine, is_pooled))?;
+        let compiled = entry.read()?;
+        Some((entry, compiled))
+    };
+    let made = |machine: Arc<Machine>, (entry, compiled): (Entry, Authentic), is_pooled| {
+        let component = cache::restore(&machine.engine, &compiled).ok()?;
+        Some(Code::new(machine, component, is_pooled, Origin::Cache, Some(entry)))
+    };
+    if let Some(found) = found(true) {
+        return made(Arc::clone(pooled), found, true);
     }
-    let compiled = found(false)?;
-    let machine = engine.on_demand().ok()?;
-    let component = cache::restore(&machine.engine, &compiled).ok()?;
-    Some(Code { machine, component, pooled: false, origin })
+    let found = found(false)?;
+    made(engine.on_demand().ok()?, found, false)
 }
 
-fn keep(engine: &Engine, digest: &Digest, code: &Code) {
-    let Some(cache) = engine.cache() else { return };
-    let name = Name::of(digest, &engine.pooled().engine, code.pooled);
-    let kept =
-        code.component.serialize().map_err(std::io::Error::other).and_then(|compiled| cache.put(&name, &compiled));
-    if let Err(error) = kept {
-        tracing::warn!(%digest, %error, "a compiled component could not be kept: the next start compiles it again");
+/// Keeps what was compiled, and returns where.
+fn keep(engine: &Engine, digest: &Digest, component: &Component, pooled: bool) -> Option<Entry> {
+    let cache = engine.cache()?;
+    let name = Name::of(digest, &engine.pooled().engine, pooled);
+    let kept = component.serialize().map_err(std::io::Error::other).and_then(|compiled| cache.put(&name, &compiled));
+    match kept {
+        Ok(()) => cache.find(&name),
+        Err(error) => {
+            tracing::warn!(%digest, %error, "a compiled component could not be kept: the next start compiles it again");
+            None
+        }
     }
 }
 

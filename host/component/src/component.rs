@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use homeostat_store::{Key, Resource, View};
 use serde::Serialize;
-use wasmtime::component::InstancePre;
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler, types};
 use crate::call::{self, Sandbox};
-use crate::code::Code;
+use crate::code::{Code, Linked, Lost, Ready};
 use crate::digest::Digest;
 use crate::effect::{Call, Effects, Entry, ResourceData};
 use crate::engine::Engine;
 use crate::imports::convert;
 use crate::limits::{Limits, contract};
+use crate::load;
 use crate::outcome::{Outcome, Report};
 use crate::spec::ControllerSpec;
 
@@ -31,8 +31,7 @@ pub struct Component(pub(crate) Arc<Loaded>);
 pub(crate) struct Loaded {
     pub(crate) engine: Engine,
     pub(crate) code: Arc<Code>,
-    pub(crate) pre: InstancePre<crate::state::State>,
-    pub(crate) entries: Entries,
+    pub(crate) exports: Exports,
     pub(crate) facts: Facts,
     pub(crate) spec: ControllerSpec,
 }
@@ -79,6 +78,18 @@ impl fmt::Debug for Component {
     }
 }
 
+impl Loaded {
+    /// Returns the code for one call. It does not rest before the answer is dropped.
+    fn ready(&self) -> Result<Arc<Ready>, Lost> {
+        self.code.ready(self.engine.codes())
+    }
+
+    fn linked<'a>(&self, ready: &'a Ready) -> Result<&'a Linked, Lost> {
+        // What could be linked once can be again.
+        ready.linked(|component| load::link(&self.code.machine, component, self.exports).map_err(|_| Lost))
+    }
+}
+
 impl Component {
     /// Returns the name of the component by its content.
     pub fn digest(&self) -> &Digest {
@@ -92,8 +103,7 @@ impl Component {
 
     /// Says which of the optional exports there are.
     pub fn exports(&self) -> Exports {
-        let Entries { reconciler: _, mapper, poller, lifecycle } = &self.0.entries;
-        Exports { mapper: mapper.is_some(), poller: poller.is_some(), lifecycle: lifecycle.is_some() }
+        self.0.exports
     }
 
     /// Returns the names of the interfaces that the component imports, sorted.
@@ -126,8 +136,10 @@ impl Component {
         let key = convert::to_key(key);
         // Pinned here: it is large, and this is the call that must be fast.
         let guest = pin!(async {
-            let (mut store, instance) = sandbox.open(&self.0.pre).await?;
-            let guest = self.0.entries.reconciler.load(&mut store, &instance)?;
+            let ready = self.0.ready()?;
+            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let guest = entries.reconciler.load(&mut store, &instance)?;
             guest.call_reconcile(&mut store, &key).await
         });
         let report = sandbox.run(guest).await;
@@ -145,12 +157,17 @@ impl Component {
         limits: &Limits,
         effects: Arc<dyn Effects>,
     ) -> Report<Vec<Key>> {
-        let Some(mapper) = &self.0.entries.mapper else { return Report::empty(Vec::new()) };
+        if !self.0.exports.mapper {
+            return Report::empty(Vec::new());
+        }
         let call = new_call(controller, Entry::Map, None);
         let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let changed = convert::to_resource(ResourceData::new(changed, View::Whole));
         let report = sandbox.run(async {
-            let (mut store, instance) = sandbox.open(&self.0.pre).await?;
+            let ready = self.0.ready()?;
+            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let mapper = entries.mapper.as_ref().ok_or(Lost)?;
             let guest = mapper.load(&mut store, &instance)?;
             let keys = guest.call_map(&mut store, watch, &changed).await?;
             call::keys(&store.data().port, keys, contract::MAP_KEYS_MAX)
@@ -162,11 +179,16 @@ impl Component {
     ///
     /// A component without a poller answers none. At most 100 000 keys, else `Fault::Limit`. *Cancel safety*: as `reconcile`.
     pub async fn poll(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<Vec<Key>> {
-        let Some(poller) = &self.0.entries.poller else { return Report::empty(Vec::new()) };
+        if !self.0.exports.poller {
+            return Report::empty(Vec::new());
+        }
         let call = new_call(controller, Entry::Poll, None);
         let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let report = sandbox.run(async {
-            let (mut store, instance) = sandbox.open(&self.0.pre).await?;
+            let ready = self.0.ready()?;
+            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let poller = entries.poller.as_ref().ok_or(Lost)?;
             let guest = poller.load(&mut store, &instance)?;
             let keys = guest.call_poll(&mut store).await?;
             call::keys(&store.data().port, keys, contract::POLL_KEYS_MAX)
@@ -178,11 +200,16 @@ impl Component {
     ///
     /// *Cancel safety*: as `reconcile`.
     pub async fn start(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<()> {
-        let Some(lifecycle) = &self.0.entries.lifecycle else { return Report::empty(()) };
+        if !self.0.exports.lifecycle {
+            return Report::empty(());
+        }
         let call = new_call(controller, Entry::Start, None);
         let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let report = sandbox.run(async {
-            let (mut store, instance) = sandbox.open(&self.0.pre).await?;
+            let ready = self.0.ready()?;
+            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let lifecycle = entries.lifecycle.as_ref().ok_or(Lost)?;
             let guest = lifecycle.load(&mut store, &instance)?;
             guest.call_start(&mut store).await
         });
@@ -193,11 +220,16 @@ impl Component {
     ///
     /// *Cancel safety*: as `reconcile`.
     pub async fn stop(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<()> {
-        let Some(lifecycle) = &self.0.entries.lifecycle else { return Report::empty(()) };
+        if !self.0.exports.lifecycle {
+            return Report::empty(());
+        }
         let call = new_call(controller, Entry::Stop, None);
         let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
         let report = sandbox.run(async {
-            let (mut store, instance) = sandbox.open(&self.0.pre).await?;
+            let ready = self.0.ready()?;
+            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let lifecycle = entries.lifecycle.as_ref().ok_or(Lost)?;
             let guest = lifecycle.load(&mut store, &instance)?;
             guest.call_stop(&mut store).await.map(Ok)
         });

@@ -3,8 +3,10 @@
 //! The settings come from measurements: a fresh instance for every call costs about 6 µs with them and five times that without. Two
 //! machines share one bound: the pooled one runs what fits its slots, the other one, started when first needed, runs the rest.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::component::Linker;
@@ -19,7 +21,7 @@ use crate::instances::Instances;
 use crate::load::{self, Refused};
 use crate::state::State;
 use crate::ticker::Ticker;
-use crate::{Component, limits::Limits};
+use crate::{Component, limits::Limits, millis};
 
 /// What one component may consist of and still run in the pool.
 const CORE_INSTANCES_MAX: u32 = 32;
@@ -30,6 +32,9 @@ const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Resident bytes that a slot keeps for its next instance: enough for what an ordinary guest touches.
 const MEMORY_KEEP_RESIDENT_BYTES: usize = 1 << 20;
 const TABLE_KEEP_RESIDENT_BYTES: usize = 64 << 10;
+
+/// The shortest time after which code may rest.
+const REST_AFTER_MIN: Duration = Duration::from_millis(1);
 
 /// Frames that a trap walks. The innermost ones of a panic are its own machinery.
 const BACKTRACE_FRAMES_MAX: usize = 16;
@@ -55,6 +60,10 @@ pub struct EngineOptions {
     /// The bytes that compiled components may take on disk in all; those that were used longest ago go first. Default: 512 MiB, some
     /// 400 ordinary guests.
     pub compiled_bytes_max: u64,
+    /// How long nobody must have called a component before its code is given back: between this and twice as long. One millisecond at
+    /// least. Default: 10 s. `None`: it stays in memory.
+    #[serde(rename = "restAfterMs", with = "millis::option")]
+    pub rest_after: Option<Duration>,
 }
 
 impl Default for EngineOptions {
@@ -66,6 +75,7 @@ impl Default for EngineOptions {
             preemption: true,
             compiled: None,
             compiled_bytes_max: 512 << 20,
+            rest_after: Some(Duration::from_secs(10)),
         }
     }
 }
@@ -110,6 +120,10 @@ impl Engine {
             let reason = format!("must be 1 to 4096, is {instances_max}");
             return Err(Error::Option { option: "instancesMax", reason });
         }
+        if options.rest_after.is_some_and(|rest_after| rest_after < REST_AFTER_MIN) {
+            let reason = format!("must be {REST_AFTER_MIN:?} at least");
+            return Err(Error::Option { option: "restAfterMs", reason });
+        }
         let mut config = config(&options);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances_max)));
         let pooled = Arc::new(Machine::start(&config, &options)?);
@@ -132,6 +146,27 @@ impl Engine {
         load::load(self, bytes.into(), grants).await
     }
 
+    /// Gives back the memory of components that nobody has called for [`EngineOptions::rest_after`], for as long as it is polled: it
+    /// never ends. One poller is enough for an engine; two at once put to rest earlier.
+    ///
+    /// What rests is a description, a digest and an open file in [`EngineOptions::compiled`]; without that folder nothing does. The
+    /// next call reads the code again, which takes it less than a millisecond where the file is in the system's memory. A file that
+    /// was damaged meanwhile is never run: calls fail until the component is loaded again.
+    ///
+    /// *Cancel safety*: what rests goes on resting.
+    pub async fn rest(&self) -> Infallible {
+        let Some(rest_after) = self.0.options.rest_after else { return std::future::pending().await };
+        loop {
+            self.codes().woken().await;
+            loop {
+                tokio::time::sleep(rest_after).await;
+                if !self.codes().rest() {
+                    break;
+                }
+            }
+        }
+    }
+
     /// Returns the options that the engine was started with.
     pub fn options(&self) -> &EngineOptions {
         &self.0.options
@@ -140,6 +175,11 @@ impl Engine {
     /// Returns the number of guests that could be started now without waiting.
     pub fn instances_free(&self) -> usize {
         self.0.instances.free()
+    }
+
+    /// Returns the number of components whose code is in memory, those that are the same byte by byte counted once. All others rest.
+    pub fn components_in_memory(&self) -> usize {
+        self.0.codes.in_memory()
     }
 
     pub(crate) fn pooled(&self) -> &Arc<Machine> {
@@ -223,9 +263,5 @@ fn pool(instances_max: u32) -> PoolingAllocationConfig {
 /// The bounds of `describe`: it computes nothing. The deadline is far above the processor time, so that a machine with much else to do
 /// does not refuse what is good, and names the right limit for what is not.
 pub(crate) fn describe_limits() -> Limits {
-    Limits {
-        deadline: std::time::Duration::from_secs(30),
-        cpu: std::time::Duration::from_millis(500),
-        ..Limits::default()
-    }
+    Limits { deadline: Duration::from_secs(30), cpu: Duration::from_millis(500), ..Limits::default() }
 }

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use wasmtime::component::InstancePre;
-
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
-use crate::code::{self, Code};
-use crate::component::{Component, Entries, Facts, Loaded};
+use crate::code::{self, Code, Linked};
+use crate::component::{Component, Entries, Exports, Facts, Loaded};
 use crate::digest::Digest;
-use crate::engine::Engine;
+use crate::engine::{Engine, Machine};
 use crate::grants::Grants;
-use crate::state::State;
 
 mod bytes;
 mod describe;
@@ -25,24 +22,23 @@ pub(crate) async fn load(engine: &Engine, bytes: Vec<u8>, grants: &Grants) -> Re
     bytes::check(&bytes, engine.options().component_bytes_max)?;
     let size_bytes = bytes.len() as u64;
     let (code, digest) = code(engine, bytes).await?;
-    let machine = &code.machine;
+    let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
-    let names = world::Names::of(&code.component, &machine.engine);
-    let mut reasons = world::check(&names, grants);
+    let names = world::Names::of(&ready.component, &code.machine.engine);
+    let reasons = world::check(&names, grants);
     if !reasons.is_empty() {
         return Err(Refused { reasons });
     }
-    let pre = machine
-        .linker
-        .instantiate_pre(&code.component)
-        .map_err(|error| Reason::Link { reason: format!("{error:#}") })?;
-    let entries = entries(&pre, &names, &mut reasons);
-    let (Some(entries), true) = (entries, reasons.is_empty()) else {
-        return Err(Refused { reasons });
+    let optional = |interface| names.exports_interface(interface);
+    let exports = Exports {
+        mapper: optional(world::MAPPER),
+        poller: optional(world::POLLER),
+        lifecycle: optional(world::LIFECYCLE),
     };
-    let spec = describe::describe(engine, machine, &pre, &entries).await?;
+    let linked = ready.linked(|component| link(&code.machine, component, exports))?;
+    let spec = describe::describe(engine, &code.machine, linked).await?;
     let facts = Facts { digest, size_bytes, imports: names.imports, exports: names.exports, pooled: code.pooled };
-    Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, pre, entries, facts, spec })))
+    Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, exports, facts, spec })))
 }
 
 /// Returns the code of a component and its name. Who loads what another one has, or is compiling, gets the same.
@@ -53,9 +49,10 @@ async fn code(engine: &Engine, bytes: Vec<u8>) -> Result<(Arc<Code>, Digest), Re
     if let Some(code) = known.upgrade() {
         return Ok((code, digest));
     }
-    let (engine, name) = (engine.clone(), digest.clone());
-    let code = Arc::new(blocking(move || code::make(&engine, &name, &bytes)).await??);
+    let (maker, name) = (engine.clone(), digest.clone());
+    let code = Arc::new(blocking(move || code::make(&maker, &name, &bytes)).await??);
     *known = Arc::downgrade(&code);
+    engine.codes().wake();
     Ok((code, digest))
 }
 
@@ -65,22 +62,34 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.map_err(|error| failed(error).into())
 }
 
-/// Looks up the exports; each that has another type than the contract says is one more reason.
-fn entries(pre: &InstancePre<State>, names: &world::Names, reasons: &mut Vec<Reason>) -> Option<Entries> {
+/// Binds code to what its machine offers, and looks up the exports.
+///
+/// # Errors
+/// `Link`; `ExportType` for each export that has another type than the contract says.
+pub(crate) fn link(
+    machine: &Machine,
+    component: &wasmtime::component::Component,
+    exports: Exports,
+) -> Result<Linked, Refused> {
+    let failed = |error| Reason::Link { reason: format!("{error:#}") };
+    let pre = machine.linker.instantiate_pre(component).map_err(failed)?;
+    let mut reasons = Vec::new();
     let mut check = |interface: &str, error: wasmtime::Error| {
         reasons.push(Reason::ExportType { name: interface.to_owned(), reason: format!("{error:#}") });
     };
-    let reconciler = reconciler::GuestIndices::new(pre).map_err(|error| check(world::RECONCILER, error)).ok();
-    let optional = |interface: &'static str| names.exports_interface(interface).then_some(interface);
-    let (has_mapper, has_poller, has_lifecycle) =
-        (optional(world::MAPPER), optional(world::POLLER), optional(world::LIFECYCLE));
-    Some(Entries {
-        reconciler: reconciler?,
-        mapper: has_mapper.and_then(|name| mapper::GuestIndices::new(pre).map_err(|error| check(name, error)).ok()),
-        poller: has_poller.and_then(|name| poller::GuestIndices::new(pre).map_err(|error| check(name, error)).ok()),
-        lifecycle: has_lifecycle
-            .and_then(|name| lifecycle::GuestIndices::new(pre).map_err(|error| check(name, error)).ok()),
-    })
+    let Exports { mapper, poller, lifecycle } = exports;
+    let reconciler = reconciler::GuestIndices::new(&pre).map_err(|error| check(world::RECONCILER, error)).ok();
+    let mapper = mapper.then(|| mapper::GuestIndices::new(&pre).map_err(|error| check(world::MAPPER, error)).ok());
+    let poller = poller.then(|| poller::GuestIndices::new(&pre).map_err(|error| check(world::POLLER, error)).ok());
+    let lifecycle =
+        lifecycle.then(|| lifecycle::GuestIndices::new(&pre).map_err(|error| check(world::LIFECYCLE, error)).ok());
+    match reconciler {
+        Some(reconciler) if reasons.is_empty() => {
+            let (mapper, poller, lifecycle) = (mapper.flatten(), poller.flatten(), lifecycle.flatten());
+            Ok(Linked { pre, entries: Entries { reconciler, mapper, poller, lifecycle } })
+        }
+        _ => Err(Refused { reasons }),
+    }
 }
 
 #[cfg(test)]

@@ -123,6 +123,8 @@ impl Host {
         host.inner.tasks.spawn(async move { homeostat_store::garbage::collect(store, end.cancelled_owned()).await });
         let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
         host.inner.tasks.spawn(definitions::follow(context, end));
+        let (engine, end) = (host.inner.context.engine.clone(), host.inner.end.clone());
+        host.inner.tasks.spawn(async move { end.run_until_cancelled(engine.rest()).await });
         Ok(host)
     }
 

@@ -1,10 +1,18 @@
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_store::{Key, Kind};
 
 use super::{Code, Origin, make};
 use crate::digest::Digest;
 use crate::engine::{Engine, EngineOptions};
 use crate::fixture;
 use crate::grants::Grants;
+use crate::layers::Nothing;
+use crate::limits::Limits;
+use crate::outcome::{Fault, Outcome, Report, Retry};
+use crate::{Component, Error};
 
 fn engine() -> Engine {
     Engine::new(EngineOptions { instances_max: 2, ..EngineOptions::default() }).unwrap()
@@ -34,7 +42,7 @@ async fn code_that_nobody_has_is_forgotten() {
     let code = engine.load(fixture::good(), &grants).await.map(|component| Arc::downgrade(&component.0.code)).unwrap();
     assert!(code.upgrade().is_none());
     let different = engine.load(fixture::guest("global.get $spec", "unreachable"), &grants).await.unwrap();
-    assert_eq!(engine.codes().0.lock().keys().collect::<Vec<_>>(), [different.digest()]);
+    assert_eq!(engine.codes().places.lock().keys().collect::<Vec<_>>(), [different.digest()]);
 }
 
 #[test]
@@ -51,4 +59,156 @@ fn what_does_not_fit_the_pool_comes_back_from_the_cache_as_such() {
     let (first, second) = (made(), made());
     assert_eq!((first.pooled, first.origin), (false, Origin::Compiled));
     assert_eq!((second.pooled, second.origin), (false, Origin::Cache));
+}
+
+/// How long the engines of these tests wait before code rests. The clock is the test's.
+const REST_AFTER: Duration = Duration::from_secs(10);
+
+fn resting_engine(folder: &Path) -> Engine {
+    let compiled = Some(folder.join("compiled"));
+    let options =
+        EngineOptions { instances_max: 2, compiled, rest_after: Some(REST_AFTER), ..EngineOptions::default() };
+    Engine::new(options).unwrap()
+}
+
+fn is_in_memory(component: &Component) -> bool {
+    component.0.code.memory.lock().ready.is_some()
+}
+
+async fn call(component: &Component) -> Report<Outcome> {
+    let key = Key::new(Kind { group: String::new(), version: "v1".into(), name: "Thing".into() }, "default", "it");
+    component.reconcile(&Arc::from("test"), &key, &Limits::default(), Arc::new(Nothing)).await
+}
+
+/// Lets a component rest, and checks that it does.
+async fn let_rest(component: &Component) {
+    tokio::time::sleep(REST_AFTER * 3).await;
+    assert!(!is_in_memory(component));
+}
+
+/// Runs `test` beside a poller that puts code to rest.
+async fn beside_rest(engine: &Engine, test: impl Future<Output = ()>) {
+    tokio::time::pause();
+    tokio::select! {
+        _ = engine.rest() => {}
+        () = test => {}
+    }
+}
+
+/// Loads the ordinary fixture, and lets it rest and answer again and again.
+async fn rests_and_answers(engine: &Engine, origin: Origin) {
+    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    assert_eq!((component.0.code.origin, engine.components_in_memory()), (origin, 1));
+    beside_rest(engine, async {
+        for _ in 0..3 {
+            let_rest(&component).await;
+            assert_eq!(engine.components_in_memory(), 0);
+            assert_eq!(call(&component).await.result, Ok(Outcome::Settled));
+            assert_eq!(engine.components_in_memory(), 1);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn code_that_nobody_calls_is_given_back_and_the_next_call_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    rests_and_answers(&resting_engine(folder.path()), Origin::Compiled).await;
+}
+
+#[tokio::test]
+async fn code_from_the_cache_is_given_back_and_the_next_call_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    resting_engine(folder.path()).load(fixture::good(), &Grants::default()).await.unwrap();
+    rests_and_answers(&resting_engine(folder.path()), Origin::Cache).await;
+}
+
+#[tokio::test]
+async fn code_that_is_called_now_and_then_or_runs_does_not_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = resting_engine(folder.path());
+    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    beside_rest(&engine, async {
+        for _ in 0..10 {
+            tokio::time::sleep(REST_AFTER - Duration::from_secs(1)).await;
+            assert!(is_in_memory(&component));
+            call(&component).await.result.unwrap();
+        }
+        let running = component.0.code.ready(engine.codes()).unwrap();
+        tokio::time::sleep(REST_AFTER * 5).await;
+        assert!(is_in_memory(&component));
+        drop(running);
+        let_rest(&component).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_that_share_code_share_it_after_a_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = resting_engine(folder.path());
+    let one = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let other = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    beside_rest(&engine, async {
+        let_rest(&one).await;
+        let (ready, same) = (one.0.code.ready(engine.codes()).unwrap(), other.0.code.ready(engine.codes()).unwrap());
+        assert!(Arc::ptr_eq(&ready, &same));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn code_at_rest_outlives_its_name_in_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = resting_engine(folder.path());
+    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    beside_rest(&engine, async {
+        let_rest(&component).await;
+        std::fs::remove_dir_all(folder.path().join("compiled")).unwrap();
+        assert_eq!(call(&component).await.result, Ok(Outcome::Settled));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn code_that_was_changed_while_it_rested_never_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = resting_engine(folder.path());
+    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let files = std::fs::read_dir(folder.path().join("compiled")).unwrap().map(|file| file.unwrap().path());
+    let entry = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "compiled")).unwrap();
+    let whole = std::fs::read(&entry).unwrap();
+    let mut changed = whole.clone();
+    changed[whole.len() / 2] ^= 1;
+    beside_rest(&engine, async {
+        for bytes in [&changed[..], &whole[..whole.len() - 1], &[]] {
+            let_rest(&component).await;
+            std::fs::write(&entry, bytes).unwrap();
+            let fault = call(&component).await.result.unwrap_err();
+            assert!(
+                matches!(&fault, Fault::Failure { message, retry: Retry::Backoff } if message.contains("changed on disk")),
+                "{fault}"
+            );
+            std::fs::write(&entry, &whole).unwrap();
+            assert_eq!(call(&component).await.result, Ok(Outcome::Settled));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn code_that_is_kept_nowhere_does_not_rest() {
+    let engine = engine();
+    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    beside_rest(&engine, async {
+        tokio::time::sleep(REST_AFTER * 5).await;
+        assert!(is_in_memory(&component));
+    })
+    .await;
+}
+
+#[test]
+fn a_rest_after_no_time_is_refused() {
+    let options = EngineOptions { rest_after: Some(Duration::ZERO), ..EngineOptions::default() };
+    assert!(matches!(Engine::new(options), Err(Error::Option { option: "restAfterMs", .. })));
 }

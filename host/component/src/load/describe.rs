@@ -5,17 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use wasmtime::component::InstancePre;
 
 use super::{Reason, Refused};
 use crate::bindings::reconciler as wit;
 use crate::call::{self, Sandbox};
-use crate::component::{Entries, new_call};
+use crate::code::Linked;
+use crate::component::new_call;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, StoreError};
 use crate::engine::{Engine, Machine, describe_limits};
 use crate::imports::convert;
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
-use crate::state::State;
 
 const NAME_BYTES_MAX: usize = 63;
 const WATCHES_MAX: usize = 32;
@@ -30,8 +29,7 @@ const CONCURRENCY_MAX: u32 = 1024;
 pub(super) async fn describe(
     engine: &Engine,
     machine: &Machine,
-    pre: &InstancePre<State>,
-    entries: &Entries,
+    Linked { pre, entries }: &Linked,
 ) -> Result<ControllerSpec, Refused> {
     let sealed = Arc::new(Sealed::default());
     let call = new_call(&Arc::from(""), Entry::Describe, None);
