@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream, lookup_host};
 
@@ -100,11 +101,37 @@ async fn bind_unix(path: &Path) -> Result<Listener, Error> {
     check_folder(folder, path)?;
     let lock = lock(path)?;
     remove_stale(path).await?;
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    let socket = Socket { path: path.into(), _lock: lock };
-    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-    check_owner(folder, path)?;
-    Ok(Listener::Unix { listener, socket })
+    let hidden = Hidden::bind(folder).map_err(failed)?;
+    check_owner(folder, path, &hidden)?;
+    let listener = hidden.show(path).map_err(failed)?;
+    Ok(Listener::Unix { listener, socket: Socket { path: path.into(), _lock: lock } })
+}
+
+/// A socket in a folder that nobody else can enter: between bind and chmod its mode is whatever the process makes files with.
+struct Hidden {
+    listener: UnixListener,
+    path: PathBuf,
+    folder: TempDir,
+}
+
+impl Hidden {
+    fn bind(folder: &Path) -> io::Result<Self> {
+        // Names as short as they can be: the system takes about a hundred bytes for all of the path.
+        let folder =
+            tempfile::Builder::new().prefix(".").permissions(Permissions::from_mode(0o700)).tempdir_in(folder)?;
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        Ok(Self { listener, path, folder })
+    }
+
+    /// Gives the socket its name. From then on its user can connect.
+    fn show(self, path: &Path) -> io::Result<UnixListener> {
+        let Self { listener, path: hidden, folder } = self;
+        fs::rename(hidden, path)?;
+        folder.close()?;
+        Ok(listener)
+    }
 }
 
 /// Refuses a folder in which others could put a socket of theirs in our place.
@@ -119,10 +146,10 @@ fn check_folder(folder: &Path, socket: &Path) -> Result<(), Error> {
 }
 
 /// Refuses a folder that somebody else made: the socket shows who we are.
-fn check_owner(folder: &Path, socket: &Path) -> Result<(), Error> {
+fn check_owner(folder: &Path, socket: &Path, hidden: &Hidden) -> Result<(), Error> {
     let failed = |source| Error::Bind { address: Address::Unix(socket.into()), source };
     let folder_owner = fs::metadata(folder).map_err(failed)?.uid();
-    let own = fs::metadata(socket).map_err(failed)?.uid();
+    let own = fs::metadata(&hidden.path).map_err(failed)?.uid();
     if folder_owner == own || folder_owner == 0 { Ok(()) } else { Err(Error::OpenFolder { folder: folder.into() }) }
 }
 

@@ -16,6 +16,31 @@ async fn a_socket_is_private_and_removed_in_the_end() {
 }
 
 #[tokio::test]
+async fn a_socket_has_no_name_before_it_is_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let hidden = Hidden::bind(folder.path()).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&hidden.path), mode(hidden.folder.path())), (0o600, 0o700));
+    let path = folder.path().join("host.sock");
+    let listener = hidden.show(&path).unwrap();
+    let (connected, accepted) = tokio::join!(UnixStream::connect(&path), listener.accept());
+    assert!(connected.is_ok() && accepted.is_ok());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the socket is left");
+}
+
+#[tokio::test]
+async fn a_socket_is_bound_where_nobody_else_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = socket_in(&folder);
+    let Listener::Unix { listener, .. } = Listener::bind(&Address::Unix(path.clone()), false).await.unwrap() else {
+        panic!("not a socket")
+    };
+    let bound = listener.local_addr().unwrap().as_pathname().unwrap().to_owned();
+    assert_ne!(bound.parent(), path.parent(), "its folder is one of its own");
+    assert!(!bound.exists());
+}
+
+#[tokio::test]
 async fn a_socket_of_a_living_host_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let address = Address::Unix(socket_in(&folder));
