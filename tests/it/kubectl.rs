@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use homeostat_api::{Handle, Options, serve};
 use homeostat_component::Severity;
-use homeostat_store::{Key, Kind};
+use homeostat_store::{Key, Kind, Write};
 use homeostat_tests::{TestHost, eventually, kubectl};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -199,6 +199,22 @@ async fn kubectl_watches_and_deletes() {
     .await;
     let missing = cluster.refused(&["get", "deploy", "web"]).await;
     assert_eq!(missing, "Error from server (NotFound): deployments.apps \"web\" not found\n");
+}
+
+#[tokio::test]
+async fn kubectl_deletes_five_thousand_resources_with_one_request() {
+    let cluster = Cluster::crontabs().await;
+    let store = cluster.test.host.store();
+    for at in 0..5000 {
+        let metadata = serde_json::json!({ "name": format!("tab-{at:04}"), "namespace": "default" });
+        let spec = serde_json::json!({ "schedule": "* * * * *" });
+        let document = serde_json::json!({ "apiVersion": "stable.example.com/v1", "kind": "CronTab", "metadata": metadata, "spec": spec });
+        store.write(Write::Create { document }).await.unwrap();
+    }
+    let told = cluster.done(&["delete", "--raw", "/apis/stable.example.com/v1/namespaces/default/crontabs"]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["items"].as_array().unwrap().len(), 5000);
+    assert_eq!(cluster.json(&["get", "crontabs"]).await["items"], Value::Array(Vec::new()));
 }
 
 #[tokio::test]

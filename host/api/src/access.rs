@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -15,7 +16,7 @@ use crate::tokens::{Access, Caller, Pass, Tokens};
 /// Lets a request through, or refuses it.
 pub(crate) async fn check(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let Some(tokens) = api.tokens else {
-        return match refuse_foreign_page(request.uri(), request.headers()) {
+        return match refuse_foreign_page(api.scheme, request.method(), request.uri(), request.headers()) {
             Ok(()) => next.run(request).await,
             Err(failure) => failure.into_response(),
         };
@@ -112,20 +113,53 @@ fn forbidden(caller: &Caller, method: &Method, target: &Target<'_>) -> String {
     )
 }
 
+/// The types of a body that a page may send anywhere without asking first. Source: the Fetch standard, CORS-safelisted request headers.
+const SIMPLE_TYPES: [&str; 3] = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
+
 /// Refuses what a page of some web site makes a browser on this machine ask: without tokens nothing else would stop it.
-fn refuse_foreign_page(uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
-    // HTTP/2 has no header for the host.
-    if uri.authority().is_none_or(|authority| is_loopback(authority.as_str())) && is_from_here(headers) {
-        return Ok(());
+///
+/// Pages that another program of this machine serves on a port of its own are such pages too. `scheme` is that of the server.
+fn refuse_foreign_page(scheme: &str, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    if !is_from_here(scheme, uri, headers) {
+        let reason = "only programs of this machine may ask: the request was made for another host, or by a page that is not served here";
+        return Err(Failure::forbidden(reason));
     }
-    let reason = "only programs of this machine may ask: the Host or Origin of the request is another one";
-    Err(Failure::forbidden(reason))
+    // Browsers ask first, and get no leave, before they send any other method, or a body of any other type.
+    if *method == Method::POST && is_simple(headers) {
+        let reason = "a POST names the type of its body in `Content-Type`, which is application/json as a rule; what any page in a browser \
+                      could send is not taken";
+        return Err(Failure::unsupported_media_type(reason));
+    }
+    Ok(())
 }
 
-fn is_from_here(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, authority)| authority));
-    [text(header::HOST), origin].into_iter().flatten().all(is_loopback)
+/// Returns whether a request is meant for this machine, and made by a program or by a page that this server has served.
+fn is_from_here(scheme: &str, uri: &Uri, headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    // HTTP/2 has no header for the host.
+    let asked = [uri.authority().map(Authority::as_str), text(header::HOST)];
+    let is_same = |origin: &str| {
+        let authority =
+            origin.split_once("://").filter(|(spoken, _)| *spoken == scheme).map(|(_, authority)| authority);
+        authority.is_some_and(|authority| asked.iter().flatten().all(|asked| asked.eq_ignore_ascii_case(authority)))
+    };
+    asked.into_iter().flatten().all(is_loopback)
+        && text(header::ORIGIN).is_none_or(is_same)
+        // Also for what has no origin, as a picture. A page of another port is of the same site.
+        && text(FETCH_SITE).is_none_or(|site| matches!(site, "same-origin" | "none"))
+}
+
+/// Where a browser says whose page asks.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Returns whether a browser sends a body of this type without asking first; it does so where there is no type, too.
+fn is_simple(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter().peekable();
+    let is_simple = |value: &HeaderValue| {
+        let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        SIMPLE_TYPES.iter().any(|simple| essence.eq_ignore_ascii_case(simple))
+    };
+    types.peek().is_none() || types.any(is_simple)
 }
 
 /// Returns whether an authority, `HOST` or `HOST:PORT`, is this machine.

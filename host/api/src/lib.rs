@@ -1,7 +1,7 @@
 //! What a running host serves: resources in the Kubernetes dialect, its own controllers, queues, events and logs, metrics and health.
 //!
 //! A request goes through five places: [`serve()`] accepts a connection, and `traffic` bounds it; `access` checks who may ask, and `limits`
-//! what that may take; `router` finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
+//! what that may take, of the `room` that there is for all; `router` finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
 //! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
 //!
 //! What is spoken of the dialect, and what is refused with the reason, stands in `docs/kubernetes.md`. `negotiate` says in which form an answer
@@ -14,10 +14,12 @@
 mod access;
 mod address;
 mod backup;
+mod collection;
 mod controllers;
 mod discovery;
 mod duplicates;
 mod events;
+mod fresh;
 mod health;
 mod limits;
 mod list;
@@ -25,11 +27,13 @@ mod listen;
 mod metrics;
 mod negotiate;
 mod openapi;
+mod options;
 mod params;
 mod path;
 mod protobuf;
 mod records;
 mod resources;
+mod room;
 mod router;
 mod scale;
 mod secret;
@@ -44,8 +48,9 @@ mod watch;
 pub use address::{Address, BadAddress};
 pub use health::Check;
 pub use metrics::Metrics;
+pub use options::Options;
 pub use secret::{BadFile, read as read_private};
-pub use serve::{Error, Handle, Options, Served, serve};
+pub use serve::{Error, Handle, Served, serve};
 pub use tls::{Certificate, Made};
 
 #[cfg(test)]

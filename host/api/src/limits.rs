@@ -1,8 +1,7 @@
-//! What requests may take: how many watches at once, and how long anything.
+//! What requests may take: how many of what at once, and how long anything.
 
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,25 +10,33 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::params::is_yes;
-use crate::router::{Api, BACKUP};
+use crate::room::{Room, hold};
+use crate::router::{Api, BACKUP, HEALTH, METRICS};
 use crate::serve::stop;
 use crate::status::Failure;
 use crate::tokens::Pass;
-
-/// Seconds after which a client may ask again for a watch that there was no room for. An API server says the same.
-const RETRY_AFTER_S: u32 = 1;
 
 /// The longest watch that says how long it is to be. A client asks again then.
 const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The bounds of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Limits {
     /// Taken by each watch, and by whatever else goes on until the client leaves.
-    pub(crate) watches: Arc<Semaphore>,
+    pub(crate) watches: Room,
+    /// Taken by every other request until its answer is sent; not by those that say how the host is.
+    pub(crate) requests: Room,
+    /// Taken by each list, and by what is told first in a watch, until it is sent.
+    pub(crate) lists: Room,
+    /// In bytes: taken by the body of a request, before it is read, until it is answered.
+    pub(crate) bodies: Room,
+    /// Bytes of one body.
+    pub(crate) body_bytes_max: usize,
+    /// How long a body may take to come.
+    pub(crate) request_max: Duration,
     /// The longest watch that does not say how long it is to be. The shortest is half of it.
     pub(crate) watch_max: Duration,
     /// How long an answer may take to begin.
@@ -47,12 +54,17 @@ enum Takes {
     Records,
     /// A copy of the whole store.
     Backup,
+    /// A word about how the host is, which it has to have room for at its worst.
+    Word,
 }
 
 impl Takes {
     fn of(method: &Method, uri: &Uri) -> Result<Self, Failure> {
         if uri.path() == BACKUP {
             return Ok(Self::Backup);
+        }
+        if HEALTH.contains(&uri.path()) || uri.path() == METRICS {
+            return Ok(Self::Word);
         }
         // Pairs, so that no repetition hides from here what a handler sees. It refuses a query that is none.
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map_or(Vec::new(), |Query(pairs)| pairs);
@@ -76,17 +88,23 @@ fn time(seconds: &str) -> Result<Option<Duration>, Failure> {
 
 /// Answers a request within its bounds.
 pub(crate) async fn bound(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let Limits { watches, watch_max, answer_max } = api.limits;
+    let Limits { watches, requests, watch_max, answer_max, .. } = api.limits;
     let time = match Takes::of(request.method(), request.uri()) {
         Err(failure) => return failure.into_response(),
         Ok(Takes::Backup) => return next.run(request).await,
-        Ok(Takes::Answer) => return within(answer_max, request, next).await,
+        Ok(Takes::Word) => return within(answer_max, request, next).await,
+        Ok(Takes::Answer) => {
+            return match requests.take(1).await {
+                Ok(one) => hold(within(answer_max, request, next).await, one),
+                Err(failure) => failure.into_response(),
+            };
+        }
         Ok(Takes::Watch(time)) => Some(time.unwrap_or_else(|| between_half_and_all(watch_max))),
         Ok(Takes::Records) => None,
     };
-    let Ok(one) = watches.try_acquire_owned() else {
-        let reason = "there are as many watches as this server has room for, please try again later";
-        return Failure::too_many(RETRY_AFTER_S, reason).into_response();
+    let one = match watches.take(1).await {
+        Ok(one) => one,
+        Err(failure) => return failure.into_response(),
     };
     let pass = request.extensions().get::<Pass>().cloned();
     let response = within(answer_max, request, next).await;

@@ -13,13 +13,14 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Kind, Page, Query, Resource, Revision, Store};
+use homeostat_store::{Error, Kind, Page, Query, Resource, Revision, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
 use crate::resources::Ask;
+use crate::room::{Held, Room};
 use crate::router::Api;
 use crate::status::Failure;
 use crate::table::Table;
@@ -34,21 +35,28 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     params.check_revision(api.host.store().revision())?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
-    let (pieces, first) = Pieces::begin(api.host.store(), query).await?;
-    let metadata = list_metadata(pieces.revision(), pieces.next_page());
-    let writing = Writing::begin(Frame::of(info, ask, params), &metadata, pieces, first);
+    let (pieces, first) = Pieces::begin(&api.limits.lists, api.host.store(), query).await?;
+    let metadata = pieces.metadata();
+    Ok(send(Frame::of(info, ask, params), &metadata, pieces, first))
+}
+
+/// Sends a list while it is read.
+pub(crate) fn send(frame: Frame, metadata: &Value, source: impl Source + Send + 'static, first: Found) -> Response {
+    let writing = Writing::begin(frame, metadata, source, first);
     let chunks = stream::unfold(writing, async |mut writing| Some((writing.next().await?, writing)));
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(chunks)).into_response())
+    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(chunks)).into_response()
 }
 
-/// Answers with resources that are in memory already, as they are.
-pub(crate) fn plain(info: &KindInfo, page: &Page) -> Response {
-    let documents = page.items.iter().map(|resource| resource.document());
-    Frame::plain(info).whole(&list_metadata(page.revision, page.next.as_deref()), documents)
-}
+/// Resources of one piece of a list.
+pub(crate) type Found = Vec<Arc<Resource>>;
 
-fn list_metadata(revision: Revision, next: Option<&str>) -> Value {
-    json!({ "resourceVersion": revision.to_string(), "continue": next.unwrap_or_default() })
+/// Where the resources of a list come from.
+pub(crate) trait Source {
+    /// Why there are no more, though there should be.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Returns the next resources, of which there may be none; `None` at the end.
+    fn more(&mut self) -> impl Future<Output = Result<Option<Found>, Self::Error>> + Send;
 }
 
 /// The resources of a list, read piece by piece.
@@ -59,21 +67,32 @@ pub(crate) struct Pieces {
     next: Option<String>,
     /// The client has named a limit, and reads on itself.
     is_one: bool,
+    /// The room that a list takes.
+    _held: Held,
 }
 
 impl Pieces {
-    /// Reads the first piece.
+    /// Reads the first piece, when there is room for one more list.
     ///
     /// # Errors
-    /// Those of [`Store::list`].
-    pub(crate) async fn begin(
-        store: Arc<dyn Store>,
-        mut query: Query,
-    ) -> homeostat_store::Result<(Self, Vec<Arc<Resource>>)> {
+    /// Those of [`Store::list`], and 429.
+    pub(crate) async fn begin(lists: &Room, store: Arc<dyn Store>, mut query: Query) -> Result<(Self, Found), Failure> {
+        let held = lists.take(1).await?;
         let is_one = query.limit.is_some();
         query.limit.get_or_insert(ITEMS_MAX);
         let Page { items, revision, next } = store.list(&query).await?;
-        Ok((Self { store, query, revision, next, is_one }, items))
+        Ok((Self { store, query, revision, next, is_one, _held: held }, items))
+    }
+
+    /// Begins the list anew, and reads its first piece as it is now.
+    ///
+    /// # Errors
+    /// Those of [`Store::list`].
+    pub(crate) async fn again(&mut self) -> Result<Found, Error> {
+        self.query.from = None;
+        let Page { items, revision, next } = self.store.list(&self.query).await?;
+        (self.revision, self.next) = (revision, next);
+        Ok(items)
     }
 
     /// Returns the moment that all pieces show.
@@ -81,16 +100,21 @@ impl Pieces {
         self.revision
     }
 
-    /// Returns what the client reads on with, where it does so itself.
-    fn next_page(&self) -> Option<&str> {
-        self.next.as_deref().filter(|_| self.is_one)
+    /// Returns what a list says of itself.
+    pub(crate) fn metadata(&self) -> Value {
+        let next = self.next.as_deref().filter(|_| self.is_one);
+        json!({ "resourceVersion": self.revision.to_string(), "continue": next.unwrap_or_default() })
     }
+}
 
-    /// Reads the next piece; `None` at the end.
+impl Source for Pieces {
+    type Error = Error;
+
+    /// Reads the next piece.
     ///
     /// # Errors
     /// Those of [`Store::list`], `Expired` above all. *Cancel safety*: nothing is lost.
-    pub(crate) async fn more(&mut self) -> homeostat_store::Result<Option<Vec<Arc<Resource>>>> {
+    async fn more(&mut self) -> Result<Option<Found>, Error> {
         if self.is_one || self.next.is_none() {
             return Ok(None);
         }
@@ -102,23 +126,23 @@ impl Pieces {
 }
 
 /// A list that is being sent.
-struct Writing {
+struct Writing<S> {
     frame: Frame,
-    pieces: Pieces,
+    source: S,
     items: IntoIter<Arc<Resource>>,
     /// What has not been sent of the text.
     chunk: Vec<u8>,
     is_over: bool,
 }
 
-impl Writing {
-    fn begin(frame: Frame, metadata: &Value, pieces: Pieces, first: Vec<Arc<Resource>>) -> Self {
+impl<S: Source> Writing<S> {
+    fn begin(frame: Frame, metadata: &Value, source: S, first: Found) -> Self {
         let chunk = frame.head(metadata);
-        Self { frame, pieces, items: first.into_iter(), chunk, is_over: false }
+        Self { frame, source, items: first.into_iter(), chunk, is_over: false }
     }
 
     /// Returns the next piece of text; `None` at the end.
-    async fn next(&mut self) -> Option<homeostat_store::Result<Bytes>> {
+    async fn next(&mut self) -> Option<Result<Bytes, S::Error>> {
         while !self.is_over {
             for resource in self.items.by_ref() {
                 self.frame.item(resource.document(), &mut self.chunk);
@@ -126,7 +150,7 @@ impl Writing {
                     return Some(Ok(std::mem::take(&mut self.chunk).into()));
                 }
             }
-            match self.pieces.more().await {
+            match self.source.more().await {
                 Ok(Some(items)) => self.items = items.into_iter(),
                 Ok(None) => {
                     self.is_over = true;
@@ -173,7 +197,7 @@ impl Frame {
         Self { items, spoken: info.kind.clone(), is_first: true }
     }
 
-    fn plain(info: &KindInfo) -> Self {
+    pub(crate) fn plain(info: &KindInfo) -> Self {
         Self { items: Items::Documents, spoken: info.kind.clone(), is_first: true }
     }
 

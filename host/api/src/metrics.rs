@@ -14,6 +14,7 @@
 mod accept;
 mod families;
 mod histogram;
+mod refusals;
 mod resident;
 mod tally;
 mod text;
@@ -34,6 +35,8 @@ use crate::status::Failure;
 
 pub(crate) use accept::Form;
 use families::FAMILIES;
+use refusals::Refusals;
+pub(crate) use refusals::{File, Scarce};
 use tally::{Tallier, Tally};
 use text::Text;
 
@@ -49,6 +52,7 @@ struct Inner {
     talliers: Mutex<BTreeMap<Arc<str>, Weak<Tallier>>>,
     /// Events up to here were seen at a scrape.
     events: AtomicU64,
+    refusals: Refusals,
 }
 
 /// Everything that one answer is made of.
@@ -57,6 +61,7 @@ struct Scrape {
     instances_running: usize,
     instances_free: usize,
     events: u64,
+    refusals: Refusals,
     revision: u64,
     resident_bytes: Option<u64>,
 }
@@ -80,6 +85,21 @@ impl Observer for Metrics {
 }
 
 impl Metrics {
+    /// Notes that a request was refused because there was no room for it.
+    pub(crate) fn refused(&self, for_want_of: Scarce) {
+        self.0.refusals.room(for_want_of).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a file has changed and could not be used.
+    pub(crate) fn unusable(&self, file: File) {
+        self.0.refusals.file(file).fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn unusable_count(&self, file: File) -> u64 {
+        self.0.refusals.file(file).load(Ordering::Relaxed)
+    }
+
     /// Returns all metrics of `host` as they are now.
     fn render(&self, host: &Host, form: Form) -> String {
         let scrape = self.scrape(host);
@@ -103,6 +123,7 @@ impl Metrics {
             instances_running,
             instances_free,
             events: self.events(host),
+            refusals: self.0.refusals.clone(),
             revision: host.store().revision().0,
             resident_bytes: resident::bytes(),
         }

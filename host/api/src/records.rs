@@ -86,6 +86,7 @@ struct Owner {
 /// Answers with the resources of any kind that name an owner.
 pub(crate) async fn dependents(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, Failure> {
     let Owner { uid } = params(&uri)?;
+    let _held = api.limits.lists.take(1).await?;
     let found = api.host.store().dependents(&uid).await?;
     Ok(Json(json!({ "items": found.iter().map(|resource| resource.document()).collect::<Vec<_>>() })))
 }

@@ -16,7 +16,7 @@ use crate::path::Target;
 use crate::router::Api;
 use crate::status::Failure;
 use crate::table::Table;
-use crate::{events, list, protobuf, scale, watch};
+use crate::{collection, events, list, protobuf, scale, watch};
 
 /// Says what a write came to, which the dialect itself does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
@@ -69,13 +69,18 @@ impl Ask<'_> {
         read.map_err(|error| Failure::bad_request(format!("the body is {language}: {error}")))
     }
 
-    /// Returns a write in the name of who asks: the field manager, or else the program.
+    /// Returns a write in the name of who asks.
     pub(crate) fn request(&self, write: Write, params: &Params) -> Result<Request, Failure> {
+        Ok(self.author(params)?.request(write))
+    }
+
+    /// Returns in whose name it is written, that of the field manager, or else of the program, and how.
+    pub(crate) fn author(&self, params: &Params) -> Result<Author, Failure> {
         let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
         let manager = params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
         let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
-        Ok(Request { write, manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
+        Ok(Author { manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
     }
 
     /// Returns the paths of fields that the body has twice, unless nobody cares.
@@ -103,6 +108,21 @@ impl Ask<'_> {
     }
 }
 
+/// What all writes of one request have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Author {
+    manager: String,
+    pub(crate) dry_run: bool,
+    unknown: Unknown,
+}
+
+impl Author {
+    pub(crate) fn request(&self, write: Write) -> Request {
+        let Self { manager, dry_run, unknown } = self.clone();
+        Request { write, manager, dry_run, unknown }
+    }
+}
+
 /// Answers one request.
 pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
     let target = &ask.target;
@@ -124,7 +144,7 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -
             Method::GET if params.is_watch() => watch::answer(api, info, ask, params).await,
             Method::GET => list::answer(api, info, ask, params).await,
             Method::POST => create(api, info, ask, params).await,
-            Method::DELETE => delete_all(api, info, ask, params).await,
+            Method::DELETE => collection::delete(api, info, ask, params).await,
             _ => Err(not_allowed(ask)),
         };
     };
@@ -281,30 +301,6 @@ async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<R
         json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });
     Ok(Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details }))
         .into_response())
-}
-
-/// Deletes what the selectors mean, one after the other, and answers what there was.
-async fn delete_all(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
-    if info.namespaced && ask.target.namespace.is_none() {
-        return Err(not_allowed(ask));
-    }
-    let deletion = Deletion::read(&ask.body, params)?;
-    let propagation = deletion.propagation()?;
-    let query = params.query(info.kind.clone(), ask.target.namespace)?;
-    let page = api.host.store().list(&query).await?;
-    for resource in &page.items {
-        let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
-        let write = Write::Delete { key: resource.key().clone(), precondition, propagation };
-        let mut request = ask.request(write, params)?;
-        request.dry_run |= deletion.is_dry_run()?;
-        match api.host.write(request).await.map_err(Failure::from) {
-            // Somebody else was faster.
-            Err(failure) if failure.is_conflict() || failure.is_not_found() => {}
-            Err(failure) => return Err(failure),
-            Ok(_) => {}
-        }
-    }
-    Ok(list::plain(info, &page))
 }
 
 /// Writes, and answers with the resource as it is now.

@@ -1,7 +1,6 @@
 //! Which path goes where.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -13,10 +12,12 @@ use axum::routing::{any, get};
 use bytes::Bytes;
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
+use hyper::body::Body as _;
 use tokio::sync::{Mutex, watch};
 
 use crate::limits::{self, Limits};
 use crate::path::{self, Route};
+use crate::room::Held;
 use crate::status::Failure;
 use crate::tokens::Tokens;
 use crate::{
@@ -37,13 +38,16 @@ pub(crate) struct Api {
     pub(crate) stopped: watch::Receiver<bool>,
     /// Who may ask; `None` means every program of this machine.
     pub(crate) tokens: Option<Arc<Tokens>>,
+    /// What is spoken: `http` or `https`.
+    pub(crate) scheme: &'static str,
     pub(crate) limits: Limits,
-    pub(crate) body_bytes_max: usize,
-    pub(crate) request_max: Duration,
 }
 
 /// Where a server says whether it is well.
 pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
+
+/// Where a server says what it counted.
+pub(crate) const METRICS: &str = "/metrics";
 
 /// Where a copy of the whole store is.
 pub(crate) const BACKUP: &str = "/homeostat/v1/backup";
@@ -54,7 +58,7 @@ pub(crate) fn router(api: Api) -> Router {
         .route(alive, get(health::live))
         .route(ready, get(health::ready))
         .route(healthy, get(health::ready))
-        .route("/metrics", get(metrics::answer))
+        .route(METRICS, get(metrics::answer))
         .route("/version", get(discovery::version))
         .route("/api", any(dialect))
         .route("/api/{*path}", any(dialect))
@@ -86,7 +90,8 @@ async fn dialect(State(api): State<Api>, request: Request) -> Result<Response, F
     let (parts, body) = request.into_parts();
     let route = path::parse(parts.uri.path()).ok_or_else(|| no_such_path(parts.uri.path()))?;
     if let Route::Resources(target) = route {
-        let body = if parts.method.is_safe() { Bytes::new() } else { read(body, &api).await? };
+        // The room is held until the answer is there.
+        let (body, _held) = if parts.method.is_safe() { (Bytes::new(), None) } else { read(body, &api.limits).await? };
         let ask = resources::Ask { method: &parts.method, target, uri: &parts.uri, headers: &parts.headers, body };
         let is_controllers = target.group == controllers::GROUP && target.plural == controllers::PLURAL;
         let answer =
@@ -110,14 +115,23 @@ fn no_such_path(path: &str) -> Failure {
     Failure::not_found(format!("there is nothing at {path}"))
 }
 
-/// Reads a request's body, bounded in bytes and in time.
-async fn read(body: Body, api: &Api) -> Result<Bytes, Failure> {
-    let Api { body_bytes_max, request_max, .. } = api;
+/// Reads a request's body, bounded in bytes and in time, when there is room for it beside those of others.
+async fn read(body: Body, limits: &Limits) -> Result<(Bytes, Option<Held>), Failure> {
+    if body.is_end_stream() {
+        return Ok((Bytes::new(), None));
+    }
+    let Limits { bodies, body_bytes_max, request_max, .. } = limits;
+    let too_long = || Failure::too_large(format!("the body has more than {body_bytes_max} bytes"));
+    let length = body.size_hint();
+    if length.lower() > *body_bytes_max as u64 {
+        return Err(too_long());
+    }
+    // One that does not say how long it is may be as long as any.
+    let bytes = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(*body_bytes_max);
+    let held = bodies.take(bytes).await?;
     match tokio::time::timeout(*request_max, to_bytes(body, *body_bytes_max)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_too_long(&error) => {
-            Err(Failure::too_large(format!("the body has more than {body_bytes_max} bytes")))
-        }
+        Ok(Ok(bytes)) => Ok((bytes, Some(held))),
+        Ok(Err(error)) if is_too_long(&error) => Err(too_long()),
         Ok(Err(error)) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
         Err(_) => Err(Failure::timeout(format!("the body did not come within {} s", request_max.as_secs()))),
     }
@@ -126,3 +140,6 @@ async fn read(body: Body, api: &Api) -> Result<Bytes, Failure> {
 fn is_too_long(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,24 +14,29 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use serde::Deserialize;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio_rustls::TlsAcceptor;
 
+use crate::fresh::Fresh;
 use crate::limits::Limits;
 use crate::listen::{Listener, Stream};
+use crate::metrics::Scarce;
+use crate::room::Room;
 use crate::router::{self, Api};
 use crate::tls::Identity;
 use crate::tokens::Tokens;
 use crate::traffic::{Bounds, End, Offered, Traffic};
-use crate::{Address, BadFile, Certificate, Check, Metrics};
+use crate::{Address, BadFile, Check, Metrics, Options};
 
 /// Bytes kept of a request's head; a longer one is refused.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Requests at once over one connection, where it carries more than one. What is beyond waits in the client.
 const STREAMS_MAX: u32 = 256;
+
+/// Bytes that a client may send of one body over HTTP/2, and of all bodies over one connection, before anybody reads them.
+const UNREAD_BYTES_MAX: u32 = 64 * 1024;
+const UNREAD_BYTES_ALL_MAX: u32 = 128 * 1024;
 
 /// Bytes of one answer that HTTP/2 keeps until the client has room for them.
 const SEND_BYTES_MAX: usize = 128 * 1024;
@@ -45,50 +50,6 @@ const PONG_MAX: Duration = Duration::from_secs(20);
 
 /// The wait after a failed accept, which is a lack of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// What the server is asked for.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Options {
-    /// Where to listen, as `unix:PATH`, `http://127.0.0.1:PORT` or `https://HOST:PORT`.
-    pub address: String,
-    /// The certificate for an `https` address.
-    pub certificate: Option<Certificate>,
-    /// A file with the tokens of those who may ask; without one, every program of this machine may. What is in it stands in
-    /// `docs/security.md`.
-    pub tokens: Option<PathBuf>,
-    /// Connections at once. More wait in the system's backlog.
-    pub connections_max: usize,
-    /// Watches, and other answers that go on and on, at once. Never more than half of the connections, so that requests always find one.
-    pub watches_max: usize,
-    /// Bytes of a request's body; a larger one is refused.
-    pub body_bytes_max: usize,
-    /// Milliseconds in which TLS must have been agreed on, and a request's head, and then its body, must have come.
-    pub request_ms_max: u64,
-    /// Milliseconds in which an answer must have begun; backups may take longer.
-    pub answer_ms_max: u64,
-    /// Milliseconds that a watch lasts at most, when it does not say; at least half of that. A client asks again then.
-    pub watch_ms_max: u64,
-    /// Milliseconds in which a client must take 64 KiB of an answer. One that does not loses its connection.
-    pub stall_ms_max: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            address: "http://127.0.0.1:0".into(),
-            certificate: None,
-            tokens: None,
-            connections_max: 2048,
-            watches_max: 1024,
-            body_bytes_max: 2 * 1024 * 1024,
-            request_ms_max: 30_000,
-            answer_ms_max: 60_000,
-            watch_ms_max: 3_600_000,
-            stall_ms_max: 30_000,
-        }
-    }
-}
 
 /// Why the server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -179,7 +140,7 @@ impl Handle {
         &self.address
     }
 
-    /// Returns SHA-256 of the certificate that the server shows, as pairs of digits with colons; `None` where there is no TLS.
+    /// Returns SHA-256 of the certificate that the server showed first, as pairs of digits with colons; `None` where there is no TLS.
     pub fn fingerprint(&self) -> Option<&str> {
         self.fingerprint.as_deref()
     }
@@ -230,7 +191,10 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
         tokens,
         connections_max,
         watches_max,
+        requests_max,
+        lists_max,
         body_bytes_max,
+        bodies_bytes_max,
         request_ms_max,
         answer_ms_max,
         watch_ms_max,
@@ -240,17 +204,24 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     if matches!(address, Address::Tls { .. }) != certificate.is_some() {
         return Err(Error::NoCertificate { address });
     }
-    let identity = certificate.as_ref().map(Identity::load).transpose()?;
-    let tokens = tokens.map(open_tokens).transpose()?;
+    let identity = certificate.map(|certificate| Identity::follow(certificate, metrics.clone())).transpose()?;
+    let tokens = tokens.map(|path| Tokens::open(path, metrics.clone())).transpose()?;
     let listener = Listener::bind(&address, tokens.is_some()).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
     let (stop, stopped) = watch::channel(false);
+    let (request_max, stall) = (Duration::from_millis(request_ms_max), Duration::from_millis(stall_ms_max));
+    let room = |scarce, size, wait| Room::new(scarce, size, wait, metrics.clone());
     let limits = Limits {
-        watches: Arc::new(Semaphore::new(watches_max.min(connections_max / 2))),
+        // Nobody waits for a watch to end.
+        watches: room(Scarce::Watches, watches_max.min(connections_max / 2), Duration::ZERO),
+        requests: room(Scarce::Requests, requests_max, request_max),
+        lists: room(Scarce::Lists, lists_max, request_max),
+        bodies: room(Scarce::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
+        body_bytes_max,
+        request_max,
         watch_max: Duration::from_millis(watch_ms_max),
         answer_max: Duration::from_millis(answer_ms_max),
     };
-    let (request_max, stall) = (Duration::from_millis(request_ms_max), Duration::from_millis(stall_ms_max));
     let api = Api {
         host,
         metrics,
@@ -258,20 +229,16 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
         backups,
         backing_up: Arc::default(),
         stopped: stopped.clone(),
-        tokens,
+        tokens: tokens.map(Arc::new),
+        scheme: if identity.is_some() { "https" } else { "http" },
         limits,
-        body_bytes_max,
-        request_max,
     };
-    let (acceptor, fingerprint) = identity.map(|Identity { acceptor, fingerprint }| (acceptor, fingerprint)).unzip();
-    let opened = Opened { acceptor, router: router::router(api), stopped, request_max, stall };
+    let identity = identity.map(Arc::new);
+    let fingerprint = identity.as_ref().map(|identity| identity.known().fingerprint.clone());
+    let opened = Opened { identity, router: router::router(api), stopped, request_max, stall };
     let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)) };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
     Ok(Handle { address, fingerprint, stop, accepting })
-}
-
-fn open_tokens(path: PathBuf) -> Result<Arc<Tokens>, Error> {
-    Tokens::open(&path).map(Arc::new).map_err(|source| Error::Tokens { path, source })
 }
 
 struct Server {
@@ -323,7 +290,7 @@ pub(crate) async fn stop(stopped: &watch::Receiver<bool>) {
 #[derive(Clone)]
 struct Opened {
     /// `None` for plain HTTP.
-    acceptor: Option<TlsAcceptor>,
+    identity: Option<Arc<Fresh<Identity>>>,
     router: axum::Router,
     stopped: watch::Receiver<bool>,
     request_max: Duration,
@@ -333,9 +300,10 @@ struct Opened {
 impl Opened {
     /// Serves one connection until the client leaves, is of no use any more, or the server stops.
     async fn serve(self, stream: Box<dyn Stream>) {
-        let Some(acceptor) = &self.acceptor else { return self.speak(stream).await };
+        let Some(identity) = &self.identity else { return self.speak(stream).await };
+        let agree = async { identity.current().await.acceptor.accept(stream).await };
         let agreed = tokio::select! {
-            agreed = tokio::time::timeout(self.request_max, acceptor.accept(stream)) => agreed,
+            agreed = tokio::time::timeout(self.request_max, agree) => agreed,
             () = stop(&self.stopped) => return,
         };
         match agreed {
@@ -347,7 +315,7 @@ impl Opened {
 
     /// Speaks HTTP/1 or HTTP/2, whichever the client begins with.
     async fn speak(self, stream: impl Stream + 'static) {
-        let Self { acceptor: _, router, stopped, request_max, stall } = self;
+        let Self { identity: _, router, stopped, request_max, stall } = self;
         let traffic = Traffic::new(Bounds { first: request_max, idle: IDLE_MAX, stall });
         let service = service(TowerToHyperService::new(router), traffic.clone());
         let builder = builder(request_max);
@@ -397,6 +365,8 @@ fn builder(head_max: Duration) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .initial_stream_window_size(UNREAD_BYTES_MAX)
+        .initial_connection_window_size(UNREAD_BYTES_ALL_MAX)
         .max_send_buf_size(SEND_BYTES_MAX)
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PONG_MAX);

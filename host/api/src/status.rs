@@ -103,10 +103,6 @@ impl Failure {
         self.reason == "Conflict"
     }
 
-    pub(crate) fn is_not_found(&self) -> bool {
-        self.code == StatusCode::NOT_FOUND
-    }
-
     #[cfg(test)]
     pub(crate) fn code(&self) -> u16 {
         self.code.as_u16()

@@ -37,8 +37,12 @@ impl Server {
     }
 
     async fn with(options: Options) -> Self {
+        Self::over(StoreOptions::default(), options).await
+    }
+
+    async fn over(stored: StoreOptions, options: Options) -> Self {
         let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
-        let store = std::sync::Arc::new(MemoryStore::new(StoreOptions::default()));
+        let store = std::sync::Arc::new(MemoryStore::new(stored));
         let host = Host::start(HostOptions::new(engine, store)).await.unwrap();
         for (kind, plural) in
             [(Kind::new("apps", "v1", "Deployment"), "deployments"), (Kind::new("", "v1", "Pod"), "pods")]
@@ -134,6 +138,7 @@ impl Lines {
 
 mod backup;
 mod bounds;
+mod collections;
 mod dialect;
 mod guarded;
 mod versions;

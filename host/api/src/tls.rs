@@ -20,8 +20,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{self, ServerConfig};
 
+use crate::fresh::Fresh;
+use crate::metrics::File;
 use crate::secret::{self, BadFile};
-use crate::{Address, Error};
+use crate::{Address, Error, Metrics};
 
 /// What is spoken in TLS, what we like better first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -81,7 +83,7 @@ fn is_missing(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// What a server needs for TLS.
+/// What a server needs for TLS, of its files as they are now.
 pub(crate) struct Identity {
     pub(crate) acceptor: TlsAcceptor,
     /// SHA-256 of the server's own certificate, in pairs of digits.
@@ -89,7 +91,14 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn load(certificate: &Certificate) -> Result<Self, Error> {
+    /// Reads a certificate and its key, and follows the files. A file without the other is no pair, so whoever replaces them one after the other
+    /// is told of it, and the pair of before is shown until both are there.
+    pub(crate) fn follow(certificate: Certificate, metrics: Metrics) -> Result<Fresh<Self>, Error> {
+        let paths = vec![certificate.chain.clone(), certificate.key.clone()];
+        Fresh::open(File::Certificate, paths, metrics, move || Self::load(&certificate))
+    }
+
+    fn load(certificate: &Certificate) -> Result<Self, Error> {
         let Certificate { chain, key } = certificate;
         let certificates = read_chain(chain).map_err(|source| Error::Certificate { path: chain.clone(), source })?;
         let fingerprint = fingerprint(&certificates[0]);

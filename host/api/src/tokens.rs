@@ -5,28 +5,21 @@
 //! the tokens. No error and no line of the log has a part of the file in it but names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
 use sha2::{Digest, Sha256};
-use tokio::time::Instant;
 
+use crate::fresh::{Fresh, LOOK_EVERY};
+use crate::metrics::File;
 use crate::secret::{self, BadFile};
+use crate::{Error, Metrics};
 
 /// Characters that a token has at least.
 const TOKEN_CHARS_MIN: usize = 16;
-
-/// The least time between two looks at the file.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a token lets its owner do.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
@@ -58,9 +51,8 @@ impl Pass {
     ///
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn over(&self) {
-        while self.tokens.known.lock().callers.contains_key(&self.digest) {
+        while self.tokens.0.current().await.contains_key(&self.digest) {
             tokio::time::sleep(LOOK_EVERY).await;
-            self.tokens.look_again().await;
         }
     }
 }
@@ -69,22 +61,8 @@ impl Pass {
 type Callers = BTreeMap<[u8; 32], Arc<Caller>>;
 
 /// The tokens of one file.
-pub(crate) struct Tokens {
-    path: PathBuf,
-    known: Mutex<Known>,
-}
-
-/// What is known of the file.
-struct Known {
-    looked: Instant,
-    /// The file that was looked at last; `None` when there was none.
-    stamp: Option<Stamp>,
-    callers: Callers,
-}
-
-/// What changes when a file does: its number, its length, and when it was written and changed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Stamp([i128; 4]);
+#[derive(Debug)]
+pub(crate) struct Tokens(Arc<Fresh<Callers>>);
 
 /// One entry as it is written. It cannot be printed: it has a token.
 #[derive(Deserialize)]
@@ -95,67 +73,22 @@ struct Written {
     access: Access,
 }
 
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
 impl Tokens {
     /// Reads the tokens of a file.
     ///
     /// # Errors
-    /// A [`BadFile`] when there is none, when others can read it, or when it is not a list of tokens.
-    pub(crate) fn open(path: &Path) -> Result<Self, BadFile> {
-        // In this order: what is written in between is read again.
-        let stamp = Some(stamp(path)?);
-        let callers = read(path)?;
-        Ok(Self { path: path.into(), known: Mutex::new(Known { looked: Instant::now(), stamp, callers }) })
+    /// [`Error::Tokens`] when there is none, when others can read it, or when it is not a list of tokens.
+    pub(crate) fn open(path: PathBuf, metrics: Metrics) -> Result<Self, Error> {
+        let paths = vec![path.clone()];
+        let read = move || read(&path).map_err(|source| Error::Tokens { path: path.clone(), source });
+        Ok(Self(Arc::new(Fresh::open(File::Tokens, paths, metrics, read)?)))
     }
 
     /// Returns which token a request has; `None` when it has none, or one that is not known.
     pub(crate) async fn pass(self: &Arc<Self>, headers: &HeaderMap) -> Option<Pass> {
         let digest: [u8; 32] = Sha256::digest(bearer(headers)?).into();
-        self.look_again().await;
-        let caller = self.known.lock().callers.get(&digest).cloned()?;
+        let caller = self.0.current().await.get(&digest).cloned()?;
         Some(Pass { caller, tokens: self.clone(), digest })
-    }
-
-    /// Reads the file again if it is time to and it has changed.
-    async fn look_again(self: &Arc<Self>) {
-        {
-            let mut known = self.known.lock();
-            if known.looked.elapsed() < LOOK_EVERY {
-                return;
-            }
-            known.looked = Instant::now();
-        }
-        let tokens = self.clone();
-        // It does not panic; and if it did, the tokens of before would stay.
-        drop(tokio::task::spawn_blocking(move || tokens.read_again()).await);
-    }
-
-    /// Takes the file over as it is now. One that is gone or cannot be used is told, and the tokens of before stay.
-    fn read_again(&self) {
-        let found = stamp(&self.path);
-        let now = found.as_ref().ok().copied();
-        if std::mem::replace(&mut self.known.lock().stamp, now) == now {
-            return;
-        }
-        let path = self.path.display();
-        match found.map_err(BadFile::from).and_then(|_| read(&self.path)) {
-            Ok(callers) => {
-                tracing::info!(%path, tokens = callers.len(), "the tokens have changed");
-                self.known.lock().callers = callers;
-            }
-            Err(error) => {
-                tracing::error!(%path, %error, "the tokens cannot be read again, those of before stay");
-                if matches!(error, BadFile::Io(_)) {
-                    // Not for what is in it: the next look tries again.
-                    self.known.lock().stamp = None;
-                }
-            }
-        }
     }
 }
 
@@ -164,14 +97,6 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
-}
-
-fn stamp(path: &Path) -> io::Result<Stamp> {
-    let found = fs::metadata(path)?;
-    let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-    let written = nanos(found.mtime(), found.mtime_nsec());
-    let changed = nanos(found.ctime(), found.ctime_nsec());
-    Ok(Stamp([found.ino().into(), found.size().into(), written, changed]))
 }
 
 /// Reads a file of tokens.

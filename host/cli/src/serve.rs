@@ -50,6 +50,8 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "ADDRESS", env = "HOMEOSTAT_LISTEN", hide_env_values = true)]
     listen: Option<String>,
     /// The certificate for an https address, with those that vouch for it, in PEM
+    ///
+    /// It is read again when it changes, and so is its key. Connections of before go on.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Its key in PEM, in a file that is yours alone

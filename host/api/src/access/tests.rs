@@ -4,28 +4,76 @@ fn headers(pairs: &[(header::HeaderName, &'static str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
 }
 
+fn is_answered(method: &Method, uri: &str, pairs: &[(header::HeaderName, &'static str)]) -> bool {
+    refuse_foreign_page("http", method, &uri.parse().unwrap(), &headers(pairs)).is_ok()
+}
+
 #[test]
 fn programs_of_this_machine_may_ask() {
     for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:1", "[::1]"] {
-        assert!(is_from_here(&headers(&[(header::HOST, host)])), "{host}");
+        assert!(is_answered(&Method::GET, "/api", &[(header::HOST, host)]), "{host}");
     }
-    assert!(is_from_here(&headers(&[(header::HOST, "localhost"), (header::ORIGIN, "http://127.0.0.1:3000")])));
 }
 
 #[test]
 fn pages_of_other_sites_may_not() {
-    assert!(!is_from_here(&headers(&[(header::HOST, "rebound.example:8080")])));
-    for origin in ["https://site.example", "null", "http://localhost.site.example"] {
-        assert!(!is_from_here(&headers(&[(header::HOST, "localhost"), (header::ORIGIN, origin)])), "{origin}");
+    assert!(!is_answered(&Method::GET, "/api", &[(header::HOST, "rebound.example:8080")]));
+    for origin in ["https://site.example", "null", "http://localhost.site.example", "localhost", ""] {
+        assert!(
+            !is_answered(&Method::GET, "/api", &[(header::HOST, "localhost"), (header::ORIGIN, origin)]),
+            "{origin}"
+        );
+    }
+}
+
+#[test]
+fn a_page_of_this_server_may_ask_and_one_of_another_port_may_not() {
+    let host = (header::HOST, "127.0.0.1:8080");
+    assert!(is_answered(&Method::GET, "/api", &[host.clone(), (header::ORIGIN, "http://127.0.0.1:8080")]));
+    for origin in ["http://127.0.0.1:3000", "http://127.0.0.1", "http://localhost:8080", "https://127.0.0.1:8080"] {
+        assert!(!is_answered(&Method::GET, "/api", &[host.clone(), (header::ORIGIN, origin)]), "{origin}");
+        let over_http2 = "http://127.0.0.1:8080/api";
+        assert!(!is_answered(&Method::GET, over_http2, &[(header::ORIGIN, origin)]), "{origin}");
+    }
+}
+
+#[test]
+fn what_a_browser_asks_for_a_page_of_another_site_is_refused_though_it_has_no_origin() {
+    for (site, answered) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)] {
+        let asked = [(header::HOST, "localhost:8080"), (FETCH_SITE, site)];
+        assert_eq!(is_answered(&Method::GET, "/api", &asked), answered, "{site}");
+    }
+}
+
+#[test]
+fn what_any_page_can_send_without_asking_first_is_not_taken() {
+    let host = (header::HOST, "localhost");
+    let post = |types: &[&'static str]| {
+        let mut headers = headers(std::slice::from_ref(&host));
+        for value in types {
+            headers.append(header::CONTENT_TYPE, value.parse().unwrap());
+        }
+        refuse_foreign_page("http", &Method::POST, &"/api".parse().unwrap(), &headers)
+    };
+    for taken in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
+        assert!(post(&[taken]).is_ok(), "{taken}");
+    }
+    let form = "multipart/form-data; boundary=x";
+    for refused in
+        [&[][..], &["text/plain"], &["Text/Plain ; charset=utf-8"], &[form], &["application/json", "text/plain"]]
+    {
+        assert_eq!(post(refused).unwrap_err().code(), 415, "{refused:?}");
+    }
+    // A browser asks before it sends these.
+    for method in [Method::PUT, Method::PATCH, Method::DELETE] {
+        assert!(is_answered(&method, "/api", std::slice::from_ref(&host)), "{method}");
     }
 }
 
 #[test]
 fn an_authority_in_place_of_the_header_is_checked_too() {
-    let here = "http://localhost:1/api".parse().unwrap();
-    assert!(refuse_foreign_page(&here, &HeaderMap::new()).is_ok());
-    let there = "http://rebound.example:1/api".parse().unwrap();
-    assert!(refuse_foreign_page(&there, &HeaderMap::new()).is_err());
+    assert!(is_answered(&Method::GET, "http://localhost:1/api", &[]));
+    assert!(!is_answered(&Method::GET, "http://rebound.example:1/api", &[]));
 }
 
 #[test]

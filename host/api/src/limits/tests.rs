@@ -22,6 +22,9 @@ fn what_goes_on_is_told_from_what_ends() {
     }
     assert_eq!(takes("/homeostat/v1/logs?follow=1"), Takes::Records);
     assert_eq!(takes("/homeostat/v1/backup?watch=1"), Takes::Backup);
+    for uri in ["/livez", "/readyz?verbose", "/metrics?watch=1"] {
+        assert_eq!(takes(uri), Takes::Word, "{uri}");
+    }
     assert_eq!(Takes::of(&Method::DELETE, &"/api/v1/pods?watch=1".parse().unwrap()).unwrap(), Takes::Answer);
 }
 

@@ -1,10 +1,19 @@
+use std::time::Duration;
+
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Options, Precondition, Propagation, Write};
 
 use super::*;
+use crate::Metrics;
+use crate::metrics::Scarce;
 
 fn maps() -> Query {
     Query::all(Kind::new("", "v1", "ConfigMap"))
+}
+
+async fn begin(store: &Arc<dyn Store>, query: Query) -> (Pieces, Found) {
+    let lists = Room::new(Scarce::Lists, 1, Duration::ZERO, Metrics::default());
+    Pieces::begin(&lists, store.clone(), query).await.unwrap()
 }
 
 fn frame() -> Frame {
@@ -25,9 +34,9 @@ async fn store(count: usize) -> Arc<dyn Store> {
 #[tokio::test]
 async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
     let store = store(2 * ITEMS_MAX + 1).await;
-    let (pieces, first) = Pieces::begin(store.clone(), maps()).await.unwrap();
-    assert_eq!((first.len(), pieces.next_page()), (ITEMS_MAX, None));
-    let mut writing = Writing::begin(frame(), &list_metadata(pieces.revision(), None), pieces, first);
+    let (pieces, first) = begin(&store, maps()).await;
+    assert_eq!((first.len(), &pieces.metadata()["continue"]), (ITEMS_MAX, &json!("")));
+    let mut writing = Writing::begin(frame(), &pieces.metadata(), pieces, first);
     let mut text = writing.next().await.unwrap().unwrap().to_vec();
     // What happens while it is sent is not in it.
     let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
@@ -51,8 +60,8 @@ async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
 #[tokio::test]
 async fn a_client_that_names_a_limit_gets_that_many_and_reads_on_itself() {
     let store = store(3).await;
-    let (mut pieces, first) = Pieces::begin(store, Query { limit: Some(2), ..maps() }).await.unwrap();
-    assert_eq!((first.len(), pieces.next_page().is_some()), (2, true));
+    let (mut pieces, first) = begin(&store, Query { limit: Some(2), ..maps() }).await;
+    assert_eq!((first.len(), pieces.metadata()["continue"] == ""), (2, false));
     assert_eq!(pieces.more().await.unwrap(), None);
 }
 
@@ -67,7 +76,7 @@ async fn a_list_whose_moment_is_forgotten_breaks_off() {
     for at in 0..=ITEMS_MAX {
         create(&format!("map-{at:05}")).await;
     }
-    let (pieces, first) = Pieces::begin(store.clone(), maps()).await.unwrap();
+    let (pieces, first) = begin(&store, maps()).await;
     let mut writing = Writing::begin(frame(), &json!({}), pieces, first);
     for at in 0..1000 {
         create(&format!("late-{at}")).await;

@@ -1,9 +1,12 @@
 //! Every metric that there is.
 
+use std::sync::atomic::Ordering;
+
 use homeostat_component::{Capability, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{ControllerState, Counters, Priority};
 
+use super::refusals::{File, Scarce};
 use super::tally::{RESULTS, Tally};
 use super::text::{Text, seconds};
 use super::{One, Scrape};
@@ -214,6 +217,26 @@ pub(super) const FAMILIES: [Family; 35] = [
     counter("homeostat_events", "Events that were noted, repeated ones included.", |scrape, text| {
         text.sample(&[], scrape.events);
     }),
+    counter(
+        "homeostat_api_refusals",
+        "Requests that were asked to come back, by what there was no room for.",
+        |scrape, text| {
+            for scarce in Scarce::ALL {
+                let count = scrape.refusals.room(scarce).load(Ordering::Relaxed);
+                text.sample(&[("room", scarce.as_str())], count);
+            }
+        },
+    ),
+    counter(
+        "homeostat_api_unusable_files",
+        "Files that changed and could not be used, so that what they said before stays.",
+        |scrape, text| {
+            for file in File::ALL {
+                let count = scrape.refusals.file(file).load(Ordering::Relaxed);
+                text.sample(&[("file", file.as_str())], count);
+            }
+        },
+    ),
     gauge("homeostat_store_revision", "The number of the store's last change.", |scrape, text| {
         text.sample(&[], scrape.revision);
     }),

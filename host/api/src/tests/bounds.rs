@@ -111,7 +111,9 @@ async fn an_answer_that_does_not_begin_in_time_is_a_timeout() {
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let mut stream = UnixStream::connect(socket).await.unwrap();
     // The body never comes.
-    let head = format!("POST {DEPLOYMENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n");
+    let head = format!(
+        "POST {DEPLOYMENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut told = Vec::new();
     let text = |told: &[u8]| String::from_utf8_lossy(told).into_owned();
@@ -174,4 +176,66 @@ async fn a_client_that_takes_nothing_of_one_answer_among_many_loses_the_connecti
     until_there_is_room(&server).await;
     tokio::time::timeout(PATIENCE, connection).await.expect("the connection ends").unwrap().ok();
     drop(response);
+}
+
+/// Asks while somebody else has all the room, and returns what is told of it.
+async fn ask_without_room(options: Options, path: &str) -> (Server, UnixStream, Response<Incoming>) {
+    let server = Server::with(Options { request_ms_max: 100, ..options }).await;
+    fill(&server).await;
+    let reader = ask_and_read_nothing(&server, DEPLOYMENTS).await;
+    reader.readable().await.unwrap();
+    let refused = server.send("GET", path, "", "").await;
+    (server, reader, refused)
+}
+
+#[tokio::test]
+async fn a_request_too_many_is_asked_to_come_back_and_how_the_host_is_can_still_be_asked() {
+    let options = Options { requests_max: 1, ..Options::default() };
+    let (server, reader, refused) = ask_without_room(options, &format!("{DEPLOYMENTS}/web-0")).await;
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(answer(refused).await.body["reason"], "TooManyRequests");
+    assert_eq!(server.get("/livez").await, "ok");
+    assert_eq!(server.get("/readyz").await, "ok");
+    let metrics = server.get("/metrics").await;
+    assert!(metrics.as_str().unwrap().contains("homeostat_api_refusals_total{room=\"requests\"} 1"), "{metrics}");
+    drop(reader);
+    let answered = async { while server.send("GET", DEPLOYMENTS, "", "").await.status() != 200 {} };
+    tokio::time::timeout(PATIENCE, answered).await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn a_list_too_many_is_asked_to_come_back_and_other_requests_are_answered() {
+    let options = Options { lists_max: 1, ..Options::default() };
+    let (server, _reader, refused) = ask_without_room(options, DEPLOYMENTS).await;
+    assert_eq!(refused.status(), 429);
+    assert_eq!(server.send("GET", WATCH, "", "").await.status(), 429, "a watch begins with a list");
+    assert_eq!(server.send("GET", &format!("{WATCH}&resourceVersion=4"), "", "").await.status(), 200);
+    assert_eq!(server.get(&format!("{DEPLOYMENTS}/web-0")).await["kind"], "Deployment");
+    let metrics = server.get("/metrics").await;
+    assert!(metrics.as_str().unwrap().contains("homeostat_api_refusals_total{room=\"lists\"} 2"), "{metrics}");
+}
+
+#[tokio::test]
+async fn what_nobody_has_read_yet_of_a_connection_is_bounded() {
+    let server = Server::start().await;
+    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    // Source: RFC 9113, 3.4 and 6.5: what begins a connection, and settings without any.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let (mut of_one, mut of_all) = (65_535, 65_535);
+    // Its settings come first, and room for all streams together is added to what there is without a word.
+    while of_all == 65_535 {
+        let mut head = [0; 9];
+        tokio::time::timeout(PATIENCE, stream.read_exact(&mut head)).await.unwrap().unwrap();
+        let mut frame = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+        tokio::time::timeout(PATIENCE, stream.read_exact(&mut frame)).await.unwrap().unwrap();
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+        match head[3] {
+            4 => frame.chunks(6).filter(|setting| setting[1] == 4).for_each(|setting| of_one = number(&setting[2..])),
+            8 => of_all += number(&frame),
+            _ => {}
+        }
+    }
+    assert_eq!((of_one, of_all), (64 * 1024, 128 * 1024));
 }

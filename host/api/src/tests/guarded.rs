@@ -123,6 +123,14 @@ async fn connect(
     certificate: &Certificate,
     protocols: &[&[u8]],
 ) -> tokio_rustls::client::TlsStream<TcpStream> {
+    try_to_connect(server, certificate, protocols).await.unwrap()
+}
+
+async fn try_to_connect(
+    server: &Handle,
+    certificate: &Certificate,
+    protocols: &[&[u8]],
+) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&certificate.chain).unwrap()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
@@ -132,7 +140,7 @@ async fn connect(
     let Address::Tls { host, port } = server.address() else { panic!("not in TLS") };
     let stream = TcpStream::connect((host.as_str(), *port)).await.unwrap();
     let name = ServerName::try_from(host.clone()).unwrap();
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
 async fn in_tls(options: Options) -> (Server, Handle, Certificate, tempfile::TempDir) {
@@ -186,4 +194,25 @@ async fn an_address_and_a_certificate_that_do_not_go_together_are_refused() {
         let refused = serve(options, server.host.clone()).await.unwrap_err();
         assert!(refused.to_string().contains("do not go together"), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_shown_to_new_connections_and_those_of_before_go_on() {
+    let (_server, handle, certificate, folder) = in_tls(Options::default()).await;
+    let stream = connect(&handle, &certificate, &[b"http/1.1"]).await;
+    let (mut before, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let new = folder.path().join("new");
+    let new = Certificate::kept_in(&new, &"https://127.0.0.1:0".parse().unwrap()).unwrap().certificate;
+    for (from, to) in [(&new.key, &certificate.key), (&new.chain, &certificate.chain)] {
+        std::fs::copy(from, to).unwrap();
+    }
+    let shown = async {
+        while try_to_connect(&handle, &new, &[b"http/1.1"]).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, shown).await.expect("the new one is shown");
+    let request = Request::get("/livez").header("host", "127.0.0.1").body(Empty::<Bytes>::new()).unwrap();
+    assert_eq!(before.send_request(request).await.unwrap().status(), 200);
 }

@@ -52,3 +52,25 @@ fn files_that_do_not_go_together_are_refused_and_no_key_is_quoted() {
     fs::set_permissions(&one.key, Permissions::from_mode(0o644)).unwrap();
     assert!(refused(one).contains("chmod 600"));
 }
+
+#[test]
+fn a_changed_certificate_is_shown_and_one_that_cannot_be_used_is_not() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [one, other] = folders
+        .each_ref()
+        .map(|folder| Certificate::kept_in(folder.path(), &address("https://localhost:1")).unwrap().certificate);
+    let (metrics, wanted) = (Metrics::default(), Identity::load(&other).unwrap().fingerprint);
+    let followed = Identity::follow(one.clone(), metrics.clone()).unwrap();
+    let first = followed.known().fingerprint.clone();
+    let look = || {
+        followed.read_again();
+        (followed.known().fingerprint.clone(), metrics.unusable_count(File::Certificate))
+    };
+    assert_eq!(look(), (first.clone(), 0));
+    fs::rename(&other.chain, &one.chain).unwrap();
+    assert_eq!(look(), (first, 1), "the key is still the other one's");
+    fs::rename(&other.key, &one.key).unwrap();
+    assert_eq!(look(), (wanted.clone(), 1));
+    fs::write(&one.chain, "broken").unwrap();
+    assert_eq!(look(), (wanted, 2));
+}

@@ -1,4 +1,4 @@
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
@@ -17,6 +17,11 @@ fn file(text: &str, mode: u32) -> tempfile::NamedTempFile {
     file
 }
 
+fn open(file: &tempfile::NamedTempFile) -> Result<Tokens, String> {
+    let said = |error: Error| std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    Tokens::open(file.path().into(), Metrics::default()).map_err(said)
+}
+
 fn headers(value: &str) -> HeaderMap {
     HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())])
 }
@@ -24,7 +29,7 @@ fn headers(value: &str) -> HeaderMap {
 #[tokio::test]
 async fn a_caller_is_known_by_the_token_alone() {
     let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
-    let tokens = Arc::new(Tokens::open(file.path()).unwrap());
+    let tokens = Arc::new(open(&file).unwrap());
     let name = async |value: &str| tokens.pass(&headers(value)).await.map(|pass| pass.caller.name.clone());
     assert_eq!(name(&format!("Bearer {ALICE}")).await.as_deref(), Some("alice"));
     assert_eq!(name(&format!("bearer  {BOB} ")).await.as_deref(), Some("bob"));
@@ -38,10 +43,10 @@ async fn a_caller_is_known_by_the_token_alone() {
 fn a_file_that_others_can_read_is_refused() {
     for mode in [0o644, 0o640, 0o604, 0o620] {
         let file = file(&entry("alice", ALICE, "read"), mode);
-        let error = Tokens::open(file.path()).unwrap_err().to_string();
+        let error = open(&file).unwrap_err();
         assert!(error.contains("chmod 600") && error.contains(&format!("{mode:o}")), "{error}");
     }
-    assert!(Tokens::open(file(&entry("alice", ALICE, "read"), 0o400).path()).is_ok());
+    assert!(open(&file(&entry("alice", ALICE, "read"), 0o400)).is_ok());
 }
 
 #[test]
@@ -75,18 +80,18 @@ fn what_is_no_list_of_tokens_is_refused_with_its_place_and_never_quoted() {
 #[test]
 fn no_token_is_printed_or_kept() {
     let file = file(&entry("alice", ALICE, "read"), 0o600);
-    let tokens = Tokens::open(file.path()).unwrap();
-    let printed = format!("{tokens:?} {:?}", tokens.known.lock().callers);
+    let tokens = open(&file).unwrap();
+    let printed = format!("{tokens:?} {:?}", tokens.0.known());
     assert!(printed.contains("alice") && !printed.contains(ALICE), "{printed}");
 }
 
 #[test]
 fn a_changed_file_is_read_again_and_a_broken_one_is_not_taken_over() {
     let file = file(&entry("alice", ALICE, "read"), 0o600);
-    let tokens = Tokens::open(file.path()).unwrap();
+    let tokens = open(&file).unwrap();
     let names = || {
-        tokens.read_again();
-        tokens.known.lock().callers.values().map(|caller| caller.name.clone()).collect::<Vec<_>>()
+        tokens.0.read_again();
+        tokens.0.known().values().map(|caller| caller.name.clone()).collect::<Vec<_>>()
     };
     fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
     assert_eq!(names(), ["bob"]);
@@ -101,24 +106,10 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_not_taken_over() {
     assert_eq!(names(), ["alice"]);
 }
 
-#[tokio::test]
-async fn the_file_is_looked_at_once_a_second_at_most() {
-    let file = file(&entry("alice", ALICE, "read"), 0o600);
-    let tokens = Arc::new(Tokens::open(file.path()).unwrap());
-    fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
-    let is_bob = async || tokens.pass(&headers(&format!("Bearer {BOB}"))).await.is_some();
-    tokens.known.lock().looked = Instant::now() + LOOK_EVERY;
-    assert!(!is_bob().await, "it was looked at too early");
-    let before = Instant::now().checked_sub(LOOK_EVERY).unwrap();
-    tokens.known.lock().looked = before;
-    assert!(is_bob().await);
-    assert!(tokens.known.lock().looked > before);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_token_is_over_soon_after_it_is_taken_out_of_the_file_though_nobody_asks() {
     let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
-    let tokens = Arc::new(Tokens::open(file.path()).unwrap());
+    let tokens = Arc::new(open(&file).unwrap());
     let pass = async |token: &str| tokens.pass(&headers(&format!("Bearer {token}"))).await.unwrap();
     let (alice, bob) = (pass(ALICE).await, pass(BOB).await);
     let is_over = async |pass: &Pass| tokio::time::timeout(LOOK_EVERY * 5, pass.over()).await.is_ok();

@@ -66,7 +66,7 @@ pub(crate) async fn resume(args: ControllerArgs, global: &Global) -> anyhow::Res
 async fn say(controller: &str, verb: &str, done: &str, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let path = format!("{}/{verb}", path(controller));
-    Client::new(global)?.send(Method::POST, &path, "", Bytes::new()).await?;
+    Client::new(global)?.send(Method::POST, &path, "application/json", Bytes::new()).await?;
     output::print(&format!("controller.homeostat.dev/{controller} {done}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,17 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn what_was_made_after_the_beginning_is_left_alone_and_what_is_on_its_way_out_is_not_told_again() {
+    let resource = |created: &str, deleted: Option<&str>| {
+        let metadata = json!({ "name": "a", "creationTimestamp": created, "deletionTimestamp": deleted });
+        Resource::from_document(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata })).unwrap()
+    };
+    let began = "2026-05-01T10:00:00.5Z".parse().unwrap();
+    assert!(is_left(&resource("2026-05-01T09:00:00Z", None), began));
+    // Moments of creation have whole seconds.
+    assert!(is_left(&resource("2026-05-01T10:00:00Z", None), began));
+    assert!(!is_left(&resource("2026-05-01T10:00:01Z", None), began));
+    assert!(!is_left(&resource("2026-05-01T09:00:00Z", Some("2026-05-01T09:30:00Z")), began));
+}

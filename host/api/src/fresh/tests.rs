@@ -1,0 +1,47 @@
+use super::*;
+
+/// Opens a file of text, in which only one word is wrong.
+fn open(path: &Path, metrics: &Metrics) -> Arc<Fresh<String>> {
+    let path = path.to_owned();
+    let paths = vec![path.clone()];
+    let read = move || match fs::read_to_string(&path).map_err(BadFile::from) {
+        Ok(text) if text == "wrong" => Err(BadFile::Content("a wrong word".into())),
+        read => read,
+    };
+    let failed = |source| Error::Tokens { path: PathBuf::new(), source };
+    Arc::new(Fresh::open(File::Tokens, paths, metrics.clone(), move || read().map_err(failed)).unwrap())
+}
+
+#[tokio::test]
+async fn a_file_is_looked_at_once_a_second_at_most() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "old").unwrap();
+    let fresh = open(file.path(), &Metrics::default());
+    fs::write(file.path(), "new").unwrap();
+    fresh.known.lock().looked = Instant::now() + LOOK_EVERY;
+    assert_eq!(*fresh.current().await, "old", "it was looked at too early");
+    fresh.make_old();
+    assert_eq!(*fresh.current().await, "new");
+    assert!(fresh.known.lock().looked.elapsed() < LOOK_EVERY);
+}
+
+#[test]
+fn what_cannot_be_used_is_counted_once_and_what_was_read_before_stays() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "old").unwrap();
+    let metrics = Metrics::default();
+    let fresh = open(file.path(), &metrics);
+    let look = || {
+        fresh.read_again();
+        (fresh.known().to_string(), metrics.unusable_count(File::Tokens))
+    };
+    assert_eq!(look(), ("old".into(), 0));
+    fs::write(file.path(), "wrong").unwrap();
+    assert_eq!(look(), ("old".into(), 1));
+    assert_eq!(look(), ("old".into(), 1), "it has not changed since");
+    fs::remove_file(file.path()).unwrap();
+    assert_eq!(look(), ("old".into(), 2));
+    assert_eq!(look(), ("old".into(), 2), "there is still none");
+    fs::write(file.path(), "new").unwrap();
+    assert_eq!(look(), ("new".into(), 2));
+}

@@ -1,0 +1,70 @@
+//! What the server of the API has refused.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// What there is only so much of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Scarce {
+    /// Watches, and other answers that go on and on.
+    Watches,
+    /// Requests that are being answered.
+    Requests,
+    /// Lists that are being sent.
+    Lists,
+    /// Bytes of requests' bodies.
+    Bodies,
+}
+
+/// A file that is read again when it has changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum File {
+    /// That of the certificate, or of its key.
+    Certificate,
+    /// That of the tokens.
+    Tokens,
+}
+
+impl Scarce {
+    pub(crate) const ALL: [Self; 4] = [Self::Watches, Self::Requests, Self::Lists, Self::Bodies];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Watches => "watches",
+            Self::Requests => "requests",
+            Self::Lists => "lists",
+            Self::Bodies => "bodies",
+        }
+    }
+}
+
+impl File {
+    pub(super) const ALL: [Self; 2] = [Self::Certificate, Self::Tokens];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
+/// What was counted. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Refusals(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    rooms: [AtomicU64; Scarce::ALL.len()],
+    files: [AtomicU64; File::ALL.len()],
+}
+
+impl Refusals {
+    pub(super) fn room(&self, scarce: Scarce) -> &AtomicU64 {
+        &self.0.rooms[scarce as usize]
+    }
+
+    pub(super) fn file(&self, file: File) -> &AtomicU64 {
+        &self.0.files[file as usize]
+    }
+}
