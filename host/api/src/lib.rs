@@ -22,6 +22,7 @@ mod events;
 mod fresh;
 mod health;
 mod limits;
+mod lines;
 mod list;
 mod listen;
 mod metrics;

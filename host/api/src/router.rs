@@ -16,6 +16,7 @@ use hyper::body::Body as _;
 use tokio::sync::{Mutex, watch};
 
 use crate::limits::{self, Limits};
+use crate::lines::Lines;
 use crate::path::{self, Route};
 use crate::room::Held;
 use crate::status::Failure;
@@ -41,6 +42,8 @@ pub(crate) struct Api {
     /// What is spoken: `http` or `https`.
     pub(crate) scheme: &'static str,
     pub(crate) limits: Limits,
+    /// What watches tell.
+    pub(crate) lines: Lines,
 }
 
 /// Where a server says whether it is well.

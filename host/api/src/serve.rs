@@ -19,6 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::fresh::Fresh;
 use crate::limits::Limits;
+use crate::lines::Lines;
 use crate::listen::{Listener, Stream};
 use crate::metrics::Scarce;
 use crate::room::Room;
@@ -232,6 +233,7 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
         tokens: tokens.map(Arc::new),
         scheme: if identity.is_some() { "https" } else { "http" },
         limits,
+        lines: Lines::default(),
     };
     let identity = identity.map(Arc::new);
     let fingerprint = identity.as_ref().map(|identity| identity.known().fingerprint.clone());

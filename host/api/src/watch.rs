@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::lines::{About, Lines};
 use crate::list::{Pieces, Source};
 use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
@@ -28,6 +29,7 @@ use crate::table::Table;
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let selector = params.selector(ask.target.namespace)?;
     let shape = Shape::of(info, ask, params);
+    let version = info.kind.version.as_str().into();
     let (first, after) = match params.after()? {
         Some(revision) if !params.wants_initial_events() => (None, revision),
         _ => {
@@ -52,6 +54,8 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
         seen: after,
         bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
         shape,
+        version,
+        shared: api.lines.clone(),
     };
     let lines = stream::unfold(following, async |mut following| {
         Some((Ok::<_, Infallible>(following.next().await?), following))
@@ -137,6 +141,10 @@ struct Following {
     /// An error was told, and nothing comes after it.
     is_over: bool,
     shape: Shape,
+    /// The version of the kind that the client speaks.
+    version: Arc<str>,
+    /// What other watches tell, too.
+    shared: Lines,
     /// A table with columns was told.
     knows_columns: bool,
     /// The last revision up to which everything was told.
@@ -167,7 +175,7 @@ impl Following {
                     self.seen = event.revision;
                     if let Some((word, resource)) = seen(&event, &self.selector) {
                         let further = std::mem::replace(&mut self.knows_columns, true);
-                        return Some(told(&self.shape, word, resource, event.revision, further));
+                        return Some(self.told(word, resource, event.revision, further));
                     }
                 }
                 Err(error) => return Some(self.over(error)),
@@ -200,6 +208,17 @@ impl Following {
             }
         }
         None
+    }
+
+    /// Returns the line of an event.
+    fn told(&self, word: &'static str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
+        let write = || told(&self.shape, word, resource, revision, further);
+        if self.shape.table.is_some() {
+            // The first one has the columns, and an age is that of its moment.
+            return write();
+        }
+        let about = About { revision, word, metadata: self.shape.metadata, version: self.version.clone() };
+        self.shared.shared(about, write)
     }
 
     /// Returns the last line: why there is no more.

@@ -49,20 +49,47 @@ fn an_event_carries_the_revision_to_go_on_from() {
     assert_eq!(line["type"], "DELETED");
 }
 
+/// Follows everything that happens in a store.
+async fn following(store: &MemoryStore, version: &str, shared: &Lines) -> Following {
+    Following {
+        watch: store.watch(Scope::Everything, Revision::ZERO).await.unwrap(),
+        selector: Selector::default(),
+        first: None,
+        is_over: false,
+        shape: Shape { table: None, metadata: false, spoken: Kind::new("", version, "Pod") },
+        version: version.into(),
+        shared: shared.clone(),
+        knows_columns: false,
+        seen: Revision::ZERO,
+        bookmark: None,
+    }
+}
+
+#[tokio::test]
+async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
+    let (store, shared) = (MemoryStore::new(Options::default()), Lines::default());
+    let document = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } });
+    store.write(Write::Create { document }).await.unwrap();
+    let next = async |mut following: Following| following.next().await.unwrap();
+    let [one, same] =
+        [next(following(&store, "v1", &shared).await).await, next(following(&store, "v1", &shared).await).await];
+    assert_eq!(one.as_ptr(), same.as_ptr());
+    let other = next(following(&store, "v2", &shared).await).await;
+    assert!(other.starts_with(br#"{"type":"ADDED","object":{"apiVersion":"v2""#), "{other:?}");
+    let mut alone = following(&store, "v1", &shared).await;
+    alone.shape.metadata = true;
+    let alone: Value = serde_json::from_slice(&next(alone).await).unwrap();
+    assert_eq!(alone["object"]["kind"], "PartialObjectMetadata");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
     let store = MemoryStore::new(Options::default());
-    let shape = Shape { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod") };
     let started = Instant::now();
     let mut following = Following {
-        watch: store.watch(Scope::Everything, Revision::ZERO).await.unwrap(),
         selector: web(),
-        first: None,
-        is_over: false,
-        shape,
-        knows_columns: false,
-        seen: Revision::ZERO,
         bookmark: Some(started + BOOKMARK_EVERY),
+        ..following(&store, "v1", &Lines::default()).await
     };
     for minute in 1..=3 {
         // What is not meant is not told, and moves the mark on.
