@@ -4,6 +4,7 @@
 
 mod apps;
 mod backup;
+mod bombs;
 mod cli;
 mod conformance;
 mod contract;

@@ -128,6 +128,11 @@ pub(crate) fn edited_folder() -> PathBuf {
     target_folder().join("edited-guests")
 }
 
+/// Where commands keep what they compile, instead of in the home of whoever runs the tests.
+pub(crate) fn cache_folder() -> PathBuf {
+    target_folder().join("test-cache")
+}
+
 /// Returns the same component under another digest: a custom section named `tag` stands at its end.
 ///
 /// # Panics

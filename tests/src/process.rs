@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use crate::artifacts::edited_folder;
+use crate::artifacts::{cache_folder, edited_folder};
 use crate::{eventually_built, homeostat};
 
 /// What a process left behind.
@@ -94,6 +94,11 @@ impl Running {
         let output = self.ask(&[arguments, &["-o", "json"]].concat());
         assert_eq!(output.code, Some(0), "{arguments:?}: {}\n{}", output.stderr, self.said());
         serde_json::from_str(&output.stdout).expect("it is JSON")
+    }
+
+    /// Returns the number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns what the host said to people so far.
@@ -192,5 +197,6 @@ fn command() -> Command {
     command.env_remove("HOMEOSTAT_SERVER").env("NO_COLOR", "1").env_remove("RUST_LOG");
     // What `dev` builds: kept between runs of the tests, apart from what the tests build themselves.
     command.env("CARGO_TARGET_DIR", edited_folder());
+    command.env("XDG_CACHE_HOME", cache_folder());
     command
 }

@@ -26,6 +26,7 @@ use std::sync::{Arc, Weak};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use homeostat_component::Compiled;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder};
 use parking_lot::Mutex;
@@ -60,6 +61,7 @@ struct Scrape {
     controllers: Vec<One>,
     instances_running: usize,
     instances_free: usize,
+    compiled: Compiled,
     events: u64,
     refusals: Refusals,
     revision: u64,
@@ -112,7 +114,7 @@ impl Metrics {
     }
 
     fn scrape(&self, host: &Host) -> Scrape {
-        let Measures { controllers, instances_running, instances_free } = host.measure();
+        let Measures { controllers, instances_running, instances_free, compiled } = host.measure();
         let talliers = self.0.talliers.lock();
         let tally = |name: &str| talliers.get(name).and_then(Weak::upgrade).map(|tallier| tallier.tally());
         let one = |measures: ControllerMeasures| One { tally: tally(&measures.status.name), measures };
@@ -122,6 +124,7 @@ impl Metrics {
             controllers,
             instances_running,
             instances_free,
+            compiled,
             events: self.events(host),
             refusals: self.0.refusals.clone(),
             revision: host.store().revision().0,

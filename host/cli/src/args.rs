@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, top};
+use crate::compile::CompileArgs;
 use crate::dev::DevArgs;
 use crate::file::{FsckArgs, RestoreArgs};
 use crate::global::Global;
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Dev(DevArgs),
     Inspect(InspectArgs),
     Bench(BenchArgs),
+    #[command(hide = true)]
+    Compile(CompileArgs),
     Get(get::Args),
     Describe(describe::Args),
     Apply(apply::Args),

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::build;
+use crate::compile;
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::inspect::everything;
@@ -81,7 +82,8 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let bytes = std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let workers = args.workers.map_or(processors * 2, NonZeroU32::get);
-    let engine = Engine::new(EngineOptions { instances_max: workers.clamp(16, 4096), ..EngineOptions::default() })
+    let options = compile::engine_options(compile::user_cache())?;
+    let engine = Engine::new(EngineOptions { instances_max: workers.clamp(16, 4096), ..options })
         .context("the WebAssembly engine does not start")?;
     let loaded = engine.load(bytes, &everything()).await;
     let component = loaded.map_err(|refused| exit::refused(format!("{}: {refused}", file.display())))?;

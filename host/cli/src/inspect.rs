@@ -11,6 +11,7 @@ use homeostat_component::{
 };
 use serde_json::{Value, json};
 
+use crate::compile;
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output;
@@ -32,7 +33,7 @@ pub(crate) struct InspectArgs {
 pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml])?;
     let bytes = std::fs::read(&args.file).with_context(|| format!("{} cannot be read", args.file.display()))?;
-    let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() })
+    let engine = Engine::new(EngineOptions { instances_max: 1, ..compile::engine_options(compile::user_cache())? })
         .context("the WebAssembly engine does not start")?;
     let loaded = engine.load(bytes, &everything()).await;
     let component = loaded.map_err(|refused| exit::refused(format!("{}: {refused}", args.file.display())))?;

@@ -17,6 +17,7 @@ mod bench;
 mod build;
 mod client;
 mod commands;
+mod compile;
 mod dev;
 mod exit;
 mod file;
@@ -53,7 +54,7 @@ const CODE_TRY_LATER: u8 = 75;
 
 fn main() -> ExitCode {
     let Args { global, command } = Args::parse();
-    let ended = tokio_runtime().and_then(|tokio| {
+    let ended = tokio_runtime(&command).and_then(|tokio| {
         let ended = tokio.block_on(Box::pin(run(command, global)));
         // What did not end in time is not waited for any longer.
         tokio.shutdown_timeout(LEFT_BEHIND);
@@ -67,8 +68,12 @@ fn main() -> ExitCode {
 
 /// Builds the scheduler. Guests yield at every tick of their epoch: timers, sockets and other tasks are looked at after each such
 /// yield, or a guest that computes for long would hold them up.
-fn tokio_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
+fn tokio_runtime(command: &Command) -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = match command {
+        // It binds its memory, of which threads would take a part.
+        Command::Compile(_) => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
     builder.enable_all().event_interval(1).global_queue_interval(1);
     builder.build().context("the threads cannot be started")
 }
@@ -86,6 +91,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Dev(args) => dev::run(&args, screen).await,
         Command::Inspect(args) => inspect::run(&args, &global).await,
         Command::Bench(args) => bench::run(&args, &global, &screen).await,
+        Command::Compile(args) => compile::run(&args),
         Command::Get(args) => get::run(args, &global).await,
         Command::Describe(args) => describe::run(args, &global).await,
         Command::Apply(args) => apply::run(args, &global).await,

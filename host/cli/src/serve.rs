@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
-use homeostat_component::{Engine, EngineOptions};
+use homeostat_component::Engine;
 use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
 use homeostat_store::Store;
 use homeostat_store::embedded::EmbeddedStore;
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::address;
+use crate::compile;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
 use crate::secrets::SecretFolder;
@@ -160,8 +161,8 @@ impl Running {
         }
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         let (store, backups) = open(*store, &data).await?;
-        let options = EngineOptions { compiled: Some(data.join(COMPILED)), ..EngineOptions::default() };
-        let engine = Engine::new(options).context("the WebAssembly engine does not start")?;
+        let engine = Engine::new(compile::engine_options(Some(data.join(COMPILED)))?)
+            .context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
         let mut options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
         if let Some(folder) = secrets {

@@ -20,7 +20,7 @@ use crate::effect::to_hex;
 mod restore;
 mod seal;
 
-pub(crate) use restore::restore;
+pub(crate) use restore::{Trusted, restore};
 pub(crate) use seal::Authentic;
 use seal::{Key, TAG_BYTES};
 

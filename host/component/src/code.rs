@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::cache::{self, Authentic, Entry, Name};
+use crate::cache::{self, Authentic, Entry, Name, Trusted};
+use crate::compiler::Made;
 use crate::component::Entries;
 use crate::digest::Digest;
 use crate::engine::{Engine, Machine};
@@ -103,7 +104,7 @@ impl Code {
 
     fn restore(&self) -> Option<Component> {
         let compiled = self.entry.as_ref()?.read()?;
-        cache::restore(&self.machine.engine, &compiled).ok()
+        cache::restore(&self.machine.engine, Trusted::Kept(&compiled)).ok()
     }
 
     fn is_in_memory(&self) -> bool {
@@ -179,36 +180,56 @@ impl Codes {
     }
 }
 
-/// Takes the code of a component from the cache, or compiles it and keeps it there. Takes its time: for threads that may block.
+/// Takes the code of a component from the cache, or compiles it and keeps it there.
+///
+/// Both run on threads for blocking work; only a compilation waits for its turn. *Cancel safety*: a compilation that has begun goes on to its end,
+/// and so does what it holds.
 ///
 /// # Errors
-/// `Malformed`.
-pub(crate) fn make(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reason> {
+/// `Malformed`, `Limit`, `Compiler`.
+pub(crate) async fn make(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Code, Reason> {
     let start = Instant::now();
-    let code = match from_cache(engine, digest) {
+    let (known, name) = (engine.clone(), digest.clone());
+    let code = match blocking(move || from_cache(&known, &name)).await? {
         Some(code) => code,
-        None => compile(engine, digest, bytes)?,
+        None => {
+            let permit = engine.compilations().permit().await;
+            let (engine, name) = (engine.clone(), digest.clone());
+            let work = move || {
+                let _permit = permit;
+                compile(&engine, &name, &bytes)
+            };
+            blocking(work).await??
+        }
     };
     tracing::debug!(%digest, origin = ?code.origin, pooled = code.pooled, took = ?start.elapsed(), "component made ready");
     Ok(code)
 }
 
+/// Does `work` on a thread for blocking work.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Reason> {
+    let failed = |error: tokio::task::JoinError| Reason::Compiler { reason: error.to_string() };
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+/// Compiles a component, and keeps the code of one that can be used.
 fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reason> {
-    let made = |machine: Arc<Machine>, component: Component, pooled| {
-        let entry = keep(engine, digest, &component, pooled);
-        Code::new(machine, component, pooled, Origin::Compiled, entry)
+    let mut machine = Arc::clone(engine.pooled());
+    let made = engine.compilations().compile(engine.options(), &machine.engine, bytes)?;
+    let (component, pooled) = match cache::restore(&machine.engine, Trusted::Made(&made)) {
+        Ok(component) => (component, true),
+        Err(error) => {
+            let unusable = |error: &dyn std::fmt::Display| Reason::Compiler {
+                reason: format!("its code is of no use: {error:#}"),
+            };
+            // Most often it is too large for the pool.
+            machine = engine.on_demand().map_err(|_| unusable(&error))?;
+            let component = cache::restore(&machine.engine, Trusted::Made(&made)).map_err(|error| unusable(&error))?;
+            (component, false)
+        }
     };
-    let machine = Arc::clone(engine.pooled());
-    let error = match Component::from_binary(&machine.engine, bytes) {
-        Ok(component) => return Ok(made(machine, component, true)),
-        Err(error) => error,
-    };
-    // What is too large for the pool compiles here; what is wrong is wrong here too.
-    let on_demand = engine.on_demand().ok().and_then(|machine| {
-        let component = Component::from_binary(&machine.engine, bytes).ok()?;
-        Some(made(machine, component, false))
-    });
-    on_demand.ok_or_else(|| Reason::Malformed { reason: format!("{error:#}") })
+    let entry = keep(engine, digest, &made, pooled);
+    Ok(Code::new(machine, component, pooled, Origin::Compiled, entry))
 }
 
 fn from_cache(engine: &Engine, digest: &Digest) -> Option<Code> {
@@ -221,7 +242,7 @@ fn from_cache(engine: &Engine, digest: &Digest) -> Option<Code> {
         Some((entry, compiled))
     };
     let made = |machine: Arc<Machine>, (entry, compiled): (Entry, Authentic), is_pooled| {
-        let component = cache::restore(&machine.engine, &compiled).ok()?;
+        let component = cache::restore(&machine.engine, Trusted::Kept(&compiled)).ok()?;
         Some(Code::new(machine, component, is_pooled, Origin::Cache, Some(entry)))
     };
     if let Some(found) = found(true) {
@@ -232,11 +253,10 @@ fn from_cache(engine: &Engine, digest: &Digest) -> Option<Code> {
 }
 
 /// Keeps what was compiled, and returns where.
-fn keep(engine: &Engine, digest: &Digest, component: &Component, pooled: bool) -> Option<Entry> {
+fn keep(engine: &Engine, digest: &Digest, made: &Made, pooled: bool) -> Option<Entry> {
     let cache = engine.cache()?;
     let name = Name::of(digest, &engine.pooled().engine, pooled);
-    let kept = component.serialize().map_err(std::io::Error::other).and_then(|compiled| cache.put(&name, &compiled));
-    match kept {
+    match cache.put(&name, made.bytes()) {
         Ok(()) => cache.find(&name),
         Err(error) => {
             tracing::warn!(%digest, %error, "a compiled component could not be kept: the next start compiles it again");

@@ -14,6 +14,7 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationCon
 
 use crate::cache::Cache;
 use crate::code::Codes;
+use crate::compiler::{Compilations, Compiled, Compiler};
 use crate::error::Error;
 use crate::grants::Grants;
 use crate::imports;
@@ -27,7 +28,7 @@ use crate::{Component, limits::Limits, millis};
 const CORE_INSTANCES_MAX: u32 = 32;
 const MEMORIES_MAX: u32 = 2;
 const TABLES_MAX: u32 = 8;
-const TABLE_ELEMENTS_MAX: usize = 20_000;
+pub(crate) const POOLED_TABLE_ELEMENTS_MAX: usize = 20_000;
 
 /// Resident bytes that a slot keeps for its next instance: enough for what an ordinary guest touches.
 const MEMORY_KEEP_RESIDENT_BYTES: usize = 1 << 20;
@@ -50,6 +51,16 @@ pub struct EngineOptions {
     pub component_bytes_max: u64,
     /// Compile one component on all processors. Default: true.
     pub parallel_compilation: bool,
+    /// The program that compiles components, in a process of its own for each. Default: none, they are compiled in this process, and the two
+    /// bounds below do not hold. Two components at most are compiled at once, either way.
+    pub compiler: Option<Compiler>,
+    /// Time that one compilation may take on processors, all of them together, in whole seconds rounded up; four times that on the wall.
+    /// Default: 120 s. Limit `compile-time`.
+    #[serde(rename = "compileTimeMs", with = "millis")]
+    pub compile_time: Duration,
+    /// Memory that one compilation may take, in bytes, of which the code that comes of it is a part. Default: 2 GiB. Limit
+    /// `compile-memory`.
+    pub compile_memory_bytes_max: u64,
     /// Interrupt guests at every millisecond, so that they share the processors and end at their limit. Default: true. Without it a
     /// guest that computes for ever does so: for simulations, in which nothing may depend on how fast a machine is.
     pub preemption: bool,
@@ -72,6 +83,9 @@ impl Default for EngineOptions {
             instances_max: 256,
             component_bytes_max: 50 << 20,
             parallel_compilation: true,
+            compiler: None,
+            compile_time: Duration::from_secs(120),
+            compile_memory_bytes_max: 2 << 30,
             preemption: true,
             compiled: None,
             compiled_bytes_max: 512 << 20,
@@ -91,6 +105,7 @@ pub(crate) struct Shared {
     on_demand: OnceLock<Arc<Machine>>,
     cache: Option<Cache>,
     codes: Codes,
+    compilations: Compilations,
     pub(crate) instances: Arc<Instances>,
 }
 
@@ -124,19 +139,19 @@ impl Engine {
             let reason = format!("must be {REST_AFTER_MIN:?} at least");
             return Err(Error::Option { option: "restAfterMs", reason });
         }
-        let mut config = config(&options);
+        let mut config = config(options.parallel_compilation);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances_max)));
         let pooled = Arc::new(Machine::start(&config, &options)?);
         let instances = Instances::new(instances_max);
         let cache = cache(&options);
-        let (on_demand, codes) = (OnceLock::new(), Codes::default());
-        Ok(Self(Arc::new(Shared { options, pooled, on_demand, cache, codes, instances })))
+        let (on_demand, codes, compilations) = (OnceLock::new(), Codes::default(), Compilations::default());
+        Ok(Self(Arc::new(Shared { options, pooled, on_demand, cache, codes, compilations, instances })))
     }
 
     /// Compiles and checks a component, and asks it what it is.
     ///
-    /// Takes about 50 ms for an ordinary guest, and a few where its compilation was kept; compilation runs on threads for
-    /// blocking work. Bytes that are loaded already are not compiled again. `grants` decide which imports may be
+    /// Takes about 50 ms for an ordinary guest, and a few where its compilation was kept; compilation runs in processes of their own
+    /// ([`EngineOptions::compiler`]), else on threads for blocking work. Bytes that are loaded already are not compiled again. `grants` decide which imports may be
     /// there at all; what they say of arguments is checked at each call by [`crate::layers::Granted`]. Must be called in a tokio
     /// runtime with time enabled.
     ///
@@ -182,6 +197,15 @@ impl Engine {
         self.0.codes.in_memory()
     }
 
+    /// Returns what has come of the compilations so far.
+    pub fn compiled(&self) -> Compiled {
+        self.0.compilations.counts()
+    }
+
+    pub(crate) fn compilations(&self) -> &Compilations {
+        &self.0.compilations
+    }
+
     pub(crate) fn pooled(&self) -> &Arc<Machine> {
         &self.0.pooled
     }
@@ -200,7 +224,7 @@ impl Engine {
         if let Some(machine) = self.0.on_demand.get() {
             return Ok(Arc::clone(machine));
         }
-        let machine = Arc::new(Machine::start(&config(&self.0.options), &self.0.options)?);
+        let machine = Arc::new(Machine::start(&config(self.0.options.parallel_compilation), &self.0.options)?);
         // Two loads at once may both come here: one of their machines stays.
         Ok(Arc::clone(self.0.on_demand.get_or_init(|| machine)))
     }
@@ -226,11 +250,12 @@ fn cache(options: &EngineOptions) -> Option<Cache> {
         .ok()
 }
 
-fn config(options: &EngineOptions) -> Config {
+/// Returns the settings of every machine. What they say of code is the same for all of them, and for whoever compiles in their place.
+pub(crate) fn config(parallel_compilation: bool) -> Config {
     let mut config = Config::new();
     config.concurrency_support(false);
     config.epoch_interruption(true);
-    config.parallel_compilation(options.parallel_compilation);
+    config.parallel_compilation(parallel_compilation);
     config.wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES_MAX));
     config.max_wasm_stack(crate::limits::STACK_BYTES_MAX);
     // The same inputs must give the same outputs: a trace is replayed bit by bit.
@@ -253,7 +278,7 @@ fn pool(instances_max: u32) -> PoolingAllocationConfig {
         .max_core_instances_per_component(CORE_INSTANCES_MAX)
         .max_memories_per_component(MEMORIES_MAX)
         .max_tables_per_component(TABLES_MAX)
-        .table_elements(TABLE_ELEMENTS_MAX)
+        .table_elements(POOLED_TABLE_ELEMENTS_MAX)
         .pagemap_scan(Enabled::Auto)
         .linear_memory_keep_resident(MEMORY_KEEP_RESIDENT_BYTES)
         .table_keep_resident(TABLE_KEEP_RESIDENT_BYTES);

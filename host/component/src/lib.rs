@@ -19,6 +19,7 @@ mod bindings;
 mod cache;
 mod call;
 mod code;
+mod compiler;
 mod component;
 mod digest;
 mod effect;
@@ -42,6 +43,7 @@ mod spec;
 mod state;
 mod ticker;
 
+pub use compiler::{Compiled, Compiler, Ended, Task};
 pub use component::{Component, Exports, Facts};
 pub use digest::Digest;
 pub use effect::{

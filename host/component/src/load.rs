@@ -43,23 +43,16 @@ pub(crate) async fn load(engine: &Engine, bytes: Vec<u8>, grants: &Grants) -> Re
 
 /// Returns the code of a component and its name. Who loads what another one has, or is compiling, gets the same.
 async fn code(engine: &Engine, bytes: Vec<u8>) -> Result<(Arc<Code>, Digest), Refused> {
-    let (digest, bytes) = blocking(move || (Digest::of(&bytes), bytes)).await?;
+    let (digest, bytes) = code::blocking(move || (Digest::of(&bytes), Arc::new(bytes))).await?;
     let place = engine.codes().place(&digest);
     let mut known = place.lock().await;
     if let Some(code) = known.upgrade() {
         return Ok((code, digest));
     }
-    let (maker, name) = (engine.clone(), digest.clone());
-    let code = Arc::new(blocking(move || code::make(&maker, &name, &bytes)).await??);
+    let code = Arc::new(code::make(engine, &digest, bytes).await?);
     *known = Arc::downgrade(&code);
     engine.codes().wake();
     Ok((code, digest))
-}
-
-/// Does `work` on a thread for blocking work.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refused> {
-    let failed = |error| Reason::Malformed { reason: format!("the compiler failed: {error}") };
-    tokio::task::spawn_blocking(work).await.map_err(|error| failed(error).into())
 }
 
 /// Binds code to what its machine offers, and looks up the exports.

@@ -106,11 +106,15 @@ pub enum LimitName {
     Handles,
     /// Number and bytes of the keys in a result.
     Result,
+    /// Time of a compilation. Refuses a component; stops no call.
+    CompileTime,
+    /// Memory of a compilation. Refuses a component; stops no call.
+    CompileMemory,
 }
 
 impl LimitName {
     /// Every limit there is.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Deadline,
         Self::Cpu,
         Self::Memory,
@@ -125,6 +129,8 @@ impl LimitName {
         Self::Transfer,
         Self::Handles,
         Self::Result,
+        Self::CompileTime,
+        Self::CompileMemory,
     ];
 
     /// Returns the name as users see it.
@@ -144,7 +150,14 @@ impl LimitName {
             Self::Transfer => "transfer",
             Self::Handles => "handles",
             Self::Result => "result",
+            Self::CompileTime => "compile-time",
+            Self::CompileMemory => "compile-memory",
         }
+    }
+
+    /// Says whether it stops calls of guests. The others refuse components.
+    pub fn stops_calls(self) -> bool {
+        !matches!(self, Self::CompileTime | Self::CompileMemory)
     }
 }
 

@@ -6,6 +6,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi_http::WasiHttpCtx;
 
+use crate::engine::POOLED_TABLE_ELEMENTS_MAX;
 use crate::imports::HttpHooks;
 use crate::outcome::LimitName;
 use crate::port::Port;
@@ -62,7 +63,13 @@ impl ResourceLimiter for State {
         Ok(true)
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(&mut self, current: usize, desired: usize, most: Option<usize>) -> wasmtime::Result<bool> {
+        if most == Some(POOLED_TABLE_ELEMENTS_MAX) && desired > POOLED_TABLE_ELEMENTS_MAX {
+            // A table of the pool, which cannot grow: the guest would be told so, and nobody else.
+            let message =
+                format!("a table of {desired} elements asked for, {POOLED_TABLE_ELEMENTS_MAX} fit in the pool");
+            return Err(self.port.hit(LimitName::Tables, message));
+        }
         let elements = (self.table_elements - current as u64).saturating_add(desired as u64);
         let elements_max = self.port.limits.table_elements_max;
         if elements > elements_max {

@@ -263,6 +263,7 @@ impl Host {
             controllers: self.running().iter().map(|controller| controller.measure()).collect(),
             instances_running: instances_max.saturating_sub(instances_free),
             instances_free,
+            compiled: engine.compiled(),
         }
     }
 

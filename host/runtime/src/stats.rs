@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use homeostat_component::{Capability, Digest};
+use homeostat_component::{Capability, Compiled, Digest};
 use homeostat_workqueue::{Ages, Counters, Counts};
 use parking_lot::Mutex;
 
@@ -23,6 +23,8 @@ pub struct Measures {
     pub instances_running: usize,
     /// Guests that could start besides without waiting.
     pub instances_free: usize,
+    /// What has come of compilations since the start, of components of all controllers and of none.
+    pub compiled: Compiled,
 }
 
 /// A controller in numbers, at the moment that it was asked. What is counted is counted from its start.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use homeostat_component::{Capability, EffectClass, LimitName};
+use homeostat_component::{Capability, Compiled, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{ControllerState, Counters, Priority};
 
@@ -56,7 +56,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All of them, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 35] = [
+pub(super) const FAMILIES: [Family; 38] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -142,7 +142,7 @@ pub(super) const FAMILIES: [Family; 35] = [
     }),
     counter("homeostat_limit_hits", "Reconciles that were stopped at a limit, by its name.", |scrape, text| {
         each_tally(scrape, |one, tally| {
-            for limit in LimitName::ALL {
+            for limit in LimitName::ALL.into_iter().filter(|limit| limit.stops_calls()) {
                 text.sample(&[one.name("controller"), ("limit", limit.as_str())], tally.hits(limit));
             }
         });
@@ -214,6 +214,19 @@ pub(super) const FAMILIES: [Family; 35] = [
     gauge("homeostat_instances_free", "Guests that could start besides without waiting.", |scrape, text| {
         text.sample(&[], scrape.instances_free);
     }),
+    counter(
+        "homeostat_compilations",
+        "Components that were compiled, by result; one that is a limit is its name.",
+        |scrape, text| {
+            let Compiled { good, malformed, time, memory, failed } = scrape.compiled;
+            let limits = [(LimitName::CompileTime.as_str(), time), (LimitName::CompileMemory.as_str(), memory)];
+            for (result, count) in
+                [("good", good), ("malformed", malformed), ("failed", failed)].into_iter().chain(limits)
+            {
+                text.sample(&[("result", result)], count);
+            }
+        },
+    ),
     counter("homeostat_events", "Events that were noted, repeated ones included.", |scrape, text| {
         text.sample(&[], scrape.events);
     }),

@@ -1,6 +1,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::{Authentic, Cache, DRAFT_PREFIX, Name};
@@ -44,7 +45,8 @@ fn make(engine: &Engine) -> Origin {
 }
 
 fn make_of(engine: &Engine, bytes: &[u8]) -> Origin {
-    code::make(engine, &Digest::of(bytes), bytes).unwrap().origin
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(code::make(engine, &Digest::of(bytes), Arc::new(bytes.to_owned()))).unwrap().origin
 }
 
 fn name(number: u8) -> Name {

@@ -45,18 +45,18 @@ async fn code_that_nobody_has_is_forgotten() {
     assert_eq!(engine.codes().places.lock().keys().collect::<Vec<_>>(), [different.digest()]);
 }
 
-#[test]
-fn what_does_not_fit_the_pool_comes_back_from_the_cache_as_such() {
+#[tokio::test]
+async fn what_does_not_fit_the_pool_comes_back_from_the_cache_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let module = "(core module $m (memory 1))";
     let text = format!("(component {module} {})", "(core instance (instantiate $m))".repeat(5));
     let bytes = wat::parse_str(text).unwrap();
-    let made = || -> Code {
+    let made = async || -> Code {
         let compiled = Some(folder.path().join("compiled"));
         let engine = Engine::new(EngineOptions { instances_max: 2, compiled, ..EngineOptions::default() }).unwrap();
-        make(&engine, &Digest::of(&bytes), &bytes).unwrap()
+        make(&engine, &Digest::of(&bytes), Arc::new(bytes.clone())).await.unwrap()
     };
-    let (first, second) = (made(), made());
+    let (first, second) = (made().await, made().await);
     assert_eq!((first.pooled, first.origin), (false, Origin::Compiled));
     assert_eq!((second.pooled, second.origin), (false, Origin::Cache));
 }

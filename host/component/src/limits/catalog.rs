@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Limits, STACK_BYTES_MAX, contract};
-use crate::engine::{EngineOptions, describe_limits};
+use crate::engine::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX, describe_limits};
 use crate::outcome::LimitName;
 
 /// How much a limit allows, with its unit. Two of the same unit can be compared.
@@ -46,6 +46,10 @@ impl LimitName {
             Self::Transfer => "bytes of one call, of its arguments or of its answer, whichever way they go",
             Self::Handles => "handles (streams, requests, timers) held at once",
             Self::Result => "bytes of the keys that `map` or `poll` answers",
+            Self::CompileTime => {
+                "time of a compilation on processors, all of them together; four times that on the wall"
+            }
+            Self::CompileMemory => "memory of the process that compiles a component",
         }
     }
 }
@@ -68,6 +72,8 @@ impl Limits {
             LimitName::Transfer => Amount::Bytes(self.transfer_bytes_max),
             LimitName::Handles => Amount::Count(self.handles_max.into()),
             LimitName::Result => Amount::Bytes(self.result_bytes_max),
+            LimitName::CompileTime => Amount::Time(EngineOptions::default().compile_time),
+            LimitName::CompileMemory => Amount::Bytes(EngineOptions::default().compile_memory_bytes_max),
         }
     }
 }
@@ -78,8 +84,10 @@ pub fn fixed() -> Vec<FixedBound> {
     let bytes = |bytes: usize| Bytes(bytes as u64);
     let count = |count: usize| Count(count as u64);
     let follows = u64::from(contract::FOLLOWS_MAX);
-    let all: [(&'static str, Amount, &'static str); 17] = [
+    let all: [(&'static str, Amount, &'static str); 19] = [
         ("bytes of a component", Bytes(EngineOptions::default().component_bytes_max), "refused before it is compiled"),
+        ("components that are compiled at once", count(crate::compiler::AT_ONCE), "wait for one another"),
+        ("elements of one table of the pool", count(POOLED_TABLE_ELEMENTS_MAX), "limit `tables`"),
         ("time of `describe` on a processor", Time(describe_limits().cpu), "limit `cpu`; the component is refused"),
         ("keys that `map` answers", count(contract::MAP_KEYS_MAX), "limit `result`"),
         ("keys that `poll` answers", count(contract::POLL_KEYS_MAX), "limit `result`"),

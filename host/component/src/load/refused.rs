@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::outcome::LimitName;
+
 /// A component that was not loaded, with every reason that could be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,6 +36,18 @@ pub enum Reason {
     /// It is damaged, or uses a proposal that is off.
     Malformed {
         /// In the compiler's words.
+        reason: String,
+    },
+    /// Its compilation took more than it may.
+    Limit {
+        /// Which limit it hit.
+        limit: LimitName,
+        /// What was allowed.
+        message: String,
+    },
+    /// The process that compiled it came to no answer. Nothing is known of the component: the next try may do.
+    Compiler {
+        /// What became of it.
         reason: String,
     },
     /// It does not export what every controller exports.
@@ -102,6 +116,8 @@ impl fmt::Display for Reason {
                 write!(f, "the component has {bytes} bytes, {bytes_max} are allowed; build it optimised and stripped")
             }
             Self::Malformed { reason } => write!(f, "the component is malformed: {reason}"),
+            Self::Limit { limit, message } => write!(f, "limit {limit}: {message}"),
+            Self::Compiler { reason } => write!(f, "the compiler came to no answer: {reason}; try again"),
             Self::MissingExport { name } => {
                 write!(
                     f,

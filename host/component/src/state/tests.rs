@@ -48,3 +48,13 @@ fn elements_of_tables_have_a_limit_of_their_own() {
         assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Tables);
     });
 }
+
+#[test]
+fn a_table_that_the_pool_has_no_room_for_has_hit_the_limit_and_one_that_is_full_by_itself_has_not() {
+    with_state(&Limits::default(), |state| {
+        assert!(state.table_growing(0, 2, Some(1)).unwrap());
+        assert!(state.table_growing(0, 20_000, Some(20_000)).unwrap());
+        state.table_growing(20_000, 20_001, Some(20_000)).unwrap_err();
+        assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Tables);
+    });
+}

@@ -106,7 +106,7 @@ impl LimitsWritten {
             LimitName::Cpu => time(self.cpu),
             LimitName::Memory => bytes(self.memory),
             LimitName::Tables => count(self.tables),
-            LimitName::Stack => None,
+            LimitName::Stack | LimitName::CompileTime | LimitName::CompileMemory => None,
             LimitName::Effects => count(self.effects),
             LimitName::Writes => count(self.writes),
             LimitName::Events => count(self.events),

@@ -92,6 +92,23 @@ async fn tables_without_end_are_stopped_by_name() {
 }
 
 #[tokio::test]
+async fn a_table_that_the_pool_has_no_room_for_is_stopped_by_name() {
+    let grow = "(drop (table.grow $bomb (ref.null func) (i32.const 20000))) global.get $settled";
+    let guest = Guest { items: "(table $bomb 1 funcref)", reconcile: grow, ..Guest::default() };
+    let report = attack(guest, Limits::default()).await;
+    assert_eq!(limit(&report), LimitName::Tables);
+    assert!(report.result.unwrap_err().to_string().contains("20001 elements asked for, 20000 fit in the pool"));
+}
+
+#[tokio::test]
+async fn types_that_double_and_double_are_refused() {
+    let doubled = |level| format!("(type $t{level} (tuple $t{0} $t{0}))", level - 1);
+    let types: String = (1..60).map(doubled).collect();
+    let reason = refusal(wat::parse_str(format!("(component (type $t0 (list u8)) {types})")).unwrap()).await;
+    assert!(reason.contains("type size"), "{reason}");
+}
+
+#[tokio::test]
 async fn recursion_without_end_is_stopped_by_name_and_tells_where() {
     let items = "(func $deeper (result i32) (i32.add (call $deeper) (i32.const 1)))";
     let report = attack(Guest { items, reconcile: "call $deeper", ..Guest::default() }, Limits::default()).await;

@@ -1,0 +1,108 @@
+//! The side of the host: it starts a process for one component, feeds it, and says what came of it.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use super::{Compiler, Ended, Task};
+use crate::load::Reason;
+use crate::outcome::LimitName;
+
+/// How many times the time on processors may pass on the wall: the machine may have other things to do.
+const WALL_FACTOR: u32 = 4;
+/// Bytes that are kept of what the process says of itself.
+const SAID_BYTES_MAX: u64 = 4096;
+/// What a program in Rust says when there is no memory, before it is aborted.
+const NO_MEMORY: &str = "memory allocation of";
+
+/// What a process left behind.
+struct Answer {
+    status: ExitStatus,
+    output: Vec<u8>,
+    said: String,
+}
+
+/// Compiles in a process of its own, and waits for that on this thread: with the thread ends the process.
+///
+/// # Errors
+/// `Malformed`, `Limit`, `Compiler`.
+pub(super) fn run(compiler: &Compiler, task: &Task, bytes: &[u8]) -> Result<Vec<u8>, Reason> {
+    let failed = |error: io::Error| Reason::Compiler { reason: format!("{}: {error}", compiler.program.display()) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(async {
+        let mut child = start(compiler, task).map_err(failed)?;
+        let wall = task.time.saturating_mul(WALL_FACTOR);
+        let answered = tokio::time::timeout(wall, talk(&mut child, task, bytes)).await;
+        // It has ended, or shall. One that cannot be waited for is reaped later, when the child is dropped.
+        drop(child.kill().await);
+        answered.map_err(|_| time(wall, "did not end within"))?.map_err(failed)?.judge(task)
+    })
+}
+
+fn start(compiler: &Compiler, task: &Task) -> io::Result<Child> {
+    let Compiler { program, arguments, environment } = compiler;
+    let mut command = Command::new(program);
+    command.args(arguments).arg(task.to_string()).env_clear().envs(environment).process_group(0).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+}
+
+/// Hands the component over and takes the answer, both at once: neither side waits for the other to read.
+async fn talk(child: &mut Child, task: &Task, bytes: &[u8]) -> io::Result<Answer> {
+    let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = streams else {
+        return Err(io::Error::other("it has no streams"));
+    };
+    let feed = async {
+        // Who reads no further has its reasons, and says them elsewhere.
+        drop(stdin.write_all(bytes).await);
+        drop(stdin);
+    };
+    let ((), output, said) =
+        tokio::join!(feed, read(stdout, task.memory_bytes_max.saturating_add(1)), read(stderr, SAID_BYTES_MAX));
+    let said = String::from_utf8_lossy(&said?).trim().to_owned();
+    Ok(Answer { output: output?, said, status: child.wait().await? })
+}
+
+/// Reads at most so many bytes. A stream that has more of them is closed, and who writes on ends.
+async fn read(stream: impl AsyncRead + Unpin, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(bytes_max).read_to_end(&mut bytes).await?;
+    Ok(bytes)
+}
+
+impl Answer {
+    /// Says what it means that the process ended so.
+    fn judge(self, task: &Task) -> Result<Vec<u8>, Reason> {
+        use std::os::unix::process::ExitStatusExt;
+        let Self { status, output, said } = self;
+        match status.code().map(Ended::of) {
+            _ if output.len() as u64 > task.memory_bytes_max => Err(memory(task)),
+            Some(Some(Ended::Compiled)) => Ok(output),
+            Some(Some(Ended::Malformed)) => {
+                Err(Reason::Malformed { reason: String::from_utf8_lossy(&output).into_owned() })
+            }
+            Some(Some(Ended::NoMemory)) => Err(memory(task)),
+            None if status.signal() == Some(Signal::XCPU.as_raw()) => {
+                Err(time(task.time, "used more processor time than"))
+            }
+            _ if said.contains(NO_MEMORY) => Err(memory(task)),
+            _ => {
+                let what = if said.is_empty() { String::new() } else { format!(": {said}") };
+                Err(Reason::Compiler { reason: format!("its process ended with {status}{what}") })
+            }
+        }
+    }
+}
+
+fn time(allowed: Duration, what: &str) -> Reason {
+    Reason::Limit { limit: LimitName::CompileTime, message: format!("the compilation {what} {allowed:?}") }
+}
+
+fn memory(task: &Task) -> Reason {
+    let message = format!("the compilation needs more than {} bytes of memory", task.memory_bytes_max);
+    Reason::Limit { limit: LimitName::CompileMemory, message }
+}

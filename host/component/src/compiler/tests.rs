@@ -1,0 +1,144 @@
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::{Compiled, Compiler, Ended, Task};
+use crate::engine::{Engine, EngineOptions};
+use crate::fixture;
+use crate::grants::Grants;
+use crate::load::Reason;
+use crate::outcome::LimitName;
+
+/// An engine whose compiler is a script of the shell. `$0` is its task.
+fn engine(script: &str, options: EngineOptions) -> Engine {
+    let arguments = ["-c", script].map(str::to_owned).into();
+    let environment = [("PATH".to_owned(), "/bin:/usr/bin".to_owned())].into();
+    let compiler = Some(Compiler { program: PathBuf::from("/bin/sh"), arguments, environment });
+    Engine::new(EngineOptions { instances_max: 1, compiler, ..options }).unwrap()
+}
+
+/// Loads a good component with that compiler, and returns why it was refused.
+async fn refusal(script: &str, options: EngineOptions) -> Reason {
+    let engine = engine(script, options);
+    let mut refused = engine.load(fixture::good(), &Grants::default()).await.unwrap_err();
+    assert_eq!(refused.reasons.len(), 1, "{refused}");
+    refused.reasons.remove(0)
+}
+
+fn hit(reason: &Reason) -> Option<LimitName> {
+    if let Reason::Limit { limit, .. } = reason { Some(*limit) } else { None }
+}
+
+#[tokio::test]
+async fn a_compiler_that_is_killed_is_told_from_a_bad_component_and_the_next_try_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let code = folder.path().join("code");
+    std::fs::write(&code, Engine::new(one()).unwrap().pooled().engine.precompile_component(&fixture::good()).unwrap())
+        .unwrap();
+    let second = folder.path().join("second");
+    let script = format!(
+        "cat > /dev/null; [ -e {second} ] && exec cat {code}; echo > {second}; kill -9 $$",
+        code = code.display(),
+        second = second.display()
+    );
+    let engine = engine(&script, EngineOptions::default());
+    let refused = engine.load(fixture::good(), &Grants::default()).await.unwrap_err();
+    let text = refused.to_string();
+    assert!(matches!(refused.reasons.as_slice(), [Reason::Compiler { .. }]), "{text}");
+    assert!(text.contains("signal: 9") && text.contains("try again"), "{text}");
+    engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    assert_eq!(engine.compiled(), Compiled { good: 1, failed: 1, ..Compiled::default() });
+}
+
+#[tokio::test]
+async fn a_compiler_that_does_not_end_is_ended_under_the_name_of_the_limit() {
+    let options = || EngineOptions { compile_time: Duration::from_millis(25), ..EngineOptions::default() };
+    // One that waits, one that does not read, one that reads and says nothing, one that never stops talking.
+    for script in ["kill -STOP $$", "while :; do :; done", "exec cat > /dev/null < /dev/zero", "while :; do echo; done"]
+    {
+        let reason = refusal(script, options()).await;
+        assert_eq!(hit(&reason), Some(LimitName::CompileTime), "{script}: {reason}");
+        assert!(
+            reason.to_string().contains("limit compile-time: the compilation did not end within 100ms"),
+            "{reason}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_compiler_that_answers_without_end_is_not_listened_to() {
+    let options = EngineOptions { compile_memory_bytes_max: 1 << 20, ..EngineOptions::default() };
+    let reason = refusal("exec cat /dev/zero", options).await;
+    assert_eq!(hit(&reason), Some(LimitName::CompileMemory), "{reason}");
+}
+
+#[tokio::test]
+async fn a_compiler_that_answers_what_is_no_code_is_not_believed() {
+    for script in ["cat > /dev/null", "cat", "echo what is no code", "exit 3", "no-such-program"] {
+        let reason = refusal(script, EngineOptions::default()).await;
+        assert!(matches!(reason, Reason::Compiler { .. }), "{script}: {reason}");
+    }
+    let program = PathBuf::from("/no/such/program");
+    let compiler = Some(Compiler { program, arguments: Vec::new(), environment: Default::default() });
+    let engine = Engine::new(EngineOptions { compiler, ..one() }).unwrap();
+    let text = engine.load(fixture::good(), &Grants::default()).await.unwrap_err().to_string();
+    assert!(text.contains("/no/such/program: No such file"), "{text}");
+}
+
+#[tokio::test]
+async fn a_compiler_has_no_environment_and_nothing_that_the_host_has_open() {
+    let held = tempfile::Builder::new().prefix("held-by-the-host").tempfile().unwrap();
+    let script = "/usr/bin/env >&2; ls -l /proc/self/fd >&2; exit 1";
+    let said = refusal(script, EngineOptions::default()).await.to_string();
+    assert!(said.contains("2 -> pipe:"), "{said}");
+    assert!(["HOME=", "CARGO", "held-by-the-host"].iter().all(|name| !said.contains(name)), "{said}");
+    drop(held);
+}
+
+#[tokio::test]
+async fn compilations_wait_for_one_another_and_what_is_kept_waits_for_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let compiled = Some(folder.path().join("compiled"));
+    Engine::new(EngineOptions { compiled: compiled.clone(), ..one() })
+        .unwrap()
+        .load(fixture::good(), &Grants::default())
+        .await
+        .unwrap();
+    let running = folder.path().join("running");
+    let end = folder.path().join("end");
+    let script = format!("echo >> {}; until [ -e {} ]; do sleep 0.01; done; exit 1", running.display(), end.display());
+    let engine = engine(&script, EngineOptions { compiled, ..EngineOptions::default() });
+    let begun = || std::fs::read(&running).map_or(0, |lines| lines.len());
+    let waiting: Vec<_> = (0..4)
+        .map(|number| {
+            let (engine, bytes) = (engine.clone(), fixture::guest("global.get $spec", &format!("i32.const {number}")));
+            tokio::spawn(async move { engine.load(bytes, &Grants::default()).await })
+        })
+        .collect();
+    let bound = Instant::now() + Duration::from_secs(60);
+    while begun() < 2 {
+        assert!(Instant::now() < bound, "{} have begun", begun());
+        tokio::task::yield_now().await;
+    }
+    engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    assert_eq!(begun(), 2);
+    std::fs::write(end, "").unwrap();
+    for loaded in waiting {
+        loaded.await.unwrap().unwrap_err();
+    }
+    assert_eq!((begun(), engine.compiled().failed), (4, 4));
+}
+
+#[test]
+fn a_task_reads_as_it_was_written() {
+    let task = Task { time: Duration::from_millis(1500), memory_bytes_max: 7, parallel: false };
+    assert_eq!(task.to_string(), r#"{"timeMs":1500,"memoryBytesMax":7,"parallel":false}"#);
+    assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
+    assert!("{}".parse::<Task>().is_err());
+    for ended in [Ended::Compiled, Ended::Malformed, Ended::NoMemory] {
+        assert_eq!(Ended::of(ended.code().into()), Some(ended));
+    }
+}
+
+fn one() -> EngineOptions {
+    EngineOptions { instances_max: 1, ..EngineOptions::default() }
+}

@@ -1,0 +1,205 @@
+//! Components that attack whoever compiles them: each is refused under the name of its limit, and the host goes on meanwhile.
+//!
+//! What a host makes of a compiler that misbehaves by itself is in `host/component/src/compiler/tests.rs`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_component::{Compiled, Compiler, Engine, EngineOptions, Grants, LimitName, Reason};
+use homeostat_runtime::{Definition, Options};
+use homeostat_store::memory::MemoryStore;
+use homeostat_tests::{Running, TestHost, all_resources, demo, demo_key, eventually_built, guest, homeostat};
+use serde_json::json;
+
+use crate::metrics::scrape::Scrape;
+
+/// The options of an engine that compiles in processes of the binary.
+fn options() -> EngineOptions {
+    let environment = BTreeMap::from([("MIMALLOC_ARENA_RESERVE".to_owned(), "65536".to_owned())]);
+    let compiler = Compiler { program: homeostat(), arguments: vec!["compile".to_owned()], environment };
+    EngineOptions { instances_max: 4, compiler: Some(compiler), ..EngineOptions::default() }
+}
+
+/// Writes a number as WebAssembly does.
+fn leb128(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap());
+    bytes
+}
+
+fn section(number: u8, content: &[u8]) -> Vec<u8> {
+    [&[number], leb128(content.len()).as_slice(), content].concat()
+}
+
+/// A component of one core module, which has these sections.
+fn component(module: &[u8]) -> Vec<u8> {
+    let module = [b"\0asm\x01\0\0\0".as_slice(), module].concat();
+    [b"\0asm\x0d\0\x01\0".as_slice(), &section(1, &module)].concat()
+}
+
+/// A component of a few functions that are short to write and long to compile: each has loops in loops, and in the innermost one every local takes
+/// the value of the next. A compiler that follows values, as all of them do, has every local to look at in every loop.
+fn bomb(functions: usize, loops: usize, locals: usize) -> Vec<u8> {
+    let mut code = [leb128(1), leb128(locals), vec![0x7f]].concat();
+    code.extend([0x03, 0x40].repeat(loops));
+    for local in 0..locals {
+        code.push(0x20);
+        code.extend(leb128((local + 1) % locals));
+        code.push(0x21);
+        code.extend(leb128(local));
+    }
+    // Each loop goes on for as long as the first local is not zero.
+    code.extend([0x20, 0, 0x0d, 0, 0x0b].repeat(loops));
+    code.push(0x0b);
+    let body = [leb128(code.len()), code].concat();
+    let types = section(1, &[1, 0x60, 0, 0]);
+    let declared = section(3, &[leb128(functions), vec![0; functions]].concat());
+    let bodies = section(10, &[leb128(functions), body.repeat(functions)].concat());
+    component(&[types, declared, bodies].concat())
+}
+
+/// A megabyte that takes minutes.
+fn time_bomb() -> Vec<u8> {
+    bomb(100, 1000, 1000)
+}
+
+async fn host(options: EngineOptions) -> TestHost {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let engine = Engine::new(options).unwrap();
+    let test = TestHost::with(store, |options| Options { engine, ..options }).await;
+    let component = test.load(&guest("greeter"), &all_resources()).await;
+    test.host.put(Definition { grants: all_resources(), ..Definition::new("greeter", component) }).await.unwrap();
+    test
+}
+
+async fn goes_on(test: &TestHost, name: &str) {
+    test.apply(demo("Greeting", name, json!({"name": name}))).await;
+    let wanted = format!("Hello, {name}!");
+    let greeted = |document: &serde_json::Value| document["status"]["message"] == wanted.as_str();
+    test.until(&demo_key("Greeting", name), "is greeted", greeted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_takes_minutes_to_compile_is_refused_by_name_while_others_are_reconciled() {
+    let test = host(EngineOptions { compile_time: Duration::from_secs(5), ..options() }).await;
+    let (host, mut rounds) = (test.host.clone(), 0);
+    let loading = tokio::spawn(async move { host.load(time_bomb(), &Grants::default()).await });
+    while !loading.is_finished() {
+        goes_on(&test, &format!("round{rounds}")).await;
+        rounds += 1;
+    }
+    let refused = loading.await.unwrap().unwrap_err();
+    assert!(rounds > 1, "nothing ran beside it");
+    assert!(refused.to_string().contains("limit compile-time: "), "{refused}");
+    assert_eq!(test.host.measure().compiled, Compiled { good: 1, time: 1, ..Compiled::default() });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_takes_all_memory_to_compile_is_refused_by_name_and_the_next_one_is_compiled() {
+    let engine = Engine::new(EngineOptions { compile_memory_bytes_max: 256 << 20, ..options() }).unwrap();
+    let refused = engine.load(bomb(1, 1000, 3000), &Grants::default()).await.unwrap_err();
+    assert!(matches!(refused.reasons[..], [Reason::Limit { limit: LimitName::CompileMemory, .. }]), "{refused}");
+    engine.load(std::fs::read(guest("greeter")).unwrap(), &all_resources()).await.unwrap();
+    assert_eq!(engine.compiled(), Compiled { good: 1, memory: 1, ..Compiled::default() });
+}
+
+/// So little memory that nothing that is announced can be made room for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_announces_more_than_it_has_is_refused_before_there_is_room_for_it() {
+    let engine = Engine::new(EngineOptions { compile_memory_bytes_max: 192 << 20, ..options() }).unwrap();
+    let many = leb128(u32::MAX as usize);
+    let in_module = (1..=13).map(|number| component(&section(number, &many)));
+    let in_component = (2..=11).map(|number| [b"\0asm\x0d\0\x01\0".as_slice(), &section(number, &many)].concat());
+    let in_function = [component(
+        &[
+            section(1, &[1, 0x60, 0, 0]),
+            section(3, &[1, 0]),
+            section(10, &[vec![1, 8, 1], many.clone(), vec![0x7f, 0x0b]].concat()),
+        ]
+        .concat(),
+    )];
+    for (number, lie) in in_module.chain(in_component).chain(in_function).enumerate() {
+        let refused = engine.load(lie, &Grants::default()).await.unwrap_err();
+        assert!(matches!(refused.reasons[..], [Reason::Malformed { .. }]), "lie {number}: {refused}");
+    }
+}
+
+/// Writes a manifest and its component into a folder.
+fn put(folder: &Path, name: &str, component: &[u8]) {
+    std::fs::write(folder.join(format!("{name}.wasm")), component).unwrap();
+    let manifest = format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: {name}}}\nspec: {{component: {{file: {name}.wasm}}, \
+         grants: {{resources: [{{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}]}}}}\n"
+    );
+    std::fs::write(folder.join(format!("{name}.yaml")), manifest).unwrap();
+}
+
+#[test]
+fn a_running_host_says_which_component_was_too_much_to_compile_and_counts_it() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(folder.path(), "greeter", &std::fs::read(guest("greeter")).unwrap());
+    put(folder.path(), "bomb", &bomb(1, 100, 50_000));
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    host.until_said("controller/bomb refused");
+    assert!(host.said().contains("limit compile-memory: "), "{}", host.said());
+    let events = host.json(&["events", "--controller", "bomb"]);
+    assert!(events.to_string().contains("limit compile-memory: "), "{events}");
+    let counted = |result: &str| Scrape::of(scratch.path()).get("homeostat_compilations_total", &[("result", result)]);
+    assert!(counted("compile-memory") >= 1.0 && counted("compile-time") == 0.0);
+    eventually_built("the other one to be compiled", || (counted("good") >= 1.0).then_some(()));
+}
+
+/// Returns the process that `parent` has started, if there is one.
+#[cfg(target_os = "linux")]
+fn child_of(parent: u32) -> Option<u32> {
+    let processes =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_child = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // Behind the name, which may contain anything: the state, and the parent.
+        stat.rsplit_once(") ")
+            .and_then(|(_, rest)| rest.split(' ').nth(1))
+            .is_some_and(|number| number == parent.to_string())
+    };
+    processes.into_iter().find(is_child)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_compiler_is_bound_and_alone_and_ends_with_its_host() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(folder.path(), "bomb", &time_bomb());
+    let host = Running::spawn("run", folder.path(), scratch.path(), &[]);
+    let of = |process: u32, name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+    let bound = |process: u32| {
+        let limits = of(process, "limits");
+        let rows = [
+            "Max cpu time 120 121",
+            "Max file size 0 0",
+            "Max data size 2147483648 2147483648",
+            "Max core file size 0 0",
+        ];
+        let limits: Vec<String> =
+            limits.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        rows.iter().all(|row| limits.iter().any(|line| line.starts_with(row)))
+    };
+    let compiler =
+        eventually_built("a compiler that is bound", || child_of(host.id()).filter(|process| bound(*process)));
+    assert_eq!(of(compiler, "environ").trim_end_matches('\0'), "MIMALLOC_ARENA_RESERVE=65536");
+    let stat = of(compiler, "stat");
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    // The group of processes, and how nice it is.
+    assert_eq!((fields[2], fields[16]), (compiler.to_string().as_str(), "10"), "{stat}");
+    host.kill();
+    eventually_built("the compiler to end with its host", || {
+        let stat = of(compiler, "stat");
+        // One that nobody has waited for yet is a zombie.
+        (stat.is_empty() || stat.contains(") Z ")).then_some(())
+    });
+}
