@@ -20,7 +20,8 @@ peers name *options:
 campaign name *options:
     cargo run --release -p homeostat-campaign -- {{name}} {{options}}
 
-# What foreign bytes do to a reader of the store: document, write, selector, token, json-patch, merge, apply, jsonpath, schema, definition, pattern, name or file. See docs/reliability.md.
+# What foreign bytes do to a reader of the host: document, write, selector, token, json-patch, merge, apply, jsonpath, schema, definition, pattern, name, file, fsck,
+# component, compiled, manifest or request. See docs/reliability.md.
 fuzz target *options:
     cargo run --release -p homeostat-fuzz -- {{target}} {{options}}
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::target::Target;
-use crate::targets::file;
+use crate::targets::{compiled, component, file};
 
 /// Inputs, and the words in them.
 #[derive(Debug)]
@@ -20,10 +20,12 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Reads the corpus of a target. Store files are made, not kept: they are binary, and large.
+    /// Reads the corpus of a target. What is binary, and large, is made, not kept.
     pub(crate) fn of(target: Target) -> Result<Self> {
         let inputs = match target {
             Target::File | Target::Fsck => file::inputs()?,
+            Target::Component => component::inputs(files(&folder(target))?)?,
+            Target::Compiled => compiled::inputs()?,
             _ => files(&folder(target))?,
         };
         let mut words = BTreeSet::new();

@@ -1,10 +1,10 @@
-//! Foreign bytes against everything in the store that reads them: realistic inputs, changed at random, and laws that must hold for each.
+//! Foreign bytes against everything in the host that reads them: realistic inputs, changed at random, and laws that must hold for each.
 //!
 //! A target ([`target`]) is one reader and its law, a pure function of the bytes. Inputs are what lies in its folder of the corpus
 //! ([`corpus`]), changed in a few places ([`mutate`]). Each is judged under a clock, and a panic is caught ([`judge`]). The last line on
 //! standard output is the count; the exit code is 0 only when every law held.
 //!
-//! Absent on purpose: any knowledge of how the store works inside, and feedback of coverage. The same seed and number make the same input.
+//! Absent on purpose: any knowledge of how a reader works inside, and feedback of coverage. The same seed and number make the same input.
 
 mod corpus;
 #[path = "../../src/dice.rs"]
@@ -27,7 +27,7 @@ use run::Length;
 use target::Target;
 
 #[derive(Debug, Parser)]
-#[command(about = "What foreign bytes do to the readers of the store")]
+#[command(about = "What foreign bytes do to the readers of the host")]
 struct Arguments {
     /// The reader
     #[arg(value_enum)]

@@ -6,7 +6,8 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::targets::{
-    apply, definition, document, file, fsck, json_patch, jsonpath, merge, name, pattern, schema, selector, token, write,
+    apply, compiled, component, definition, document, file, fsck, json_patch, jsonpath, manifest, merge, name, pattern,
+    request, schema, selector, token, write,
 };
 
 /// One reader.
@@ -40,6 +41,14 @@ pub(crate) enum Target {
     File,
     /// Store files that are checked, and restored from
     Fsck,
+    /// Components, up to what they say of themselves
+    Component,
+    /// Files of compiled components
+    Compiled,
+    /// Manifests of controllers
+    Manifest,
+    /// Requests to the API: head, address, headers, tokens and body
+    Request,
 }
 
 /// Characters of a value that are told when a law does not hold.
@@ -75,6 +84,10 @@ impl Target {
             Self::Name => "name",
             Self::File => "file",
             Self::Fsck => "fsck",
+            Self::Component => "component",
+            Self::Compiled => "compiled",
+            Self::Manifest => "manifest",
+            Self::Request => "request",
         }
     }
 
@@ -95,6 +108,10 @@ impl Target {
             Self::Name => name::judge(input),
             Self::File => file::judge(input),
             Self::Fsck => fsck::judge(input),
+            Self::Component => component::judge(input),
+            Self::Compiled => compiled::judge(input),
+            Self::Manifest => manifest::judge(input),
+            Self::Request => request::judge(input),
         }
     }
 }

@@ -79,6 +79,26 @@ fn names_and_values_that_are_taken_are_found() {
 }
 
 #[test]
+fn a_component_is_refused_with_a_reason_or_loaded() {
+    fuzz("component", 200);
+}
+
+#[test]
+fn a_file_of_compiled_code_is_taken_whole_or_not_at_all() {
+    fuzz("compiled", 60);
+}
+
+#[test]
+fn a_manifest_reads_as_it_was_written_and_keeps_its_bounds() {
+    fuzz("manifest", 200);
+}
+
+#[test]
+fn a_request_is_answered_and_does_what_its_token_allows() {
+    fuzz("request", 100);
+}
+
+#[test]
 fn a_file_of_foreign_bytes_is_refused_or_answers() {
     fuzz("file", 60);
 }

@@ -1,0 +1,86 @@
+//! A file of a compiled component is taken whole, or not at all: then the component is compiled again and the file replaced.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result};
+use homeostat_component::{Engine, EngineOptions, Grants};
+use tempfile::TempDir;
+
+use crate::target::{Held, Outcome, must, same};
+use crate::world;
+
+/// Two components that differ in their names alone.
+const ONE: &str = r#"(component (core module $m (func (export "one") (result i32) i32.const 1)))"#;
+const TWO: &str = r#"(component (core module $m (func (export "two") (result i32) i32.const 2)))"#;
+/// What the folder's key is: random ones would make other files in every run.
+const KEY: [u8; 32] = [7; 32];
+
+/// A folder with the file of each.
+struct Disk {
+    engine: Engine,
+    component: Vec<u8>,
+    /// The file of the first one, and what belongs into it.
+    file: PathBuf,
+    good: Vec<u8>,
+    /// The file of the second one.
+    other: Vec<u8>,
+    _folder: TempDir,
+}
+
+fn disk() -> &'static Disk {
+    static DISK: OnceLock<Disk> = OnceLock::new();
+    DISK.get_or_init(|| Disk::new().expect("a folder, an engine, and two components that are good"))
+}
+
+impl Disk {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let compiled = folder.path().join("compiled");
+        fs::DirBuilder::new().mode(0o700).create(&compiled)?;
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(compiled.join("key"))?.write_all(&KEY)?;
+        let options = EngineOptions {
+            instances_max: 1,
+            parallel_compilation: false,
+            compiled: Some(compiled.clone()),
+            ..EngineOptions::default()
+        };
+        let engine = Engine::new(options)?;
+        let entries = || -> Result<Vec<PathBuf>> {
+            let all = fs::read_dir(&compiled)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+            Ok(all.into_iter().filter(|path| path.extension().is_some_and(|end| end == "compiled")).collect())
+        };
+        let component = wat::parse_str(ONE)?;
+        load(&engine, &component);
+        let file = entries()?.pop().context("the first one is not kept")?;
+        load(&engine, &wat::parse_str(TWO)?);
+        let second = entries()?.into_iter().find(|path| *path != file).context("the second one is not kept")?;
+        let (good, other) = (fs::read(&file)?, fs::read(second)?);
+        Ok(Self { engine, component, file, good, other, _folder: folder })
+    }
+}
+
+/// Has the component compiled or restored. It does nothing that a controller does, and is refused for that later.
+fn load(engine: &Engine, component: &[u8]) {
+    drop(world::wait(engine.load(component, &Grants::default())));
+}
+
+/// Makes a file, and one that belongs elsewhere.
+pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
+    let disk = disk();
+    Ok(vec![disk.good.clone(), disk.other.clone()])
+}
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let Disk { engine, component, file, good, .. } = disk();
+    fs::write(file, input).map_err(|error| error.to_string())?;
+    let before = engine.compiled().good;
+    load(engine, component);
+    let again = engine.compiled().good - before;
+    same("what is not whole is compiled again", &again, &u64::from(input != good))?;
+    must("a file has what the compiler wrote", fs::read(file).is_ok_and(|bytes| bytes == *good))?;
+    Ok(if input == good { Held::Taken } else { Held::Refused })
+}

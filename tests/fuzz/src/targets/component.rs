@@ -1,0 +1,47 @@
+//! A component is refused with a reason, or loaded; both the same twice, and what it says of itself is in the bounds of the contract.
+
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result};
+use homeostat_component::{Engine, EngineOptions, Grants};
+
+use crate::target::{Held, Outcome, must, same};
+use crate::world;
+
+/// One engine for all inputs: starting one takes longer than most of them.
+fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let options = EngineOptions { instances_max: 1, parallel_compilation: false, ..EngineOptions::default() };
+        Engine::new(options).expect("an engine for one guest starts")
+    })
+}
+
+/// Makes components of their texts.
+pub(crate) fn inputs(texts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    texts
+        .iter()
+        .map(|text| wat::parse_bytes(text).map(Into::into).context("a text of the corpus is no component"))
+        .collect()
+}
+
+pub(crate) fn judge(input: &[u8]) -> Outcome {
+    let load = || world::wait(engine().load(input, &Grants::default()));
+    let (first, second) = match (load(), load()) {
+        (Ok(first), Ok(second)) => (first, second),
+        (Err(first), Err(second)) => {
+            must("a refusal has a reason", !first.reasons.is_empty())?;
+            same("a component is refused for the same twice", &first, &second)?;
+            return Ok(Held::Refused);
+        }
+        (first, second) => return Err(format!("a component is refused once: {first:?}, {second:?}")),
+    };
+    same("a component is the same twice", first.facts(), second.facts())?;
+    let said = first.describe();
+    same("a component says the same twice", said, second.describe())?;
+    let text = serde_json::to_string(said).map_err(|error| error.to_string())?;
+    same("what it says reads as it was written", &serde_json::from_str(&text).ok().as_ref(), &Some(said))?;
+    must("it watches so much and no more", said.watches.len() <= 32)?;
+    same("its free place is free again", &engine().instances_free(), &1)?;
+    Ok(Held::Taken)
+}
