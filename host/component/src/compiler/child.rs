@@ -16,6 +16,7 @@ use crate::millis;
 /// How much later than others such a process is given a processor: guests and their host come first.
 const NICENESS: i32 = 10;
 /// Whom the system ends first when it has no memory left: this process.
+#[cfg(target_os = "linux")]
 const FIRST_TO_GO: &str = "1000";
 /// Bytes of what is said about a malformed component. Cut above.
 const REASON_BYTES_MAX: usize = 4096;
