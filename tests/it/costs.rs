@@ -16,10 +16,17 @@ struct Host {
 impl Host {
     /// Starts a host with the guest that misbehaves by the names of its resources. It may do everything to these, and nothing else.
     fn start(names: &[&str]) -> Self {
+        Self::granted("\"*\"", names)
+    }
+
+    /// The same with these verbs alone.
+    fn granted(verbs: &str, names: &[&str]) -> Self {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
-        let manifest = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec: {component: {file: guest.wasm}, \
-                        backoff: {base: 10ms, max: 100ms}, grants: {resources: [{kinds: [demo.homeostat.dev/*], verbs: [\"*\"]}]}}\n";
+        let manifest = format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: web}}\nspec: {{component: {{file: guest.wasm}}, \
+             backoff: {{base: 10ms, max: 100ms}}, grants: {{resources: [{{kinds: [demo.homeostat.dev/*], verbs: [{verbs}]}}]}}}}\n"
+        );
         std::fs::write(folder.path().join("controller.yaml"), manifest).unwrap();
         let running = Running::start("run", folder.path(), scratch.path(), &[]);
         let host = Self { running, _folder: folder, scratch };
@@ -84,6 +91,21 @@ fn a_denial_is_counted_and_told_with_the_grant_that_is_missing() {
     }
     let described = host.ask(&["describe", "controller", "web"]);
     assert!(described.contains("Forbidden"), "{described}");
+}
+
+#[test]
+fn grants_that_will_be_missing_are_told_all_at_once_before_the_first_call() {
+    let missing = |host: &Host| {
+        let events: Value = serde_json::from_str(&host.ask(&["events", "--controller", "web", "-o", "json"])).unwrap();
+        let missing =
+            events["items"].as_array().unwrap().iter().find(|event| event["reason"] == "GrantsMissing").cloned();
+        missing.map(|event| event["message"].as_str().unwrap().to_owned())
+    };
+    let message = missing(&Host::granted("get", &["good"])).expect("the guest writes");
+    let verbs = message.split_once("verbs: [").unwrap().1.split_once(']').unwrap().0;
+    assert!(verbs.contains("create") && verbs.contains("update-status") && !verbs.contains("delete"), "{message}");
+    assert!(message.contains("kinds: [demo.homeostat.dev/Hostile]"), "{message}");
+    assert_eq!(missing(&Host::start(&["good"])), None);
 }
 
 #[test]

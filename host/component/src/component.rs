@@ -14,9 +14,10 @@ use crate::code::{Code, Linked, Lost, Ready};
 use crate::digest::Digest;
 use crate::effect::{Call, Effects, Entry, ResourceData};
 use crate::engine::Engine;
+use crate::grants::{Grants, Verb};
 use crate::imports::convert;
 use crate::limits::{Limits, contract};
-use crate::load;
+use crate::load::{self, missing};
 use crate::outcome::{Outcome, Report};
 use crate::spec::ControllerSpec;
 
@@ -33,6 +34,8 @@ pub(crate) struct Loaded {
     pub(crate) code: Arc<Code>,
     pub(crate) exports: Exports,
     pub(crate) facts: Facts,
+    /// What it can ask the store for, by its imports.
+    pub(crate) verbs: Vec<Verb>,
     pub(crate) spec: ControllerSpec,
 }
 
@@ -119,6 +122,12 @@ impl Component {
     /// Returns what the component said of itself when it was loaded.
     pub fn describe(&self) -> &ControllerSpec {
         &self.0.spec
+    }
+
+    /// Says which verbs the component imports and no line of `grants` has, all at once, ending with the lines that would grant them;
+    /// `None` when none is missing. Calls with these verbs will be denied, whatever they are about.
+    pub fn missing_grants(&self, grants: &Grants) -> Option<String> {
+        missing::missing(&self.0.verbs, grants, &self.0.spec.manages.kind)
     }
 
     /// Brings the world one step closer to what the resource `key` asks for.

@@ -11,6 +11,7 @@ use crate::grants::Grants;
 
 mod bytes;
 mod describe;
+pub(crate) mod missing;
 mod names;
 mod refused;
 mod world;
@@ -37,8 +38,9 @@ pub(crate) async fn load(engine: &Engine, bytes: Vec<u8>, grants: &Grants) -> Re
     };
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
     let spec = describe::describe(engine, &code.machine, linked).await?;
+    let verbs = missing::verbs(&ready.component, &code.machine.engine);
     let facts = Facts { digest, size_bytes, imports: names.imports, exports: names.exports, pooled: code.pooled };
-    Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, exports, facts, spec })))
+    Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, exports, facts, verbs, spec })))
 }
 
 /// Returns the code of a component and its name. Who loads what another one has, or is compiling, gets the same.

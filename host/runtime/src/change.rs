@@ -62,6 +62,7 @@ impl Controller {
         let (old, new) = (before.component(), next.component().clone());
         let generation = next.generation;
         self.slot.put(next);
+        self.tell_missing_grants();
         self.apply_settings();
         let keys = self.look_again().await;
         let swapped = Swapped { generation, from: old.digest().to_string(), to: new.digest().to_string(), keys };

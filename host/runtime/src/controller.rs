@@ -98,6 +98,7 @@ impl Controller {
             ended: CancellationToken::new(),
             tasks,
         });
+        controller.tell_missing_grants();
         controller.apply_suspension();
         controller.tasks.spawn(controller.account.run(|_| controller.clone().hook_then_work()));
         controller
@@ -220,6 +221,14 @@ impl Controller {
     /// What the definition and a person say together.
     fn suspension(&self, held: bool) -> Suspend {
         if held { Suspend::Yes } else { self.slot.current().definition.suspend }
+    }
+
+    /// Notes which grants are missing of those that its component will ask for.
+    pub(crate) fn tell_missing_grants(&self) {
+        let Definition { component, grants, .. } = &self.slot.current().definition;
+        if let Some(missing) = component.missing_grants(grants) {
+            self.context.event(&self.name, None, Severity::Warning, "GrantsMissing", &missing);
+        }
     }
 
     /// Notes that a worker panicked. That is a fault of the host; the key is back on the queue.

@@ -12,7 +12,7 @@ pub(super) const MAPPER: &str = "homeostat:reconciler/mapper@0.1.0";
 pub(super) const POLLER: &str = "homeostat:reconciler/poller@0.1.0";
 pub(super) const LIFECYCLE: &str = "homeostat:reconciler/lifecycle@0.1.0";
 
-const CONTRACT: &str = "homeostat:reconciler";
+pub(super) const CONTRACT: &str = "homeostat:reconciler";
 
 /// The names of everything that a component imports and exports, each list sorted.
 pub(super) struct Names {

@@ -1,0 +1,63 @@
+//! Which verbs a component imports and no grant has: told when it is loaded, all at once, and before the first call is denied.
+//!
+//! A component is not refused for them: a person may withhold what the code would like to do, and the guest is told at the call.
+
+use homeostat_store::Kind;
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+use super::names::Name;
+use super::world::CONTRACT;
+use crate::grants::{Grants, Verb};
+
+/// What each function of the contract needs a verb for, by its interface and name.
+const VERBS: [(&str, &str, Verb); 10] = [
+    ("store", "get", Verb::Get),
+    ("store", "list", Verb::List),
+    ("watches", "follow", Verb::Watch),
+    ("watches", "follow-all", Verb::Watch),
+    ("store", "create", Verb::Create),
+    ("store", "update", Verb::Update),
+    ("store", "update-status", Verb::UpdateStatus),
+    ("store", "patch", Verb::Patch),
+    ("store", "apply", Verb::Apply),
+    ("store", "delete", Verb::Delete),
+];
+
+/// Returns the verbs that the imports of a component stand for, in the order of grants.
+pub(super) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Verb> {
+    let component = component.component_type();
+    let mut verbs = Vec::new();
+    for (name, item) in component.imports(engine) {
+        let name = Name::parse(name);
+        let interface = name.interface.rsplit('/').next().unwrap_or_default();
+        let ComponentItem::ComponentInstance(instance) = item.ty else { continue };
+        if name.package() == CONTRACT {
+            let of = |function: &str| VERBS.into_iter().find(|known| (known.0, known.1) == (interface, function));
+            verbs.extend(instance.exports(engine).filter_map(|(function, _)| of(function)).map(|known| known.2));
+        }
+    }
+    verbs.sort_unstable();
+    verbs.dedup();
+    verbs
+}
+
+/// Says which of `verbs` no grant has for any kind, ending with the lines that would grant them for `kind`; `None` when none is missing.
+pub(crate) fn missing(verbs: &[Verb], grants: &Grants, kind: &Kind) -> Option<String> {
+    let has = |verb: &Verb| {
+        grants.resources.iter().any(|grant| grant.verbs.contains(verb) || grant.verbs.contains(&Verb::Any))
+    };
+    let missing: Vec<&str> = verbs.iter().filter(|verb| !has(verb)).map(|verb| verb.as_str()).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let missing = missing.join(", ");
+    let kind = if kind.group.is_empty() { kind.name.clone() } else { format!("{}/{}", kind.group, kind.name) };
+    Some(format!(
+        "no grant for {missing}, which the component imports, of any kind: every such call will be denied; the manifest would grant it for its own kind with\n\
+         grants:\n  resources:\n    - {{kinds: [{kind}], verbs: [{missing}], namespaces: [\"*\"]}}"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+use super::*;
+
+fn grants(text: &str) -> Grants {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn every_verb_that_nothing_grants_is_named_at_once_with_the_lines_that_would() {
+    let kind = Kind::new("demo.dev", "v1", "Web");
+    let verbs = [Verb::Get, Verb::Create, Verb::Delete];
+    let of = |text: &str| missing(&verbs, &grants(text), &kind);
+    let text = of(r#"{"resources": [{"kinds": ["Pod"], "verbs": ["get"]}]}"#).unwrap();
+    assert!(text.starts_with("no grant for create, delete, which"), "{text}");
+    let lines = text.split_once('\n').unwrap().1;
+    let lines = lines.replace("grants:\n  resources:\n    - ", "");
+    assert_eq!(lines, "{kinds: [demo.dev/Web], verbs: [create, delete], namespaces: [\"*\"]}");
+    assert_eq!(of(r#"{"resources": [{"kinds": ["Pod"], "verbs": ["*"]}]}"#), None);
+    assert_eq!(missing(&[], &Grants::default(), &kind), None);
+}
+
+#[test]
+fn every_verb_of_grants_is_asked_for_by_some_import() {
+    for capability in crate::grants::Capability::ALL {
+        let crate::grants::Capability::Resources(verb) = capability else { continue };
+        assert!(VERBS.iter().any(|known| known.2 == verb), "{verb}");
+    }
+}
