@@ -23,30 +23,34 @@ const PANIC_PAUSE: Duration = Duration::from_secs(1);
 /// Claims and runs keys until the queue closes, or the controller has workers enough without this one.
 pub(crate) async fn work(controller: Arc<Controller>, turn: Turn) {
     let mut aborted = pin!(controller.queue.aborted());
-    let mut claimed = None;
-    loop {
-        let claim = match claimed.take() {
-            Some(claim) => claim,
-            None => match next(&controller).await {
-                // A worker that slept while fewer were asked for: the key goes back, and another one takes it.
-                Some(_) if controller.leaves() => return,
-                Some(claim) => claim,
-                None => return,
-            },
-        };
-        match AssertUnwindSafe(run_one(&controller, claim, aborted.as_mut(), &turn)).catch_unwind().await {
-            Ok(next) => claimed = next,
-            Err(_) => {
-                controller.note_panic();
-                tokio::time::sleep(PANIC_PAUSE).await;
-            }
+    while let Some(claim) = next(&controller).await {
+        if controller.leaves() {
+            // A worker that slept while fewer were asked for: the key goes back, and another one takes it.
+            return;
         }
-        if claimed.is_none() {
-            if controller.leaves() {
-                return;
-            }
-            turn.pause_when_over().await;
+        // What a reconcile takes, a worker that waits for a key does not keep: there are many of those.
+        let keys = Box::pin(run_keys(&controller, claim, aborted.as_mut(), &turn));
+        if AssertUnwindSafe(keys).catch_unwind().await.is_err() {
+            controller.note_panic();
+            tokio::time::sleep(PANIC_PAUSE).await;
         }
+        if controller.leaves() {
+            return;
+        }
+        turn.pause_when_over().await;
+    }
+}
+
+/// Runs a key, and goes on for as long as there is another one and the worker's turn lasts.
+async fn run_keys(
+    controller: &Controller,
+    claim: Claim<Key>,
+    mut aborted: Pin<&mut impl Future<Output = ()>>,
+    turn: &Turn,
+) {
+    let mut claimed = Some(claim);
+    while let Some(claim) = claimed {
+        claimed = run_one(controller, claim, aborted.as_mut(), turn).await;
     }
 }
 
@@ -141,3 +145,6 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,8 @@ impl Feeder for WatchFeeder {
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         let asking = async {
             match &self.how {
-                How::Asked(map) => map.run(intake).await,
+                // Boxed: the call of a guest is large, and most watches make none.
+                How::Asked(map) => Box::pin(map.run(intake)).await,
                 How::Itself | How::Mapped(_) => std::future::pending().await,
             }
         };

@@ -1,0 +1,16 @@
+use std::sync::Arc;
+
+use super::work;
+use crate::controller::Controller;
+use crate::turns::Turn;
+
+/// Returns the size of what such a function returns.
+fn size_of_future<F: Future>(_: impl FnOnce(Arc<Controller>, Turn) -> F) -> usize {
+    size_of::<F>()
+}
+
+#[test]
+fn a_worker_that_waits_for_a_key_keeps_no_memory_for_a_reconcile() {
+    let bytes = size_of_future(work);
+    assert!(bytes <= 1024, "{bytes} bytes, and each controller has four workers");
+}
