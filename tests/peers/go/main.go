@@ -63,6 +63,10 @@ func run(arguments []string) (values, error) {
 		if system == "controller-runtime" {
 			return runLoop(work, size)
 		}
+	case "density":
+		if system == "controller-runtime" {
+			return runDensity(work, size)
+		}
 	case "store":
 		if system == "etcd" {
 			return runStore(work, size)

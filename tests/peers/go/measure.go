@@ -61,23 +61,43 @@ func percentileUs(waits []time.Duration, percent int) float64 {
 	return float64(waits[rank-1].Nanoseconds()) / 1e3
 }
 
+// memory is what a process has in use, in bytes: all of it, and with what it shares with others divided among them.
+type memory struct {
+	resident, proportional int
+}
+
 // residentBytes returns the memory that this process has in use, garbage not counted.
 func residentBytes() (int, error) {
+	memory, err := memoryInUse()
+	return memory.resident, err
+}
+
+// memoryInUse returns the memory that this process has in use, garbage not counted.
+func memoryInUse() (memory, error) {
 	runtime.GC()
 	debug.FreeOSMemory()
 	file, err := os.Open("/proc/self/smaps_rollup")
 	if err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	defer file.Close()
+	bytes := map[string]int{}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
-		if rest, found := strings.CutPrefix(lines.Text(), "Rss:"); found {
-			kibibytes, err := strconv.Atoi(strings.Fields(rest)[0])
-			return kibibytes * 1024, err
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 3 && fields[2] == "kB" {
+			kibibytes, err := strconv.Atoi(fields[1])
+			if err != nil {
+				return memory{}, err
+			}
+			bytes[fields[0]] = kibibytes * 1024
 		}
 	}
-	return 0, fmt.Errorf("there is no Rss in smaps_rollup")
+	found := memory{bytes["Rss:"], bytes["Pss:"]}
+	if found.resident == 0 {
+		return memory{}, fmt.Errorf("there is no Rss in smaps_rollup")
+	}
+	return found, lines.Err()
 }
 
 // processorNanos returns the time that the threads of this process have spent on processors.

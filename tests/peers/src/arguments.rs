@@ -9,7 +9,7 @@ mod contender;
 
 pub(crate) use contender::{Contender, Size, Suite};
 
-/// Measure this host beside others: the queue, the loop around it, what the sandbox costs, and the store
+/// Measure this host beside others: the queue, the loop around it, what the sandbox costs, the store, and how much fits a process
 #[derive(Debug, Parser)]
 #[command(name = "homeostat-peers", args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {

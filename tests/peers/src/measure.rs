@@ -108,8 +108,20 @@ impl Due {
 /// # Errors
 /// The system does not say: it is no Linux.
 pub(crate) fn resident_bytes() -> Result<u64> {
+    rolled_up("Rss:")
+}
+
+/// Returns the same, with what it shares with other processes divided among them.
+///
+/// # Errors
+/// The system does not say: it is no Linux.
+pub(crate) fn proportional_bytes() -> Result<u64> {
+    rolled_up("Pss:")
+}
+
+fn rolled_up(name: &str) -> Result<u64> {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").context("memory can be measured on Linux alone")?;
-    kibibytes(&rollup, "Rss:").context("there is no Rss in smaps_rollup")
+    kibibytes(&rollup, name).with_context(|| format!("there is no {name} in smaps_rollup"))
 }
 
 /// Sets the peak of this process's memory back to what it has in use now, and returns that, in bytes.

@@ -1,8 +1,13 @@
-//! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, and the store with its API.
+//! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API, and how much fits a process.
 
 pub(crate) mod beside;
+pub(crate) mod density;
+pub(crate) mod first;
+pub(crate) mod flight;
 pub(crate) mod host;
+pub(crate) mod idle;
 pub(crate) mod loops;
+pub(crate) mod neighbours;
 pub(crate) mod queue;
 pub(crate) mod served;
 pub(crate) mod store;

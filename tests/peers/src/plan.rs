@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use crate::arguments::{Size, Suite};
 
+mod density;
 mod queue;
 mod runs;
 mod store;
+
+pub(crate) use density::FLIGHTS;
 
 /// Whether more or less of something is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -107,6 +110,7 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
         Suite::Loop => runs::loops(),
         Suite::Tax => runs::tax(),
         Suite::Store => store::works(),
+        Suite::Density => density::works(),
     }
 }
 
@@ -115,10 +119,13 @@ impl Work {
     /// then, and the figures mean nothing.
     pub(crate) fn tiny(self) -> Work {
         const SIZE_MAX: Size = Size { keys: 200, workers: 4, millis: 20 };
+        // Each may be a component that is to be compiled.
+        const CONTROLLERS_MAX: usize = 4;
         let Size { keys, workers, millis } = self.size;
         // Keys that wait are all to be added before the first is due.
         let millis = if self.name == queue::WAITING { 1000 } else { millis.min(SIZE_MAX.millis) };
-        let size = Size { keys: keys.min(SIZE_MAX.keys), workers: workers.min(SIZE_MAX.workers), millis };
+        let keys_max = if self.suite == Suite::Density { CONTROLLERS_MAX } else { SIZE_MAX.keys };
+        let size = Size { keys: keys.min(keys_max), workers: workers.min(SIZE_MAX.workers), millis };
         let peers = self.peers.into_iter().filter(|peer| peer.program == Program::This).collect();
         Work { size, peers, ..self }
     }

@@ -73,3 +73,16 @@ fn the_store_is_written_watched_and_listed() {
     }
     assert_measured(&rows, "memory that a list of 100,000 resources takes", &[]);
 }
+
+#[test]
+fn controllers_are_counted_idle_in_flight_and_beside_every_neighbour() {
+    let rows = results("density");
+    for figure in ["100 idle controllers", "10,000 idle controllers, one component, Pss"] {
+        assert_measured(&rows, figure, &[]);
+    }
+    assert_measured(&rows, "answer of a component at rest, p50", &[]);
+    assert_measured(&rows, "memory of 250 in flight, 100 controllers", &[]);
+    for whom in ["alone", "beside ten controllers per core that loop", "beside one that is stuck in a host call"] {
+        assert_measured(&rows, &format!("p99 event to answer of 50 controllers, {whom}"), &[]);
+    }
+}

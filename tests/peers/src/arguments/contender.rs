@@ -13,6 +13,8 @@ pub(crate) enum Suite {
     Tax,
     /// The embedded store and its API, beside etcd
     Store,
+    /// Memory of controllers that are idle or busy, starting, and neighbours, beside controller-runtime
+    Density,
 }
 
 impl Suite {
@@ -23,6 +25,7 @@ impl Suite {
             Suite::Loop => "loop",
             Suite::Tax => "tax",
             Suite::Store => "store",
+            Suite::Density => "density",
         }
     }
 }

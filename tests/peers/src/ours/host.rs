@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use homeostat_component::{Component, Engine, EngineOptions, Grants, ResourceGrant, Verb};
+use homeostat_component::{Component, Engine, EngineOptions, Grants, HttpGrant, ResourceGrant, Verb};
 use homeostat_runtime::{
     Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled, Recorder,
 };
@@ -26,7 +26,12 @@ pub(crate) struct Measured {
 impl Measured {
     /// Starts a host without controllers.
     pub(crate) async fn start(observer: Arc<dyn Observer>) -> Result<Measured> {
-        let engine = Engine::new(EngineOptions::default()).context("the engine does not start")?;
+        Measured::with(EngineOptions::default(), observer).await
+    }
+
+    /// Starts one whose engine has these options.
+    pub(crate) async fn with(options: EngineOptions, observer: Arc<dyn Observer>) -> Result<Measured> {
+        let engine = Engine::new(options).context("the engine does not start")?;
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
         let options = Options { observer, ..Options::new(engine, store.clone()) };
         let host = Host::start(options).await.context("the host does not start")?;
@@ -41,7 +46,19 @@ impl Measured {
         folder: &Path,
         workers: usize,
     ) -> Result<Definition> {
-        let grants = Grants { resources: vec![everything()], ..Grants::default() };
+        self.granted(name, guest, folder, workers, Vec::new()).await
+    }
+
+    /// The same for a guest that may send requests, too.
+    pub(crate) async fn granted(
+        &self,
+        name: &str,
+        guest: &str,
+        folder: &Path,
+        workers: usize,
+        http: Vec<HttpGrant>,
+    ) -> Result<Definition> {
+        let grants = Grants { resources: vec![everything()], http, ..Grants::default() };
         let component = self.host.load(guests::read(folder, guest)?, &grants).await?;
         let concurrency = Some(u32::try_from(workers).context("there are too many workers")?);
         let overrides = Overrides { concurrency, ..Overrides::default() };
@@ -62,7 +79,8 @@ impl Measured {
     }
 }
 
-fn everything() -> ResourceGrant {
+/// Returns leave to do everything to every resource.
+pub(super) fn everything() -> ResourceGrant {
     let all = || vec!["*".to_owned()];
     ResourceGrant { kinds: all(), verbs: vec![Verb::Any], namespaces: all(), names: all() }
 }

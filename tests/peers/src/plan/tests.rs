@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SUITES: [Suite; 4] = [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store];
+const SUITES: [Suite; 5] = [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Density];
 
 #[test]
 fn no_two_figures_of_a_suite_share_a_name() {
@@ -26,6 +26,9 @@ fn figures_that_others_look_for_keep_their_names() {
         "no-op loop, 2 workers",
         "host tax, no-op",
         "durable writes, 64 writers",
+        "idle controller, one component",
+        "idle controller, distinct components",
+        "100 idle controllers",
     ] {
         assert!(all.iter().any(|other| other == name), "{name} is not in {all:?}");
     }

@@ -1,0 +1,24 @@
+//! How many controllers fit a process, what one in use takes, and how little they notice of one another.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::{first, flight, idle, neighbours};
+use crate::arguments::Size;
+use crate::values::Values;
+
+pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values> {
+    match work {
+        "idle one" => idle::one(size, guests).await,
+        "idle distinct" => idle::distinct(size, guests).await,
+        "compile" => idle::compile(size, guests).await,
+        "first answer" => first::run(size, guests).await,
+        "in flight" => flight::run(size, guests).await,
+        "alone" => neighbours::alone(size, guests).await,
+        _ => match work.strip_prefix("beside ") {
+            Some(attack) => neighbours::beside(attack, size, guests).await,
+            None => bail!("density has no work {work}"),
+        },
+    }
+}

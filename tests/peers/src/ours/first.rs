@@ -1,0 +1,60 @@
+//! How long it takes until a component answers whose code is on the disk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use homeostat_component::layers::Nothing;
+use homeostat_component::{Component, Effects, Grants, Limits};
+
+use super::host::key;
+use super::idle::{all_rest, compile_apart, engine, variant};
+use crate::arguments::Size;
+use crate::guests;
+use crate::measure::percentile_us;
+use crate::values::{Values, named};
+
+/// Loads components that were compiled before, each another one, and calls them; then again when they have rested.
+pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
+    compile_apart(size.keys, guests).await?;
+    let (engine, guest) = (engine()?, guests::read(guests, "noop")?);
+    let (mut components, mut cached) = (Vec::new(), Vec::new());
+    for number in 0..size.keys {
+        let bytes = variant(&guest, number);
+        let start = Instant::now();
+        let component = engine.load(bytes, &Grants::default()).await?;
+        call(&component).await?;
+        cached.push(start.elapsed());
+        components.push(component);
+    }
+    tokio::select! {
+        never = engine.rest() => match never {},
+        rested = all_rest(&engine) => rested?,
+    }
+    let (mut rested, mut again) = (Vec::new(), Vec::new());
+    for component in &components {
+        rested.push(call(component).await?);
+        again.push(call(component).await?);
+    }
+    Ok(named([
+        ("cached p50 us", percentile_us(&mut cached, 50)),
+        ("cached p99 us", percentile_us(&mut cached, 99)),
+        ("rest p50 us", percentile_us(&mut rested, 50)),
+        ("rest p99 us", percentile_us(&mut rested, 99)),
+        ("again p50 us", percentile_us(&mut again, 50)),
+    ]))
+}
+
+/// Calls a component once, and returns how long that took.
+async fn call(component: &Component) -> Result<Duration> {
+    let (name, nothing): (Arc<str>, Arc<dyn Effects>) = ("measured".into(), Arc::new(Nothing));
+    let key = key(&component.describe().manages.kind, 0);
+    let start = Instant::now();
+    let report = component.reconcile(&name, &key, &Limits::default(), nothing).await;
+    let took = start.elapsed();
+    match report.result {
+        Ok(_) => Ok(took),
+        Err(fault) => bail!("the call failed: {fault}"),
+    }
+}

@@ -1,0 +1,60 @@
+//! The memory of calls that are under way, however many controllers they belong to.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use homeostat_component::{EngineOptions, Limits};
+use homeostat_runtime::Definition;
+use homeostat_store::Key;
+
+use super::host::{Count, Measured};
+use super::idle::{compiled, mib};
+use crate::arguments::Size;
+use crate::measure::resident_bytes;
+use crate::plan::FLIGHTS;
+use crate::values::Values;
+
+/// More than ever fly at once, also if they are all of one controller, which never gets the last quarter.
+const INSTANCES_MAX: u32 = 512;
+/// Longer than the work takes.
+const DEADLINE: Duration = Duration::from_secs(600);
+/// How long calls may take to begin.
+const BEGIN_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Lets more and more guests wait at once, and looks what the process has grown by since none did.
+pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
+    let (controllers, most) = (size.keys, FLIGHTS.map(|(flight, _)| flight).into_iter().max().unwrap_or_default());
+    let count = Count::default();
+    let options =
+        EngineOptions { instances_max: INSTANCES_MAX, compiled: Some(compiled()), ..EngineOptions::default() };
+    let measured = Measured::with(options, Arc::new(count.clone())).await?;
+    let definition = measured.definition("waiting", "hostile", guests, most.div_ceil(controllers)).await?;
+    let kind = definition.component.describe().manages.kind.clone();
+    let name = |number: usize| format!("waiting-{number}");
+    for number in 0..controllers {
+        let limits = Limits { deadline: DEADLINE, ..Limits::default() };
+        measured.add(Definition { name: name(number), limits, ..definition.clone() }).await?;
+    }
+    // One call before, so that what is read for the first time is there.
+    measured.feed(&name(0), vec![Key::new(kind.clone(), "ns-0", "well")])?;
+    count.until(1).await;
+    let (before, mut begun, mut values) = (resident_bytes()?, 0, Values::new());
+    for (flight, value) in FLIGHTS {
+        for number in begun..flight {
+            let key = Key::new(kind.clone(), &format!("ns-{number}"), "slow");
+            measured.feed(&name(number % controllers), vec![key])?;
+        }
+        begun = flight;
+        let all_fly = async {
+            while measured.host.measure().instances_running < flight {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::time::timeout(BEGIN_MAX, all_fly).await.context("the calls do not begin")?;
+        values.insert(value.to_owned(), mib(resident_bytes()?.saturating_sub(before).max(1)));
+    }
+    Ok(values)
+}

@@ -1,0 +1,209 @@
+//! What fifty well-behaved controllers notice of one that is not.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use homeostat_component::{AddressRange, BackoffSpec, EngineOptions, HttpGrant};
+use homeostat_runtime::{Definition, Feeder, FeederError, Intake, Observer, Overrides, Priority, Reconciled, Recorder};
+use homeostat_store::{Key, Kind, Write};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::host::{Measured, key};
+use super::idle::compiled;
+use crate::arguments::Size;
+use crate::keys;
+use crate::measure::percentile_us;
+use crate::ticker::{self, Ticks};
+use crate::values::{Values, named};
+
+/// The well-behaved ones.
+const GOOD: usize = 50;
+/// How many of them each event is for, in turn.
+const AT_ONCE: usize = 5;
+/// Events before the measured ones.
+const WARM_UP: usize = 100;
+/// What controllers are called that misbehave.
+const BAD: &str = "bad";
+/// A key that failed is tried again so soon that there is always one to run.
+const BACKOFF: Duration = Duration::from_millis(5);
+
+pub(super) async fn alone(size: &Size, guests: &Path) -> Result<Values> {
+    let times = Times::default();
+    watch(&start(&times).await?, &times, size, guests).await
+}
+
+/// Beside one controller, or several of them, whose guest does on four workers what `attack` says.
+pub(super) async fn beside(attack: &str, size: &Size, guests: &Path) -> Result<Values> {
+    let times = Times::default();
+    let measured = start(&times).await?;
+    let cores = std::thread::available_parallelism().context("the processors cannot be counted")?.get();
+    // Until the measurement ends: it takes connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").context("there is no port")?;
+    match attack {
+        "loop each" => hostile(&measured, "loop", cores, size, guests).await?,
+        "loop ten" => hostile(&measured, "loop", 10 * cores, size, guests).await?,
+        "stuck" => stuck(&measured, &silent, size, guests).await?,
+        attack => hostile(&measured, attack, 1, size, guests).await?,
+    }
+    watch(&measured, &times, size, guests).await
+}
+
+/// Starts a host that has been started before: its guests were compiled then.
+async fn start(times: &Times) -> Result<Measured> {
+    let options = EngineOptions { compiled: Some(compiled()), ..EngineOptions::default() };
+    Measured::with(options, Arc::new(times.clone())).await
+}
+
+async fn hostile(measured: &Measured, attack: &str, controllers: usize, size: &Size, guests: &Path) -> Result<()> {
+    let definition = eager(measured.definition(BAD, "hostile", guests, size.workers).await?);
+    for number in 0..controllers {
+        let name = format!("{BAD}-{number}");
+        let kind = measured.add(Definition { name: name.clone(), ..definition.clone() }).await?;
+        let keys = (0..size.keys).map(|at| Key::new(kind.clone(), &format!("{name}-{at}"), attack));
+        let keys: Vec<Key> = keys.collect();
+        if attack == "write-flood" {
+            for key in &keys {
+                create(measured, key, json!({})).await?;
+            }
+        }
+        measured.feed(&name, keys)?;
+    }
+    Ok(())
+}
+
+/// A controller whose guest waits for a server that never answers.
+async fn stuck(measured: &Measured, silent: &TcpListener, size: &Size, guests: &Path) -> Result<()> {
+    let url = format!("http://{}/", silent.local_addr().context("the port has no number")?);
+    let http = HttpGrant {
+        urls: vec![format!("{url}*")],
+        methods: vec!["GET".to_owned()],
+        addresses: vec![AddressRange::Loopback],
+        headers: Default::default(),
+    };
+    let mut definition = measured.granted(BAD, "needy", guests, size.workers, vec![http]).await?;
+    definition = eager(definition);
+    let kind = measured.add(definition).await?;
+    for number in 0..size.keys {
+        create(measured, &key(&kind, number), json!({ "url": url })).await?;
+    }
+    Ok(())
+}
+
+fn eager(definition: Definition) -> Definition {
+    let backoff = Some(BackoffSpec { base: BACKOFF, max: BACKOFF, retries_max: None });
+    Definition { overrides: Overrides { backoff, ..definition.overrides.clone() }, ..definition }
+}
+
+async fn create(measured: &Measured, key: &Key, spec: serde_json::Value) -> Result<()> {
+    let document = json!({
+        "apiVersion": key.kind().api_version(), "kind": key.kind().name,
+        "metadata": {"namespace": key.namespace(), "name": key.name()}, "spec": spec,
+    });
+    measured.store.write(Write::Create { document }).await?;
+    Ok(())
+}
+
+async fn watch(measured: &Measured, times: &Times, size: &Size, guests: &Path) -> Result<Values> {
+    let definition = measured.definition("good", "noop", guests, size.workers).await?;
+    let mut queues = Vec::new();
+    for number in 0..GOOD {
+        let name = format!("good-{number}");
+        let kind = measured.add(Definition { name: name.clone(), ..definition.clone() }).await?;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        measured.host.feed(&name, Arc::new(Events { kind, numbers: tokio::sync::Mutex::new(receiver) }))?;
+        queues.push(sender);
+    }
+    let happening = tokio::spawn(happen(times.clone(), queues));
+    times.until(WARM_UP).await;
+    tokio::time::sleep(Duration::from_millis(size.millis)).await;
+    times.until(WARM_UP + 1).await;
+    happening.abort();
+    let now = ticker::now()?;
+    // What has not ended yet has taken until now.
+    let took = |event: &Event| event.ended.unwrap_or(now).saturating_sub(event.happened);
+    let mut took: Vec<Duration> = times.0.lock().iter().skip(WARM_UP).map(took).map(Duration::from_nanos).collect();
+    Ok(named([("p50 us", percentile_us(&mut took, 50)), ("p99 us", percentile_us(&mut took, 99))]))
+}
+
+/// Hands each event from outside to the controllers whose turn it is.
+async fn happen(times: Times, queues: Vec<mpsc::UnboundedSender<usize>>) -> Result<()> {
+    let mut ticks = Ticks::start()?;
+    loop {
+        let happened = ticks.next().await?;
+        for _ in 0..AT_ONCE {
+            let mut times = times.0.lock();
+            let number = times.len();
+            times.push(Event { happened, ended: None });
+            drop(times);
+            queues[number % queues.len()].send(number).context("the controller has ended")?;
+        }
+    }
+}
+
+/// When something happened, and when its reconcile ended, in nanoseconds since 1970.
+struct Event {
+    happened: u64,
+    ended: Option<u64>,
+}
+
+/// All that happened, in order: the number of an event is that of its key.
+#[derive(Clone, Default)]
+struct Times(Arc<Mutex<Vec<Event>>>);
+
+impl Times {
+    /// Waits until this many events have happened.
+    async fn until(&self, events: usize) {
+        while self.0.lock().len() < events {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+impl Observer for Times {
+    fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
+        if name.starts_with(BAD) { Arc::new(Ignored) } else { Arc::new(self.clone()) }
+    }
+}
+
+impl Recorder for Times {
+    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+        let (Ok(now), Some(number)) = (ticker::now(), keys::number(reconciled.key.name())) else { return };
+        if let Some(event) = self.0.lock().get_mut(number) {
+            event.ended = Some(now);
+        }
+    }
+}
+
+/// Takes no note of controllers that misbehave.
+struct Ignored;
+
+impl Recorder for Ignored {
+    fn reconciled(&self, _: &Reconciled<'_>) {}
+}
+
+/// Adds a key for each event of one controller.
+struct Events {
+    kind: Kind,
+    numbers: tokio::sync::Mutex<mpsc::UnboundedReceiver<usize>>,
+}
+
+#[async_trait]
+impl Feeder for Events {
+    fn name(&self) -> &str {
+        "events"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        let mut numbers = self.numbers.lock().await;
+        while let Some(number) = numbers.recv().await {
+            intake.add(key(&self.kind, number), Priority::NORMAL);
+        }
+        Ok(())
+    }
+}
