@@ -28,6 +28,8 @@ const GOOD: usize = 50;
 const AT_ONCE: usize = 5;
 /// Events before the measured ones.
 const WARM_UP: usize = 100;
+/// Events of one controller that its feeder has not taken: more than happen in a work.
+const EVENTS_MAX: usize = 10_000;
 /// What controllers are called that misbehave.
 const BAD: &str = "bad";
 /// A key that failed is tried again so soon that there is always one to run.
@@ -115,7 +117,7 @@ async fn watch(measured: &Measured, times: &Times, size: &Size, guests: &Path) -
     for number in 0..GOOD {
         let name = format!("good-{number}");
         let kind = measured.add(Definition { name: name.clone(), ..definition.clone() }).await?;
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::channel(EVENTS_MAX);
         measured.host.feed(&name, Arc::new(Events { kind, numbers: tokio::sync::Mutex::new(receiver) }))?;
         queues.push(sender);
     }
@@ -132,16 +134,13 @@ async fn watch(measured: &Measured, times: &Times, size: &Size, guests: &Path) -
 }
 
 /// Hands each event from outside to the controllers whose turn it is.
-async fn happen(times: Times, queues: Vec<mpsc::UnboundedSender<usize>>) -> Result<()> {
+async fn happen(times: Times, queues: Vec<mpsc::Sender<usize>>) -> Result<()> {
     let mut ticks = Ticks::start()?;
     loop {
         let happened = ticks.next().await?;
         for _ in 0..AT_ONCE {
-            let mut times = times.0.lock();
-            let number = times.len();
-            times.push(Event { happened, ended: None });
-            drop(times);
-            queues[number % queues.len()].send(number).context("the controller has ended")?;
+            let number = times.note(happened);
+            queues[number % queues.len()].send(number).await.context("the controller has ended")?;
         }
     }
 }
@@ -157,6 +156,13 @@ struct Event {
 struct Times(Arc<Mutex<Vec<Event>>>);
 
 impl Times {
+    /// Takes note of an event, and returns its number.
+    fn note(&self, happened: u64) -> usize {
+        let mut events = self.0.lock();
+        events.push(Event { happened, ended: None });
+        events.len() - 1
+    }
+
     /// Waits until this many events have happened.
     async fn until(&self, events: usize) {
         while self.0.lock().len() < events {
@@ -190,7 +196,7 @@ impl Recorder for Ignored {
 /// Adds a key for each event of one controller.
 struct Events {
     kind: Kind,
-    numbers: tokio::sync::Mutex<mpsc::UnboundedReceiver<usize>>,
+    numbers: tokio::sync::Mutex<mpsc::Receiver<usize>>,
 }
 
 #[async_trait]
