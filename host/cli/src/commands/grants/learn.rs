@@ -72,7 +72,7 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     })?;
     if reset {
         let path = format!("{}/needs/forget", control::path(&controller));
-        client.send(Method::POST, &path, "", Bytes::new()).await?;
+        client.send(Method::POST, &path, "application/json", Bytes::new()).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
