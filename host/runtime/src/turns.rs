@@ -212,9 +212,9 @@ impl Entry {
 
 /// What the end of a turn led to.
 struct Ended {
-    /// The same task has the next turn.
+    /// The same task has another turn.
     again: bool,
-    /// Another one has it.
+    /// Another one has a turn now.
     next: Option<Waker>,
 }
 
@@ -278,10 +278,16 @@ impl State {
         if again {
             self.shares.ask(account, number, next_length);
         }
-        match self.grant() {
-            Some(granted) if granted == number => Ended { again: true, next: None },
-            granted => Ended { again: false, next: granted.and_then(|granted| self.entry(granted).waker.clone()) },
+        let mut ended = Ended { again: false, next: None };
+        // Two at most: where a long turn ends and the task asks for a short one, that and the long turn of another may begin.
+        while let Some(granted) = self.grant() {
+            if granted == number {
+                ended.again = true;
+            } else {
+                ended.next = self.entry(granted).waker.clone();
+            }
         }
+        ended
     }
 
     /// Forgets a task, and returns whom its turn goes to if it had one.

@@ -157,6 +157,15 @@ impl<T: PartialEq> Shares<T> {
         }
     }
 
+    /// Returns how many wait, how many turns are out of `turns`, and whether somebody waits who could have one.
+    #[cfg(test)]
+    pub(crate) fn standing(&self, turns: usize) -> (usize, usize, bool) {
+        let waiting = self.accounts.iter().flat_map(|account| [&account.waiting.short, &account.waiting.long]);
+        let for_long = self.free_for_long > 0 && !self.lines.long.is_empty();
+        let in_vain = self.free > 0 && (for_long || !self.lines.short.is_empty());
+        (waiting.map(|waiting| waiting.waiters.len()).sum(), turns - self.free, in_vain)
+    }
+
     /// Puts an account at the end of those that have used as much as it has.
     fn stand(&mut self, account: usize, length: Length) {
         self.places += 1;

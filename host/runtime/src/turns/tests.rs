@@ -168,3 +168,57 @@ async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_othe
     assert!(other.poll(&mut Context::from_waker(Waker::noop())).is_ready());
     assert!(runs(0) && runs(1), "one after the other");
 }
+
+/// A long turn that ends makes room for another long one, also when the task that had it goes on with a short one.
+#[test]
+fn a_turn_that_ends_lets_everybody_on_who_can_have_one() {
+    let mut state = State { shares: Shares::new(2), tasks: Vec::new(), vacant: Vec::new() };
+    let account = state.shares.open();
+    let (first, second) = (state.enter(account), state.enter(account));
+    for _ in 0..LONG_TURNS {
+        for task in [first, second] {
+            assert!(state.begin(task, Waker::noop()));
+            state.end(task, LONG_NS, false);
+        }
+    }
+    assert!(state.begin(first, Waker::noop()));
+    assert!(!state.begin(second, Waker::noop()), "one of two turns is for those that compute");
+    drop(state.woken(first));
+    let ended = state.end(first, 1, false);
+    assert!(ended.again && ended.next.is_some());
+    assert!(state.begin(first, Waker::noop()) && state.begin(second, Waker::noop()));
+}
+
+/// A small generator of numbers that are the same in every run.
+fn dice(seed: &mut u64, sides: usize) -> usize {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*seed >> 33).unwrap() % sides
+}
+
+/// Whatever tasks do, in whatever order: who has a turn is counted, who waits is in line, and nobody waits for a turn that is free.
+#[test]
+fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
+    for seed in 0..300_u64 {
+        let (threads, mut random) = (1 + usize::try_from(seed % 3).unwrap(), seed);
+        let mut state = State { shares: Shares::new(threads), tasks: Vec::new(), vacant: Vec::new() };
+        let accounts = [state.shares.open(), state.shares.open()];
+        for step in 0..2000 {
+            let number = dice(&mut random, 6);
+            let phase = state.tasks.get(number).and_then(|task| task.as_ref()).map(|task| task.phase);
+            match (dice(&mut random, 300), phase) {
+                (_, None) => drop(state.enter(accounts[dice(&mut random, 2)])),
+                (1, Some(_)) => drop(state.leave(number)),
+                (2..120, Some(_)) => drop(state.woken(number)),
+                (_, Some(Phase::Running { .. })) => {
+                    let cost_ns = [1, LONG_NS][usize::from(dice(&mut random, 6) > 0)];
+                    drop(state.end(number, cost_ns, dice(&mut random, 20) == 0));
+                }
+                (_, Some(_)) => drop(state.begin(number, Waker::noop())),
+            }
+            let count = |is: fn(Phase) -> bool| state.tasks.iter().flatten().filter(|task| is(task.phase)).count();
+            let out = count(|phase| matches!(phase, Phase::Granted | Phase::Running { .. }));
+            let waiting = count(|phase| phase == Phase::Asked);
+            assert_eq!(state.shares.standing(threads), (waiting, out, false), "seed {seed}, step {step}");
+        }
+    }
+}
