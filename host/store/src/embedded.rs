@@ -1,15 +1,16 @@
 //! A store in one file on disk (redb). What was answered survives a crash of the process and of the machine.
 //!
-//! One writer thread takes everything that is waiting into one transaction and answers when it is on the disk, so that many
-//! writers share one sync: in the journal at the beginning of the file, from where it goes into the pages later. Reads go straight to a
-//! snapshot of the file, on threads that may block. After a failed commit nobody knows what the disk holds, so the store takes no more
-//! writes; reads and watches go on. After a failed read the engine reads nothing any more, so the place is opened anew: nothing was written
-//! meanwhile, and writes go on as well as soon as it can be read. Writes that needed what could not be read are refused, before anything of
-//! them is in the journal. Where there is no room for what waits in the journal, a file is opened all the same, and writes are refused until there
-//! is.
+//! One writer thread decides everything that is waiting, and answers when it is on the disk, so that many
+//! writers share one sync: in the journal at the beginning of the file. A second thread, the follower, brings it into the pages, behind the
+//! answers. Reads go to a snapshot of the pages, on threads that may block, once these have what was answered before the read.
+//! After a failed sync nobody knows what the disk holds, so the store takes no more writes; reads and watches go on. After a failed write of a page
+//! the place is opened anew, and read through, with what is in the journal; nothing is written before that. After a failed read the engine reads nothing any more, so the place is opened anew: what is in the journal
+//! comes into the pages by that, and writes go on as well as soon as it can be read. Writes that needed what could not be read are refused,
+//! before anything of them is in the journal. Where there is no room for what waits in the journal, a file is opened all the same, and writes are
+//! refused until there is.
 //!
 //! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
-//! transactions of their own. The writer thread sleeps until a write comes or the next piece of history has had its time.
+//! transactions of their own. The follower sleeps until a write comes or the next piece of history has had its time.
 //!
 //! [`backup()`] writes one moment of a running store into a file of its own, [`restore()`] makes a store of such a file, and [`fsck()`] looks for
 //! everything that can be wrong with a file, without changing it.
@@ -20,17 +21,20 @@ mod backup;
 mod codec;
 mod feed;
 mod files;
+mod follower;
 mod fsck;
 mod journal;
 mod latch;
 mod layout;
 mod open;
+mod pending;
 mod place;
 mod probe;
 mod read;
 mod reopen;
 mod replay;
 mod retention;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -56,7 +60,6 @@ pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backu
 use feed::Feed;
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
 use journal::Journal;
-use latch::Latch;
 pub use open::OpenError;
 use place::{OpenFile, Place, Ready};
 use read::Snapshot;
@@ -81,22 +84,23 @@ pub struct EmbeddedStore {
     writer: Option<JoinHandle<()>>,
 }
 
-/// What the store, its writer thread and its watches have in common.
+/// What the store, its threads and its watches have in common.
 struct Shared {
     id: String,
     place: Place,
     schemas: Schemas,
-    /// `None` once the store is closed. The writer thread and every read hold it for as long as they use it.
+    /// `None` once the store is closed. Both threads and every read hold it for as long as they use it, and nobody who holds it waits for
+    /// the pages.
     database: Arc<RwLock<Option<Database>>>,
-    /// Locked while the database is, never the other way round.
+    /// Locked while the database is, and after a transaction was begun; never the other way round.
     journal: Mutex<Journal>,
-    /// Whether a write of what is open has failed.
-    latch: Mutex<Latch>,
     recent: Mutex<History>,
     /// Of the lists that clients read on.
     pasts: Pasts,
-    /// Told after the events are in `recent`.
+    /// What is acknowledged, and so what can be seen. Told after the events are in `recent`.
     tip: watch::Sender<Tip>,
+    /// What is in the pages: never beyond the tip but while a batch is told. Told also when the place was opened anew, or could not be.
+    reached: watch::Sender<Reached>,
     /// Tells when to try again what had no room.
     source: Arc<dyn Source>,
     /// Why writes are refused, once a commit has failed.
@@ -105,6 +109,26 @@ struct Shared {
     full: Mutex<Option<Full>>,
     /// Why the place cannot be read, as long as that is so.
     unreadable: Mutex<Option<String>>,
+}
+
+/// How far the pages have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reached {
+    /// The last change that is in them.
+    revision: Revision,
+    /// The last change that is no longer in their log.
+    compacted: Revision,
+    /// The last change that should no longer be in it. It goes when the journal, or the disk, has that.
+    wanted: Revision,
+}
+
+/// Where a transaction of the engine has to be when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durably {
+    /// The disk has it in the journal, so it may be in memory: all but what is cut off the log behind this revision.
+    InJournal(Revision),
+    /// On the disk.
+    OnDisk,
 }
 
 impl EmbeddedStore {
@@ -167,8 +191,7 @@ impl EmbeddedStore {
             place,
             schemas: Schemas::default(),
             database: Arc::new(RwLock::new(Some(database))),
-            journal: Mutex::new(Journal::begin(file, layout, meta.revision)),
-            latch: Mutex::new(latch),
+            journal: Mutex::new(Journal::begin(file, layout, meta.revision, latch)),
             recent: Mutex::new(History::new(
                 meta.revision,
                 Bounds {
@@ -179,6 +202,11 @@ impl EmbeddedStore {
             )),
             pasts: Pasts::default(),
             tip: watch::Sender::new(Tip { revision: meta.revision, closed: false }),
+            reached: watch::Sender::new(Reached {
+                revision: meta.revision,
+                compacted: meta.compacted,
+                wanted: meta.compacted,
+            }),
             source: Arc::clone(&options.source),
             poison: OnceLock::new(),
             full: Mutex::new(full.map(|reason| Full::new(reason, options.source.now()))),
@@ -208,22 +236,36 @@ impl EmbeddedStore {
 }
 
 impl Shared {
-    /// Returns the database for one read, which close() waits for.
+    /// Returns the database for one read, which close() waits for. What was answered before the call is in its pages.
     async fn database(self: &Arc<Self>) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
-        let mut database = Arc::clone(&self.database).read_owned().await;
-        if database.is_none() && !self.tip.borrow().closed {
-            // The disk could not be read; it may be back.
+        let answered = self.tip.borrow().revision;
+        let mut reached = self.reached.subscribe();
+        loop {
+            let mut database = Arc::clone(&self.database).read_owned().await;
+            if database.is_none() && !self.tip.borrow().closed {
+                // The disk could not be read; it may be back.
+                drop(database);
+                let shared = Arc::clone(self);
+                tokio::task::spawn_blocking(move || reopen::reopen(&shared)).await.map_err(Error::unavailable)?;
+                database = Arc::clone(&self.database).read_owned().await;
+            }
+            let database = OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())?;
+            let is_closed = self.tip.borrow().closed;
+            if reached.borrow_and_update().revision >= answered {
+                return Ok(database);
+            }
+            if is_closed {
+                return Err(Error::Closed);
+            }
+            // The follower needs the database as well.
             drop(database);
-            let shared = Arc::clone(self);
-            tokio::task::spawn_blocking(move || reopen::reopen(&shared)).await.map_err(Error::unavailable)?;
-            database = Arc::clone(&self.database).read_owned().await;
+            reached.changed().await.map_err(|_| Error::Closed)?;
         }
-        OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())
     }
 
     /// Runs a read on a thread that may block: any page that it needs may have to come from the disk.
     ///
-    /// The snapshot is taken there, after the call: what was answered before is in it.
+    /// The snapshot is taken there, after the call.
     async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Snapshot) -> Result<T> + Send + 'static,
@@ -232,7 +274,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let read = tokio::task::spawn_blocking(move || {
             let outcome = Snapshot::of(&database).and_then(|snapshot| read(&snapshot));
-            let is_stuck = matches!(&outcome, Err(Error::Unavailable { .. })) && place::is_stuck(&database);
+            let is_stuck = matches!(&outcome, Err(Error::Unavailable { .. })) && shared.is_stuck();
             // Reopening waits until nobody reads.
             drop(database);
             if is_stuck {
@@ -271,9 +313,9 @@ impl Shared {
         self.journal.lock().expect("nobody panics while holding the journal")
     }
 
-    /// Returns whether a write of what is open has failed.
-    fn is_shut(&self) -> bool {
-        self.latch.lock().expect("nobody panics while holding the latch").is_shut()
+    /// Returns whether the engine has given up on what is open, and the place is to be opened anew.
+    fn is_stuck(&self) -> bool {
+        self.journal().latch().is_stuck()
     }
 
     /// Returns why nothing can be read or written.
@@ -339,7 +381,7 @@ impl Store for EmbeddedStore {
 
     async fn close(&self) {
         self.stop_taking_writes();
-        // The writer finishes what it was given, then says that it is done; it cannot go away without saying so.
+        // The threads finish what they were given, then say that they are done; they cannot go away without saying so.
         let mut tip = self.shared.tip.subscribe();
         let told = tip.wait_for(|tip| tip.closed).await.is_ok();
         debug_assert!(told, "the sender lives as long as the store");

@@ -82,7 +82,7 @@ impl State {
                 self.owners.remove(&(owner_prefix(&owner.uid), path.clone()));
             }
         }
-        if let Decision::Put(resource) = decision {
+        if let Decision::Put(resource, _) = decision {
             self.owners.extend(resource.owners().iter().map(|owner| (owner_prefix(&owner.uid), path.clone())));
             self.resources.insert(path, resource);
         } else {

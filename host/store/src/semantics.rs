@@ -44,7 +44,7 @@ use crate::{
 pub struct Moment {
     /// The time of day.
     pub now: SystemTime,
-    /// The uid of the resource, should this write create one.
+    /// The uid of the resource, should this write create one; of no meaning where there is one.
     pub uid: String,
     /// The revision that the change will have, should there be one.
     pub revision: Revision,
@@ -59,17 +59,17 @@ pub struct Moment {
 pub enum Decision {
     /// Nothing changes, and no revision is made. Has the resource as it is.
     Unchanged(Arc<Resource>),
-    /// The resource is stored as this.
-    Put(Arc<Resource>),
-    /// The resource is gone. Has its last state, at the revision of its end.
-    Remove(Arc<Resource>),
+    /// The resource is stored as this, whose JSON text follows.
+    Put(Arc<Resource>, Vec<u8>),
+    /// The resource is gone. Has its last state, at the revision of its end, and the JSON text of that.
+    Remove(Arc<Resource>, Vec<u8>),
 }
 
 impl Decision {
     /// Returns the resource of any decision.
     pub fn resource(&self) -> &Arc<Resource> {
         match self {
-            Self::Unchanged(resource) | Self::Put(resource) | Self::Remove(resource) => resource,
+            Self::Unchanged(resource) | Self::Put(resource, _) | Self::Remove(resource, _) => resource,
         }
     }
 }
@@ -97,9 +97,9 @@ impl Performed {
     pub fn event(&self) -> Option<EventType> {
         match (&self.decision, &self.previous) {
             (Decision::Unchanged(_), _) => None,
-            (Decision::Put(_), None) => Some(EventType::Added),
-            (Decision::Put(_), Some(_)) => Some(EventType::Modified),
-            (Decision::Remove(_), _) => Some(EventType::Deleted),
+            (Decision::Put(..), None) => Some(EventType::Added),
+            (Decision::Put(..), Some(_)) => Some(EventType::Modified),
+            (Decision::Remove(..), _) => Some(EventType::Deleted),
         }
     }
 }
@@ -122,7 +122,7 @@ pub fn perform(
     let generates = write.target()?.name.is_none();
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
     let (key, previous) = loop {
-        let key = address(&mut write, &source.suffix())?;
+        let key = address(&mut write, || source.suffix())?;
         let previous = lookup(&key)?;
         tries -= 1;
         if previous.is_none() || tries == 0 {
@@ -132,12 +132,14 @@ pub fn perform(
             set(metadata(document), "name", None);
         }
     };
-    let moment = Moment { now: source.now(), uid: source.uid(), revision, manager, known: schemas.of(key.kind()) };
+    // Randomness is for those who create: it costs a call of the system.
+    let uid = if previous.is_none() { source.uid() } else { String::new() };
+    let moment = Moment { now: source.now(), uid, revision, manager, known: schemas.of(key.kind()) };
     let fields = match (&moment.known.schema, unknown) {
         (Some(schema), Unknown::Tell | Unknown::Refuse) => unknown::fields(&key, previous.as_deref(), &write, schema),
         _ => Vec::new(),
     };
-    let decision = decide(&key, previous.as_ref(), &write, &moment)?;
+    let decision = decide(&key, previous.as_ref(), write, &moment)?;
     if unknown == Unknown::Refuse && !fields.is_empty() {
         return Err(Error::UnknownFields { fields });
     }
@@ -146,11 +148,11 @@ pub fn perform(
 
 /// Returns the key of the resource that a write is about, and fills in a generated name.
 ///
-/// A create with `generateName` and no name gets one that ends with `suffix`.
+/// A create with `generateName` and no name gets one that ends with what `suffix` returns.
 ///
 /// # Errors
 /// `Invalid` when the document does not say which resource it is.
-pub fn address(write: &mut Write, suffix: &str) -> Result<Key> {
+pub fn address(write: &mut Write, suffix: impl FnOnce() -> String) -> Result<Key> {
     let Target { kind, namespace, name } = write.target()?;
     if let Some(name) = name {
         return Ok(Key::new(kind, &namespace, &name));
@@ -159,7 +161,7 @@ pub fn address(write: &mut Write, suffix: &str) -> Result<Key> {
         return Err(Error::invalid("metadata.name", "must not be empty"));
     };
     let metadata = &mut document["metadata"];
-    let name = validate::generated(metadata["generateName"].as_str().unwrap_or(""), suffix);
+    let name = validate::generated(metadata["generateName"].as_str().unwrap_or(""), &suffix());
     metadata["name"] = json!(name);
     Ok(Key::new(kind, &namespace, &name))
 }
@@ -170,7 +172,7 @@ pub fn address(write: &mut Write, suffix: &str) -> Result<Key> {
 ///
 /// # Errors
 /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing changes.
-pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment: &Moment) -> Result<Decision> {
+pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, moment: &Moment) -> Result<Decision> {
     let time = timestamp(moment.now);
     let writer = Writer {
         manager: &moment.manager,
@@ -179,7 +181,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         time: &time,
         schema: moment.known.schema.as_deref(),
     };
-    check_manager(match write {
+    check_manager(match &write {
         Write::Apply { manager, .. } | Write::ApplyStatus { manager, .. } => manager,
         _ => &moment.manager,
     })?;
@@ -191,47 +193,47 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: &Write, moment:
         },
         Write::Update { document, precondition } => {
             let current = existing()?;
-            check(current, precondition)?;
-            replace(current, document.clone(), writer, moment)
+            check(current, &precondition)?;
+            replace(current, document, writer, moment)
         }
         Write::UpdateStatus { key: _, status, precondition } => {
             let current = existing()?;
-            check(current, precondition)?;
-            report(current, key, status.clone(), writer, moment)
+            check(current, &precondition)?;
+            report(current, key, status, writer, moment)
         }
         Write::PatchStatus { key, change } => {
             let current = existing()?;
-            let changed = patch::change(&in_version_of(key, current), change, moment.known.schema.as_deref())?;
+            let changed = patch::change(&in_version_of(&key, current), &change, moment.known.schema.as_deref())?;
             validate::document(&changed)?;
             identity(current, &changed)?;
             check(current, &asked_precondition(current, &changed)?)?;
-            report(current, key, changed.get("status").cloned().unwrap_or_default(), writer, moment)
+            report(current, &key, changed.get("status").cloned().unwrap_or_default(), writer, moment)
         }
         Write::Patch { key: _, change, precondition } => {
             let current = existing()?;
-            check(current, precondition)?;
-            let changed = patch::change(&in_version_of(key, current), change, moment.known.schema.as_deref())?;
+            check(current, &precondition)?;
+            let changed = patch::change(&in_version_of(key, current), &change, moment.known.schema.as_deref())?;
             replace(current, changed, writer, moment)
         }
         Write::Apply { document, manager, force } => {
-            let writer = Writer { manager, operation: Operation::Apply, ..writer };
+            let writer = Writer { manager: &manager, operation: Operation::Apply, ..writer };
             let document = apply::applicable(document, writer.schema)?;
             match current {
-                Some(current) => apply::resource(current, &document, *force, writer, moment),
+                Some(current) => apply::resource(current, &document, force, writer, moment),
                 None if asked(&document, "uid").is_empty() && asked(&document, "resourceVersion").is_empty() => {
-                    create(&document, writer, moment)
+                    create(document, writer, moment)
                 }
                 None => Err(Error::Conflict { key: key.clone(), current: None }),
             }
         }
         Write::ApplyStatus { document, manager, force } => {
-            let writer = Writer { manager, operation: Operation::Apply, subresource: "status", ..writer };
-            apply::status(existing()?, &apply::applicable(document, writer.schema)?, *force, writer, moment)
+            let writer = Writer { manager: &manager, operation: Operation::Apply, subresource: "status", ..writer };
+            apply::status(existing()?, &apply::applicable(document, writer.schema)?, force, writer, moment)
         }
         Write::Delete { key: _, precondition, propagation } => {
             let current = existing()?;
-            check(current, precondition)?;
-            delete::decide(current, *propagation, moment)
+            check(current, &precondition)?;
+            delete::decide(current, propagation, moment)
         }
     }
 }
@@ -248,9 +250,8 @@ const HOST_OWNED: [&str; 8] = [
     "uid",
 ];
 
-fn create(document: &Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
-    validate::document(document)?;
-    let mut document = document.clone();
+fn create(mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
+    validate::document(&document)?;
     if !asked(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
@@ -269,9 +270,22 @@ fn create(document: &Value, writer: Writer<'_>, moment: &Moment) -> Result<Decis
     set(metadata, "creationTimestamp", Some(json!(timestamp(moment.now))));
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     set(metadata, "generation", Some(json!(1)));
-    validate::document(&document)?;
     into_stored_version(&mut document, moment);
-    Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
+    let (resource, text) = whole(document)?;
+    Ok(Decision::Put(resource, text))
+}
+
+/// Makes the resource of a document that was checked before the host put its own into it; returns its text as well.
+fn whole(document: Value) -> Result<(Arc<Resource>, Vec<u8>)> {
+    validate::nesting("document", &document)?;
+    let text = validate::text(&document);
+    validate::length("document", text.len() as u64)?;
+    resource(document, text)
+}
+
+/// Makes the resource of a document that has this text.
+fn resource(document: Value, text: Vec<u8>) -> Result<(Arc<Resource>, Vec<u8>)> {
+    Ok((Arc::new(Resource::of_length(document, text.len() as u64)?), text))
 }
 
 /// Returns the document of a resource in the version that somebody calls it by, which is what they change.
@@ -341,7 +355,8 @@ fn update(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, mome
     store(current, document, moment)
 }
 
-/// Stores a document whose host-owned metadata is still that of the current one, but for the owners of its fields.
+/// Stores a document whose host-owned metadata is still that of the current one, but for the owners of its fields. What is not the host's
+/// was checked, or is as it was.
 fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
     let old = current.document();
     into_stored_version(&mut document, moment);
@@ -353,17 +368,16 @@ fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Resul
     let metadata = metadata(&mut document);
     set(metadata, "generation", Some(json!(generation)));
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
-    validate::document(&document)?;
-    let resource = Arc::new(Resource::from_document(document)?);
+    let (resource, text) = whole(document)?;
     if !current.is_deleting() {
-        return Ok(Decision::Put(resource));
+        return Ok(Decision::Put(resource, text));
     }
     if let Some(new) = resource.finalizers().find(|new| current.finalizers().all(|old| old != *new)) {
         let reason = format!("cannot add `{new}` to a resource that is being deleted");
         return Err(Error::invalid("metadata.finalizers", reason));
     }
     let held = resource.finalizers().next().is_some();
-    Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
+    Ok(if held { Decision::Put(resource, text) } else { Decision::Remove(resource, text) })
 }
 
 /// Everything that the generation counts changes of.

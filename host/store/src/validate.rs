@@ -18,14 +18,28 @@ const OWNERS_MAX: usize = 64;
 
 /// Checks size and nesting of a value, without recursion deeper than the limit.
 pub(crate) fn size(what: &str, value: &Value) -> Result<()> {
-    depth(value, DOCUMENT_DEPTH_MAX).ok_or_else(|| {
-        Error::invalid(what, format!("is nested too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels"))
-    })?;
-    let bytes = bytes(value);
-    if bytes > DOCUMENT_BYTES_MAX {
-        return Err(Error::TooLarge { what: what.to_owned(), bytes, bytes_max: DOCUMENT_BYTES_MAX });
-    }
-    Ok(())
+    nesting(what, value)?;
+    length(what, bytes(value))
+}
+
+/// Returns the JSON text of a value, which is no deeper than the limit.
+pub(crate) fn text(value: &Value) -> Vec<u8> {
+    let mut text = Vec::with_capacity(1024);
+    serde_json::to_writer(&mut text, value).expect("memory takes everything, and a JSON value has string keys");
+    text
+}
+
+/// Checks the nesting of a value, without recursion deeper than the limit.
+pub(crate) fn nesting(what: &str, value: &Value) -> Result<()> {
+    let is_shallow = depth(value, DOCUMENT_DEPTH_MAX).is_some();
+    let reason = || format!("is nested too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels");
+    if is_shallow { Ok(()) } else { Err(Error::invalid(what, reason())) }
+}
+
+/// Checks the length of the JSON text of a value.
+pub(crate) fn length(what: &str, bytes: u64) -> Result<()> {
+    let bytes_max = DOCUMENT_BYTES_MAX;
+    if bytes > bytes_max { Err(Error::TooLarge { what: what.to_owned(), bytes, bytes_max }) } else { Ok(()) }
 }
 
 /// Returns the nesting of a value: 0 for a scalar. `None` when it is deeper than `depth_max`.

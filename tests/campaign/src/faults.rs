@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use homeostat_store::embedded::{EmbeddedStore, OpenError};
@@ -102,7 +103,7 @@ async fn run_until_trouble(
             }
             return Ok(findings);
         }
-        Err(error) => return Err(anyhow!(error).context("on a disk in order")),
+        Err(error) => return Err(anyhow!(error).context(format!("on a disk in order, in cycle {cycle}"))),
     };
     machine.was_open = true;
     // A fault can strike what opening does not depend on, as the closing of the new file.
@@ -123,8 +124,13 @@ async fn run_until_trouble(
     if !errors.is_empty() && !disk.is_struck() {
         findings.lost(format!("the disk is in order, and the store says {errors:?}"));
     }
+    // What was acknowledged comes into the pages behind its answer, and a read waits for it.
+    drop(store.kinds().await);
     let is_reading = matches!(trouble, Trouble::Read(_));
-    if disk.is_struck() && !was_struck && !is_reading && store.health().is_ok() {
+    // A page that could not be written once is no loss when the journal has the change: the store writes nothing more to what it had open, reads
+    // the whole file through as when it is opened, and may be well again after that. A failed write of the journal, or of a sync, is told for good.
+    let can_heal = is_reading || matches!(trouble, Trouble::Write(_, Lasts::Once));
+    if disk.is_struck() && !was_struck && !can_heal && stays_healthy(&store).await {
         findings.lost("a write of the disk failed, and the store says that it is healthy");
     }
     if store.health().is_err() {
@@ -141,6 +147,17 @@ async fn run_until_trouble(
         findings = if findings.is_empty() { look.findings } else { findings };
     }
     Ok(findings)
+}
+
+/// Waits until the store says that something is wrong, for ten seconds at most; returns whether it never did. What it does on its own, as the
+/// cutting of history, ends in nobody's answer.
+async fn stays_healthy(store: &EmbeddedStore) -> bool {
+    let says = async {
+        while store.health().is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), says).await.is_err()
 }
 
 /// Opens the store over the disk, now in order, and compares.

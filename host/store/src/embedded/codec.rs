@@ -76,9 +76,14 @@ pub(super) struct LogRow<'a> {
 }
 
 impl<'a> LogRow<'a> {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// Returns how many bytes it is.
+    pub(super) fn length(&self) -> u64 {
         let Self { kind: _, path, document, previous } = self;
-        let mut bytes = Vec::with_capacity(9 + path.len() + document.len() + previous.len());
+        (9 + path.len() + document.len() + previous.len()) as u64
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(usize::try_from(self.length()).unwrap_or_default());
         self.append(&mut bytes);
         bytes
     }
@@ -132,11 +137,6 @@ impl<'a> LogRow<'a> {
     pub(super) fn is_under(&self, prefix: &model::Path) -> bool {
         self.path.starts_with(&prefix.0)
     }
-}
-
-/// Returns the bytes under which a document is stored.
-pub(super) fn bytes(resource: &Resource) -> Vec<u8> {
-    resource.document().to_string().into_bytes()
 }
 
 /// Reads a document that this store has written.

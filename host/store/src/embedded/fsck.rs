@@ -18,7 +18,7 @@ use super::open::{self, OpenError, Opened};
 use super::place::Place;
 use super::read::Snapshot;
 use super::replay::Waiting;
-use super::writer;
+use super::tables;
 use crate::model::owner_prefix;
 use crate::{Resource, Revision, model};
 
@@ -103,7 +103,7 @@ pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
         if !whole {
             findings.add("file", "", "its structure is inconsistent");
         }
-        let read = |waiting: Waiting| Ok((waiting.redo(&open, Revision(u64::MAX))?.changes, waiting.cut_off()));
+        let read = |waiting: Waiting| Ok((waiting.redo(&open, Revision(u64::MAX))?, waiting.cut_off()));
         let (journaled, cut_off) = Waiting::read(&open).and_then(read).unwrap_or_else(|error| {
             findings.add("journal", "", error.to_string());
             (0, None)
@@ -227,7 +227,7 @@ impl<'a> Checker<'a> {
                         );
                     }
                     self.revision_of(path, &resource);
-                    for entry in writer::index(&resource, &model::Path(path.to_vec())).collect::<BTreeSet<_>>() {
+                    for entry in tables::index(&resource, &model::Path(path.to_vec())).collect::<BTreeSet<_>>() {
                         if self.owners.get(entry.as_slice())?.is_none() {
                             self.findings.add("owners", readable(&entry), "is missing");
                         }

@@ -6,10 +6,11 @@
 //!
 //! An *entry* is one batch: a head and the rows of its changes, each with its length. It begins where a sector begins, so that the writing of one
 //! never tears another. Whenever the pages are on the disk, a *round* begins: entries are written from the beginning of the journal again, and
-//! each says at which revision its round began. So the round that counts is the one that began where the pages are. Its entries follow upon
+//! each says at which revision its round began. So the round that counts is the one that the first entry is of. The pages are where it began, or
+//! further: who closes the file in trouble leaves them anywhere between two entries. Its entries follow upon
 //! each other by their revisions; the first one that does not, or whose checksum is wrong, ends the journal: the crash came while it was
-//! written, and nobody was told that it was done. Where an entry of that round stands *behind* such a one, something between them was lost, and
-//! where one is of a round that began later, the pages were: the file is damaged.
+//! written, and nobody was told that it was done. Where an entry with changes that the pages lack stands *behind* such a one, something between
+//! them was lost, and where one is of a round that began later, the pages were: the file is damaged.
 //!
 //! What this cannot see is damage to the very last entry: it looks as if it had never been written whole. Such an entry is told
 //! ([`CutOff`]), and called damaged where a crash cannot have left it so, because all that is wrong with it lies in one sector.
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use redb::StorageBackend;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use super::latch::Latch;
 use super::layout::Layout;
 use crate::Revision;
 
@@ -36,8 +38,11 @@ const HEAD_BYTES: usize = 80;
 pub(super) struct Journal {
     file: Arc<dyn StorageBackend>,
     layout: Layout,
+    latch: Latch,
     /// What is in the pages on the disk: where this round began.
     base: Revision,
+    /// The last change that is in it, or in the pages.
+    last: Revision,
     /// How much of it has entries of this round.
     used: u64,
     /// The entry that is being made, from its head on. Its memory is used again and again.
@@ -103,13 +108,25 @@ impl fmt::Display for CutOff {
 
 impl Journal {
     /// Begins the first round: everything up to a revision is in the pages, and on the disk.
-    pub(super) fn begin(file: Arc<dyn StorageBackend>, layout: Layout, base: Revision) -> Self {
-        Self { file, layout, base, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
+    ///
+    /// The file is the one under the latch, not the one that goes through it.
+    pub(super) fn begin(file: Arc<dyn StorageBackend>, layout: Layout, base: Revision, latch: Latch) -> Self {
+        Self { file, layout, latch, base, last: base, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
     }
 
     /// Begins another round: everything up to a revision is in the pages, and on the disk.
     pub(super) fn restart(&mut self, base: Revision) {
-        (self.base, self.used) = (base, 0);
+        (self.base, self.last, self.used) = (base, base, 0);
+    }
+
+    /// Returns what tells whether something has failed.
+    pub(super) fn latch(&self) -> &Latch {
+        &self.latch
+    }
+
+    /// Returns the last change that is in it, or in the pages.
+    pub(super) fn last(&self) -> Revision {
+        self.last
     }
 
     /// Begins an entry, and forgets one that was begun before.
@@ -141,9 +158,12 @@ impl Journal {
         }
         seal(&mut self.entry, [first.0, self.rows, at_ms, compacted.0, self.base.0]);
         self.entry.resize(whole, 0);
-        self.file.write(begin + self.used, &self.entry)?;
-        self.file.sync_data()?;
+        self.latch.hold(|| {
+            self.file.write(begin + self.used, &self.entry)?;
+            self.file.sync_data()
+        })?;
         self.used += whole as u64;
+        self.last = Revision(first.0 + self.rows - 1);
         Ok(true)
     }
 }
@@ -175,7 +195,7 @@ pub(super) fn is_begun(file: &dyn StorageBackend, layout: Layout, after: Revisio
     Ok(Head::decode(&sector).is_some_and(|head| head.base == after))
 }
 
-/// Returns the entries of the round that began at a revision: the one up to which the pages on the disk are.
+/// Returns the entries that follow upon a revision: the one up to which the pages on the disk are.
 ///
 /// # Errors
 /// What is wrong, for a person; in the outer result what the disk answers.
@@ -185,21 +205,35 @@ pub(super) fn entries(file: &dyn StorageBackend, layout: Layout, after: Revision
     if !bytes.is_empty() {
         file.read(begin, &mut bytes)?;
     }
-    let (mut found, mut last, mut rest) = (Vec::new(), after, &bytes[..]);
-    while let Some((entry, length)) = Entry::decode(rest, after).filter(|(entry, _)| entry.first == last.next()) {
-        last = entry.last();
-        found.push(entry);
-        rest = &rest[length..];
-    }
     let heads = bytes.chunks_exact(SECTOR_BYTES).filter_map(Head::decode);
     if let Some(later) = heads.clone().find(|head| head.base > after) {
         return Ok(Err(format!("its pages are at revision {after}, and its journal follows upon {}", later.base)));
     }
+    let round = Head::decode(&bytes).map(|head| head.base);
+    let base = round.unwrap_or(after);
+    let (mut found, mut last, mut rest) = (Vec::new(), base, &bytes[..]);
+    while let Some((entry, length)) = Entry::decode(rest, base).filter(|(entry, _)| entry.first == last.next()) {
+        last = entry.last();
+        rest = &rest[length..];
+        if entry.first > after {
+            found.push(entry);
+        } else if last > after {
+            return Ok(Err(format!("its pages are at revision {after}, in the middle of an entry of its journal")));
+        }
+    }
     // The one that ends the journal may be the one that was being written.
-    let ends = |head: &Head<'_>| head.first == last.next() && std::ptr::eq(head.bytes.as_ptr(), rest.as_ptr());
-    Ok(match heads.filter(|head| head.base == after && head.last() > last).find(|head| !ends(head)) {
-        Some(head) => Err(format!("its journal has revision {}, and lacks some after {last}", head.last())),
-        None => Ok(Found { cut_off: CutOff::at(rest, after, last.next()), entries: found }),
+    let ends = |head: &Head<'_>| {
+        head.base == base && head.first == last.next() && std::ptr::eq(head.bytes.as_ptr(), rest.as_ptr())
+    };
+    // What other rounds have left says nothing; where it is not known which round counts, whatever the pages lack may be of it.
+    let counts = |head: &Head<'_>| round.is_none_or(|base| head.base == base);
+    let known = last.max(after);
+    Ok(match heads.filter(|head| counts(head) && head.last() > known).find(|head| !ends(head)) {
+        Some(head) => Err(format!("its journal has revision {}, and lacks some after {known}", head.last())),
+        None => {
+            let cut_off = CutOff::at(rest, base, last.next()).filter(|cut_off| cut_off.first > after);
+            Ok(Found { entries: found, cut_off })
+        }
     })
 }
 

@@ -1,32 +1,69 @@
-//! Nothing is written any more after a write that failed.
+//! What has failed of a place that is open, and what is no longer done because of it.
 //!
-//! What the disk holds is then not known: a sync that failed may have dropped what was written before, and a later one that succeeds does
-//! not bring it back. The engine would still put its pages in order when it is closed, and what it builds on would not be there.
+//! After a write that failed nothing is written any more: what the disk holds is then not known. A sync that failed may have dropped what was
+//! written before, and a later one that succeeds does not bring it back. The engine would still put its pages in order when it is closed, and
+//! what it builds on would not be there. After a read that failed the engine answers nothing that is not in memory.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use redb::StorageBackend;
 
 use super::files;
 
-/// Whether a write, a sync or a change of the length has failed. Clones are the same latch.
+/// Whether a read, a write, a sync or a change of the length has failed. Clones are the same latch.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Latch(Arc<OnceLock<(io::ErrorKind, String)>>);
+pub(super) struct Latch(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The first write, sync or change of the length that has failed.
+    write: OnceLock<(io::ErrorKind, String)>,
+    /// Whether one has failed that ends with a sync. Held while one runs.
+    sync: Mutex<bool>,
+    read: AtomicBool,
+}
 
 impl Latch {
     /// Returns whether nothing can be written any more.
     pub(super) fn is_shut(&self) -> bool {
-        self.0.get().is_some()
+        self.0.write.get().is_some()
+    }
+
+    /// Returns whether the engine has given up on its place: after one failed read or write it answers nothing that is not in memory.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_shut() || self.0.read.load(Ordering::SeqCst)
+    }
+
+    /// Returns what the first write that failed has answered.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.0.write.get().map(|(_, error)| error.as_str())
+    }
+
+    /// Returns whether something has failed that ends with a sync: then nobody knows what became of all that was written before.
+    pub(super) fn has_sync_failed(&self) -> bool {
+        *self.0.sync.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs what ends with a sync, one at a time: one that fails may take along what others have written, and the system tells of it once.
+    ///
+    /// So whoever relies on a sync writes and syncs in one call of this, and after one has failed nobody relies on any.
+    ///
+    /// # Errors
+    /// What it answers; after a failure, that there was one.
+    pub(super) fn hold(&self, write_and_sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut has_failed = self.0.sync.lock().unwrap_or_else(PoisonError::into_inner);
+        self.pass(|| write_and_sync().inspect_err(|_| *has_failed = true))
     }
 
     fn pass(&self, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        if let Some((kind, error)) = self.0.get() {
+        if let Some((kind, error)) = self.0.write.get() {
             return Err(io::Error::new(*kind, format!("an earlier write has failed: {error}")));
         }
         write().inspect_err(|error| {
             // Another one may have failed meanwhile: then the first one stands.
-            self.0.set((error.kind(), error.to_string())).ok();
+            self.0.write.set((error.kind(), error.to_string())).ok();
         })
     }
 }
@@ -42,15 +79,19 @@ impl Latched {
     pub(super) fn over(file: Arc<dyn StorageBackend>, latch: Latch) -> Self {
         Self { file, latch }
     }
+
+    fn note<T>(&self, read: io::Result<T>) -> io::Result<T> {
+        read.inspect_err(|_| self.latch.0.read.store(true, Ordering::SeqCst))
+    }
 }
 
 impl StorageBackend for Latched {
     fn len(&self) -> io::Result<u64> {
-        self.file.len()
+        self.note(self.file.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
+        self.note(self.file.read(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -58,7 +99,7 @@ impl StorageBackend for Latched {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.latch.pass(|| self.file.sync_data())
+        self.latch.hold(|| self.file.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -67,3 +108,6 @@ impl StorageBackend for Latched {
 
     files::pass_on_locks!();
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,11 @@ pub(super) fn store(place: &Place, options: &Options) -> Opened<Ready> {
             new().map_err(|error| io(place.name(), plain(error)))?;
         }
     }
+    checked(place)
+}
+
+/// Opens what is a store already, once all of it was read through.
+pub(super) fn checked(place: &Place) -> Opened<Ready> {
     let path = place.name();
     // Nothing is believed that the last life of the store may have failed to sync.
     place.settle().map_err(|error| io(path, error))?;
@@ -96,18 +101,18 @@ pub(super) fn store(place: &Place, options: &Options) -> Opened<Ready> {
     if let Some(cut_off) = waiting.cut_off() {
         tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
     }
-    ready(place, is_whole, Some(waiting)).map(|(ready, _)| ready)
+    ready(place, is_whole, Some(waiting))
 }
 
-/// Opens a store again that was open before. Returns also its revision.
-pub(super) fn again(place: &Place) -> Opened<(Ready, Revision)> {
+/// Opens a store again that was open before, and of which no write has failed.
+pub(super) fn again(place: &Place) -> Opened<Ready> {
     ready(place, true, None)
 }
 
 /// Brings the pages of what is known to be a store up to its journal; where there is no room for that, in memory.
-fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<(Ready, Revision)> {
+fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<Ready> {
     let path = place.name();
-    let bring = |mut open: OpenFile, waiting: Option<Waiting>| -> Opened<(OpenFile, Revision)> {
+    let bring = |mut open: OpenFile, waiting: Option<Waiting>| -> Opened<OpenFile> {
         if !is_whole {
             open.database.check_integrity().map_err(|error| refusal(path, error))?;
         }
@@ -116,11 +121,11 @@ fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<(Rea
             None => Waiting::read(&open),
         };
         let waiting = waiting.map_err(|error| refusal(path, *error))?;
-        let last = waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?.last;
-        Ok((open, last))
+        waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
+        Ok(open)
     };
     match guarded(path, || bring(place.open().map_err(|error| refusal(path, error))?, waiting)) {
-        Ok((open, last)) => Ok((Ready::from(open), last)),
+        Ok(open) => Ok(Ready::from(open)),
         Err(OpenError::Io { source, .. }) if has_no_room(&source) => {
             let reason =
                 format!("{} cannot be written: {source}; it is read, and writing is tried again", path.display());
@@ -128,8 +133,8 @@ fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<(Rea
             // What was written of it is not there where a sync was among what failed.
             place.settle().map_err(|error| io(path, error))?;
             let read_only = || bring(place.open_read_only().map_err(|error| refusal(path, error))?, None);
-            let (open, last) = guarded(path, read_only)?;
-            Ok((Ready { open, full: Some(reason) }, last))
+            let open = guarded(path, read_only)?;
+            Ok(Ready { open, full: Some(reason) })
         }
         Err(error) => Err(error),
     }

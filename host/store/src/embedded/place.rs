@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError, TransactionError};
+use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::latch::{Latch, Latched};
 use super::layout::{Layout, Pages};
@@ -112,10 +112,10 @@ fn forget(_: &File) -> io::Result<()> {
 pub(super) struct OpenFile {
     /// The pages. What is in the journal is not in them yet.
     pub(super) database: Database,
-    /// All of it, with the journal.
+    /// All of it, with the journal; the pages go through the latch.
     pub(super) file: Arc<dyn StorageBackend>,
     pub(super) layout: Layout,
-    /// Whether a write of it has failed.
+    /// Whether something of it has failed.
     pub(super) latch: Latch,
 }
 
@@ -138,8 +138,8 @@ impl OpenFile {
     pub(super) fn over(file: Arc<dyn StorageBackend>, cache_bytes: usize) -> Result<Self, DatabaseError> {
         let layout = Layout::read(&*file)?;
         let latch = Latch::default();
-        let file: Arc<dyn StorageBackend> = Arc::new(Latched::over(file, latch.clone()));
-        let pages = Pages::of(Arc::clone(&file), layout);
+        let latched = Arc::new(Latched::over(Arc::clone(&file), latch.clone()));
+        let pages = Pages::of(latched, layout);
         if pages.len()? == 0 {
             // The engine would make a database of its own there.
             return Err(DatabaseError::from(io::Error::from(io::ErrorKind::UnexpectedEof)));
@@ -157,13 +157,6 @@ impl OpenFile {
         layout.write(&*file)?;
         Builder::new().set_cache_size(cache_bytes).create_with_backend(Pages::of(file, layout))
     }
-}
-
-/// Returns whether the engine has given up on its place: after one failed read or write it answers nothing that is not in memory.
-///
-/// May wait for the transaction that is being written.
-pub(super) fn is_stuck(database: &Database) -> bool {
-    matches!(database.begin_write(), Err(TransactionError::Storage(StorageError::PreviousIo)))
 }
 
 /// One use of a backend, of which there can be several in turn: the end of one does not close it, and none takes a lock.

@@ -9,6 +9,7 @@ use super::codec::{
     self, LOG, LogRow, META, META_COMPACTED, META_ID, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
     TIMES,
 };
+use super::writer::{Engine, engine};
 use crate::history::check_start;
 use crate::listing::past::{self, Pasts};
 use crate::listing::{self, Start, Was};
@@ -24,12 +25,17 @@ const LOG_BYTES_MAX: usize = 8 << 20;
 /// The file at one moment. Short-lived: the space of what is deleted meanwhile cannot be used again.
 pub(super) struct Snapshot(ReadTransaction);
 
-type Documents = ReadOnlyTable<&'static [u8], &'static [u8]>;
+pub(super) type Documents = ReadOnlyTable<&'static [u8], &'static [u8]>;
 type Row = (Path, Arc<Resource>);
 
 impl Snapshot {
     pub(super) fn of(database: &Database) -> Result<Self> {
-        database.begin_read().map(Self).map_err(unreadable)
+        Self::begin(database).map_err(|error| unreadable(*error))
+    }
+
+    /// As [`Snapshot::of`], for whoever has to know what the disk answers.
+    pub(super) fn begin(database: &Database) -> Engine<Self> {
+        database.begin_read().map(Self).map_err(engine)
     }
 
     pub(super) fn transaction(&self) -> &ReadTransaction {
@@ -37,16 +43,25 @@ impl Snapshot {
     }
 
     pub(super) fn meta(&self) -> Result<Meta> {
-        let table = self.0.open_table(META).map_err(unreadable)?;
-        let fact = |name: &str| match table.get(name).map_err(unreadable)? {
+        self.facts().map_err(|error| unreadable(*error))
+    }
+
+    /// As [`Snapshot::meta`], for whoever has to know a disk that cannot be read from one that is damaged.
+    ///
+    /// # Errors
+    /// What the disk answers; `Corrupted` when a fact is missing or cannot be understood.
+    pub(super) fn facts(&self) -> Engine<Meta> {
+        let damaged = |how: String| Box::new(redb::Error::Corrupted(codec::damaged("its metadata", how).to_string()));
+        let table = self.0.open_table(META).map_err(engine)?;
+        let fact = |name: &str| match table.get(name).map_err(engine)? {
             Some(value) => Ok(value.value().to_owned()),
-            None => Err(codec::damaged("its metadata", format!("`{name}` is missing"))),
+            None => Err(damaged(format!("`{name}` is missing"))),
         };
-        let revision = |name: &str| -> Result<Revision> {
-            fact(name)?.parse().map_err(|_| codec::damaged("its metadata", format!("`{name}` is no number")))
+        let revision = |name: &str| -> Engine<Revision> {
+            fact(name)?.parse().map_err(|_| damaged(format!("`{name}` is no number")))
         };
         let (id, revision, compacted) = (fact(META_ID)?, revision(META_REVISION)?, revision(META_COMPACTED)?);
-        let measure = table.get(META_MEASURE).map_err(unreadable)?;
+        let measure = table.get(META_MEASURE).map_err(engine)?;
         let measure = measure.and_then(|measure| Measure::decode(measure.value(), revision));
         Ok(Meta { id, revision, compacted, measure })
     }
@@ -195,8 +210,13 @@ impl Snapshot {
         }))
     }
 
+    /// Opens the resources, for whoever has to know what the disk answers.
+    pub(super) fn resources(&self) -> Engine<Documents> {
+        self.0.open_table(RESOURCES).map_err(engine)
+    }
+
     fn documents(&self) -> Result<Documents> {
-        self.0.open_table(RESOURCES).map_err(unreadable)
+        self.resources().map_err(|error| unreadable(*error))
     }
 }
 

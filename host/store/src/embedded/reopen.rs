@@ -4,11 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use redb::Database;
 
-use super::Shared;
+use super::codec::Meta;
 use super::journal::Journal;
 use super::open::{self, OpenError, Opened};
-use super::place::{Ready, is_stuck};
+use super::place::{OpenFile, Ready};
 use super::replay::replay;
+use super::writer::meta;
+use super::{Reached, Shared};
+use crate::{Error, Revision};
 
 /// Time between two tries to write to a place that had no room, by the clock of the store.
 const FULL_WAIT: Duration = Duration::from_secs(1);
@@ -32,18 +35,44 @@ impl Full {
     }
 }
 
-/// Puts a database that never writes in place of the one that failed, which refuses even reads.
-pub(super) fn go_on_reading(shared: &Shared) {
-    drop(shared.database.blocking_write().take());
-    reopen(shared);
+/// Refuses writes from now on, because of what happened to one, and goes on reading from a database that never writes.
+pub(super) fn fail(shared: &Shared, error: &redb::Error) -> Error {
+    let refusal = poison(shared, error);
+    let mut database = shared.database.blocking_write();
+    if !shared.tip.borrow().closed {
+        open_anew(shared, &mut database);
+    }
+    refusal
 }
 
-/// Opens anew what the engine cannot read any more, unless the store is closed. After a failed commit it is never written.
+fn poison(shared: &Shared, error: impl std::fmt::Display) -> Error {
+    let error = shared.poison.get_or_init(|| {
+        format!(
+            "a write to {} failed, and what the disk holds is not known: {error}; restart to go on from what it holds",
+            shared.place.name().display()
+        )
+    });
+    tracing::error!(%error, "the store takes no more writes");
+    Error::unavailable(error)
+}
+
+/// Goes on after a transaction that failed, whose changes up to `last` are all in the journal: opening the place anew makes them again.
+pub(super) fn recover(shared: &Shared, error: &redb::Error, last: Revision) {
+    tracing::warn!(%error, "writing the pages of the store failed; it is opened anew");
+    let mut database = shared.database.blocking_write();
+    // Somebody else may have done it meanwhile.
+    let is_needed = database.is_none() || shared.is_stuck() || shared.reached.borrow().revision < last;
+    if is_needed && !shared.tip.borrow().closed {
+        open_anew(shared, &mut database);
+    }
+}
+
+/// Opens anew what the engine cannot use any more, unless the store is closed.
 ///
 /// Waits until nobody reads or writes. Where it cannot be opened, everything that is asked later tries again.
 pub(super) fn reopen(shared: &Shared) {
     let mut database = shared.database.blocking_write();
-    if database.as_ref().is_none_or(is_stuck) && !shared.tip.borrow().closed {
+    if (database.is_none() || shared.is_stuck()) && !shared.tip.borrow().closed {
         open_anew(shared, &mut database);
     }
 }
@@ -57,15 +86,16 @@ pub(super) fn try_writing(shared: &Shared) {
     }
 }
 
+/// Puts what is opened anew in the place of what was open, and tells everybody who waits for it.
 fn open_anew(shared: &Shared, database: &mut Option<Database>) {
     // The one before has to let go of the file first.
     drop(database.take());
     let path = shared.place.name().display();
-    let unreadable = match opened(shared) {
-        Ok(opened) => {
+    let (unreadable, reached) = match opened(shared) {
+        Ok((opened, reached)) => {
             *database = Some(opened);
             tracing::info!(%path, "the store was opened anew");
-            None
+            (None, reached)
         }
         Err(error) => {
             let error = match error {
@@ -73,28 +103,60 @@ fn open_anew(shared: &Shared, database: &mut Option<Database>) {
                 error => error.to_string(),
             };
             tracing::error!(%error, %path, "the store cannot be read");
-            Some(format!("reading {path} failed: {error}; it is tried again with everything that is asked"))
+            let reason = format!("reading {path} failed: {error}; it is tried again with everything that is asked");
+            (Some(reason), *shared.reached.borrow())
         }
     };
     *shared.unreadable.lock().expect("nobody panics while holding the reason") = unreadable;
+    shared.reached.send_replace(reached);
 }
 
-/// Opens what was acknowledged; after a failed commit so that it is never written.
-fn opened(shared: &Shared) -> Opened<Database> {
-    let place = &shared.place;
-    if shared.poison.get().is_some() {
-        return open::guarded(place.name(), || {
-            let open = place.open_read_only().map_err(|error| open::refusal(place.name(), error))?;
-            // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
-            let last = shared.tip.borrow().revision;
-            replay(&open, last).map_err(|error| open::refusal(place.name(), *error))?;
-            Ok(open.database)
-        });
+/// Opens what was acknowledged, and returns how far its pages are.
+///
+/// After a failed read that is all. After a failed write of a page everything is read through, as when a store is opened for the first time: what
+/// was to be written is in the journal, and the pages are known to be whole again. Where that does not work, though the place can be
+/// read, and after a failed sync, the place is never written.
+fn opened(shared: &Shared) -> Opened<(Database, Reached)> {
+    let latch = shared.journal().latch().clone();
+    if let Some(failure) = latch.failure().filter(|_| latch.has_sync_failed()) {
+        poison(shared, failure);
     }
-    let (Ready { open, full }, last) = open::again(place)?;
+    if shared.poison.get().is_some() {
+        return use_from_now_on(shared, Ready::from(read_only(shared)?));
+    }
+    let ready = match latch.failure() {
+        None => open::again(&shared.place)?,
+        Some(failure) => match open::checked(&shared.place) {
+            Ok(ready) => ready,
+            Err(error) => {
+                let open = read_only(shared).map_err(|_| error)?;
+                poison(shared, failure);
+                Ready::from(open)
+            }
+        },
+    };
+    use_from_now_on(shared, ready)
+}
+
+/// Opens what was acknowledged so that it is never written.
+fn read_only(shared: &Shared) -> Opened<OpenFile> {
+    let place = &shared.place;
+    open::guarded(place.name(), || {
+        let open = place.open_read_only().map_err(|error| open::refusal(place.name(), error))?;
+        // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
+        let last = shared.tip.borrow().revision;
+        replay(&open, last).map_err(|error| open::refusal(place.name(), *error))?;
+        Ok(open)
+    })
+}
+
+/// Begins a round of the journal of what was opened.
+fn use_from_now_on(shared: &Shared, ready: Ready) -> Opened<(Database, Reached)> {
+    let Ready { open: OpenFile { database, file, layout, latch }, full } = ready;
+    let facts = meta(&database).map_err(|error| open::refusal(shared.place.name(), *error))?;
+    let Meta { revision, compacted, .. } = facts;
     *shared.full.lock().expect("nobody panics while holding the reason") =
         full.map(|reason| Full::new(reason, shared.source.now()));
-    *shared.journal() = Journal::begin(open.file, open.layout, last);
-    *shared.latch.lock().expect("nobody panics while holding the latch") = open.latch;
-    Ok(open.database)
+    *shared.journal() = Journal::begin(file, layout, revision, latch);
+    Ok((database, Reached { revision, compacted, wanted: compacted }))
 }

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use redb::Durability;
 
+use super::Reached;
+use super::codec::Meta;
 use super::journal::{self, CutOff, Found};
 use super::place::OpenFile;
-use super::writer::{Engine, Tables, engine, meta};
+use super::tables::Tables;
+use super::writer::{Engine, engine, meta};
 use crate::Revision;
 use crate::history::Bounds;
 
@@ -15,14 +18,6 @@ pub(super) struct Waiting {
     /// The revision up to which its pages are.
     after: Revision,
     journal: Found,
-}
-
-/// What was made again.
-pub(super) struct Replayed {
-    /// How many changes that were.
-    pub(super) changes: u64,
-    /// The revision up to which the pages are now, on the disk.
-    pub(super) last: Revision,
 }
 
 impl Waiting {
@@ -54,16 +49,16 @@ impl Waiting {
         self.journal.cut_off
     }
 
-    /// Brings the pages of the place up to the journal, but not beyond a revision.
+    /// Brings the pages of the place up to the journal, but not beyond a revision; returns how many changes that were.
     ///
     /// # Errors
     /// What the disk answers; `Corrupted` when a row cannot be read.
-    pub(super) fn redo(&self, open: &OpenFile, through: Revision) -> Engine<Replayed> {
+    pub(super) fn redo(&self, open: &OpenFile, through: Revision) -> Engine<u64> {
         let entries = self.journal.entries.iter().take_while(|entry| entry.last() <= through);
         let mut meta = meta(&open.database)?;
         let first = meta.revision;
         if entries.clone().next().is_none() {
-            return Ok(Replayed { changes: 0, last: first });
+            return Ok(0);
         }
         let mut transaction = open.database.begin_write().map_err(engine)?;
         transaction.set_durability(Durability::Immediate).map_err(engine)?;
@@ -78,18 +73,22 @@ impl Waiting {
             // History is cut as it was then, and not further.
             let events_max = entry.last().0.saturating_sub(entry.compacted.0);
             let bounds = Bounds { events_max, bytes_max: u64::MAX, age_max: Duration::MAX };
-            meta = tables.finish(&meta, (count, bytes), entry.compacted.0, entry.at_ms, &bounds)?.unwrap_or(meta);
+            let cut_max = (entry.compacted.0, entry.compacted);
+            if let Some((reached, measure)) = tables.finish(&meta, (count, bytes), cut_max, entry.at_ms, &bounds)? {
+                let Reached { revision, compacted, wanted: _ } = reached;
+                meta = Meta { revision, compacted, measure: Some(measure), ..meta };
+            }
         }
         drop(tables);
         transaction.commit().map_err(engine)?;
-        Ok(Replayed { changes: meta.revision.0 - first.0, last: meta.revision })
+        Ok(meta.revision.0 - first.0)
     }
 }
 
-/// Brings the pages of a place up to its journal, but not beyond a revision.
+/// Brings the pages of a place up to its journal, but not beyond a revision; returns how many changes that were.
 ///
 /// # Errors
 /// What the disk answers; `Corrupted` when something is missing.
-pub(super) fn replay(open: &OpenFile, through: Revision) -> Engine<Replayed> {
+pub(super) fn replay(open: &OpenFile, through: Revision) -> Engine<u64> {
     Waiting::read(open)?.redo(open, through)
 }

@@ -22,7 +22,7 @@ const CUT_BYTES_MAX: u64 = 4 << 20;
 /// Time between two rows of the table of times, at least.
 const TIMES_STEP_MS: u64 = 60_000;
 /// The writer thread sleeps at least this long when what is due next is a matter of time.
-const SLEEP_MIN: Duration = Duration::from_secs(1);
+pub(super) const SLEEP_MIN: Duration = Duration::from_secs(1);
 /// It looks again after this long: the clock of the store may run differently from the one it sleeps by.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(600);
 
@@ -35,6 +35,8 @@ pub(super) struct Rows<'t, 'a> {
 /// Where the log begins after a cut, and what is known of it.
 pub(super) struct Kept {
     pub(super) compacted: Revision,
+    /// Where it should begin, by the bounds alone. Never before `compacted`.
+    pub(super) wanted: Revision,
     pub(super) measure: Measure,
 }
 
@@ -65,11 +67,12 @@ impl Rows<'_, '_> {
     /// Takes the rows that were just added into account, and cuts a piece off the beginning where a bound is exceeded.
     ///
     /// `meta` is from before the transaction; `added` are rows and bytes; `rows_max` bounds what is cut beyond the rows that were added.
+    /// Nothing behind `limit` is cut.
     pub(super) fn keep(
         &mut self,
         meta: &Meta,
         added: (u64, u64),
-        rows_max: u64,
+        (rows_max, limit): (u64, Revision),
         now_ms: u64,
         bounds: &Bounds,
     ) -> Engine<Kept> {
@@ -85,27 +88,33 @@ impl Rows<'_, '_> {
         }
         let target = self.target(meta.compacted, newest, measure, now_ms, bounds)?;
         let over = |bytes: u64, revision: u64| bytes > bounds.bytes_max && revision < newest.0;
-        let (mut left, mut freed, mut through) = (rows_added + rows_max, 0, meta.compacted.0);
+        let (mut left, mut freed, mut wanted) = (rows_added + rows_max, 0, meta.compacted);
+        // Of that, what is cut now.
+        let mut cut = 0;
         let mut stopped = false;
-        for row in self.log.range(through + 1..).map_err(engine)? {
+        for row in self.log.range(wanted.0 + 1..).map_err(engine)? {
             let (revision, row) = row.map_err(engine)?;
-            let wanted = revision.value() <= target.0 || over(measure.bytes - freed, revision.value());
-            if !wanted || left == 0 || freed > bytes_added + CUT_BYTES_MAX {
+            let is_wanted = revision.value() <= target.0 || over(measure.bytes - freed, revision.value());
+            if !is_wanted || left == 0 || freed > bytes_added + CUT_BYTES_MAX {
                 stopped = true;
                 break;
             }
-            (left, freed, through) = (left - 1, measure.bytes.min(freed + row.value().len() as u64), revision.value());
+            wanted = Revision(revision.value());
+            (left, freed) = (left - 1, measure.bytes.min(freed + row.value().len() as u64));
+            if wanted <= limit {
+                cut = freed;
+            }
         }
         if !stopped {
-            through = through.max(target.0);
+            wanted = wanted.max(target);
         }
-        measure.bytes -= freed;
-        let compacted = Revision(through);
+        measure.bytes -= cut;
+        let compacted = wanted.min(limit).max(meta.compacted);
         if compacted > meta.compacted {
             self.log.retain_in(..=compacted.0, |_, _| false).map_err(engine)?;
         }
         self.times.retain_in(..=compacted.0, |_, _| false).map_err(engine)?;
-        Ok(Kept { compacted, measure })
+        Ok(Kept { compacted, wanted, measure })
     }
 
     /// Notes when the revision before this transaction was reached, unless there is a row that is as good.

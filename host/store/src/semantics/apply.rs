@@ -13,9 +13,8 @@ use crate::schema::Schema;
 use crate::{Resource, Result, validate};
 
 /// Returns a document in the form in which it can be applied.
-pub(super) fn applicable(document: &Value, schema: Option<&Schema>) -> Result<Value> {
-    validate::size("document", document)?;
-    let mut document = document.clone();
+pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result<Value> {
+    validate::size("document", &document)?;
     leave_out_nulls(&mut document);
     if let Some(schema) = schema {
         schema.set_key_defaults(&mut document)?;

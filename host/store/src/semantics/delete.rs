@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Decision, Moment, metadata, set, timestamp};
-use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
+use super::{Decision, Moment, metadata, resource, set, timestamp};
+use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership, validate};
 
 /// Decides a deletion whose preconditions hold.
 ///
@@ -26,10 +26,15 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: 
     let metadata = metadata(&mut document);
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     if finalizers.is_empty() {
-        return Ok(Decision::Remove(Arc::new(Resource::from_document(document)?)));
+        let text = validate::text(&document);
+        let (resource, text) = resource(document, text)?;
+        return Ok(Decision::Remove(resource, text));
     }
     set(metadata, "finalizers", Some(json!(finalizers)));
     set(metadata, "deletionTimestamp", Some(json!(timestamp(moment.now))));
     ownership::release(current.document(), &mut document, moment.known.schema.as_deref())?;
-    Ok(Decision::Put(Arc::new(Resource::from_document(document)?)))
+    // Whatever its length: it may grow by what marks it.
+    let text = validate::text(&document);
+    let (resource, text) = resource(document, text)?;
+    Ok(Decision::Put(resource, text))
 }

@@ -28,7 +28,7 @@ fn pod(spec: Value) -> Value {
 }
 
 fn created() -> Arc<Resource> {
-    let decision = decide(&key(), None, &Write::Create { document: pod(json!({})) }, &moment(1)).expect("well formed");
+    let decision = decide(&key(), None, Write::Create { document: pod(json!({})) }, &moment(1)).expect("well formed");
     Arc::clone(decision.resource())
 }
 
@@ -66,7 +66,7 @@ fn a_name_is_generated_only_where_there_is_none() {
     };
     for (name, wanted) in [(Value::Null, "a-bcdfg"), (json!(""), "a-bcdfg"), (json!("own"), "own")] {
         let mut write = generating(name);
-        assert_eq!(address(&mut write, "bcdfg").expect("well formed").name(), wanted);
+        assert_eq!(address(&mut write, || "bcdfg".to_owned()).expect("well formed").name(), wanted);
         let Write::Create { document } = write else { panic!("still a create") };
         assert_eq!(document["metadata"]["name"], json!(wanted));
     }
@@ -74,7 +74,7 @@ fn a_name_is_generated_only_where_there_is_none() {
         document: json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}}),
         precondition: Precondition::default(),
     };
-    assert!(address(&mut update, "bcdfg").is_err());
+    assert!(address(&mut update, || "bcdfg".to_owned()).is_err());
 }
 
 #[test]
@@ -82,7 +82,9 @@ fn a_new_version_of_the_same_kind_is_the_same_resource() {
     let mut document = pod(json!({}));
     document["apiVersion"] = json!("v2");
     let write = Write::Update { document, precondition: Precondition::default() };
-    let Ok(Decision::Put(updated)) = decide(&key(), Some(&created()), &write, &moment(2)) else { panic!("it changes") };
+    let Ok(Decision::Put(updated, _)) = decide(&key(), Some(&created()), write, &moment(2)) else {
+        panic!("it changes")
+    };
     assert_eq!(updated.key().kind().version, "v2");
     assert_eq!(updated.uid(), "uid-1");
 }
@@ -125,14 +127,17 @@ proptest! {
         let mut current: Option<Arc<Resource>> = None;
         for (write, revision) in writes.into_iter().zip(1..) {
             let before = current.clone();
-            let Ok(decision) = decide(&key(), before.as_ref(), &write, &moment(revision)) else { continue };
+            let Ok(decision) = decide(&key(), before.as_ref(), write.clone(), &moment(revision)) else { continue };
             let after = Arc::clone(decision.resource());
+            if let Decision::Put(_, text) | Decision::Remove(_, text) = &decision {
+                prop_assert_eq!(text, &after.document().to_string().into_bytes());
+            }
             // What a store keeps can be read again.
             prop_assert_eq!(&Resource::from_document(after.document().clone()).expect("kept"), &*after);
             prop_assert_eq!(after.key(), &key());
             match (&before, &decision) {
                 (Some(before), Decision::Unchanged(_)) => prop_assert_eq!(before, &after),
-                (None, Decision::Unchanged(_) | Decision::Remove(_)) => prop_assert!(false, "there was nothing"),
+                (None, Decision::Unchanged(_) | Decision::Remove(..)) => prop_assert!(false, "there was nothing"),
                 _ => prop_assert_eq!(after.revision(), Revision(revision)),
             }
             if let Some(before) = &before {
@@ -148,10 +153,10 @@ proptest! {
             }
             // The same again changes nothing, but for what creates and deletes.
             current = match decision {
-                Decision::Remove(_) => None,
-                Decision::Put(_) | Decision::Unchanged(_) => {
+                Decision::Remove(..) => None,
+                Decision::Put(..) | Decision::Unchanged(_) => {
                     if !matches!(write, Write::Create { .. }) {
-                        let again = decide(&key(), Some(&after), &write, &moment(revision + 1));
+                        let again = decide(&key(), Some(&after), write, &moment(revision + 1));
                         let settled = matches!(again, Ok(Decision::Unchanged(_)) | Err(_));
                         prop_assert!(settled, "{:?}", again);
                     }

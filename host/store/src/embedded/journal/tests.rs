@@ -53,7 +53,7 @@ fn turn(file: &dyn StorageBackend, at: u64) {
 fn what_was_written_since_the_pages_were_is_read() {
     let file = file();
     assert_eq!(found(&*file, 0), Ok(vec![]));
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
     let written = [entry(1, &[10]), entry(2, &[0, 700, 3]), entry(5, &[2000])];
     for entry in &written {
         assert!(append(&mut journal, entry));
@@ -64,9 +64,32 @@ fn what_was_written_since_the_pages_were_is_read() {
 }
 
 #[test]
+fn a_round_is_read_from_where_the_pages_are_in_it() {
+    let file = file();
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+    for entry in [entry(1, &[10]), entry(2, &[0, 700, 3]), entry(5, &[2000]), entry(6, &[1])] {
+        assert!(append(&mut journal, &entry));
+    }
+    assert_eq!(journal.last(), Revision(6));
+    for (pages, wanted) in [(1, vec![2, 5, 6]), (4, vec![5, 6]), (5, vec![6]), (6, vec![])] {
+        assert_eq!(found(&*file, pages), Ok(wanted), "{pages}");
+    }
+    let half = found(&*file, 3).expect_err("pages take in whole entries");
+    assert!(half.contains("in the middle"), "{half}");
+    // The first entry is in the pages; but nothing leads to the others without it. In its rows, and where it says which round it is of.
+    for at in [90, 42] {
+        turn(&*file, at);
+        let lost = found(&*file, 1).expect_err("the others are not to be lost in silence");
+        assert!(lost.contains("lacks some after 1"), "{lost}");
+        assert_eq!(found(&*file, 6), Ok(vec![]));
+        turn(&*file, at);
+    }
+}
+
+#[test]
 fn what_is_left_of_an_earlier_round_is_not_read() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
     for first in 1..10 {
         assert!(append(&mut journal, &entry(first, &[300])));
     }
@@ -80,7 +103,7 @@ fn what_is_left_of_an_earlier_round_is_not_read() {
 #[test]
 fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
     for first in 1..=2 {
         assert!(append(&mut journal, &entry(first, &[100])));
     }
@@ -89,7 +112,7 @@ fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
     turn(&*file, 2 * 512 + 100);
     assert_eq!(found(&*file, 0), Ok(vec![1, 2]));
     // The next process goes on from there.
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision(2));
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision(2), Latch::default());
     assert_eq!(found(&*file, 2), Ok(vec![]));
     assert!(append(&mut journal, &entry(3, &[10])));
     assert_eq!(found(&*file, 2), Ok(vec![3]));
@@ -98,14 +121,14 @@ fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
 #[test]
 fn a_full_journal_takes_nothing() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
     let mut written = 0;
     while append(&mut journal, &entry(written + 1, &[5000])) {
         written += 1;
     }
     assert_eq!(written, LAYOUT_BYTES / 5120);
     assert_eq!(found(&*file, 0).map(|found| found.len() as u64), Ok(written));
-    let mut none = Journal::begin(file, Layout::PLAIN, Revision::ZERO);
+    let mut none = Journal::begin(file, Layout::PLAIN, Revision::ZERO, Latch::default());
     assert!(!append(&mut none, &entry(1, &[1])));
 }
 
@@ -113,7 +136,7 @@ fn a_full_journal_takes_nothing() {
 fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is_damage() {
     for (at, what) in [(0, "the magic"), (9, "the revision"), (65, "the checksum of the head"), (90, "a row")] {
         let file = file();
-        let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+        let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
         for first in 1..=3 {
             assert!(append(&mut journal, &entry(first, &[100])));
         }
@@ -130,7 +153,7 @@ fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is
 #[test]
 fn a_journal_that_begins_too_late_is_damage() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision(6));
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision(6), Latch::default());
     assert!(append(&mut journal, &entry(7, &[1, 1])));
     let said = found(&*file, 3).expect_err("the pages are older than the journal");
     assert!(said.contains("its pages are at revision 3, and its journal follows upon 6"), "{said}");
@@ -148,7 +171,7 @@ fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_i
         [(10, 100, None, true), (90, 100, small, true), (10, 300, None, true), (90, 300, large, false)]
     {
         let file = file();
-        let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+        let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
         for entry in [entry(1, &[100, 100]), entry(3, &[length, length])] {
             assert!(append(&mut journal, &entry));
         }
@@ -159,7 +182,7 @@ fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_i
     }
     // What another round has left is no entry of this one.
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO);
+    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
     for first in [1, 2] {
         assert!(append(&mut journal, &entry(first, &[100])));
     }

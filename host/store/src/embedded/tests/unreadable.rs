@@ -87,8 +87,10 @@ async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
     // Whoever opens it anew gets the file itself, which works.
     drop(disk);
     let store = EmbeddedStore::start(Place::File(path), open, Options::default()).expect("it is a store");
-    // In the journal, and nowhere else.
+    // On the disk it is in the journal, and nowhere else.
     store.write(pod("b")).await.expect("the disk works");
+    // What was answered is in the pages in memory, so nobody but the next read asks the disk.
+    assert!(store.get(&key("b")).await.is_ok());
     failing.store(true, Ordering::SeqCst);
     assert!(matches!(store.get(&key("a")).await, Err(Error::Unavailable { .. })));
     assert_eq!(store.health(), Ok(()));
@@ -139,4 +141,27 @@ async fn a_write_after_a_read_that_failed_does_not_wait_for_another_read() {
     }
     disk.failing.store(false, Ordering::SeqCst);
     assert_eq!(store.write(pod("b")).await.expect("no write has failed").resource.revision(), Revision(2));
+}
+
+#[tokio::test]
+async fn a_disk_that_cannot_be_read_right_after_a_write_takes_nothing_of_it() {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
+        store.write(pod("a")).await.expect("the disk works");
+        drop(store);
+        let disk = Unreadable::at(&path);
+        let failing = Arc::clone(&disk.failing);
+        let store = EmbeddedStore::start(Place::File(path), disk.open(), Options::default()).expect("it is a store");
+        store.write(pod("b")).await.expect("the disk works");
+        // Whoever brings the change into the pages meets it, or the next read.
+        failing.store(true, Ordering::SeqCst);
+        drop(store.get(&key("b")).await);
+        for name in ["a", "b"] {
+            assert!(store.get(&key(name)).await.is_ok(), "{name}");
+        }
+        assert_eq!(store.health(), Ok(()));
+        assert_eq!(store.write(pod("c")).await.expect("no write has failed").resource.revision(), Revision(3));
+    }
 }

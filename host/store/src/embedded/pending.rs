@@ -1,0 +1,95 @@
+//! Changes that are decided and not in the pages yet: what the next decisions are made on.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::codec::LogRow;
+use crate::model::Path;
+use crate::{Event, EventType, Resource, Revision};
+
+/// Changes that are pending at most, but for those of one batch.
+const CHANGES_MAX: usize = 512;
+/// What they may come to, but for those of one batch, in bytes of the log.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// A change as it was decided.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    pub(super) path: Path,
+    pub(super) event: Event,
+    /// The text of the resource after the change.
+    pub(super) document: Vec<u8>,
+}
+
+impl Change {
+    /// Returns its row, without the document before the change.
+    pub(super) fn row(&self) -> LogRow<'_> {
+        LogRow { kind: self.event.kind, path: &self.path.0, document: &self.document, previous: &[] }
+    }
+
+    /// Returns how long its row is in the log, where the document before the change stands, too.
+    pub(super) fn bytes(&self) -> u64 {
+        self.row().length() + self.event.previous.as_ref().map_or(0, |previous| previous.bytes())
+    }
+}
+
+/// Changes that are synced together.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// In the order of revisions.
+    pub(super) changes: Vec<Change>,
+    /// The last change of which the history can be cut off after these.
+    pub(super) compacted: Revision,
+}
+
+/// The changes that are pending, and what they make of their resources.
+///
+/// Invariant: `latest` has the last entry of each path in `order`, and nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// By path: the revision of the last change, and the resource after it; `None` when it is gone.
+    latest: HashMap<Path, (Revision, Option<Arc<Resource>>)>,
+    /// In the order of revisions, with the bytes of each.
+    order: VecDeque<(Revision, Path, u64)>,
+    bytes: u64,
+}
+
+impl Pending {
+    /// Returns the resource at a path after the changes that are pending, if one of them is about it; the inner `None` when it is gone.
+    pub(super) fn latest(&self, path: &Path) -> Option<Option<&Arc<Resource>>> {
+        self.latest.get(path).map(|(_, resource)| resource.as_ref())
+    }
+
+    /// Adds the next change.
+    pub(super) fn add(&mut self, change: &Change) {
+        let Change { path, event, document: _ } = change;
+        let resource = Some(&event.resource).filter(|_| event.kind != EventType::Deleted);
+        self.latest.insert(path.clone(), (event.revision, resource.cloned()));
+        let bytes = change.bytes();
+        self.order.push_back((event.revision, path.clone(), bytes));
+        self.bytes += bytes;
+    }
+
+    /// Forgets the changes up to and including a revision: the pages have them.
+    pub(super) fn settle(&mut self, through: Revision) {
+        while let Some((revision, path, bytes)) = self.order.pop_front_if(|(revision, ..)| *revision <= through) {
+            self.bytes -= bytes;
+            if self.latest.get(&path).is_some_and(|(latest, _)| *latest == revision) {
+                self.latest.remove(&path);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns whether no more should be decided before the pages have some of it.
+    pub(super) fn is_full(&self) -> bool {
+        self.order.len() >= CHANGES_MAX || self.bytes >= BYTES_MAX
+    }
+}

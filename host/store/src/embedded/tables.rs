@@ -1,0 +1,100 @@
+//! The tables of the file, open for writing: what a change does to them.
+
+use redb::{ReadableTable, Table, WriteTransaction};
+
+use super::Reached;
+use super::codec::{
+    LOG, LogRow, META, META_COMPACTED, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES, TIMES,
+};
+use super::retention::{Kept, Rows};
+use super::writer::{Engine, engine};
+use crate::history::Bounds;
+use crate::model::{Path, owner_prefix};
+use crate::{Error, Event, EventType, Resource, Revision};
+
+/// The tables, open for writing.
+pub(super) struct Tables<'a> {
+    resources: Table<'a, &'static [u8], &'static [u8]>,
+    log: Table<'a, u64, &'static [u8]>,
+    owners: Table<'a, &'static [u8], ()>,
+    times: Table<'a, u64, u64>,
+    meta: Table<'a, &'static str, &'static str>,
+}
+
+impl<'a> Tables<'a> {
+    pub(super) fn open(transaction: &'a WriteTransaction) -> Engine<Self> {
+        Ok(Self {
+            resources: transaction.open_table(RESOURCES).map_err(engine)?,
+            log: transaction.open_table(LOG).map_err(engine)?,
+            owners: transaction.open_table(OWNERS).map_err(engine)?,
+            times: transaction.open_table(TIMES).map_err(engine)?,
+            meta: transaction.open_table(META).map_err(engine)?,
+        })
+    }
+
+    /// Stores a change and its row of the log; returns how long that row is.
+    pub(super) fn keep(&mut self, row: &LogRow<'_>, event: &Event) -> Engine<u64> {
+        let path = Path(row.path.to_vec());
+        for entry in event.previous.iter().flat_map(|previous| index(previous, &path)) {
+            self.owners.remove(entry.as_slice()).map_err(engine)?;
+        }
+        let bytes = {
+            let before = if event.kind == EventType::Deleted {
+                self.resources.remove(row.path).map_err(engine)?
+            } else {
+                self.resources.insert(row.path, row.document).map_err(engine)?
+            };
+            LogRow { previous: before.as_ref().map_or(&[], |before| before.value()), ..*row }.encode()
+        };
+        if event.kind != EventType::Deleted {
+            for entry in index(&event.resource, &path) {
+                self.owners.insert(entry.as_slice(), ()).map_err(engine)?;
+            }
+        }
+        self.log.insert(event.revision.0, bytes.as_slice()).map_err(engine)?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Makes a change again that is in the journal; returns how long its row of the log is.
+    pub(super) fn redo(&mut self, row: &[u8], revision: Revision) -> Engine<u64> {
+        let damaged = |error: Error| Box::new(redb::Error::Corrupted(error.to_string()));
+        let row = LogRow::decode(row).map_err(damaged)?;
+        let before = self.resources.get(row.path).map_err(engine)?.map(|document| document.value().to_vec());
+        let row = LogRow { previous: before.as_deref().unwrap_or_default(), ..row };
+        let event = row.event(revision).map_err(damaged)?;
+        self.keep(&row, &event)
+    }
+
+    /// Notes how far the store has come, and cuts a piece off the beginning of the log when it is too long, too old or too large: not more than
+    /// so many rows beyond those that were added, and nothing behind a revision.
+    ///
+    /// Returns how far the pages are now; `None` when nothing was added, cut or learnt.
+    pub(super) fn finish(
+        &mut self,
+        meta: &Meta,
+        added: (u64, u64),
+        cut_max: (u64, Revision),
+        now_ms: u64,
+        bounds: &Bounds,
+    ) -> Engine<Option<(Reached, Measure)>> {
+        let mut rows = Rows { log: &mut self.log, times: &mut self.times };
+        let Kept { compacted, wanted, measure } = rows.keep(meta, added, cut_max, now_ms, bounds)?;
+        if added.0 == 0 && compacted == meta.compacted && meta.measure == Some(measure) {
+            return Ok(None);
+        }
+        let revision = Revision(meta.revision.0 + added.0);
+        self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine)?;
+        self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine)?;
+        self.meta.insert(META_MEASURE, measure.encode(revision).as_str()).map_err(engine)?;
+        Ok(Some((Reached { revision, compacted, wanted }, measure)))
+    }
+}
+
+/// Returns the entries of the owner index for a resource.
+pub(super) fn index(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
+    resource.owners().into_iter().map(|owner| {
+        let mut entry = owner_prefix(&owner.uid);
+        entry.extend(&path.0);
+        entry
+    })
+}
