@@ -163,11 +163,12 @@ async fn stays_healthy(store: &EmbeddedStore) -> bool {
 /// Opens the store over the disk, now in order, and compares.
 fn look(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cycle: u64, dice: &mut Dice) -> Findings {
     disk.heal();
-    let before = disk.arrived();
+    // What stood there before the first store is none.
+    let before = machine.was_open.then(|| disk.arrived());
     let Some(findings) = machine.open_and_compare(runtime, disk, machine::options(cycle / CYCLES_PER_DISK)) else {
         return Findings::default();
     };
-    machine.bytes = if dice.percent(50) { before } else { disk.arrived() };
+    machine.bytes = before.filter(|_| dice.percent(50)).unwrap_or_else(|| disk.arrived());
     findings
 }
 
