@@ -151,12 +151,7 @@ impl<'a> Application<'a> {
         accept::document(applied, shape)?;
         let mut managers = Managers::of(current);
         if managers.is_empty() {
-            let before =
-                Writer { manager: BEFORE_FIRST_APPLY, operation: Operation::Update, subresource: "", ..writer };
-            let fields = all(current, shape);
-            if !fields.is_empty() {
-                managers.add(before.manager_of(current), fields, writer.time);
-            }
+            track_from_now_on(&mut managers, current, shape, writer);
         }
         let (manager, named) = (writer.manager_of(applied), named(applied, shape));
         Ok(Self { current, applied, writer, shape, manager, managers, named })
@@ -189,12 +184,25 @@ impl<'a> Application<'a> {
         managers.take_out(&difference.set);
         managers.take_out(&difference.removed);
         managers.set(manager.clone(), named);
+        if managers.is_empty() {
+            // Whoever applied owns nothing any more: what is left is tracked at once, as the next apply would do it.
+            track_from_now_on(&mut managers, document, shape, writer);
+        }
         if document == current && managers == Managers::of(current) {
             return Ok(());
         }
         managers.touch(&manager, writer.time);
         managers.merge_oldest(&manager);
         managers.write(document)
+    }
+}
+
+/// Makes one manager the owner of everything in a document that nobody owns anything of.
+fn track_from_now_on(managers: &mut Managers, document: &Value, shape: Shape<'_>, writer: Writer<'_>) {
+    let before = Writer { manager: BEFORE_FIRST_APPLY, operation: Operation::Update, subresource: "", ..writer };
+    let fields = all(document, shape);
+    if !fields.is_empty() {
+        managers.add(before.manager_of(document), fields, writer.time);
     }
 }
 

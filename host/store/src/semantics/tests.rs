@@ -89,6 +89,21 @@ fn a_new_version_of_the_same_kind_is_the_same_resource() {
     assert_eq!(updated.uid(), "uid-1");
 }
 
+#[test]
+fn applying_the_same_again_changes_nothing_where_whoever_applied_owns_nothing_any_more() {
+    let apply = |spec| Write::Apply { document: pod(spec), manager: "me".to_owned(), force: false };
+    let delete =
+        Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Foreground };
+    let mut current = None;
+    for (write, revision) in [apply(json!(false)), delete, apply(Value::Null)].into_iter().zip(1..) {
+        let decision = decide(&key(), current.as_ref(), write, &moment(revision)).expect("well formed");
+        current = Some(Arc::clone(decision.resource()));
+    }
+    // The finalizer that a deletion in the foreground adds is the host's.
+    let again = decide(&key(), current.as_ref(), apply(Value::Null), &moment(4)).expect("well formed");
+    assert!(matches!(&again, Decision::Unchanged(_)), "{again:?}");
+}
+
 fn any_write() -> impl Strategy<Value = Write> {
     let document = || {
         (json_value(), json_value(), json_value()).prop_map(|(metadata, spec, status)| {
