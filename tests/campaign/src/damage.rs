@@ -130,7 +130,7 @@ fn good(seed: u64, number: u64) -> Result<Good> {
     let disk = Disk::of(Vec::new());
     for round in 0..=number {
         let store = Arc::new(EmbeddedStore::over(disk.clone(), options(number))?);
-        let load = Load { seed: seed + number, base: (round + 1) * 1000, writes: Some(1 + number * number * 10) };
+        let load = Load { seed: seed + number, base: (round + 1) * 1000, writes: 1 + number * number * 10 };
         let errors = runtime.block_on(load.run(&store, drop))?;
         anyhow::ensure!(errors.is_empty(), "{errors:?}");
     }

@@ -113,7 +113,7 @@ async fn run_until_trouble(
         let written = Arc::clone(&written);
         move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
     };
-    let errors = Load { seed: dice.number(), base, writes: Some(WRITES) }.run(&store, told).await?;
+    let errors = Load { seed: dice.number(), base, writes: WRITES }.run(&store, told).await?;
     let written: Vec<_> = written.lock().expect("nobody panics while holding the list").drain(..).collect();
     tally.acknowledged += written.len() as u64;
     written.into_iter().for_each(|acknowledged| machine.ledger.note(acknowledged));

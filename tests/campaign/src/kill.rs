@@ -26,6 +26,8 @@ const CYCLES_PER_FILE: u64 = 50;
 pub(crate) const COUNTERS_PER_CYCLE: u64 = 1_000_000;
 /// The file goes back this many changes, fewer than it gets in [`CYCLES_PER_FILE`]: its beginning is cut all the time.
 const HISTORY_MAX: u64 = 1000;
+/// Writes of a task, at most: those of a process are fewer than [`HISTORY_MAX`], so that what it began with is not gone when it ends.
+const WRITES_MAX: u64 = 150;
 /// A cycle that says nothing for so long has failed.
 const SILENCE_SECONDS_MAX: u64 = 60;
 
@@ -198,8 +200,14 @@ pub(crate) fn write(path: &Path, seed: u64, base: u64) -> Result<()> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let store = Arc::new(EmbeddedStore::open(path, options())?);
     say("open");
-    let errors = runtime.block_on(Load { seed, base, writes: None }.run(&store, |written| say(&written.line())))?;
-    bail!("the store refused a write: {errors:?}")
+    let load = Load { seed, base, writes: WRITES_MAX };
+    let errors = runtime.block_on(load.run(&store, |written| say(&written.line())))?;
+    if !errors.is_empty() {
+        bail!("the store refused a write: {errors:?}");
+    }
+    // It was to be ended long ago, and whoever ends it has not had a processor since.
+    runtime.block_on(tokio::time::sleep(Duration::from_secs(SILENCE_SECONDS_MAX)));
+    bail!("nobody has ended this process")
 }
 
 /// Says something, at once and whole. That nobody listens any more is about to end this process too.

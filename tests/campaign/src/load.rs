@@ -61,8 +61,8 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
     /// Counters begin above this.
     pub(crate) base: u64,
-    /// Writes of each task; `None` for no end.
-    pub(crate) writes: Option<u64>,
+    /// Writes of each task.
+    pub(crate) writes: u64,
 }
 
 impl Load {
@@ -105,7 +105,7 @@ impl Load {
     ) -> Result<(), Error> {
         let mut dice = Dice::new(self.seed, self.base + task);
         let mut counter = self.base;
-        while self.writes.is_none_or(|writes| counter < self.base + writes) {
+        while counter < self.base + self.writes {
             counter += 1;
             let name = document::name(task, dice.below(DOCUMENTS));
             let (write, state) = next(&mut dice, &name, counter, mine.get(&name));

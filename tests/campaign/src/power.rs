@@ -80,7 +80,7 @@ fn run_until_trouble(
         let written = Arc::clone(&written);
         move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
     };
-    let load = Load { seed: dice.number(), base: (crash + 1) * COUNTERS_PER_CYCLE, writes: Some(WRITES) };
+    let load = Load { seed: dice.number(), base: (crash + 1) * COUNTERS_PER_CYCLE, writes: WRITES };
     let errors = runtime.block_on(load.run(&store, told))?;
     if let Some(error) = errors.first().filter(|_| !disk.is_struck()) {
         return Err(anyhow!(error.clone()).context("with the power on"));
