@@ -2,6 +2,7 @@ mod crash;
 mod forgotten;
 mod full;
 mod unreadable;
+mod unwritable;
 
 use std::fs::{self, OpenOptions};
 use std::io;

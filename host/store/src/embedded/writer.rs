@@ -199,7 +199,7 @@ impl Writer<'_> {
             Failure::Refused(error) => error,
             Failure::Before(error) => {
                 let path = shared.place.name().display();
-                tracing::error!(%error, %path, "writes are refused, because what they need cannot be used");
+                tracing::error!(%error, %path, "writes are refused, and nothing of them was written");
                 reopen(shared);
                 Error::unavailable(format!("using {path} failed: {error}; nothing was written"))
             }
