@@ -52,6 +52,11 @@ fn every_command_says_what_it_does() {
         "grants rbac",
         "grants learn",
         "top",
+        "rollout",
+        "rollout history",
+        "rollout undo",
+        "rollout status",
+        "rollout diff",
     ];
     let mut text = String::new();
     for command in commands {

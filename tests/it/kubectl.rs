@@ -19,14 +19,14 @@ use crate::apps::apps;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host that serves its API, and a home folder for kubectl.
-struct Cluster {
-    test: TestHost,
+pub(crate) struct Cluster {
+    pub(crate) test: TestHost,
     served: Handle,
     home: TempDir,
 }
 
 impl Cluster {
-    async fn over(test: TestHost) -> Self {
+    pub(crate) async fn over(test: TestHost) -> Self {
         let options = Options { address: "http://127.0.0.1:0".into(), ..Options::default() };
         let served = serve(options, test.host.clone()).await.unwrap();
         // Building it takes a while the first time.
@@ -47,7 +47,7 @@ impl Cluster {
     }
 
     /// Runs kubectl and returns what it printed, and whether it succeeded.
-    async fn run(&self, arguments: &[&str]) -> (bool, String) {
+    pub(crate) async fn run(&self, arguments: &[&str]) -> (bool, String) {
         let output = tokio::time::timeout(PATIENCE, self.command(arguments).output()).await;
         let output = output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -55,24 +55,24 @@ impl Cluster {
     }
 
     /// Runs kubectl, which has to succeed.
-    async fn done(&self, arguments: &[&str]) -> String {
+    pub(crate) async fn done(&self, arguments: &[&str]) -> String {
         let (done, said) = self.run(arguments).await;
         assert!(done, "kubectl {arguments:?}: {said}");
         said
     }
 
     /// Runs kubectl, which has to fail.
-    async fn refused(&self, arguments: &[&str]) -> String {
+    pub(crate) async fn refused(&self, arguments: &[&str]) -> String {
         let (done, said) = self.run(arguments).await;
         assert!(!done, "kubectl {arguments:?}: {said}");
         said
     }
 
-    async fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) async fn json(&self, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.done(&[arguments, &["-o", "json"]].concat()).await).unwrap()
     }
 
-    fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.path().join(name);
         std::fs::write(&path, text).unwrap();
         path

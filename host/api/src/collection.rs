@@ -33,7 +33,7 @@ pub(crate) async fn delete(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
     let metadata = pieces.metadata();
     let deleting = Deleting { host: api.host.clone(), author, propagation: deletion.propagation()?, pieces, began };
     let first = deleting.delete(first).await?;
-    Ok(list::send(Frame::plain(info), &metadata, deleting, first))
+    Ok(list::send(Frame::plain(info, ask), &metadata, deleting, first))
 }
 
 /// A list, of which everything is deleted before it is told.

@@ -1,18 +1,16 @@
-//! Controllers, as resources that are read, and their queues.
-//!
-//! A controller is changed where it comes from, in its manifest; what can be done here are the things that a person does to a
-//! running one: suspend, resume, retry a key, forget what was seen of its needs.
+//! What can be done with a controller beside what can be done with every resource: its queue, a key that is tried again, suspending,
+//! resuming, going back to an older revision, and what was seen of its needs.
 
 use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
-use homeostat_component::{Grants, HeaderSource, Needs};
-use homeostat_runtime::{ControllerState, ControllerStatus, Counts, QueueEntry};
+use homeostat_component::Needs;
+use homeostat_runtime::{ControllerStatus, Counts, QueueEntry};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::resources::Ask;
+use crate::resources::{self, Ask};
 use crate::router::Api;
 use crate::status::Failure;
 
@@ -30,12 +28,7 @@ const STATES: [&str; 5] = ["waiting", "ready", "running", "dirty", "parked"];
 
 /// Answers one request about controllers.
 pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
-    if ask.target.namespace.is_some() || ask.target.version != "v1alpha1" {
-        return Err(Failure::not_found("controllers are homeostat.dev/v1alpha1 and do not live in namespaces"));
-    }
     match (ask.method, ask.target.name, ask.target.part) {
-        (&Method::GET, None, None) => Ok(list(api)),
-        (&Method::GET, Some(name), None) => Ok(Json(document(api, &find(api, name)?)).into_response()),
         (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
         (&Method::GET, Some(name), Some("needs")) => Ok(needs(name, &*api.host.needs(name)?)),
         (&Method::POST, Some(name), Some("needs/forget")) => {
@@ -45,59 +38,14 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
         (&Method::POST, Some(name), Some("queue/retry")) => retry(api, name, &ask.body),
         (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
         (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
-        (_, _, None) => Err(Failure::method_not_allowed(
-            "controllers are only read here: they come from the folder that `homeostat run` or `homeostat dev` was given",
-        )),
-        (_, _, Some(part)) => Err(Failure::not_found(format!("there is no {} of {part} of a controller", ask.method))),
+        (&Method::POST, Some(name), Some("undo")) => undo(api, name, &ask.body).await,
+        _ => resources::answer(api, ask).await,
     }
 }
 
 fn find(api: &Api, name: &str) -> Result<ControllerStatus, Failure> {
-    let found = api.host.controllers().into_iter().find(|status| status.name == name);
+    let found = api.host.status(name);
     found.ok_or_else(|| Failure::not_found(format!("controllers.homeostat.dev \"{name}\" not found")))
-}
-
-fn list(api: &Api) -> Response {
-    let items: Vec<Value> = api.host.controllers().iter().map(|status| document(api, status)).collect();
-    let metadata = json!({ "resourceVersion": "" });
-    Json(json!({ "apiVersion": API_VERSION, "kind": "ControllerList", "metadata": metadata, "items": items }))
-        .into_response()
-}
-
-/// Returns a controller as a document: what it was given, and how it is. Values of headers that the host adds are hidden.
-fn document(api: &Api, status: &ControllerStatus) -> Value {
-    let spec = api.host.definition(&status.name).map(|definition| {
-        json!({
-            "component": { "digest": definition.component.digest().to_string() },
-            "config": definition.config, "grants": masked(definition.grants), "limits": definition.limits,
-            "concurrency": status.concurrency, "suspend": definition.suspend,
-        })
-    });
-    let mut facts = json!(status);
-    facts["conditions"] = json!([condition(status)]);
-    json!({ "apiVersion": API_VERSION, "kind": "Controller", "metadata": { "name": status.name }, "spec": spec, "status": facts })
-}
-
-/// Hides the values of headers: they are credentials more often than not. Names, and names of secrets, stay.
-fn masked(mut grants: Grants) -> Grants {
-    let sources = grants.http.iter_mut().flat_map(|grant| grant.headers.values_mut());
-    for source in sources {
-        if let HeaderSource::Value(text) = source {
-            *text = "***".to_owned();
-        }
-    }
-    grants
-}
-
-fn condition(status: &ControllerStatus) -> Value {
-    let (ready, reason) = match status.state {
-        ControllerState::Ready => ("True", "Ready"),
-        ControllerState::Starting => ("False", "Starting"),
-        ControllerState::Syncing => ("False", "Syncing"),
-        ControllerState::Suspended => ("False", "Suspended"),
-        ControllerState::Stopping => ("False", "Stopping"),
-    };
-    json!({ "type": "Ready", "status": ready, "reason": reason, "message": status.message.clone().unwrap_or_default() })
 }
 
 /// Which keys of a queue are wanted.
@@ -191,8 +139,24 @@ fn needs(name: &str, needs: &Needs) -> Response {
 }
 
 async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> {
-    api.host.suspend(name, yes)?;
-    Ok(Json(document(api, &find(api, name)?)).into_response())
+    api.host.suspend_for_good(name, yes).await?;
+    Ok(done())
+}
+
+/// To which revision a controller is to go back.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct UndoBody {
+    /// Absent: the one before.
+    revision: Option<u64>,
+}
+
+async fn undo(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
+    let body: UndoBody = serde_json::from_slice(body)
+        .map_err(|error| Failure::bad_request(format!("the body names no revision: {error}")))?;
+    let revision = api.host.undo(name, body.revision).await?;
+    Ok(Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": { "revision": revision } }))
+        .into_response())
 }
 
 fn done() -> Response {

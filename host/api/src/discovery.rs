@@ -10,8 +10,8 @@ use homeostat_runtime::KindInfo;
 use homeostat_store::Kind;
 use serde_json::{Value, json};
 
+use crate::events;
 use crate::status::Failure;
-use crate::{controllers, events};
 
 /// The verbs that every stored kind has.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -127,7 +127,6 @@ pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
     let group = info.kind.group.as_str();
     match info.plural.as_str() {
         events::PLURAL if group.is_empty() => &["get", "list", "watch"],
-        controllers::PLURAL if group == controllers::GROUP => &["get", "list"],
         _ => &VERBS,
     }
 }

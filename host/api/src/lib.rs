@@ -17,6 +17,7 @@ mod backup;
 mod collection;
 mod controllers;
 mod discovery;
+mod dress;
 mod duplicates;
 mod events;
 mod fresh;

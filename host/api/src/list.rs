@@ -17,6 +17,7 @@ use homeostat_store::{Error, Kind, Page, Query, Resource, Revision, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::dress::Dress;
 use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
 use crate::resources::Ask;
@@ -174,6 +175,7 @@ const END: &[u8] = b"]}";
 /// What stands around the items of a list, and how each is written.
 pub(crate) struct Frame {
     items: Items,
+    dress: Dress,
     /// The version of the kind that is spoken.
     spoken: Kind,
     /// The next item is the first one.
@@ -192,13 +194,14 @@ impl Frame {
         let items = match form(ask.headers) {
             Form::Table => Items::Rows(Table::of(info, params.included())),
             Form::Metadata => Items::Metadata,
-            Form::Document => return Self::plain(info),
+            Form::Document => Items::Documents,
         };
-        Self { items, spoken: info.kind.clone(), is_first: true }
+        Self { items, ..Self::plain(info, ask) }
     }
 
-    pub(crate) fn plain(info: &KindInfo) -> Self {
-        Self { items: Items::Documents, spoken: info.kind.clone(), is_first: true }
+    pub(crate) fn plain(info: &KindInfo, ask: &Ask<'_>) -> Self {
+        let dress = Dress::of(info, ask.host);
+        Self { items: Items::Documents, dress, spoken: info.kind.clone(), is_first: true }
     }
 
     /// Returns a list of what is in memory already.
@@ -234,7 +237,7 @@ impl Frame {
         if !std::mem::replace(&mut self.is_first, false) {
             text.push(b',');
         }
-        let document = &*in_version(document, &self.spoken);
+        let document = &*self.dress.on(in_version(document, &self.spoken));
         match &self.items {
             Items::Documents => append(document, text),
             Items::Metadata => append(&only_metadata(document), text),

@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::dress::without_values;
 use crate::params::is_yes;
 use crate::router::Api;
 use crate::status::Failure;
@@ -88,7 +89,8 @@ pub(crate) async fn dependents(State(api): State<Api>, uri: Uri) -> Result<Json<
     let Owner { uid } = params(&uri)?;
     let _held = api.limits.lists.take(1).await?;
     let found = api.host.store().dependents(&uid).await?;
-    Ok(Json(json!({ "items": found.iter().map(|resource| resource.document()).collect::<Vec<_>>() })))
+    let shown = found.iter().map(|resource| without_values(resource.document(), resource.key().kind()));
+    Ok(Json(json!({ "items": shown.collect::<Vec<_>>() })))
 }
 
 fn params<P: DeserializeOwned>(uri: &Uri) -> Result<P, Failure> {

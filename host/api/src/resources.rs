@@ -5,10 +5,11 @@ use axum::extract::Query as UriQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use homeostat_runtime::KindInfo;
+use homeostat_runtime::{Host, KindInfo};
 use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Unknown, Write, Written};
 use serde_json::{Value, json};
 
+use crate::dress::Dress;
 use crate::duplicates::duplicates;
 use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::{Deletion, Params};
@@ -40,6 +41,8 @@ pub(crate) struct Ask<'r> {
     pub(crate) uri: &'r Uri,
     pub(crate) headers: &'r HeaderMap,
     pub(crate) body: Bytes,
+    /// Who knows how what is shown is doing.
+    pub(crate) host: &'r Host,
 }
 
 impl Ask<'_> {
@@ -161,7 +164,7 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -
         (&Method::PUT, Some("status")) => update_status(api, info, key, ask, params).await,
         (&Method::PATCH, None) => patch(api, info, key, ask, params).await,
         (&Method::PATCH, Some("status")) => patch_status(api, info, key, ask, params).await,
-        (&Method::DELETE, None) => delete(api, key, ask, params).await,
+        (&Method::DELETE, None) => delete(api, info, key, ask, params).await,
         (_, Some("scale")) => scale::answer(api, info, key, ask, params).await,
         (_, None | Some("status")) => Err(not_allowed(ask)),
         (_, Some(part)) => Err(Failure::not_found(format!("resources have no part {part} here"))),
@@ -187,7 +190,7 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
 
 /// Answers with one resource, in the form that is asked for.
 pub(crate) fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
-    let document = in_version(resource.document(), &info.kind);
+    let document = Dress::of(info, ask.host).on(in_version(resource.document(), &info.kind));
     match form(ask.headers) {
         Form::Table => {
             let metadata = json!({ "resourceVersion": resource.revision().to_string() });
@@ -286,7 +289,7 @@ fn applied(info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result
     Ok((document, manager))
 }
 
-async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let deletion = Deletion::read(&ask.body, params)?;
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
@@ -295,7 +298,7 @@ async fn delete(api: &Api, key: Key, ask: &Ask<'_>, params: &Params) -> Result<R
     let Written { resource, change, unknown: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
-        return Ok(Json(in_version(resource.document(), &kind)).into_response());
+        return Ok(Json(Dress::of(info, ask.host).on(in_version(resource.document(), &kind))).into_response());
     }
     let details =
         json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });

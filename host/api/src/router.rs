@@ -95,7 +95,8 @@ async fn dialect(State(api): State<Api>, request: Request) -> Result<Response, F
     if let Route::Resources(target) = route {
         // The room is held until the answer is there.
         let (body, _held) = if parts.method.is_safe() { (Bytes::new(), None) } else { read(body, &api.limits).await? };
-        let ask = resources::Ask { method: &parts.method, target, uri: &parts.uri, headers: &parts.headers, body };
+        let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
+        let ask = resources::Ask { method, target, uri, headers, body, host: &api.host };
         let is_controllers = target.group == controllers::GROUP && target.plural == controllers::PLURAL;
         let answer =
             if is_controllers { controllers::answer(&api, &ask).await } else { resources::answer(&api, &ask).await };

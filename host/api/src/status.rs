@@ -178,9 +178,12 @@ impl From<homeostat_runtime::Error> for Failure {
         match error {
             Error::UnknownController(_) | Error::UnknownKey(_) | Error::UnknownKind { .. } => Self::not_found(message),
             Error::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message),
-            Error::ManagesAnother { .. } | Error::StartHook(_) | Error::KindDiffers { .. } => {
-                Self::new(StatusCode::CONFLICT, "Conflict", message)
-            }
+            Error::NoRevision { .. } => Self::not_found(message),
+            Error::ManagesAnother { .. }
+            | Error::StartHook(_)
+            | Error::KindDiffers { .. }
+            | Error::HostsOwn(_)
+            | Error::Paused(_) => Self::new(StatusCode::CONFLICT, "Conflict", message),
             Error::BadDocument(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message),
             Error::Store(error) => error.into(),
             Error::Component(error) => {

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::dress::Dress;
 use crate::lines::{About, Lines};
 use crate::list::{Pieces, Source};
 use crate::negotiate::{Form, form, in_version, only_metadata};
@@ -89,6 +90,7 @@ pub(crate) struct Shape {
     metadata: bool,
     /// The kind in the version that the client speaks.
     spoken: Kind,
+    dress: Dress,
 }
 
 impl Shape {
@@ -98,12 +100,13 @@ impl Shape {
             table: (form(ask.headers) == Form::Table).then(|| Table::of(info, params.included())),
             metadata: form(ask.headers) == Form::Metadata,
             spoken: info.kind.clone(),
+            dress: Dress::of(info, ask.host),
         }
     }
 
     /// Returns the line of one event. The first table has the columns, `further` ones do not.
     pub(crate) fn line(&self, word: &str, document: &Value, further: bool) -> Bytes {
-        let document = &*in_version(document, &self.spoken);
+        let document = &*self.dress.on(in_version(document, &self.spoken));
         match &self.table {
             Some(table) if further => line(word, &table.further(document)),
             Some(table) => {
@@ -213,8 +216,8 @@ impl Following {
     /// Returns the line of an event.
     fn told(&self, word: &'static str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
         let write = || told(&self.shape, word, resource, revision, further);
-        if self.shape.table.is_some() {
-            // The first one has the columns, and an age is that of its moment.
+        if self.shape.table.is_some() || self.shape.dress.is_of_its_moment() {
+            // The first row has the columns, and an age is that of its moment.
             return write();
         }
         let about = About { revision, word, metadata: self.shape.metadata, version: self.version.clone() };

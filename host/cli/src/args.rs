@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
-use crate::commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, top};
+use crate::commands::{
+    apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, rollout, top,
+};
 use crate::compile::CompileArgs;
 use crate::dev::DevArgs;
 use crate::file::{FsckArgs, RestoreArgs};
@@ -49,6 +51,7 @@ pub(crate) enum Command {
     Backup(backup::Args),
     Restore(RestoreArgs),
     Fsck(FsckArgs),
+    Rollout(rollout::Args),
     Retry(control::RetryArgs),
     /// Hold a controller's keys back
     Suspend(control::ControllerArgs),

@@ -13,5 +13,6 @@ pub(crate) mod grants;
 pub(crate) mod kubeconfig;
 pub(crate) mod logs;
 pub(crate) mod queue;
+pub(crate) mod rollout;
 pub(crate) mod top;
 mod words;

@@ -1,7 +1,7 @@
 //! Follows a folder of manifests: what stands in it is put into the host, and every change of it too.
 //!
 //! Definitions of kinds come first, then controllers, then all other resources. A controller that is taken out of the folder is
-//! removed; a resource that is taken out stays in the store, and that is said. Nothing is thrown away because of a file that is
+//! deleted, also when that happened while no host ran; a resource that is taken out stays in the store, and that is said. Nothing is thrown away because of a file that is
 //! half written: see [`Looks`], [`PATIENCE`] and [`ABSENCE`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,6 +14,7 @@ use homeostat_runtime::Host;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::components::Components;
 use crate::looks::{Change, Looks, QUIET, Seen};
 use crate::manifest::{self, Document, Identity, Problem};
 use crate::terminal::Screen;
@@ -61,6 +62,12 @@ pub(crate) struct Folder {
     /// All of the manifests together.
     content: Arc<Content>,
     controllers: BTreeMap<String, Installed>,
+    /// Keeps the code of controllers.
+    code: Components,
+    /// The host runs what is in the store.
+    has_begun: bool,
+    /// Controllers of the store that the folder brought before this process.
+    brought: BTreeSet<String>,
     /// What was applied last, by resource: the file it stood in, and the digest of its text.
     applied: HashMap<Identity, (PathBuf, Digest)>,
     absent_controllers: Absences<String>,
@@ -107,7 +114,7 @@ impl Content {
 
 impl Folder {
     /// Follows `root` and its subfolder `manifests`. Nothing is read yet.
-    pub(crate) fn new(root: &Path, host: Host, screen: Screen) -> Self {
+    pub(crate) fn new(root: &Path, host: Host, screen: Screen, code: Components) -> Self {
         Self {
             roots: vec![root.to_owned(), root.join(SUBFOLDER)],
             host,
@@ -118,6 +125,9 @@ impl Folder {
             manifests: BTreeMap::new(),
             content: Arc::default(),
             controllers: BTreeMap::new(),
+            code,
+            has_begun: false,
+            brought: BTreeSet::new(),
             applied: HashMap::new(),
             absent_controllers: Absences::new(ABSENCE),
             absent_resources: Absences::new(ABSENCE),
@@ -159,6 +169,9 @@ impl Folder {
         let retry = self.retry_at.is_some_and(|at| at <= now);
         if !changes.is_empty() || retry {
             self.act(&changes, retry, now).await;
+        } else if self.looks.is_settled() {
+            // There is nothing here to wait for.
+            self.begin().await;
         }
         self.tell_refused(now);
         self.forget_absent(now).await;
@@ -173,10 +186,13 @@ impl Folder {
         if read || retry {
             problems.extend(self.apply(&content.documents, Phase::Definitions).await);
         }
-        let put = self.install(&content.documents, changes, now).await;
+        self.retry_at = None;
+        let put = self.install(&content.documents, changes, retry, now).await;
         if read || retry || put {
             problems.extend(self.apply(&content.documents, Phase::Resources).await);
-            self.retry_at = (problems.len() > content.problems.len()).then(|| now + RETRY);
+            if problems.len() > content.problems.len() {
+                self.retry_at = Some(now + RETRY);
+            }
             self.tell(&problems);
         }
     }
@@ -197,7 +213,11 @@ impl Folder {
     /// Returns whether nothing is left to be done without a new change.
     fn is_quiet(&self) -> bool {
         let waits = self.controllers.values().any(Installed::is_suspect);
-        self.looks.is_settled() && !waits && self.absent_controllers.is_empty() && self.absent_resources.is_empty()
+        self.looks.is_settled()
+            && self.has_begun
+            && !waits
+            && self.absent_controllers.is_empty()
+            && self.absent_resources.is_empty()
     }
 
     fn publish(&self) {
@@ -221,7 +241,7 @@ impl Folder {
                 }
             }
         }
-        for file in self.controllers.values().map(Installed::file) {
+        for file in self.controllers.values().filter_map(Installed::file) {
             seen.extend(Seen::look(file).map(|look| (file.to_owned(), look)));
         }
         seen
@@ -236,7 +256,7 @@ impl Folder {
     }
 
     fn folders(&self) -> Folders {
-        let components = self.controllers.values().filter_map(|installed| installed.file().parent());
+        let components = self.controllers.values().filter_map(|installed| installed.file()?.parent());
         self.roots.iter().map(PathBuf::as_path).chain(components).map(|folder| (folder.to_owned(), false)).collect()
     }
 
@@ -277,15 +297,10 @@ impl Folder {
         let content = self.content.clone();
         // A file that cannot be read may still hold what seems to be missing.
         let readable = |file: &Path| self.manifests.get(file).is_none_or(|manifests| manifests.problems.is_empty());
-        let missing = self
-            .controllers
-            .iter()
-            .filter(|(name, installed)| !content.controllers.contains(*name) && readable(installed.manifest_file()));
-        let gone_controllers: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
         let missing =
             self.applied.iter().filter(|(identity, (file, _))| !content.resources.contains(identity) && readable(file));
         let gone_resources: Vec<Identity> = missing.map(|(identity, _)| identity.clone()).collect();
-        for name in self.absent_controllers.due(now, gone_controllers) {
+        for name in self.absent_controllers.due(now, self.gone_controllers()) {
             self.uninstall(&name).await;
         }
         for identity in self.absent_resources.due(now, gone_resources) {

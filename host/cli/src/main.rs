@@ -18,6 +18,7 @@ mod build;
 mod client;
 mod commands;
 mod compile;
+mod components;
 mod dev;
 mod exit;
 mod file;
@@ -37,7 +38,7 @@ mod terminal;
 mod watcher;
 
 use args::{Args, Command};
-use commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, top};
+use commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, rollout, top};
 use serve::LogFormat;
 use terminal::{Screen, Style};
 
@@ -105,6 +106,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Fsck(args) => file::run_fsck(args, &global).await,
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Top(args) => top::run(args, &global).await,
+        Command::Rollout(args) => rollout::run(args, &global).await,
         Command::Retry(args) => control::retry(args, &global).await,
         Command::Suspend(args) => control::suspend(args, &global).await,
         Command::Resume(args) => control::resume(args, &global).await,

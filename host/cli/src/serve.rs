@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::address;
 use crate::compile;
+use crate::components::Components;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
 use crate::secrets::SecretFolder;
@@ -37,6 +38,8 @@ const DATA: &str = ".homeostat";
 const STORE: &str = "store.redb";
 /// The folder of compiled components, beside it.
 const COMPILED: &str = "compiled";
+/// The folder of the components that controllers and their revisions name, beside it.
+const COMPONENTS: &str = "components";
 
 /// What `run` and `dev` have in common.
 #[derive(Args, Clone, Debug)]
@@ -169,7 +172,8 @@ impl Running {
             options.secrets = Arc::new(SecretFolder(folder.clone()));
         }
         let host = Host::start(options).await.context("the host does not start")?;
-        let manifests = Folder::new(folder, host.clone(), screen.clone());
+        let manifests =
+            Folder::new(folder, host.clone(), screen.clone(), Components::new(data.join(COMPONENTS), folder.clone()));
         let standing = manifests.standing();
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
         let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };

@@ -18,6 +18,13 @@ impl Digest {
         Self(format!("sha256:{}", to_hex(&Sha256::digest(bytes))))
     }
 
+    /// Reads the text; `None` when it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("sha256:")?;
+        let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+        (digits.len() == 64 && digits.bytes().all(is_digit)).then(|| Self(text.to_owned()))
+    }
+
     /// Returns the text: `sha256:…`.
     pub fn as_str(&self) -> &str {
         &self.0

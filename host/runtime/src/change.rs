@@ -35,7 +35,15 @@ impl Controller {
     pub(crate) async fn swap(self: &Arc<Self>, component: Component) -> Result<Swapped, Error> {
         let changing = self.changing.lock().await;
         let definition = Definition { component, ..self.slot.current().definition.clone() };
-        let swapped = self.take(definition).await;
+        let swapped = self.take(definition, false).await;
+        drop(changing);
+        swapped
+    }
+
+    /// Begins anew with the definition that runs, as if its component were another one.
+    pub(crate) async fn renew(self: &Arc<Self>) -> Result<Swapped, Error> {
+        let changing = self.changing.lock().await;
+        let swapped = self.take(self.slot.current().definition.clone(), true).await;
         drop(changing);
         swapped
     }
@@ -49,16 +57,16 @@ impl Controller {
         let taken = if self.slot.current().definition.is_same(&definition) {
             Ok(None)
         } else {
-            self.take(definition).await.map(Some)
+            self.take(definition, false).await.map(Some)
         };
         drop(changing);
         taken
     }
 
-    /// Holds `changing`.
-    async fn take(self: &Arc<Self>, definition: Definition) -> Result<Swapped, Error> {
+    /// Holds `changing`. `anew`: the same component counts as another one.
+    async fn take(self: &Arc<Self>, definition: Definition, anew: bool) -> Result<Swapped, Error> {
         let before = self.slot.current();
-        let next = self.prepare(&before, definition).await?;
+        let next = self.prepare(&before, definition, anew).await?;
         let (old, new) = (before.component(), next.component().clone());
         let generation = next.generation;
         self.slot.put(next);
@@ -73,14 +81,14 @@ impl Controller {
     }
 
     /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
-    async fn prepare(&self, before: &Loaded, definition: Definition) -> Result<Loaded, Error> {
+    async fn prepare(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
             let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
             return Err(Error::ManagesAnother { old, new });
         }
         self.context.declare(&self.name, new)?;
-        let is_swap = before.component().digest() != definition.component.digest();
+        let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(new, &definition.overrides);
         let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
         let generation = before.generation + u64::from(is_swap);

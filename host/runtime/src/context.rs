@@ -9,11 +9,11 @@ use homeostat_store::{Key, Kind, Query, Request, Resource, Revision, Selector, S
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use crate::definitions;
 use crate::feeders::Watches;
 use crate::kinds::{kind_of, place};
 use crate::turns::Turns;
 use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
+use crate::{definitions, keeper};
 
 /// Items asked for at once.
 const PAGE_ITEMS: usize = 500;
@@ -86,6 +86,9 @@ impl Context {
         let source = format!("controller {controller}");
         let declared = std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of));
         for declaration in declared {
+            if keeper::is_of_host(&declaration.kind) {
+                return Err(Error::HostsOwn(declaration.kind.to_string()));
+            }
             self.kinds.declare(KindInfo::declared(declaration, &source))?;
         }
         Ok(())
@@ -130,22 +133,26 @@ impl Context {
         self.submit(Write::Apply { document, manager: manager.into(), force: true }.into()).await
     }
 
-    /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind.
+    /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind; what is written of a
+    /// `Controller` must be something that could run.
     pub(crate) async fn submit(&self, request: Request) -> Result<Written, Error> {
         let write = &request.write;
-        let declares = match write {
+        let kind = match write {
             Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
-                definitions::is_definition(&write.target()?.kind)
+                Some(write.target()?.kind)
             }
             Write::UpdateStatus { .. }
             | Write::PatchStatus { .. }
             | Write::ApplyStatus { .. }
-            | Write::Delete { .. } => false,
+            | Write::Delete { .. } => None,
         };
-        if declares {
-            return definitions::write(&*self.store, &self.kinds, request).await;
+        match kind {
+            Some(kind) if definitions::is_definition(&kind) => {
+                definitions::write(&*self.store, &self.kinds, request).await
+            }
+            Some(kind) if kind.same_type(&keeper::controllers()) => keeper::write(&*self.store, request).await,
+            _ => Ok(self.store.submit(request).await?),
         }
-        Ok(self.store.submit(request).await?)
     }
 }
 

@@ -62,8 +62,13 @@ pub(crate) struct Controller {
 impl Controller {
     /// Starts a controller: its feeders at once, its workers when every watch had its first full list and the start hook succeeded.
     ///
-    /// `before` is cancelled when the controller that had the name has ended: no key runs on both.
-    pub(crate) fn start(context: Arc<Context>, definition: Definition, before: Option<CancellationToken>) -> Arc<Self> {
+    /// `held`: a person holds its keys back. `before` is cancelled when the controller that had the name has ended: no key runs on both.
+    pub(crate) fn start(
+        context: Arc<Context>,
+        definition: Definition,
+        held: bool,
+        before: Option<CancellationToken>,
+    ) -> Arc<Self> {
         let name: Arc<str> = definition.name.as_str().into();
         let follows = Arc::<Follows>::default();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
@@ -93,7 +98,7 @@ impl Controller {
             account,
             changing: tokio::sync::Mutex::default(),
             started: CancellationToken::new(),
-            held: Mutex::default(),
+            held: Mutex::new(held),
             before,
             ended: CancellationToken::new(),
             tasks,

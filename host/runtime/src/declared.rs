@@ -1,4 +1,5 @@
-//! A layer that knows the kinds: guests can name only those that are declared, and what they write lies where its kind belongs.
+//! A layer that knows the kinds: guests can name only those that are declared and are not the host's own, and what they write lies where
+//! its kind belongs.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use homeostat_store::{Kind, Write};
 use serde_json::Value;
 
 use crate::Kinds;
+use crate::keeper::is_of_host;
 use crate::kinds::{kind_of, place};
 
 pub(crate) struct Declared<E> {
@@ -21,6 +23,7 @@ impl<E: Effects> Declared<E> {
     }
 
     fn known(&self, kind: &Kind) -> Result<(), StoreError> {
+        not_of_host(kind)?;
         if self.kinds.stores(kind) { Ok(()) } else { Err(unknown(kind)) }
     }
 
@@ -43,9 +46,20 @@ impl<E: Effects> Declared<E> {
     fn document_fits(&self, document: &mut Value) -> Result<Kind, StoreError> {
         let invalid = |error: crate::Error| StoreError::Invalid(error.to_string());
         let kind = kind_of(document).map_err(invalid)?;
+        not_of_host(&kind)?;
         let info = self.kinds.stored(&kind).ok_or_else(|| unknown(&kind))?;
         place(document, &info).map_err(invalid)?;
         Ok(kind)
+    }
+}
+
+/// Refuses the kinds by which the host itself is told what to run: who could write them could grant himself everything, and what others
+/// were given stands in them.
+fn not_of_host(kind: &Kind) -> Result<(), StoreError> {
+    if is_of_host(kind) {
+        Err(StoreError::Forbidden(format!("the kind {kind} is the host's own, and no grant covers it")))
+    } else {
+        Ok(())
     }
 }
 

@@ -44,12 +44,30 @@ pub enum Error {
     /// The queue has no such key.
     #[error("{0} is not on the queue")]
     UnknownKey(Key),
+    /// A component names a kind by which the host itself is told what to run.
+    #[error("the kind {0} is the host's own: no component can name it")]
+    HostsOwn(String),
+    /// A controller has no revision to go back to, or none of this number.
+    #[error("controller `{controller}` has no {}", numbered(*.number))]
+    NoRevision {
+        /// The controller.
+        controller: String,
+        /// The number that was asked for; `None`: the one before.
+        number: Option<u64>,
+    },
+    /// A controller that is paused takes no changes over.
+    #[error("controller `{0}` is paused: resume it first, with `homeostat rollout resume {0}`")]
+    Paused(String),
     /// What guests reach through the host could not be set up.
     #[error("the way out of the sandboxes cannot be set up")]
     Component(#[from] homeostat_component::Error),
     /// The store refused or failed.
     #[error("the store did not do it")]
     Store(#[from] homeostat_store::Error),
+}
+
+fn numbered(number: Option<u64>) -> String {
+    number.map_or_else(|| "revision to go back to".to_owned(), |number| format!("revision {number}"))
 }
 
 fn near(similar: &[String]) -> String {

@@ -1,13 +1,13 @@
 //! The host: all controllers of one process, and what they share.
 
 use std::collections::{BTreeMap, btree_map};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use homeostat_component::layers::Secrets;
 use homeostat_component::{Component, Engine, Grants, Needs, Refused, Severity};
-use homeostat_store::{Key, Store};
+use homeostat_store::{Key, Revision, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,11 +18,12 @@ use crate::controller::Controller;
 use crate::costs::ControllerCosts;
 use crate::definitions;
 use crate::feeders::Feeder;
+use crate::keeper::{self, Keeper, Verdict, Verdicts};
 use crate::observer::Nobody;
 use crate::sink::NoSecrets;
 use crate::stats::Measures;
 use crate::status::{ControllerStatus, QueueEntry};
-use crate::{Definition, Error, EventLog, Kinds, LogBook, Observer};
+use crate::{Code, Definition, Error, EventLog, Kinds, LogBook, Observer};
 
 /// What a host is made of. [`Options::new`] has the defaults.
 pub struct Options {
@@ -64,6 +65,9 @@ struct Inner {
     context: Arc<Context>,
     drain_deadline: Duration,
     controllers: RwLock<Controllers>,
+    /// Sees to the controllers of the store, once somebody has said where code comes from.
+    keeper: OnceLock<Arc<Keeper>>,
+    verdicts: Verdicts,
     tasks: TaskTracker,
     /// Ends the tasks that belong to no controller.
     end: CancellationToken,
@@ -99,6 +103,14 @@ pub struct Removed {
     pub interrupted: Vec<Key>,
 }
 
+impl Removed {
+    /// Returns whether nothing was left, and nothing had to end.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Self { finished, dropped, interrupted } = self;
+        *finished == 0 && dropped.is_empty() && interrupted.is_empty()
+    }
+}
+
 /// What was left when the host stopped, by controller.
 pub type ShutdownReport = BTreeMap<String, Removed>;
 
@@ -115,6 +127,8 @@ impl Host {
             context,
             drain_deadline,
             controllers: RwLock::default(),
+            keeper: OnceLock::new(),
+            verdicts: Verdicts::default(),
             tasks: TaskTracker::new(),
             end: CancellationToken::new(),
         };
@@ -142,10 +156,18 @@ impl Host {
     /// [`Error::Stopping`]; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
     /// runs goes on.
     pub async fn put(&self, definition: Definition) -> Result<Put, Error> {
+        self.put_held(definition, false).await
+    }
+
+    /// As [`Host::put`], with a person's word on whether the keys are held back: no key runs in between.
+    pub(crate) async fn put_held(&self, definition: Definition, held: bool) -> Result<Put, Error> {
         let (name, grants) = (definition.name.clone(), definition.grants.clone());
-        let put = if self.controller(&name).is_err() && self.add(&definition)? {
+        let put = if self.controller(&name).is_err() && self.add(&definition, held)? {
             Put::Added
         } else {
+            if held {
+                self.hold(&name, true);
+            }
             self.controller(&name)?.change(definition).await?.map_or(Put::Unchanged, Put::Changed)
         };
         if put != Put::Unchanged {
@@ -164,8 +186,15 @@ impl Host {
         }
     }
 
+    /// Holds the keys of a controller back, or lets them go, if it runs.
+    pub(crate) fn hold(&self, name: &str, held: bool) {
+        if let Ok(controller) = self.controller(name) {
+            controller.hold(held);
+        }
+    }
+
     /// Starts a controller. Returns `false` when somebody else put one of that name in first.
-    fn add(&self, definition: &Definition) -> Result<bool, Error> {
+    fn add(&self, definition: &Definition, held: bool) -> Result<bool, Error> {
         self.inner.context.declare(&definition.name, definition.component.describe())?;
         let mut controllers = self.inner.controllers.write();
         if controllers.stopping {
@@ -176,7 +205,7 @@ impl Host {
             return Ok(false);
         };
         let before = leaving.get(&definition.name).cloned();
-        vacant.insert(Controller::start(self.inner.context.clone(), definition.clone(), before));
+        vacant.insert(Controller::start(self.inner.context.clone(), definition.clone(), held, before));
         drop(controllers);
         Ok(true)
     }
@@ -204,22 +233,63 @@ impl Host {
     /// [`Error::UnknownController`].
     pub async fn remove(&self, name: &str) -> Result<Removed, Error> {
         let controller = self.take_out(name)?;
+        Ok(self.end(name, &controller).await)
+    }
+
+    /// Takes a controller out, so that its name is free. It still runs.
+    pub(crate) fn take_out(&self, name: &str) -> Result<Arc<Controller>, Error> {
+        let mut controllers = self.inner.controllers.write();
+        let taken = controllers.by_name.remove(name).ok_or_else(|| Error::UnknownController(name.into()))?;
+        controllers.leaving.insert(name.to_owned(), taken.ended.clone());
+        drop(controllers);
         self.inner.context.logs.forget(name);
+        Ok(taken)
+    }
+
+    /// Ends a controller that was taken out.
+    pub(crate) async fn end(&self, name: &str, controller: &Controller) -> Removed {
         let left = controller.stop(self.inner.drain_deadline, false).await;
         let mut controllers = self.inner.controllers.write();
         if controllers.leaving.get(name).is_some_and(CancellationToken::is_cancelled) {
             controllers.leaving.remove(name);
         }
         drop(controllers);
-        Ok(left)
+        left
     }
 
-    fn take_out(&self, name: &str) -> Result<Arc<Controller>, Error> {
-        let mut controllers = self.inner.controllers.write();
-        let taken = controllers.by_name.remove(name).ok_or_else(|| Error::UnknownController(name.into()))?;
-        controllers.leaving.insert(name.to_owned(), taken.ended.clone());
-        drop(controllers);
-        Ok(taken)
+    /// Runs the controllers of the store from now on: each resource of kind `Controller` is made true, and followed. Returns when each that is
+    /// there now has been tried once. The second time, nothing happens.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when they cannot be listed. *Cancel safety*: they are run all the same.
+    pub async fn keep_controllers(&self, code: Arc<dyn Code>) -> Result<(), Error> {
+        let keeper = Keeper::new(code, self.inner.context.seed("homeostat"));
+        let listed = keeper.look_at_all(&*self.store()).await?;
+        if self.inner.keeper.set(keeper.clone()).is_ok() {
+            keeper.start(self, listed, self.inner.end.clone()).await;
+        }
+        Ok(())
+    }
+
+    /// Waits for what the host comes to about a controller of the store, as it is at this revision or later. Without
+    /// [`Host::keep_controllers`] it comes to nothing.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub async fn verdict(&self, controller: &str, revision: Revision) -> Verdict {
+        self.inner.verdicts.wait(controller, revision).await
+    }
+
+    /// Returns what the host last came to about a controller of the store.
+    pub fn last_verdict(&self, controller: &str) -> Option<Verdict> {
+        self.inner.verdicts.last(controller)
+    }
+
+    /// Writes an older revision of a controller into its resource: that of this number, or the one before. Returns its number.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`], [`Error::NoRevision`], [`Error::Paused`], and those of [`Host::write`].
+    pub async fn undo(&self, controller: &str, to: Option<u64>) -> Result<u64, Error> {
+        keeper::undo(self, controller, to).await
     }
 
     /// Holds a controller's keys back, or lets them run again. It lasts until it is taken back, whatever the definition says meanwhile;
@@ -229,6 +299,19 @@ impl Host {
     /// [`Error::UnknownController`].
     pub fn suspend(&self, name: &str, suspend: bool) -> Result<(), Error> {
         self.controller(name)?.hold(suspend);
+        Ok(())
+    }
+
+    /// As [`Host::suspend`], and over restarts where the controller is a resource: its annotation says so. Returns when it is done.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`], and those of [`Host::write`].
+    pub async fn suspend_for_good(&self, name: &str, suspend: bool) -> Result<(), Error> {
+        match keeper::suspend(self, name, suspend).await? {
+            Some(revision) if self.inner.keeper.get().is_some() => drop(self.verdict(name, revision).await),
+            Some(_) => {}
+            None => self.suspend(name, suspend)?,
+        }
         Ok(())
     }
 
@@ -253,6 +336,11 @@ impl Host {
     /// Returns every controller as it is now, by name.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.running().iter().map(|controller| controller.status()).collect()
+    }
+
+    /// Returns one controller as it is now; `None` when it does not run.
+    pub fn status(&self, name: &str) -> Option<ControllerStatus> {
+        self.controller(name).ok().map(|controller| controller.status())
     }
 
     /// Returns everything about the host and its controllers that is a number.
@@ -355,6 +443,9 @@ impl Host {
     /// Stops everything in order: feeders, then what is ready and running within the deadline, then stop hooks, garbage collection and
     /// the store.
     pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
+        if let Some(keeper) = self.inner.keeper.get() {
+            keeper.stop();
+        }
         self.inner.controllers.write().stopping = true;
         let running = self.running();
         for controller in &running {
@@ -372,7 +463,16 @@ impl Host {
         self.inner.controllers.read().by_name.values().cloned().collect()
     }
 
-    fn controller(&self, name: &str) -> Result<Arc<Controller>, Error> {
+    pub(crate) fn verdicts(&self) -> &Verdicts {
+        &self.inner.verdicts
+    }
+
+    /// Does something beside everything else. The host waits for it when it ends.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.tasks.spawn(task);
+    }
+
+    pub(crate) fn controller(&self, name: &str) -> Result<Arc<Controller>, Error> {
         let controllers = self.inner.controllers.read();
         controllers.by_name.get(name).cloned().ok_or_else(|| Error::UnknownController(name.into()))
     }

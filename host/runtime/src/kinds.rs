@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Error;
+use crate::{Error, keeper};
 
 /// What a person may call a well-known kind for short, when nobody declared it.
 const SHORT_NAMES: [(&str, &str, &str); 10] = [
@@ -272,13 +272,15 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Returns a registry that knows what is built in: `Controller`, `CustomResourceDefinition`, `Event` and `Namespace`.
+    /// Returns a registry that knows what is built in: `Controller`, `ControllerRevision`, `CustomResourceDefinition`, `Event` and
+    /// `Namespace`.
     ///
     /// What is declared with a schema is told to `schemas`, which are those of the store.
     pub fn with_built_in(schemas: Schemas) -> Self {
         let mut kinds = Self { schemas, ..Self::default() };
         let built_in = [
-            (Kind::new("homeostat.dev", "v1alpha1", "Controller"), "controllers", false),
+            (keeper::controllers(), "controllers", false),
+            (keeper::revisions(), "controllerrevisions", false),
             (Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", false),
             (Kind::new("", "v1", "Event"), "events", true),
             (Kind::new("", "v1", "Namespace"), "namespaces", false),

@@ -11,6 +11,7 @@
 //! writes a [`Feeder`] in Rust.
 
 mod change;
+mod code;
 mod context;
 mod controller;
 mod costs;
@@ -23,6 +24,7 @@ pub mod feeders;
 mod feeding;
 mod follows;
 mod host;
+pub mod keeper;
 pub mod kinds;
 pub mod logs;
 pub mod manifest;
@@ -40,6 +42,7 @@ mod turns;
 mod worker;
 
 pub use change::Swapped;
+pub use code::Code;
 pub use controller::STOP_HOOK_MAX;
 pub use costs::{ControllerCosts, EffectSums, KeySpent, Lately, Spent};
 pub use definition::{Definition, Overrides};

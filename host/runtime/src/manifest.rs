@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use homeostat_component::{Amount, BackoffSpec, DuringDelay, Grants, Limits, Outcome};
+use homeostat_component::{Amount, BackoffSpec, Digest, DuringDelay, Grants, HeaderSource, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::{Overrides, Suspend};
@@ -21,6 +21,12 @@ pub use quantity::{Bytes, Span, written};
 pub const API_VERSION: &str = "homeostat.dev/v1alpha1";
 /// The `kind` of a controller's manifest.
 pub const KIND: &str = "Controller";
+
+/// Stands for the value of a header wherever a controller is shown. Nobody can write it.
+pub const HIDDEN: &str = "***";
+
+/// Revisions that are kept beside the one that runs, unless a controller says otherwise. Source: Deployments.
+const OLD_REVISIONS: u32 = 10;
 
 /// One controller as it stands in a file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -84,14 +90,27 @@ pub struct Spec {
     /// gone, so that finalizers are taken off and what they left behind is cleaned up.
     #[serde(default)]
     pub suspend: Suspend,
+    /// Take no change of this definition over, until this is `false` again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Revisions that are kept beside the one that runs, 0 to 100; absent means 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision_history_limit: Option<u32>,
 }
 
-/// Where a controller's code is.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+/// Where a controller's code is: one of these, or a file and the digest that it must have.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ComponentSource {
-    /// A `.wasm` file, relative to the manifest.
-    pub file: String,
+    /// A `.wasm` file: of a manifest relative to it, of a resource that was written through the API below the folder that is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// `sha256:` and 64 hexadecimal digits: code that this host has kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// An artifact in a registry. Refused: no host fetches from registries yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oci: Option<String>,
 }
 
 /// Backoff as people write it; what is left out keeps its default.
@@ -122,6 +141,10 @@ pub struct Checked {
     pub overrides: Overrides,
     /// Keep the keys, run nothing.
     pub suspend: Suspend,
+    /// What the code must have; `None`: whatever is there.
+    pub digest: Option<Digest>,
+    /// Revisions that are kept beside the one that runs.
+    pub old_revisions: u32,
 }
 
 /// A value out of its bounds, or one that can never mean anything.
@@ -142,12 +165,15 @@ impl Spec {
     /// # Errors
     /// Every value that is out of its bounds, and every grant that can never cover anything, all at once.
     pub fn check(&self) -> Result<Checked, Vec<OutOfBounds>> {
-        let Self { component: _, config, grants, limits, concurrency, backoff, resync, poll, during_delay, suspend } =
-            self;
+        let Self {
+            component, config, grants, limits, concurrency, backoff, resync, poll, during_delay, suspend, ..
+        } = self;
         let mut problems = Problems::default();
+        let digest = check_source(component, &mut problems);
         check_grants(grants, &mut problems);
         let limits = limits::check(limits, &mut problems);
         problems.number("spec.concurrency", *concurrency, 1..=1024);
+        problems.number("spec.revisionHistoryLimit", self.revision_history_limit, 0..=100);
         let year = Outcome::DELAY_MAX;
         problems.span("spec.resync", *resync, Duration::from_secs(1)..=year);
         problems.span("spec.poll", *poll, Duration::from_millis(100)..=year);
@@ -163,8 +189,28 @@ impl Spec {
             during_delay: *during_delay,
         };
         let (grants, config) = (grants.clone(), config.clone());
-        Ok(Checked { grants, limits, config, overrides, suspend: *suspend })
+        let old_revisions = self.revision_history_limit.unwrap_or(OLD_REVISIONS);
+        Ok(Checked { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions })
     }
+}
+
+fn check_source(source: &ComponentSource, problems: &mut Problems) -> Option<Digest> {
+    let ComponentSource { file, digest, oci } = source;
+    if oci.is_some() {
+        problems
+            .push("spec.component.oci", "no host fetches from registries yet: give a `file` or a `digest`".to_owned());
+    } else if file.is_none() && digest.is_none() {
+        problems.push("spec.component", "must have a `file` or a `digest`".to_owned());
+    }
+    if file.as_deref() == Some("") {
+        problems.push("spec.component.file", "must not be empty".to_owned());
+    }
+    let text = digest.as_deref()?;
+    let parsed = Digest::parse(text);
+    if parsed.is_none() {
+        problems.push("spec.component.digest", "must be `sha256:` and 64 hexadecimal digits".to_owned());
+    }
+    parsed
 }
 
 fn check_grants(grants: &Grants, problems: &mut Problems) {
@@ -176,6 +222,16 @@ fn check_grants(grants: &Grants, problems: &mut Problems) {
             (None, None) => ("spec.grants", ""),
         };
         problems.0.push(OutOfBounds { field, item: item.to_owned(), reason: reason.to_owned() });
+    }
+    for (at, grant) in grants.http.iter().enumerate() {
+        for (name, _) in grant.headers.iter().filter(|(_, source)| **source == HeaderSource::Value(HIDDEN.to_owned())) {
+            let reason = format!("`{HIDDEN}` stands for a value that is hidden: write the value itself");
+            problems.0.push(OutOfBounds {
+                field: "spec.grants.http",
+                item: format!("[{at}].headers.{name}.value"),
+                reason,
+            });
+        }
     }
 }
 

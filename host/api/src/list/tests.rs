@@ -17,7 +17,7 @@ async fn begin(store: &Arc<dyn Store>, query: Query) -> (Pieces, Found) {
 }
 
 fn frame() -> Frame {
-    Frame { items: Items::Documents, spoken: Kind::new("", "v1", "ConfigMap"), is_first: true }
+    Frame { items: Items::Documents, dress: Dress::Plain, spoken: Kind::new("", "v1", "ConfigMap"), is_first: true }
 }
 
 /// A store with config maps of about a kilobyte.

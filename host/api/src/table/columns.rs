@@ -67,6 +67,17 @@ fn well_known(info: &KindInfo) -> Vec<Column> {
             column("IP", "string", 1, at("/status/podIP")),
             column("Node", "string", 1, at("/spec/nodeName")),
         ],
+        ("homeostat.dev", "Controller") => vec![
+            column("State", "string", 0, at("/status/state")),
+            column("Revision", "integer", 0, at("/status/revision")),
+            column("Reconciles", "integer", 0, count("/status/reconciles")),
+            column("Failures", "integer", 0, count("/status/failures")),
+        ],
+        ("homeostat.dev", "ControllerRevision") => vec![
+            column("Controller", "string", 0, at("/spec/controller")),
+            column("Revision", "integer", 0, at("/spec/number")),
+            column("Digest", "string", 1, at("/spec/digest")),
+        ],
         ("", "Namespace") => vec![column("Status", "string", 0, made(phase))],
         ("", "ConfigMap") => vec![column("Data", "integer", 0, made(data))],
         ("", "Event") => vec![

@@ -104,7 +104,10 @@ async fn what_cannot_be_done_with_a_kind_is_not_described() {
     assert_eq!(methods("api/v1", events).await, "get");
     assert_eq!(methods("api/v1", &format!("{events}/{{name}}")).await, "get");
     let controllers = "/apis/homeostat.dev/v1alpha1/controllers";
-    assert_eq!(methods("apis/homeostat.dev/v1alpha1", &format!("{controllers}/{{name}}")).await, "get");
+    assert_eq!(
+        methods("apis/homeostat.dev/v1alpha1", &format!("{controllers}/{{name}}")).await,
+        "delete get patch put"
+    );
     assert_eq!(methods("apis/example.com/v1", SITES).await, "delete get post");
     assert_eq!(methods("apis/example.com/v1", &format!("{SITES}/{{name}}")).await, "delete get patch put");
 }

@@ -42,7 +42,7 @@ fn what_the_selector_never_matched_is_not_told() {
 
 #[test]
 fn an_event_carries_the_revision_to_go_on_from() {
-    let shape = Shape { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod") };
+    let shape = Shape { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod"), dress: Dress::Plain };
     let line = told(&shape, "DELETED", &pod(json!({}), 3), Revision(7), false);
     let line: Value = serde_json::from_slice(&line).unwrap();
     assert_eq!(line["object"]["metadata"]["resourceVersion"], "7");
@@ -56,7 +56,7 @@ async fn following(store: &MemoryStore, version: &str, shared: &Lines) -> Follow
         selector: Selector::default(),
         first: None,
         is_over: false,
-        shape: Shape { table: None, metadata: false, spoken: Kind::new("", version, "Pod") },
+        shape: Shape { table: None, metadata: false, spoken: Kind::new("", version, "Pod"), dress: Dress::Plain },
         version: version.into(),
         shared: shared.clone(),
         knows_columns: false,

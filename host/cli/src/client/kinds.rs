@@ -41,7 +41,7 @@ impl Known {
         if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
     }
 
-    /// Returns whether this is the kind of controllers, which are not in the store.
+    /// Returns whether this is the kind of controllers.
     pub(crate) fn is_controller(&self) -> bool {
         self.kind.group == "homeostat.dev" && self.kind.name == "Controller"
     }

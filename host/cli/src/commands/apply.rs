@@ -70,9 +70,6 @@ struct Apply<'g> {
 impl Apply<'_> {
     /// Applies one document. The inner error is about the document, the outer one ends everything.
     async fn one(&mut self, document: &Document) -> anyhow::Result<Result<(), Problem>> {
-        if let Err(problem) = refuse_controller(document) {
-            return Ok(Err(problem));
-        }
         if self.kinds.of(&document.value).is_none() {
             // One of the documents before may have declared it.
             self.kinds = Kinds::fetch(&self.client).await?;
@@ -102,15 +99,6 @@ impl Apply<'_> {
 /// Says on stderr what is wrong with a document.
 pub(super) fn told(problem: &Problem) {
     output::talk(&format!("error: {problem}"));
-}
-
-/// Refuses a controller: a host takes those from its folder alone.
-pub(super) fn refuse_controller(document: &Document) -> Result<(), Problem> {
-    if document.controller.is_none() {
-        return Ok(());
-    }
-    let message = "controllers come from the folder of the host: put this file into the folder that `homeostat run` or `homeostat dev` was given";
-    Err(document.problem_at(document.kind_place, message))
 }
 
 /// Returns the kind of a document and the path of its resource.

@@ -124,8 +124,7 @@ impl Delete<'_> {
         self.failed = !problems.is_empty();
         let kinds = Kinds::fetch(&self.client).await?;
         for document in &documents {
-            let found = apply::refuse_controller(document).and_then(|()| apply::path(document, &kinds, self.global));
-            match found {
+            match apply::path(document, &kinds, self.global) {
                 Ok((known, path)) => self.one(known, &path, columns::text(&document.value, "/metadata/name")).await?,
                 Err(problem) => {
                     apply::told(&problem);

@@ -14,9 +14,6 @@ use crate::output::{self, columns, table::Table};
 
 const FORMATS: [Format; 5] = [Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
 
-/// How often controllers are looked at again: they are not in the store, and have no watch.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
 /// The pause before a watch that the host ended is opened again.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -192,9 +189,6 @@ impl Get<'_> {
         }
         let mut rows = Rows::new(self, known, &found.items, true);
         rows.show(&found.items)?;
-        if known.is_controller() {
-            return self.look_again(rows, names, found.items).await;
-        }
         if let Some(item) = found.items.first().filter(|_| found.is_named) {
             columns::text(item, "/metadata/resourceVersion").clone_into(&mut found.revision);
         }
@@ -243,22 +237,6 @@ impl Get<'_> {
             }
         }
         Ok(false)
-    }
-
-    /// Looks at controllers again and again, and shows those that changed.
-    async fn look_again(
-        &self,
-        mut rows: Rows<'_>,
-        names: &[String],
-        mut before: Vec<Value>,
-    ) -> anyhow::Result<ExitCode> {
-        loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let found = self.fetch(rows.known, names).await?;
-            let changed: Vec<Value> = found.items.iter().filter(|item| !before.contains(item)).cloned().collect();
-            rows.show(&changed)?;
-            before = found.items;
-        }
     }
 }
 

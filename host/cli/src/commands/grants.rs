@@ -76,7 +76,8 @@ async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode
 
 async fn from_host(client: &Client, controller: &str) -> anyhow::Result<Grants> {
     let document = client.get(&control::path(controller)).await?;
-    serde_json::from_value(document["spec"]["grants"].clone()).context("the host's answer cannot be understood")
+    let grants = document.pointer("/spec/grants").cloned().unwrap_or_else(|| json!({}));
+    serde_json::from_value(grants).context("the host's answer cannot be understood")
 }
 
 fn from_file(file: &Path) -> anyhow::Result<Vec<(String, Grants)>> {

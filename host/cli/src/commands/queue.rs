@@ -107,10 +107,11 @@ fn print_table(queues: &[Value], is_wide: bool, is_part: bool) -> anyhow::Result
     output::print(&table.take())
 }
 
-/// Returns the names of controllers: of all, or of those that manage a kind (`deployment.apps`).
+/// Returns the names of controllers that run: of all, or of those that manage a kind (`deployment.apps`).
 pub(super) async fn controllers(client: &Client, manages: Option<&str>) -> anyhow::Result<Vec<String>> {
     let list = client.get("/apis/homeostat.dev/v1alpha1/controllers").await?;
     let items = list["items"].as_array().into_iter().flatten();
+    let items = items.filter(|item| item.pointer("/status/state").is_some());
     let items = items.filter(|item| manages.is_none_or(|wanted| kind(item.pointer("/status/manages")) == wanted));
     Ok(items.map(|item| text(item, "/metadata/name").to_owned()).collect())
 }

@@ -1,21 +1,33 @@
-//! Puts the controllers of a folder into the host, and swaps them.
+//! Writes the controllers of a folder into the store, waits for what the host comes to, and tells it.
+//!
+//! The folder is one source of such resources among others: what people write by other ways is left alone, and what somebody has changed
+//! of one that stands here stays so until its file changes.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use homeostat_component::{Component, Digest};
-use homeostat_runtime::manifest::Manifest;
-use homeostat_runtime::{Definition, Error, Put};
+use homeostat_component::Digest;
+use homeostat_runtime::keeper::{MANAGED_BY, Outcome, Verdict};
+use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest};
+use homeostat_runtime::{Error, Put};
+use homeostat_store::{Key, Kind, LabelRequirement, Precondition, Propagation, Query, Revision, Selector, Write};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Change, Document, Folder, PATIENCE};
+use super::resources::MANAGER;
+use super::{Change, Document, Folder, PATIENCE, RETRY};
+use crate::components;
 use crate::manifest::Place;
 
-/// Bytes of a component that are read. A larger file is refused.
-const COMPONENT_BYTES_MAX: u64 = 256 << 20;
+/// How long the folder waits for what the host comes to about a controller: a start hook may take its time.
+const JUDGEMENT: Duration = Duration::from_secs(60);
 
 /// How long the folder waits for a controller to end.
 const REMOVAL: Duration = Duration::from_secs(15);
+
+/// Where a controller says from which text and code it was applied, so that nothing is applied again that somebody has changed since.
+const SOURCE: &str = "homeostat.dev/source";
 
 /// A controller of the folder, and how far it has come.
 pub(super) struct Installed {
@@ -23,9 +35,10 @@ pub(super) struct Installed {
     manifest_file: PathBuf,
     /// Where its name stands in that file.
     place: Place,
-    file: PathBuf,
-    /// What runs, and the digest of the file that it was loaded from.
-    running: Option<(Digest, Component)>,
+    /// `None`: its code is known by a digest alone.
+    file: Option<PathBuf>,
+    /// The revision that it had when it was written.
+    written: Option<Revision>,
     refused: Option<Refusal>,
 }
 
@@ -42,6 +55,14 @@ struct Why {
     /// `None`: there was nothing to read.
     digest: Option<Digest>,
     reason: String,
+    /// It has not come as far as the store.
+    is_local: bool,
+}
+
+/// What was written of a controller.
+struct Written {
+    digest: Option<Digest>,
+    revision: Revision,
 }
 
 impl Refusal {
@@ -56,18 +77,18 @@ impl Installed {
     fn new(document: &Document, manifest: &Manifest) -> Self {
         let folder = document.file.parent().unwrap_or(Path::new("."));
         Self {
-            file: folder.join(&manifest.spec.component.file),
+            file: manifest.spec.component.file.as_ref().map(|file| folder.join(file)),
             manifest: Box::new(manifest.clone()),
             manifest_file: document.file.clone(),
             place: document.name_place,
-            running: None,
+            written: None,
             refused: None,
         }
     }
 
     /// Returns the component's file.
-    pub(super) fn file(&self) -> &Path {
-        &self.file
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// Returns the file that names this controller.
@@ -84,66 +105,142 @@ impl Installed {
     pub(super) fn is_suspect(&self) -> bool {
         self.refused.as_ref().is_some_and(|refusal| !refusal.told)
     }
+
+    /// Returns whether it could be read, and has not been written.
+    fn is_unwritten(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refusal| refusal.why.is_local && refusal.why.digest.is_some())
+    }
 }
 
 impl Folder {
-    /// Puts in the controllers that are new, or whose manifest or component changed. Returns whether any was.
-    pub(super) async fn install(&mut self, documents: &[Document], changes: &[Change], now: Instant) -> bool {
-        let mut put = false;
+    /// Writes the controllers that are new, or whose manifest or component changed, and waits until they run or are refused. Returns
+    /// whether there was any that runs. `retry`: those that the store has refused are tried again.
+    pub(super) async fn install(
+        &mut self,
+        documents: &[Document],
+        changes: &[Change],
+        retry: bool,
+        now: Instant,
+    ) -> bool {
+        let mut tried = Vec::new();
         for document in documents {
             let Some(manifest) = document.controller.as_deref() else { continue };
             let name = &manifest.metadata.name;
-            let mut next = Installed::new(document, manifest);
-            let mut before = None;
-            if let Some(known) = self.controllers.remove(name) {
+            let next = Installed::new(document, manifest);
+            let known = self.controllers.remove(name);
+            if let Some(known) = known {
                 let same = known.manifest == next.manifest && known.file == next.file;
-                let touched = changes.iter().any(|change| change.path() == known.file);
-                if same && !touched {
+                let touched = changes.iter().any(|change| Some(change.path()) == known.file());
+                if same && !touched && !(retry && known.is_unwritten()) {
                     self.controllers.insert(
                         name.clone(),
                         Installed { manifest_file: next.manifest_file, place: next.place, ..known },
                     );
                     continue;
                 }
-                let reload = known.manifest.spec.grants != next.manifest.spec.grants;
-                next.running = known.running.map(|(digest, component)| {
-                    // Imports are checked against the grants, so that other grants need another look.
-                    (if reload { Digest::of(&[]) } else { digest }, component)
-                });
-                before = known.refused;
+                tried.push((self.write_controller(document, &next).await, next, known.refused));
+            } else {
+                tried.push((self.write_controller(document, &next).await, next, None));
             }
-            match self.try_put(&mut next).await {
+        }
+        self.begin().await;
+        let mut put = false;
+        for (written, mut next, before) in tried {
+            let name = next.manifest.metadata.name.clone();
+            let judged = match written {
+                Ok(Written { digest, revision }) => {
+                    next.written = Some(revision);
+                    self.judge(&name, revision, digest).await
+                }
+                Err(why) => Err(why),
+            };
+            match judged {
                 Ok(()) => put = true,
                 Err(why) => next.refused = Some(Refusal::after(before, why, now)),
             }
-            self.controllers.insert(name.clone(), next);
+            if next.is_unwritten() {
+                self.retry_at = Some(now + RETRY);
+            }
+            self.controllers.insert(name, next);
         }
         put
     }
 
-    /// Loads the component and puts the controller in.
-    async fn try_put(&self, installed: &mut Installed) -> Result<(), Why> {
-        let (name, spec) = (&installed.manifest.metadata.name, &installed.manifest.spec);
-        let nothing = |reason| Why { digest: None, reason };
-        let checked = spec.check().map_err(|problems| nothing(list(&problems)))?;
-        let bytes = read_component(&installed.file).await.map_err(nothing)?;
-        let digest = Digest::of(&bytes);
-        let refused = |reason| Why { digest: Some(digest.clone()), reason };
-        let component = match &installed.running {
-            Some((running, component)) if *running == digest => component.clone(),
-            _ => self.host.load(bytes, &checked.grants).await.map_err(|error| refused(list(&error.reasons)))?,
+    /// Lets the host run what is in the store, once what the folder has to say of it has been written. Notes what the folder once brought.
+    pub(super) async fn begin(&mut self) {
+        if self.has_begun {
+            return;
+        }
+        let label = LabelRequirement::Equals(MANAGED_BY.to_owned(), MANAGER.to_owned());
+        let selector = Selector { labels: vec![label], ..Selector::default() };
+        let brought = self.host.store().list(&Query { selector, ..Query::all(key("").kind().clone()) }).await;
+        let began = match brought {
+            Ok(page) => {
+                self.brought = page.items.iter().map(|item| item.key().name().to_owned()).collect();
+                self.host.keep_controllers(std::sync::Arc::new(self.code.clone())).await
+            }
+            Err(error) => Err(error.into()),
         };
-        let definition = Definition {
-            name: name.clone(),
-            component: component.clone(),
-            grants: checked.grants,
-            limits: checked.limits,
-            config: checked.config,
-            overrides: checked.overrides,
-            suspend: checked.suspend,
+        match began {
+            Ok(()) => self.has_begun = true,
+            Err(error) => {
+                self.screen.warn(&format!("the controllers of the store cannot be run: {}", chain(&error)));
+                self.retry_at = Some(Instant::now() + RETRY);
+            }
+        }
+    }
+
+    /// Keeps the component and writes the resource, unless that was done before.
+    async fn write_controller(&self, document: &Document, next: &Installed) -> Result<Written, Why> {
+        let Manifest { metadata, spec, .. } = &*next.manifest;
+        let nothing = |reason: String| Why { digest: None, reason: list(&[reason]), is_local: true };
+        let mut digest = spec.component.digest.as_deref().and_then(Digest::parse);
+        if let Some(file) = next.file.clone() {
+            let read = tokio::task::spawn_blocking(move || components::read(&file)).await;
+            let bytes = read.expect("reading a file does not panic").map_err(nothing)?;
+            let found = self.code.keep(bytes).await.map_err(nothing)?;
+            if let Some(wanted) = digest.filter(|wanted| *wanted != found) {
+                return Err(nothing(format!("the file has the digest {found}, and the manifest says {wanted}")));
+            }
+            digest = Some(found);
+        }
+        let (document, source) = brought(&document.value, digest.as_ref());
+        let refused = |error: Error| Why { digest: digest.clone(), reason: list(&[chain(&error)]), is_local: true };
+        match self.host.store().get(&key(&metadata.name)).await {
+            Ok(stored) if stored.annotation(SOURCE) == Some(&source) => {
+                return Ok(Written { digest, revision: stored.revision() });
+            }
+            Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(refused(error.into())),
+        }
+        let written = self.host.apply_resource(document, MANAGER).await.map_err(refused)?;
+        Ok(Written { digest, revision: written.resource.revision() })
+    }
+
+    /// Waits for what the host comes to about a controller, and tells it.
+    async fn judge(&self, name: &str, revision: Revision, digest: Option<Digest>) -> Result<(), Why> {
+        let Ok(verdict) = tokio::time::timeout(JUDGEMENT, self.host.verdict(name, revision)).await else {
+            self.screen.warn(&format!(
+                "controller/{name} takes long to be taken over; `homeostat describe controller {name}` tells more"
+            ));
+            return Ok(());
         };
-        match self.host.put(definition).await.map_err(|error| refused(list(&[chain(&error)])))? {
-            Put::Added => self.screen.say(&format!("controller/{name} added ({})", short(component.digest().as_str()))),
+        match verdict.outcome {
+            Outcome::Put(put) => self.tell_put(name, &put),
+            Outcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
+            Outcome::Refused(reason) => return Err(Why { digest, reason, is_local: false }),
+            // Somebody else was faster.
+            Outcome::Removed(_) => {}
+        }
+        Ok(())
+    }
+
+    fn tell_put(&self, name: &str, put: &Put) {
+        match put {
+            Put::Added => {
+                let digest = self.host.status(name).map(|status| status.digest).unwrap_or_default();
+                self.screen.say(&format!("controller/{name} added ({})", short(&digest)));
+            }
             Put::Changed(swapped) if swapped.from == swapped.to => {
                 self.screen.say(&format!("controller/{name} changed"))
             }
@@ -155,65 +252,103 @@ impl Folder {
             )),
             Put::Unchanged => {}
         }
-        installed.running = Some((digest, component));
-        Ok(())
     }
 
-    /// Tells what was refused, once it is clear that nobody is still writing it.
+    /// Tells what was refused, once it is clear that nobody is still writing it, and what runs after all.
     pub(super) fn tell_refused(&mut self, now: Instant) {
-        for (name, installed) in &mut self.controllers {
-            let Some(refusal) = installed.refused.as_mut().filter(|refusal| !refusal.told) else { continue };
-            if now.duration_since(refusal.since) < PATIENCE {
+        let mut controllers = std::mem::take(&mut self.controllers);
+        for (name, installed) in &mut controllers {
+            let Some(refusal) = installed.refused.as_mut() else { continue };
+            if let Some(Verdict { seen, outcome: Outcome::Put(put) }) = self.host.last_verdict(name)
+                && installed.written.is_some_and(|written| seen >= written)
+            {
+                // The host has tried again.
+                self.tell_put(name, &put);
+                installed.refused = None;
+                continue;
+            }
+            if refusal.told || now.duration_since(refusal.since) < PATIENCE {
                 continue;
             }
             refusal.told = true;
-            let rest = if installed.running.is_some() { "the one that runs goes on" } else { "it does not run" };
+            let rest = match self.host.status(name) {
+                Some(_) => "the one that runs goes on",
+                None => "it does not run",
+            };
             let (manifest, Place { line, column }) = (installed.manifest_file.display(), installed.place);
+            let component = installed.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
             self.screen.warn(&format!(
-                "{manifest}:{line}:{column}: controller/{name} refused, {rest}: {}\n{}",
-                installed.file.display(),
+                "{manifest}:{line}:{column}: controller/{name} refused, {rest}: {component}\n{}",
                 refusal.why.reason
             ));
-            self.host.refused(name, &refusal.why.reason);
+            if refusal.why.is_local {
+                self.host.refused(name, &refusal.why.reason);
+            }
         }
+        self.controllers = controllers;
     }
 
     /// Takes a controller out.
     pub(super) async fn uninstall(&mut self, name: &str) {
         self.controllers.remove(name);
-        let Ok(removed) = tokio::time::timeout(REMOVAL, self.host.remove(name)).await else {
-            return self.screen.warn(&format!("controller/{name} takes long to end; it takes no keys any more"));
+        self.brought.remove(name);
+        let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+        let revision = match self.host.write(Write::Delete { key: key(name), precondition, propagation }.into()).await {
+            Ok(written) => written.resource.revision(),
+            // It never came as far as the store, or somebody else was faster.
+            Err(Error::Store(homeostat_store::Error::NotFound { .. })) => {
+                return self.screen.say(&format!("controller/{name} removed"));
+            }
+            Err(error) => {
+                return self.screen.warn(&format!("controller/{name} could not be removed: {}", chain(&error)));
+            }
         };
-        match removed {
-            Ok(removed) => {
+        match tokio::time::timeout(REMOVAL, self.host.verdict(name, revision)).await {
+            Ok(Verdict { outcome: Outcome::Removed(removed), .. }) => {
                 let dropped = removed.dropped.len() + removed.interrupted.len();
                 let keys = if dropped == 0 { String::new() } else { format!(", {dropped} keys were left") };
                 self.screen.say(&format!("controller/{name} removed{keys}"));
             }
-            // It never ran.
-            Err(Error::UnknownController(_)) => self.screen.say(&format!("controller/{name} removed")),
-            Err(error) => self.screen.warn(&format!("controller/{name} could not be removed: {}", chain(&error))),
+            Ok(_) => self.screen.say(&format!("controller/{name} removed")),
+            Err(_) => self.screen.warn(&format!("controller/{name} takes long to end; it takes no keys any more")),
         }
+    }
+
+    /// Returns the controllers that are not in the folder any more, as far as its files can be read.
+    pub(super) fn gone_controllers(&self) -> Vec<String> {
+        // A file that cannot be read may still hold what seems to be missing.
+        let readable = |file: &Path| self.manifests.get(file).is_none_or(|manifests| manifests.problems.is_empty());
+        let all_readable = self.has_begun && self.manifests.values().all(|manifests| manifests.problems.is_empty());
+        let files: BTreeMap<&String, &Path> =
+            self.controllers.iter().map(|(name, installed)| (name, installed.manifest_file())).collect();
+        let names =
+            self.controllers.keys().chain(&self.brought).filter(|name| !self.content.controllers.contains(*name));
+        let gone = names.filter(|name| files.get(name).map_or(all_readable, |file| readable(file)));
+        gone.cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 }
 
-async fn read_component(file: &Path) -> Result<Vec<u8>, String> {
-    let path = file.to_owned();
-    let read = tokio::task::spawn_blocking(move || {
-        let bytes = std::fs::metadata(&path)?.len();
-        if bytes > COMPONENT_BYTES_MAX {
-            let text = format!("it has {} MiB, and at most {} are read", bytes >> 20, COMPONENT_BYTES_MAX >> 20);
-            return Err(std::io::Error::other(text));
+/// Returns a controller's document as the folder brings it, and what tells this text and code from others.
+fn brought(document: &Value, digest: Option<&Digest>) -> (Value, String) {
+    let mut document = document.clone();
+    if let Some(digest) = digest {
+        document["spec"]["component"]["digest"] = digest.as_str().into();
+    }
+    let source = Digest::of(document.to_string().as_bytes()).to_string();
+    for (map, name, value) in [("labels", MANAGED_BY, MANAGER), ("annotations", SOURCE, source.as_str())] {
+        let map = &mut document["metadata"][map];
+        if !map.is_object() {
+            *map = json!({});
         }
-        std::fs::read(&path)
-    });
-    let read = read.await.expect("reading a file does not panic");
-    read.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            "  - the file is not there; build the guest, or run `homeostat dev`, which does".to_owned()
-        }
-        _ => format!("  - the file cannot be read: {error}"),
-    })
+        map[name] = value.into();
+    }
+    (document, source)
+}
+
+/// Returns the key of a controller.
+fn key(name: &str) -> Key {
+    let (group, version) = API_VERSION.split_once('/').expect("it has a group");
+    Key::new(Kind::new(group, version, KIND), "", name)
 }
 
 /// Writes reasons as a list, one below the other.
@@ -248,7 +383,11 @@ mod tests {
     #[test]
     fn what_was_told_is_told_again_only_when_it_is_something_else() {
         let now = Instant::now();
-        let why = |bytes: &[u8], reason: &str| Why { digest: Some(Digest::of(bytes)), reason: reason.to_owned() };
+        let why = |bytes: &[u8], reason: &str| Why {
+            digest: Some(Digest::of(bytes)),
+            reason: reason.to_owned(),
+            is_local: false,
+        };
         let told = || Refusal { since: now, why: why(b"1", "cut off"), told: true };
         let later = now + Duration::from_secs(1);
         assert!(Refusal::after(Some(told()), why(b"1", "cut off"), later).told);
@@ -260,7 +399,7 @@ mod tests {
     #[test]
     fn patience_starts_anew_with_every_change() {
         let now = Instant::now();
-        let why = || Why { digest: None, reason: "gone".to_owned() };
+        let why = || Why { digest: None, reason: "gone".to_owned(), is_local: true };
         let untold = Refusal { since: now, why: why(), told: false };
         let later = now + Duration::from_secs(1);
         let after = Refusal::after(Some(untold), why(), later);
@@ -272,5 +411,16 @@ mod tests {
         assert_eq!(list(&["one", "two\nlines"]), "  - one\n  - two\n    lines");
         assert_eq!(short("sha256:0123456789abcdef"), "sha256:0123456789ab");
         assert_eq!(short("odd"), "odd");
+    }
+
+    #[test]
+    fn what_is_brought_says_who_brought_it_and_from_what() {
+        let document = json!({ "metadata": { "name": "a", "labels": { "b": "c" } }, "spec": { "component": {} } });
+        let (one, source) = brought(&document, Some(&Digest::of(b"1")));
+        assert_eq!(one["metadata"]["labels"], json!({ "b": "c", MANAGED_BY: MANAGER }));
+        assert_eq!(one["metadata"]["annotations"][SOURCE], source.as_str());
+        assert_eq!(one["spec"]["component"]["digest"], Digest::of(b"1").as_str());
+        assert_ne!(brought(&document, Some(&Digest::of(b"2"))).1, source, "other code is another source");
+        assert_eq!(brought(&document, Some(&Digest::of(b"1"))).1, source);
     }
 }

@@ -11,7 +11,7 @@ use super::controllers::chain;
 use super::{Document, Folder, Problem};
 
 /// Who applies: the field manager of everything that comes from a folder.
-const MANAGER: &str = "homeostat-folder";
+pub(super) const MANAGER: &str = "homeostat-folder";
 /// Resources that are applied at once. The store writes them in one go.
 const AT_ONCE: usize = 32;
 

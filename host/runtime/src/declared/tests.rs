@@ -61,6 +61,23 @@ async fn what_is_declared_passes_and_gets_the_namespace_that_its_kind_has() {
     assert_eq!(document["metadata"]["namespace"], "default");
 }
 
+/// Who could write them could grant himself everything.
+#[tokio::test]
+async fn a_guest_neither_reads_nor_writes_what_the_host_is_told_to_run() {
+    for name in ["Controller", "ControllerRevision"] {
+        let kind = Kind::new("homeostat.dev", "v1alpha1", name);
+        let get = Effect::Get { key: Key::new(kind.clone(), "", "a"), view: View::Whole };
+        let (answer, reached) = perform(get).await;
+        assert!(matches!(answer, Answer::Resource(Err(StoreError::Forbidden(_)))), "{answer:?}");
+        assert_eq!(reached, None);
+        let (answer, _) = perform(Effect::List { query: Query::all(kind), view: View::Whole }).await;
+        assert!(matches!(answer, Answer::Page(Err(StoreError::Forbidden(_)))), "{answer:?}");
+        let document = json!({"apiVersion": "homeostat.dev/v1alpha1", "kind": name, "metadata": {"name": "a"}});
+        let (answer, _) = perform(create(document)).await;
+        assert!(matches!(answer, Answer::Written(Err(StoreError::Forbidden(_)))), "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_document_in_the_wrong_place_is_invalid() {
     let metadata = json!({"name": "a", "namespace": "b"});

@@ -1,0 +1,128 @@
+//! Controllers and their revisions as they are shown: what changes by itself is laid over the status, and the values of headers are hidden.
+
+use std::borrow::Cow;
+
+use homeostat_runtime::manifest::HIDDEN;
+use homeostat_runtime::{Host, KindInfo};
+use homeostat_store::Kind;
+use serde_json::{Value, json};
+
+use crate::controllers::GROUP;
+
+/// What `kubectl apply` keeps in an annotation: the whole document.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How the resources of one kind are shown.
+pub(crate) enum Dress {
+    /// As they are.
+    Plain,
+    /// As controllers of this host.
+    Controllers(Host),
+    /// As revisions of controllers.
+    Revisions,
+}
+
+impl Dress {
+    /// Returns how resources of a kind are shown.
+    pub(crate) fn of(info: &KindInfo, host: &Host) -> Self {
+        match name(&info.kind) {
+            Some("Controller") => Self::Controllers(host.clone()),
+            Some("ControllerRevision") => Self::Revisions,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Returns whether a document is shown otherwise a moment later, though nobody has written it.
+    pub(crate) fn is_of_its_moment(&self) -> bool {
+        matches!(self, Self::Controllers(_))
+    }
+
+    /// Returns a document as it is shown.
+    pub(crate) fn on<'d>(&self, document: Cow<'d, Value>) -> Cow<'d, Value> {
+        match self {
+            Self::Plain => document,
+            Self::Revisions => Cow::Owned(hidden(document.into_owned())),
+            Self::Controllers(host) => {
+                let mut document = hidden(document.into_owned());
+                lay_over(&mut document, host);
+                Cow::Owned(document)
+            }
+        }
+    }
+}
+
+/// Returns the name of a kind that is shown otherwise than it is.
+fn name(kind: &Kind) -> Option<&str> {
+    let is_such = kind.group == GROUP && matches!(kind.name.as_str(), "Controller" | "ControllerRevision");
+    is_such.then_some(kind.name.as_str())
+}
+
+/// Returns a resource of any kind without the values of headers.
+pub(crate) fn without_values<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
+    if name(kind).is_some() { Cow::Owned(hidden(document.clone())) } else { Cow::Borrowed(document) }
+}
+
+/// Hides the values of headers: they are credentials more often than not. Names, and names of secrets, stay.
+fn hidden(mut document: Value) -> Value {
+    for spec in ["/spec/grants/http", "/spec/spec/grants/http"] {
+        let grants = document.pointer_mut(spec).and_then(Value::as_array_mut);
+        for grant in grants.into_iter().flatten() {
+            let headers = grant.get_mut("headers").and_then(Value::as_object_mut);
+            for (_, source) in headers.into_iter().flatten() {
+                if let Some(value) = source.get_mut("value") {
+                    *value = HIDDEN.into();
+                }
+            }
+        }
+    }
+    let annotation = document.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(LAST_APPLIED));
+    if let Some(annotation) = annotation {
+        // What cannot be read is not shown either.
+        let applied = annotation.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        *annotation = applied.map_or_else(|| HIDDEN.into(), |applied| hidden(applied).to_string().into());
+    }
+    document
+}
+
+/// Lays what runs over what was written of it.
+fn lay_over(document: &mut Value, host: &Host) {
+    let running = document.pointer("/metadata/name").and_then(Value::as_str).and_then(|name| host.status(name));
+    let Some(Value::Object(live)) = running.map(|status| json!(status)) else { return };
+    if !document["status"].is_object() {
+        document["status"] = json!({});
+    }
+    for (name, value) in live {
+        document["status"][name] = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_headers_are_never_told() {
+        let spec = json!({
+            "grants": {
+                "resources": [{ "kinds": ["Pod"], "verbs": ["get"] }],
+                "http": [{
+                    "urls": ["https://a.example/*"],
+                    "headers": { "authorization": { "value": "Bearer hush" }, "x-token": { "secret": "token" } },
+                }],
+            },
+        });
+        let applied = json!({ "spec": spec }).to_string();
+        let metadata = json!({ "name": "a", "annotations": { LAST_APPLIED: applied, "note": "stays" } });
+        for document in [json!({ "metadata": metadata, "spec": spec }), json!({ "spec": { "spec": spec } })] {
+            let told = hidden(document);
+            assert!(!told.to_string().contains("hush"), "{told}");
+            assert!(told.to_string().contains("\"x-token\":{\"secret\":\"token\"}"), "{told}");
+            assert!(told.to_string().contains("\"kinds\":[\"Pod\"]"), "{told}");
+        }
+        assert_eq!(
+            hidden(json!({ "metadata": { "annotations": { LAST_APPLIED: "{hush" } } }))["metadata"]["annotations"]
+                [LAST_APPLIED],
+            HIDDEN
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! `homeostat rollout`: what a controller was, what it is to be, and how far it has come.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use homeostat_runtime::manifest::Span;
+use hyper::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::control::path;
+use crate::client::{Client, with_query};
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output::columns::text;
+use crate::output::table::Table;
+use crate::output::{self, age};
+
+mod difference;
+mod progress;
+
+use progress::Progress;
+
+/// Who the fields belong to that are changed here.
+const MANAGER: &str = "homeostat-rollout";
+
+/// The pause before a watch that the host ended is opened again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Show and change which revision of a controller runs
+///
+/// Every definition of a controller that was put in is a revision: code, grants, limits and settings together. The last ten are kept
+/// beside the one that runs, unless `spec.revisionHistoryLimit` says otherwise.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Command {
+    History(HistoryArgs),
+    Undo(UndoArgs),
+    Status(StatusArgs),
+    Diff(DiffArgs),
+    /// Begin anew with the same definition: its start hook runs, and every key is looked at again
+    Restart(NameArgs),
+    /// Take no change of a controller's definition over
+    Pause(NameArgs),
+    /// Take changes over again
+    Resume(NameArgs),
+}
+
+/// Which controller.
+#[derive(clap::Args, Clone, Debug)]
+struct NameArgs {
+    /// The controller: NAME or controller/NAME
+    #[arg(value_name = "CONTROLLER", value_parser = bare)]
+    controller: String,
+}
+
+/// List the revisions of a controller, or show one
+#[derive(clap::Args, Clone, Debug)]
+struct HistoryArgs {
+    #[command(flatten)]
+    of: NameArgs,
+    /// Show this one in full
+    #[arg(long, value_name = "NUMBER")]
+    revision: Option<u64>,
+}
+
+/// Go back to an older revision
+///
+/// It becomes the newest one. A controller that stands in a folder follows its file again when that changes.
+#[derive(clap::Args, Clone, Debug)]
+struct UndoArgs {
+    #[command(flatten)]
+    of: NameArgs,
+    /// To which one [default: the one before]
+    #[arg(long, value_name = "NUMBER")]
+    to_revision: Option<u64>,
+}
+
+/// Wait until what is wanted of a controller runs
+///
+/// Ends with 0 when it does, with 3 when it is refused, and with 1 when it takes too long.
+#[derive(clap::Args, Clone, Debug)]
+struct StatusArgs {
+    #[command(flatten)]
+    of: NameArgs,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    timeout: Span,
+}
+
+/// Show what differs between two revisions
+#[derive(clap::Args, Clone, Debug)]
+struct DiffArgs {
+    #[command(flatten)]
+    of: NameArgs,
+    /// The older one [default: the one before the newer one]
+    #[arg(long, value_name = "NUMBER")]
+    from: Option<u64>,
+    /// The newer one [default: the newest]
+    #[arg(long, value_name = "NUMBER")]
+    to: Option<u64>,
+}
+
+/// Reads the name of a controller, with or without its kind.
+fn bare(word: &str) -> Result<String, String> {
+    let name = word.rsplit_once('/').map_or(word, |(_, name)| name);
+    if name.is_empty() { Err("the name is missing".to_owned()) } else { Ok(name.to_owned()) }
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+/// When the controller or the revision is not there, or the host cannot answer.
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let client = Client::new(global)?;
+    match args.command {
+        Command::History(HistoryArgs { of, revision: None }) => history(&client, &of.controller, global).await,
+        Command::History(HistoryArgs { of, revision: Some(number) }) => {
+            let format = global.format(&[Format::Yaml, Format::Json])?;
+            let revisions = Revisions::of(&client, &of.controller).await?;
+            let document = revisions.numbered(number)?;
+            output::print(&if format == Format::Json { output::json(document) } else { output::yaml(document)? })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Undo(UndoArgs { of, to_revision }) => undo(&client, &of.controller, to_revision, global).await,
+        Command::Status(StatusArgs { of, timeout }) => status(&client, &of.controller, timeout.0, global).await,
+        Command::Diff(DiffArgs { of, from, to }) => diff(&client, &of.controller, from, to, global).await,
+        Command::Restart(NameArgs { controller }) => {
+            let now = Timestamp::now().to_string();
+            let change = json!({ "metadata": { "annotations": { "homeostat.dev/restartedAt": now } } });
+            patch(&client, &controller, &change, "restarted", global).await
+        }
+        Command::Pause(NameArgs { controller }) => {
+            patch(&client, &controller, &json!({ "spec": { "paused": true } }), "paused", global).await
+        }
+        Command::Resume(NameArgs { controller }) => {
+            patch(&client, &controller, &json!({ "spec": { "paused": null } }), "resumed", global).await
+        }
+    }
+}
+
+/// The revisions of one controller, in order.
+struct Revisions {
+    controller: String,
+    items: Vec<Value>,
+    /// The one that runs.
+    current: Option<u64>,
+}
+
+impl Revisions {
+    /// Asks the host.
+    async fn of(client: &Client, controller: &str) -> anyhow::Result<Self> {
+        let document = client.get(&path(controller)).await?;
+        let uid = text(&document, "/metadata/uid");
+        let fields = format!("spec.controller={controller}");
+        let all = "/apis/homeostat.dev/v1alpha1/controllerrevisions";
+        let mut list = client.get(&with_query(all, &[("fieldSelector", Some(&fields))])).await?;
+        let mut items: Vec<Value> = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        // Those of one that had the name before are about to go.
+        items.retain(|item| text(item, "/metadata/ownerReferences/0/uid") == uid);
+        items.sort_by_key(number);
+        Ok(Self { controller: controller.to_owned(), items, current: document["status"]["revision"].as_u64() })
+    }
+
+    fn numbered(&self, wanted: u64) -> anyhow::Result<&Value> {
+        let found = self.items.iter().find(|item| number(item) == wanted);
+        found.ok_or_else(|| exit::failed(format!("controller `{}` has no revision {wanted}", self.controller)))
+    }
+
+    /// Returns the newest one below a number.
+    fn before(&self, wanted: u64) -> anyhow::Result<&Value> {
+        let found = self.items.iter().rev().find(|item| number(item) < wanted);
+        found.ok_or_else(|| exit::failed(format!("controller `{}` has no revision before {wanted}", self.controller)))
+    }
+}
+
+fn number(revision: &Value) -> u64 {
+    revision["spec"]["number"].as_u64().unwrap_or_default()
+}
+
+async fn history(client: &Client, controller: &str, global: &Global) -> anyhow::Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let revisions = Revisions::of(client, controller).await?;
+    let (mut table, now) = (Table::new(["REVISION", "DIGEST", "AGE", "CAUSE"]), Timestamp::now());
+    for item in &revisions.items {
+        let mark = if revisions.current == Some(number(item)) { " *" } else { "" };
+        let digest: String = text(item, "/spec/digest").chars().take("sha256:".len() + 12).collect();
+        let cause = item["metadata"]["annotations"]["kubernetes.io/change-cause"].as_str().unwrap_or("-");
+        let age = age::since(text(item, "/metadata/creationTimestamp"), now);
+        table.row(vec![format!("{}{mark}", number(item)), digest, age, cause.to_owned()]);
+    }
+    output::print(&table.take())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn undo(client: &Client, controller: &str, to: Option<u64>, global: &Global) -> anyhow::Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let body = json!({ "revision": to }).to_string().into();
+    let answer = client.send(Method::POST, &format!("{}/undo", path(controller)), "application/json", body).await?;
+    let number = &answer.document["details"]["revision"];
+    output::print(&format!("controller.homeostat.dev/{controller} goes back to revision {number}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn patch(
+    client: &Client,
+    controller: &str,
+    change: &Value,
+    done: &str,
+    global: &Global,
+) -> anyhow::Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let path = with_query(&path(controller), &[("fieldManager", Some(MANAGER))]);
+    client.send(Method::PATCH, &path, "application/merge-patch+json", change.to_string().into()).await?;
+    output::print(&format!("controller.homeostat.dev/{controller} {done}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn status(client: &Client, controller: &str, timeout: Duration, global: &Global) -> anyhow::Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let mut last = String::new();
+    let Ok(ended) = tokio::time::timeout(timeout, follow(client, controller, &mut last)).await else {
+        return Err(exit::failed(format!("controller `{controller}` has not come so far in time: {last}")));
+    };
+    match ended? {
+        Progress::Refused(why) => Err(exit::refused(format!("controller `{controller}` is refused: {why}"))),
+        Progress::Done(text) | Progress::Waits(text) => {
+            output::print(&format!("controller \"{controller}\" {text}\n"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Follows a controller until what is wanted runs, or is refused. `last`: what was said last.
+async fn follow(client: &Client, controller: &str, last: &mut String) -> anyhow::Result<Progress> {
+    let fields = format!("metadata.name={controller}");
+    loop {
+        let mut document = client.get(&path(controller)).await?;
+        let revision = text(&document, "/metadata/resourceVersion").to_owned();
+        let pairs =
+            [("watch", Some("1")), ("fieldSelector", Some(fields.as_str())), ("resourceVersion", Some(&*revision))];
+        let mut lines = client.lines(&with_query("/apis/homeostat.dev/v1alpha1/controllers", &pairs)).await?;
+        loop {
+            match progress::of(&document) {
+                Progress::Waits(text) => {
+                    if text != *last {
+                        output::talk(&format!("Waiting: {text}"));
+                        *last = text;
+                    }
+                }
+                ended => return Ok(ended),
+            }
+            match lines.next().await? {
+                Some(event) if event["type"] == "DELETED" => {
+                    return Err(exit::failed(format!("controller `{controller}` was deleted")));
+                }
+                Some(event) if event["type"] != "ERROR" => document = event["object"].clone(),
+                _ => break,
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn diff(
+    client: &Client,
+    controller: &str,
+    from: Option<u64>,
+    to: Option<u64>,
+    global: &Global,
+) -> anyhow::Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let revisions = Revisions::of(client, controller).await?;
+    let to = match (to, revisions.items.last()) {
+        (Some(wanted), _) => revisions.numbered(wanted)?,
+        (None, Some(newest)) => newest,
+        (None, None) => return Err(exit::failed(format!("controller `{controller}` has no revisions"))),
+    };
+    let from = from.map_or_else(|| revisions.before(number(to)), |wanted| revisions.numbered(wanted))?;
+    let lines = difference::lines(&from["spec"]["spec"], &to["spec"]["spec"]);
+    let head = format!("--- revision {}\n+++ revision {}\n", number(from), number(to));
+    let lines: String = lines.iter().map(|line| format!("{}\n", output::plain(line))).collect();
+    output::print(&format!("{head}{lines}"))?;
+    Ok(ExitCode::SUCCESS)
+}

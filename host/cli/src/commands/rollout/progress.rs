@@ -1,0 +1,76 @@
+//! How far a controller has come with what is wanted of it. Pure.
+
+use serde_json::Value;
+
+use crate::output::columns::text;
+
+/// How far it is.
+#[derive(Debug, PartialEq)]
+pub(super) enum Progress {
+    /// What is wanted runs.
+    Done(String),
+    /// What is wanted cannot run, and why.
+    Refused(String),
+    /// Something is still to come.
+    Waits(String),
+}
+
+/// Reads it off a controller's status.
+pub(super) fn of(document: &Value) -> Progress {
+    let waits = |text: &str| Progress::Waits(text.to_owned());
+    let condition = |name: &str| {
+        let conditions = document.pointer("/status/conditions").and_then(Value::as_array);
+        conditions.into_iter().flatten().find(|condition| condition["type"] == name)
+    };
+    let generation = |pointer: &str| document.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    if generation("/status/observedGeneration") < generation("/metadata/generation") {
+        return waits("the host has not looked at it yet");
+    }
+    let (Some(loaded), Some(ready), Some(progressing)) =
+        (condition("Loaded"), condition("Ready"), condition("Progressing"))
+    else {
+        return waits("the host has not looked at it yet");
+    };
+    if progressing["reason"] == "Paused" {
+        return waits("it is paused, and changes are not taken over");
+    }
+    if loaded["status"] != "True" {
+        return Progress::Refused(text(loaded, "/message").trim().to_owned());
+    }
+    if ready["status"] == "True" || ready["reason"] == "Suspended" {
+        let revision = generation("/status/revision");
+        return Progress::Done(format!("successfully rolled out: revision {revision} runs"));
+    }
+    Progress::Waits(format!("it is {}: {}", text(ready, "/reason").to_lowercase(), text(ready, "/message")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(observed: u64, loaded: &str, ready: (&str, &str), progressing: &str) -> Value {
+        json!({
+            "metadata": { "generation": 2 },
+            "status": { "observedGeneration": observed, "revision": 3, "conditions": [
+                { "type": "Loaded", "status": loaded, "message": "  - no" },
+                { "type": "Ready", "status": ready.0, "reason": ready.1, "message": "waits" },
+                { "type": "Progressing", "status": "False", "reason": progressing },
+            ] },
+        })
+    }
+
+    #[test]
+    fn a_rollout_is_done_when_what_is_wanted_now_runs() {
+        let done = Progress::Done("successfully rolled out: revision 3 runs".to_owned());
+        assert_eq!(of(&document(2, "True", ("True", "Ready"), "Complete")), done);
+        assert_eq!(of(&document(2, "True", ("False", "Suspended"), "Complete")), done);
+        assert!(matches!(of(&document(1, "True", ("True", "Ready"), "Complete")), Progress::Waits(_)), "of before");
+        assert!(matches!(of(&document(2, "True", ("True", "Ready"), "Paused")), Progress::Waits(_)));
+        assert!(matches!(of(&json!({ "metadata": { "generation": 1 } })), Progress::Waits(_)));
+        let syncing = of(&document(2, "True", ("False", "Syncing"), "Complete"));
+        assert_eq!(syncing, Progress::Waits("it is syncing: waits".to_owned()));
+        assert_eq!(of(&document(2, "False", ("True", "Ready"), "Retrying")), Progress::Refused("- no".to_owned()));
+    }
+}

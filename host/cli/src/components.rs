@@ -1,0 +1,160 @@
+//! The code of controllers, by its digest: one file for each component that some revision names.
+//!
+//! Files are written whole, so that a host that dies while it writes one leaves nothing half. Whoever reads checks the digest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use homeostat_component::Digest;
+use homeostat_runtime::Code;
+use homeostat_runtime::manifest::ComponentSource;
+
+/// Bytes of a component that are read. A larger file is refused.
+const BYTES_MAX: u64 = 256 << 20;
+/// How old a file that nobody names must be before it is removed: who keeps code names it a moment later.
+const AGE_MIN: Duration = Duration::from_secs(600);
+/// What a file is called, around the digits of its digest.
+const PREFIX: &str = "sha256-";
+const SUFFIX: &str = ".wasm";
+/// What a file is called that is not whole yet.
+const DRAFT: &str = ".draft-";
+
+/// A folder of components, beside a folder with files that resources may name.
+#[derive(Clone, Debug)]
+pub(crate) struct Components {
+    folder: PathBuf,
+    /// The folder that is served: `file` of a resource is below it.
+    served: PathBuf,
+}
+
+impl Components {
+    /// Keeps code in `folder`, which is made when there is some.
+    pub(crate) fn new(folder: PathBuf, served: PathBuf) -> Self {
+        Self { folder, served }
+    }
+
+    /// Keeps the bytes of a component. Returns when they are safe.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) async fn keep(&self, bytes: Vec<u8>) -> Result<Digest, String> {
+        let this = self.clone();
+        let kept = tokio::task::spawn_blocking(move || this.write(&bytes)).await;
+        kept.expect("writing a file does not panic")
+            .map_err(|error| format!("the code cannot be kept in {}: {error}", self.folder.display()))
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<Digest> {
+        let digest = Digest::of(bytes);
+        let path = self.path(&digest);
+        if fs::read(&path).is_ok_and(|known| known == bytes) {
+            // It is young again: nobody removes it before it is named.
+            fs::File::open(&path)?.set_modified(SystemTime::now())?;
+            return Ok(digest);
+        }
+        fs::create_dir_all(&self.folder)?;
+        let mut draft = tempfile::Builder::new().prefix(DRAFT).tempfile_in(&self.folder)?;
+        draft.write_all(bytes)?;
+        draft.as_file().sync_all()?;
+        draft.persist(path).map_err(|failed| failed.error)?;
+        fs::File::open(&self.folder)?.sync_all()?;
+        Ok(digest)
+    }
+
+    fn path(&self, digest: &Digest) -> PathBuf {
+        let digits = digest.as_str().trim_start_matches("sha256:");
+        self.folder.join(format!("{PREFIX}{digits}{SUFFIX}"))
+    }
+
+    fn read(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        let ComponentSource { file, digest, oci: _ } = source;
+        let digest = digest.as_deref().and_then(Digest::parse);
+        let kept = digest.as_ref().map(|digest| (digest, read(&self.path(digest))));
+        match (kept, file) {
+            (Some((digest, Ok(bytes))), _) if Digest::of(&bytes) == *digest => Ok(bytes),
+            (_, Some(file)) => {
+                let bytes = read(&self.below(file)?)?;
+                self.write(&bytes).map_err(|error| format!("the code cannot be kept: {error}"))?;
+                Ok(bytes)
+            }
+            (Some((digest, _)), None) => Err(format!(
+                "no code with the digest {digest} is kept here: put it into the folder that is served, and name its `file`"
+            )),
+            (None, None) => Err("neither a `file` nor a `digest` says where the code is".to_owned()),
+        }
+    }
+
+    /// Returns a file below the folder that is served.
+    fn below(&self, file: &str) -> Result<PathBuf, String> {
+        let is_below =
+            Path::new(file).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let outside = || format!("{file} is not below {}, the folder that is served", self.served.display());
+        if !is_below {
+            return Err(outside());
+        }
+        let path = self.served.join(file);
+        let real = path.canonicalize().map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let served = self.served.canonicalize().map_err(|error| error.to_string())?;
+        if real.starts_with(served) { Ok(real) } else { Err(outside()) }
+    }
+
+    /// Removes files that nobody names, and drafts that nobody writes any more, if they are old enough. Other files are left alone.
+    fn remove_others(&self, named: &BTreeSet<Digest>, now: SystemTime) -> io::Result<()> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let digits = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+            let is_named = digits.and_then(|digits| Digest::parse(&format!("sha256:{digits}")));
+            let is_ours = name.starts_with(DRAFT) || is_named.is_some_and(|digest| !named.contains(&digest));
+            let age = entry.metadata()?.modified().ok().and_then(|modified| now.duration_since(modified).ok());
+            if is_ours && age.is_some_and(|age| age >= AGE_MIN) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Code for Components {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        let (this, source) = (self.clone(), source.clone());
+        tokio::task::spawn_blocking(move || this.read(&source)).await.expect("reading a file does not panic")
+    }
+
+    async fn sweep(&self, named: &BTreeSet<Digest>) {
+        let (this, named) = (self.clone(), named.clone());
+        let swept = tokio::task::spawn_blocking(move || this.remove_others(&named, SystemTime::now())).await;
+        if let Err(error) = swept.expect("removing files does not panic") {
+            tracing::warn!(%error, folder = %self.folder.display(), "code that nobody names cannot be removed");
+        }
+    }
+}
+
+/// Reads the bytes of a component.
+///
+/// # Errors
+/// What a person should know.
+pub(crate) fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let read = fs::metadata(file).and_then(|facts| {
+        let bytes = facts.len();
+        if bytes > BYTES_MAX {
+            let text = format!("it has {} MiB, and at most {} are read", bytes >> 20, BYTES_MAX >> 20);
+            return Err(io::Error::other(text));
+        }
+        fs::read(file)
+    });
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            "the file is not there; build the guest, or run `homeostat dev`, which does".to_owned()
+        }
+        _ => format!("the file cannot be read: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

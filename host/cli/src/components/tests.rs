@@ -1,0 +1,69 @@
+use super::*;
+
+/// A folder that is served, with a folder of code in it.
+fn components() -> (tempfile::TempDir, Components) {
+    let served = tempfile::tempdir().unwrap();
+    let components = Components::new(served.path().join("data/components"), served.path().to_owned());
+    (served, components)
+}
+
+fn source(file: Option<&str>, digest: Option<&Digest>) -> ComponentSource {
+    let digest = digest.map(|digest| digest.as_str().to_owned());
+    ComponentSource { file: file.map(str::to_owned), digest, oci: None }
+}
+
+#[tokio::test]
+async fn what_was_kept_is_found_by_its_digest_alone() {
+    let (_served, components) = components();
+    let digest = components.keep(b"code".to_vec()).await.unwrap();
+    assert_eq!(components.fetch(&source(None, Some(&digest))).await.unwrap(), b"code");
+    let other = Digest::of(b"other");
+    let error = components.fetch(&source(None, Some(&other))).await.unwrap_err();
+    assert!(error.contains(other.as_str()), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_not_taken_for_what_it_was() {
+    let (served, components) = components();
+    let digest = components.keep(b"code".to_vec()).await.unwrap();
+    fs::write(components.path(&digest), b"c0de").unwrap();
+    components.fetch(&source(None, Some(&digest))).await.unwrap_err();
+    fs::write(served.path().join("a.wasm"), b"code").unwrap();
+    assert_eq!(components.fetch(&source(Some("a.wasm"), Some(&digest))).await.unwrap(), b"code");
+    assert_eq!(components.fetch(&source(None, Some(&digest))).await.unwrap(), b"code", "it is whole again");
+}
+
+#[tokio::test]
+async fn a_file_of_a_resource_is_below_the_folder_that_is_served_and_is_kept() {
+    let (served, components) = components();
+    let inside = served.path().join("inside");
+    fs::create_dir(&inside).unwrap();
+    let narrow = Components::new(components.folder.clone(), inside.clone());
+    fs::write(served.path().join("secret.wasm"), b"code").unwrap();
+    std::os::unix::fs::symlink(served.path().join("secret.wasm"), inside.join("link.wasm")).unwrap();
+    let absolute = served.path().join("secret.wasm").display().to_string();
+    for outside in ["../secret.wasm", absolute.as_str(), "link.wasm", "a/../../secret.wasm"] {
+        let error = narrow.fetch(&source(Some(outside), None)).await.unwrap_err();
+        assert!(error.contains("is not below"), "{outside}: {error}");
+    }
+    fs::write(inside.join("a.wasm"), b"mine").unwrap();
+    assert_eq!(narrow.fetch(&source(Some("a.wasm"), None)).await.unwrap(), b"mine");
+    assert_eq!(narrow.fetch(&source(None, Some(&Digest::of(b"mine")))).await.unwrap(), b"mine");
+}
+
+#[tokio::test]
+async fn what_nobody_names_goes_when_it_is_old_and_nothing_else_does() {
+    let (_served, components) = components();
+    let (named, other) = (components.keep(b"a".to_vec()).await.unwrap(), components.keep(b"b".to_vec()).await.unwrap());
+    let draft = components.folder.join(format!("{DRAFT}1"));
+    let note = components.folder.join("note.txt");
+    for file in [&draft, &note] {
+        fs::write(file, "").unwrap();
+    }
+    let (named, now) = (BTreeSet::from([named]), SystemTime::now());
+    components.remove_others(&named, now).unwrap();
+    assert!(components.path(&other).exists(), "it may be named in a moment");
+    components.remove_others(&named, now + AGE_MIN + Duration::from_secs(5)).unwrap();
+    let left: BTreeSet<_> = fs::read_dir(&components.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, BTreeSet::from([components.path(named.first().unwrap()), note]));
+}

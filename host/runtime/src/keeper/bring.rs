@@ -1,0 +1,245 @@
+//! What the keeper does about one name: from the resource to what runs.
+
+use std::sync::Arc;
+
+use homeostat_component::{Component, Digest};
+use homeostat_store::{Resource, Store};
+use serde_json::Value;
+
+use super::history::{self, Recorded};
+use super::report::{self, Facts};
+use super::verdicts::Outcome;
+use super::wanted::{self, Wanted};
+use super::{Keeper, RESTARTED, Taken, chain, key, list, tell_refused, wake_when_ready};
+use crate::manifest::{Checked, ComponentSource};
+use crate::{Definition, Error, Host, Put};
+
+/// Why nothing was put in.
+#[derive(Debug)]
+enum Failed {
+    /// What is wanted cannot run, and why.
+    Refused(String),
+    /// It is not known, because of the store.
+    Store(homeostat_store::Error),
+    /// The host ends.
+    Stopping,
+}
+
+impl From<homeostat_store::Error> for Failed {
+    fn from(error: homeostat_store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// A definition that could be put in, and what the history is to say of it.
+struct Loaded {
+    definition: Definition,
+    document: Value,
+}
+
+impl Taken {
+    fn of(resource: &Resource, generation: Option<u64>, revision: u64) -> Self {
+        let restarted = resource.annotation(RESTARTED).map(str::to_owned);
+        Self { uid: resource.uid().to_owned(), generation, revision, restarted }
+    }
+}
+
+impl Keeper {
+    /// Makes true what the store says of a name.
+    ///
+    /// *Cancel safety*: what was written into the history and is not put in is put in by whoever looks next.
+    ///
+    /// # Errors
+    /// Why it is to be tried again.
+    pub(super) async fn reconcile(&self, host: &Host, name: &str) -> Result<(), String> {
+        // Before the look: what is deleted after it is told of again.
+        let seen = host.store().revision();
+        let resource = match host.store().get(&key(name)).await {
+            Ok(resource) if !resource.is_deleting() => resource,
+            Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => {
+                self.take_out(host, name, seen);
+                return Ok(());
+            }
+            Err(error) => return Err(chain(&error)),
+        };
+        if self.taken(name).is_some_and(|taken| taken.uid != resource.uid()) {
+            // Its name was used again.
+            self.take_out(host, name, seen);
+        }
+        let (outcome, error) = match self.bring(host, &resource).await {
+            Ok(outcome) => (outcome, None),
+            Err(Failed::Refused(reason)) => (Outcome::Refused(reason.clone()), Some(reason)),
+            Err(Failed::Store(error)) => return Err(chain(&error)),
+            Err(Failed::Stopping) => return Ok(()),
+        };
+        if !matches!(outcome, Outcome::Put(_)) && host.controller(name).is_err() {
+            self.fall_back(host, &resource).await?;
+        }
+        host.hold(name, wanted::is_held(&resource));
+        let seen = self.report(host, &resource, &outcome).await?;
+        if let Outcome::Refused(reason) = &outcome {
+            tell_refused(host, name, reason);
+        }
+        host.verdicts().note(name, seen, outcome);
+        error.map_or(Ok(()), Err)
+    }
+
+    fn taken(&self, name: &str) -> Option<Taken> {
+        self.taken.lock().get(name).cloned()
+    }
+
+    /// Takes over what a resource wants, unless it runs already.
+    async fn bring(&self, host: &Host, resource: &Resource) -> Result<Outcome, Failed> {
+        let name = resource.key().name();
+        let generation = Some(resource.generation());
+        if let Some(taken) = self.taken(name).filter(|taken| taken.generation == generation) {
+            return self.renew(host, resource, taken).await.map(Outcome::Put);
+        }
+        let wanted = read(&resource.document()["spec"])?;
+        if wanted.spec.paused {
+            return Ok(Outcome::Paused);
+        }
+        let old_max = wanted.checked.old_revisions;
+        let loaded = self.load(host, name, wanted).await?;
+        let (put, revision) = self.put(host, resource, loaded, old_max).await?;
+        self.taken.lock().insert(name.to_owned(), Taken::of(resource, generation, revision));
+        Ok(Outcome::Put(put))
+    }
+
+    /// Begins anew with what runs, if its resource says so and has not said so before.
+    async fn renew(&self, host: &Host, resource: &Resource, taken: Taken) -> Result<Put, Failed> {
+        let now = Taken::of(resource, taken.generation, taken.revision);
+        if now.restarted == taken.restarted {
+            return Ok(Put::Unchanged);
+        }
+        let name = resource.key().name();
+        let Ok(controller) = host.controller(name) else { return Err(Failed::Stopping) };
+        let renewed = controller.renew().await.map_err(|error| Failed::Refused(list(&[chain(&error)])))?;
+        self.taken.lock().insert(name.to_owned(), now);
+        wake_when_ready(host, self, name, controller);
+        Ok(Put::Changed(renewed))
+    }
+
+    /// Fetches the code of a definition, unless it runs, and compiles it.
+    async fn load(&self, host: &Host, name: &str, wanted: Wanted) -> Result<Loaded, Failed> {
+        let Wanted { spec, checked, mut document } = wanted;
+        let running = host.definition(name).filter(|running| {
+            checked.digest.as_ref() == Some(running.component.digest()) && checked.grants == running.grants
+        });
+        let component = match running {
+            Some(running) => running.component,
+            None => self.component(host, &spec.component, &checked).await?,
+        };
+        document["component"]["digest"] = component.digest().as_str().into();
+        let Checked { grants, limits, config, overrides, suspend, digest: _, old_revisions: _ } = checked;
+        let definition = Definition { name: name.to_owned(), component, grants, limits, config, overrides, suspend };
+        Ok(Loaded { definition, document })
+    }
+
+    async fn component(&self, host: &Host, source: &ComponentSource, checked: &Checked) -> Result<Component, Failed> {
+        let bytes = self.code.fetch(source).await.map_err(|reason| Failed::Refused(list(&[reason])))?;
+        let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
+        let (digest, bytes) = hashed.expect("hashing does not panic");
+        if let Some(wanted) = checked.digest.as_ref().filter(|wanted| **wanted != digest) {
+            return Err(Failed::Refused(list(&[format!("the code has the digest {digest}, wanted is {wanted}")])));
+        }
+        host.load(bytes, &checked.grants).await.map_err(|refused| Failed::Refused(list(&refused.reasons)))
+    }
+
+    /// Writes a definition into the history and puts it in. Returns the number of its revision too.
+    async fn put(
+        &self,
+        host: &Host,
+        resource: &Resource,
+        Loaded { definition, document }: Loaded,
+        old_max: u32,
+    ) -> Result<(Put, u64), Failed> {
+        let (store, name) = (host.store(), resource.key().name());
+        let history = history::read(&*store, resource.uid()).await?;
+        let step = history::step(&history, &document);
+        if step.is_new {
+            history::record(&*store, resource, &document, &step).await?;
+        }
+        let put = match self.install(host, definition, wanted::is_held(resource)).await {
+            Err(Error::Stopping) => return Err(Failed::Stopping),
+            Err(error) => {
+                if step.is_new {
+                    // It never ran.
+                    history::remove(&*store, &history::name(name, step.number)).await?;
+                }
+                return Err(Failed::Refused(list(&[chain(&error)])));
+            }
+            Ok(put) => put,
+        };
+        self.cut(&*store, resource.uid(), step.number, old_max).await?;
+        Ok((put, step.number))
+    }
+
+    /// Takes what is not kept out of a history.
+    async fn cut(&self, store: &dyn Store, uid: &str, current: u64, old_max: u32) -> homeostat_store::Result<()> {
+        let surplus = history::surplus(&history::read(store, uid).await?, current, old_max);
+        for name in &surplus {
+            history::remove(store, name).await?;
+        }
+        if !surplus.is_empty() {
+            self.sweep_later();
+        }
+        Ok(())
+    }
+
+    async fn install(&self, host: &Host, definition: Definition, held: bool) -> Result<Put, Error> {
+        let name = definition.name.clone();
+        let put = host.put_held(definition, held).await?;
+        if let (Ok(controller), true) = (host.controller(&name), put != Put::Unchanged) {
+            wake_when_ready(host, self, &name, controller);
+        }
+        Ok(put)
+    }
+
+    /// Puts in the newest revision that can be, where what is wanted cannot and nothing runs: the host has started anew.
+    async fn fall_back(&self, host: &Host, resource: &Resource) -> Result<(), String> {
+        let name = resource.key().name();
+        let history = history::read(&*host.store(), resource.uid()).await.map_err(|error| chain(&error))?;
+        for Recorded { number, spec, .. } in history.iter().rev() {
+            let Ok(wanted) = read(spec) else { continue };
+            let Ok(Loaded { definition, .. }) = self.load(host, name, wanted).await else { continue };
+            if self.install(host, definition, wanted::is_held(resource)).await.is_ok() {
+                self.taken.lock().insert(name.to_owned(), Taken::of(resource, None, *number));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says in the status of a controller how it is, when that is something else than it says. Returns the revision that it has then.
+    async fn report(
+        &self,
+        host: &Host,
+        resource: &Arc<Resource>,
+        outcome: &Outcome,
+    ) -> Result<homeostat_store::Revision, String> {
+        let name = resource.key().name();
+        let facts = Facts {
+            generation: resource.generation(),
+            outcome,
+            wanted: resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
+            running: host.controller(name).ok().map(|controller| controller.status()),
+            revision: self.taken(name).map(|taken| taken.revision),
+        };
+        let status = report::status(resource.status(), &facts, &crate::context::now());
+        if status == *resource.status() {
+            return Ok(resource.revision());
+        }
+        match report::write(&*host.store(), resource, status).await {
+            // Who came between is looked at next.
+            Err(homeostat_store::Error::Conflict { .. } | homeostat_store::Error::NotFound { .. }) => {
+                Ok(resource.revision())
+            }
+            written => written.map_err(|error| chain(&error)),
+        }
+    }
+}
+
+fn read(spec: &Value) -> Result<Wanted, Failed> {
+    Wanted::read(spec).map_err(|violations| Failed::Refused(list(&violations)))
+}

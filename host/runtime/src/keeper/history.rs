@@ -1,0 +1,161 @@
+//! The revisions of a controller: what was put in, and what one can go back to.
+//!
+//! Each definition is written before it is put in, so that whoever ends in between finds the history whole. What the history comes to
+//! is decided by pure functions.
+
+use homeostat_store::{EventType, Key, Precondition, Propagation, Resource, Store, Write};
+use serde_json::{Value, json};
+
+use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
+
+/// Where people say why they changed something. Source: kubectl.
+const CAUSE: &str = "kubernetes.io/change-cause";
+
+/// One revision.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Recorded {
+    /// Of its resource.
+    pub(super) name: String,
+    pub(super) number: u64,
+    /// As it was, with the digest of its code.
+    pub(super) spec: Value,
+}
+
+impl Recorded {
+    fn of(resource: &Resource) -> Option<Self> {
+        let spec = &resource.document()["spec"];
+        let (name, number) = (resource.key().name().to_owned(), spec["number"].as_u64()?);
+        Some(Self { name, number, spec: spec.get("spec")?.clone() })
+    }
+}
+
+/// What becomes of the history when a definition is put in.
+#[derive(Debug, PartialEq)]
+pub(super) struct Step {
+    /// The number of the definition.
+    pub(super) number: u64,
+    /// It must be written.
+    pub(super) is_new: bool,
+    /// The number that it had before.
+    pub(super) was: Option<u64>,
+}
+
+/// Decides what becomes of a history, which is in order, when this is put in. What was there before moves to the top.
+pub(super) fn step(history: &[Recorded], spec: &Value) -> Step {
+    match history.last() {
+        Some(last) if last.spec == *spec => Step { number: last.number, is_new: false, was: None },
+        last => {
+            let was = history.iter().rev().find(|recorded| recorded.spec == *spec).map(|recorded| recorded.number);
+            Step { number: last.map_or(0, |last| last.number) + 1, is_new: true, was }
+        }
+    }
+}
+
+/// Returns the revisions that are not kept beside the one that runs: those that are the same as a later one, and the oldest.
+pub(super) fn surplus(history: &[Recorded], current: u64, old_max: u32) -> Vec<String> {
+    let is_same_as_later =
+        |at: usize, recorded: &Recorded| history[at + 1..].iter().any(|later| later.spec == recorded.spec);
+    let (mut surplus, mut old): (Vec<&Recorded>, Vec<&Recorded>) = (Vec::new(), Vec::new());
+    for (at, recorded) in history.iter().enumerate().filter(|(_, recorded)| recorded.number != current) {
+        if is_same_as_later(at, recorded) { surplus.push(recorded) } else { old.push(recorded) }
+    }
+    surplus.extend(&old[..old.len().saturating_sub(old_max as usize)]);
+    surplus.into_iter().map(|recorded| recorded.name.clone()).collect()
+}
+
+/// Reads the history of a controller, in order.
+///
+/// # Errors
+/// Those of the store.
+pub(super) async fn read(store: &dyn Store, uid: &str) -> homeostat_store::Result<Vec<Recorded>> {
+    let page = store.list(&revisions_of(uid)).await?;
+    let mut history: Vec<Recorded> = page.items.iter().filter_map(|resource| Recorded::of(resource)).collect();
+    history.sort_by_key(|recorded| recorded.number);
+    Ok(history)
+}
+
+/// Writes a revision. One of a controller that had the name before makes room.
+///
+/// # Errors
+/// Those of the store.
+pub(super) async fn record(
+    store: &dyn Store,
+    controller: &Resource,
+    spec: &Value,
+    Step { number, is_new: _, was }: &Step,
+) -> homeostat_store::Result<()> {
+    let owner = controller.key().name();
+    let cause = controller.annotation(CAUSE).map(str::to_owned);
+    let cause = was.map(|was| format!("as revision {was}")).or(cause);
+    let annotations = cause.map(|cause| json!({ CAUSE: cause })).unwrap_or_else(|| json!({}));
+    let document = json!({
+        "apiVersion": API_VERSION, "kind": REVISION_KIND,
+        "metadata": {
+            "name": name(owner, *number), "annotations": annotations,
+            "ownerReferences": [{
+                "apiVersion": API_VERSION, "kind": KIND, "name": owner, "uid": controller.uid(),
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": { "controller": owner, "number": number, "digest": spec["component"]["digest"], "spec": spec },
+    });
+    match store.write(Write::Create { document: document.clone() }).await {
+        Err(homeostat_store::Error::AlreadyExists { .. }) => {
+            remove(store, &name(owner, *number)).await?;
+            store.write(Write::Create { document }).await.map(drop)
+        }
+        written => written.map(drop),
+    }
+}
+
+/// Takes a revision out of the history.
+///
+/// # Errors
+/// Those of the store, but that there is none.
+pub(super) async fn remove(store: &dyn Store, name: &str) -> homeostat_store::Result<()> {
+    let key = Key::new(revisions(), "", name);
+    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+    match store.write(Write::Delete { key, precondition, propagation }).await {
+        Ok(written) => {
+            debug_assert!(written.change == Some(EventType::Deleted) || written.resource.is_deleting());
+            Ok(())
+        }
+        Err(homeostat_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the name of a revision.
+pub(super) fn name(controller: &str, number: u64) -> String {
+    format!("{controller}-{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(specs: &[(u64, &str)]) -> Vec<Recorded> {
+        let recorded =
+            |(number, spec): &(u64, &str)| Recorded { name: name("a", *number), number: *number, spec: json!(spec) };
+        specs.iter().map(recorded).collect()
+    }
+
+    #[test]
+    fn what_is_put_in_is_written_once_and_what_was_there_before_moves_to_the_top() {
+        assert_eq!(step(&[], &json!("x")), Step { number: 1, is_new: true, was: None });
+        let two = history(&[(1, "x"), (4, "y")]);
+        assert_eq!(step(&two, &json!("y")), Step { number: 4, is_new: false, was: None });
+        assert_eq!(step(&two, &json!("z")), Step { number: 5, is_new: true, was: None });
+        assert_eq!(step(&two, &json!("x")), Step { number: 5, is_new: true, was: Some(1) });
+    }
+
+    #[test]
+    fn the_one_that_runs_is_kept_with_as_many_old_ones_as_are_wanted_and_none_twice() {
+        let some = history(&[(1, "x"), (2, "y"), (3, "z"), (4, "x")]);
+        assert_eq!(surplus(&some, 4, 10), ["a-1"], "the same stands at the top");
+        assert_eq!(surplus(&some, 4, 1), ["a-1", "a-2"]);
+        assert_eq!(surplus(&some, 4, 0), ["a-1", "a-2", "a-3"]);
+        assert_eq!(surplus(&history(&[(1, "x")]), 1, 0), [""; 0]);
+        assert_eq!(surplus(&history(&[(1, "x"), (2, "y")]), 1, 0), ["a-2"], "one that never ran does not stay");
+    }
+}

@@ -1,0 +1,142 @@
+//! The status of a controller, as the host writes it. Pure, but for the writing.
+//!
+//! It has what changes when something is done, and nothing that changes by itself: counts are laid over it when somebody reads it.
+
+use homeostat_store::{Precondition, Resource, Revision, Store, Write};
+use serde_json::{Map, Value, json};
+
+use super::verdicts::Outcome;
+use crate::{ControllerState, ControllerStatus};
+
+/// What a status is made of.
+pub(super) struct Facts<'f> {
+    /// Of the resource that was looked at.
+    pub(super) generation: u64,
+    pub(super) outcome: &'f Outcome,
+    /// The digest that the resource names.
+    pub(super) wanted: Option<&'f str>,
+    /// `None`: nothing runs.
+    pub(super) running: Option<ControllerStatus>,
+    /// The revision that runs.
+    pub(super) revision: Option<u64>,
+}
+
+/// One condition: type, whether it holds, the reason in one word, and what a person should know.
+type Condition = (&'static str, bool, &'static str, String);
+
+/// Returns the status after `before`. What has not changed keeps its time.
+pub(super) fn status(before: &Value, facts: &Facts<'_>, now: &str) -> Value {
+    let mut status = Map::new();
+    status.insert("observedGeneration".to_owned(), facts.generation.into());
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            status.insert(name.to_owned(), value);
+        }
+    };
+    set("wantedDigest", facts.wanted.map(Value::from));
+    set("revision", facts.revision.map(Value::from));
+    if let Some(running) = &facts.running {
+        set("digest", Some(running.digest.as_str().into()));
+        set("generation", Some(running.generation.into()));
+    }
+    let swapped = facts.running.as_ref().and_then(|running| running.last_swap.as_ref());
+    set("lastSwap", swapped.map(|swap| json!(swap)).or_else(|| before.get("lastSwap").cloned()));
+    let conditions = conditions(facts).map(|condition| dated(before, condition, now));
+    set("conditions", Some(conditions.to_vec().into()));
+    Value::Object(status)
+}
+
+fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
+    let goes_on = if facts.running.is_some() { "the one that runs goes on" } else { "nothing runs" };
+    let (loaded, progressing, degraded): (Condition, Condition, Condition) = match facts.outcome {
+        Outcome::Refused(reason) => (
+            ("Loaded", false, "Refused", reason.clone()),
+            ("Progressing", true, "Retrying", "what is wanted is tried again".to_owned()),
+            ("Degraded", true, "Refused", format!("what is wanted cannot run; {goes_on}")),
+        ),
+        Outcome::Paused => (
+            ("Loaded", facts.running.is_some(), "Paused", goes_on.to_owned()),
+            ("Progressing", false, "Paused", "changes are not taken over before it is resumed".to_owned()),
+            ("Degraded", false, "Paused", String::new()),
+        ),
+        Outcome::Put(_) | Outcome::Removed(_) => (
+            ("Loaded", true, "Loaded", String::new()),
+            ("Progressing", false, "Complete", "what is wanted runs".to_owned()),
+            ("Degraded", false, "AsWanted", String::new()),
+        ),
+    };
+    [loaded, ready(facts), progressing, degraded]
+}
+
+fn ready(facts: &Facts<'_>) -> Condition {
+    let Some(running) = &facts.running else { return ("Ready", false, "NotRunning", "nothing runs".to_owned()) };
+    let (is_ready, reason) = match running.state {
+        ControllerState::Ready => (true, "Ready"),
+        ControllerState::Starting => (false, "Starting"),
+        ControllerState::Syncing => (false, "Syncing"),
+        ControllerState::Suspended => (false, "Suspended"),
+        ControllerState::Stopping => (false, "Stopping"),
+    };
+    // What is wrong with a feeder of one that is ready comes and goes, and nobody would write that it went.
+    let message = if is_ready { None } else { running.message.clone() };
+    ("Ready", is_ready, reason, message.unwrap_or_default())
+}
+
+/// Writes a condition in Kubernetes' form, with the time since when it holds or does not.
+fn dated(before: &Value, (name, holds, reason, message): Condition, now: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    let known = before["conditions"].as_array().into_iter().flatten();
+    let since = known.filter(|known| known["type"] == name && known["status"] == status);
+    let since = since.filter_map(|known| known["lastTransitionTime"].as_str()).next().unwrap_or(now);
+    json!({ "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
+}
+
+/// Writes the status of the very resource that was looked at. Returns the revision that it has then.
+///
+/// # Errors
+/// Those of the store; `Conflict` when it has changed meanwhile.
+pub(super) async fn write(store: &dyn Store, resource: &Resource, status: Value) -> homeostat_store::Result<Revision> {
+    let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: Some(resource.revision()) };
+    let write = Write::UpdateStatus { key: resource.key().clone(), status, precondition };
+    Ok(store.write(write).await?.resource.revision())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Put;
+
+    fn facts(outcome: &Outcome) -> Facts<'_> {
+        Facts { generation: 2, outcome, wanted: Some("sha256:a"), running: None, revision: None }
+    }
+
+    fn condition<'s>(status: &'s Value, name: &str) -> &'s Value {
+        status["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == name).unwrap()
+    }
+
+    #[test]
+    fn what_has_not_changed_keeps_its_time_and_the_same_facts_make_the_same_status() {
+        let refused = Outcome::Refused("no".to_owned());
+        let first = status(&Value::Null, &facts(&refused), "one");
+        assert_eq!(first["observedGeneration"], 2);
+        assert_eq!(status(&first, &facts(&refused), "two"), first, "nothing is written in a loop");
+        let other = Outcome::Refused("other".to_owned());
+        let second = status(&first, &facts(&other), "two");
+        assert_eq!(condition(&second, "Loaded")["message"], "other");
+        assert_eq!(condition(&second, "Loaded")["lastTransitionTime"], "one", "it is as false as before");
+        let put = Outcome::Put(Put::Added);
+        let third = status(&second, &facts(&put), "three");
+        assert_eq!(condition(&third, "Loaded")["status"], "True");
+        assert_eq!(condition(&third, "Loaded")["lastTransitionTime"], "three");
+        assert_eq!(condition(&third, "Degraded")["status"], "False");
+    }
+
+    #[test]
+    fn one_that_is_refused_says_that_it_is_tried_again_and_that_nothing_runs() {
+        let refused = Outcome::Refused("no".to_owned());
+        let status = status(&Value::Null, &facts(&refused), "now");
+        assert_eq!(condition(&status, "Ready")["reason"], "NotRunning");
+        assert_eq!(condition(&status, "Progressing")["reason"], "Retrying");
+        assert_eq!(condition(&status, "Degraded")["message"], "what is wanted cannot run; nothing runs");
+    }
+}

@@ -1,0 +1,102 @@
+//! Going back to an older revision of a controller.
+
+use homeostat_store::{Precondition, Resource, Write};
+use serde_json::{Value, json};
+
+use super::history::{self, Recorded};
+use super::key;
+use crate::{Error, Host};
+
+/// Who goes back, where nobody else owns the definition.
+const MANAGER: &str = "homeostat-rollout";
+
+/// The label of resources that something applies again and again, with its field manager.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Writes the spec of an older revision into a controller. Returns its number.
+///
+/// # Errors
+/// [`Error::UnknownController`], [`Error::NoRevision`], [`Error::Paused`], and those of a write.
+pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64, Error> {
+    let store = host.store();
+    let resource = match store.get(&key(name)).await {
+        Err(homeostat_store::Error::NotFound { .. }) => return Err(Error::UnknownController(name.to_owned())),
+        found => found?,
+    };
+    let spec = &resource.document()["spec"];
+    if spec["paused"] == true {
+        return Err(Error::Paused(name.to_owned()));
+    }
+    let history = history::read(&*store, resource.uid()).await?;
+    let current = resource.status()["revision"].as_u64();
+    let chosen = choose(&history, current.filter(|_| !is_refused(&resource)), to);
+    let Recorded { number, spec: older, .. } =
+        chosen.ok_or_else(|| Error::NoRevision { controller: name.to_owned(), number: to })?;
+    let mut next = older.clone();
+    for field in ["paused", "revisionHistoryLimit"] {
+        if let Some(value) = spec.get(field) {
+            next[field] = value.clone();
+        }
+    }
+    host.write(request(&resource, next)).await?;
+    Ok(*number)
+}
+
+/// Returns whether what a controller wants now was refused: to go back is to want what runs, then.
+fn is_refused(resource: &Resource) -> bool {
+    let mut conditions = resource.status()["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Loaded" && condition["reason"] == "Refused")
+}
+
+/// Returns the revision that is meant: that of the number, or the newest one but `current`.
+fn choose(history: &[Recorded], current: Option<u64>, to: Option<u64>) -> Option<&Recorded> {
+    match to {
+        Some(number) => history.iter().find(|recorded| recorded.number == number),
+        None => history.iter().rev().find(|recorded| Some(recorded.number) != current),
+    }
+}
+
+/// Returns the write that gives a controller this spec. What something applies again and again is applied in its name, so that fields which
+/// it leaves out the next time go.
+fn request(resource: &Resource, spec: Value) -> homeostat_store::Request {
+    let mut document = resource.document().clone();
+    document["spec"] = spec;
+    let Some(manager) = resource.label(MANAGED_BY).filter(|manager| applies(resource, manager)) else {
+        let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: Some(resource.revision()) };
+        let write = Write::Update { document, precondition };
+        return homeostat_store::Request { manager: MANAGER.to_owned(), ..write.into() };
+    };
+    let metadata = &document["metadata"];
+    let document = json!({
+        "apiVersion": document["apiVersion"], "kind": document["kind"], "spec": document["spec"],
+        "metadata": {
+            "name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+            "labels": metadata.get("labels").cloned().unwrap_or_else(|| json!({})),
+            "annotations": metadata.get("annotations").cloned().unwrap_or_else(|| json!({})),
+        },
+    });
+    Write::Apply { document, manager: manager.to_owned(), force: true }.into()
+}
+
+fn applies(resource: &Resource, manager: &str) -> bool {
+    let managers = resource.document().pointer("/metadata/managedFields").and_then(Value::as_array);
+    managers.into_iter().flatten().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_before_is_meant_unless_a_number_says_otherwise() {
+        let recorded = |number: u64| Recorded { name: String::new(), number, spec: Value::Null };
+        let history = [recorded(1), recorded(3), recorded(4)];
+        let number = |current, to| choose(&history, current, to).map(|recorded| recorded.number);
+        assert_eq!(number(Some(4), None), Some(3));
+        assert_eq!(number(Some(3), None), Some(4), "an older one runs: the newest is another one");
+        assert_eq!(number(None, None), Some(4), "what is wanted was refused: back to the newest that ran");
+        assert_eq!(number(Some(4), Some(1)), Some(1));
+        assert_eq!(number(Some(4), Some(2)), None);
+        assert!(choose(&history[..1], Some(1), None).is_none());
+    }
+}

@@ -1,0 +1,176 @@
+//! What the host came to about each controller, for those who wait for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use homeostat_store::Revision;
+use tokio::sync::watch;
+
+use crate::{Put, Removed};
+
+/// Controllers that are gone whose end is remembered.
+const GONE_MAX: usize = 1000;
+
+/// What the host came to about a controller.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It runs as it is wanted; says what that took.
+    Put(Put),
+    /// It is paused: what runs goes on.
+    Paused,
+    /// It was refused, and why: what runs goes on. It is tried again.
+    Refused(String),
+    /// It is gone, and this was left.
+    Removed(Arc<Removed>),
+}
+
+/// An outcome, and of which resource.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The resource was looked at in this revision, or nothing but its status has changed since.
+    pub seen: Revision,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// What is known of one name.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// The revision that the outcome is about.
+    at: Revision,
+    seen: Revision,
+    outcome: Outcome,
+}
+
+/// The last outcome of every name.
+#[derive(Default)]
+pub(crate) struct Verdicts {
+    by_name: watch::Sender<BTreeMap<String, Entry>>,
+}
+
+impl Verdicts {
+    /// Notes what came of a controller at a revision. What was noted of a later one stays.
+    pub(crate) fn note(&self, name: &str, seen: Revision, outcome: Outcome) {
+        self.by_name.send_if_modified(|by_name| note(by_name, name, seen, outcome));
+    }
+
+    /// Notes that nothing has changed between two revisions.
+    pub(crate) fn see(&self, name: &str, from: Revision, to: Revision) {
+        self.by_name.send_if_modified(|by_name| match by_name.get_mut(name) {
+            Some(entry) if entry.seen >= from && entry.seen < to => {
+                entry.seen = to;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    /// Returns whether a controller was refused for this reason the last time.
+    pub(crate) fn is_refused(&self, name: &str, reason: &str) -> bool {
+        let by_name = self.by_name.borrow();
+        by_name.get(name).is_some_and(|entry| matches!(&entry.outcome, Outcome::Refused(known) if known == reason))
+    }
+
+    /// Waits for the verdict about a revision, or a later one. *Cancel safety*: nothing is lost.
+    pub(crate) async fn wait(&self, name: &str, revision: Revision) -> Verdict {
+        let mut by_name = self.by_name.subscribe();
+        let about = |by_name: &BTreeMap<String, Entry>| by_name.get(name).is_some_and(|entry| entry.seen >= revision);
+        let found = by_name.wait_for(about).await.expect("the sender is held");
+        let Entry { at, seen, outcome } = found[name].clone();
+        // It came to that before: this revision changed nothing.
+        let outcome = match outcome {
+            Outcome::Put(_) if at < revision => Outcome::Put(Put::Unchanged),
+            outcome => outcome,
+        };
+        Verdict { seen, outcome }
+    }
+
+    /// Returns the last verdict about a controller.
+    pub(crate) fn last(&self, name: &str) -> Option<Verdict> {
+        let by_name = self.by_name.borrow();
+        by_name.get(name).map(|entry| Verdict { seen: entry.seen, outcome: entry.outcome.clone() })
+    }
+}
+
+fn note(by_name: &mut BTreeMap<String, Entry>, name: &str, seen: Revision, outcome: Outcome) -> bool {
+    let Some(entry) = by_name.get_mut(name) else {
+        by_name.insert(name.to_owned(), Entry { at: seen, seen, outcome });
+        return true;
+    };
+    if entry.seen > seen {
+        return false;
+    }
+    entry.seen = seen;
+    let says_nothing_new = match (&entry.outcome, &outcome) {
+        (Outcome::Put(_), Outcome::Put(Put::Unchanged)) => true,
+        (Outcome::Removed(_), Outcome::Removed(left)) => left.is_nothing(),
+        _ => false,
+    };
+    if !says_nothing_new {
+        let is_gone = matches!(outcome, Outcome::Removed(_));
+        (entry.at, entry.outcome) = (seen, outcome);
+        if is_gone {
+            forget_oldest(by_name);
+        }
+    }
+    true
+}
+
+/// Keeps what is remembered of controllers that are gone within its bound.
+fn forget_oldest(by_name: &mut BTreeMap<String, Entry>) {
+    let gone = |entry: &Entry| matches!(entry.outcome, Outcome::Removed(_));
+    if by_name.values().filter(|entry| gone(entry)).count() > GONE_MAX {
+        let oldest = by_name.iter().filter(|(_, entry)| gone(entry)).min_by_key(|(_, entry)| entry.at);
+        if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+            by_name.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(number: u64) -> Revision {
+        number.to_string().parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_revision_hears_what_it_came_to_and_not_what_came_before() {
+        let verdicts = Verdicts::default();
+        verdicts.note("a", revision(3), Outcome::Put(Put::Added));
+        verdicts.note("a", revision(4), Outcome::Put(Put::Unchanged));
+        assert!(matches!(verdicts.wait("a", revision(3)).await.outcome, Outcome::Put(Put::Added)));
+        assert!(matches!(verdicts.wait("a", revision(4)).await.outcome, Outcome::Put(Put::Unchanged)));
+        verdicts.note("a", revision(2), Outcome::Paused);
+        assert!(
+            matches!(verdicts.wait("a", revision(3)).await.outcome, Outcome::Put(Put::Added)),
+            "an older word is late"
+        );
+        verdicts.note("a", revision(6), Outcome::Refused("no".to_owned()));
+        assert!(verdicts.is_refused("a", "no") && !verdicts.is_refused("a", "other"));
+        assert!(matches!(verdicts.wait("a", revision(5)).await.outcome, Outcome::Refused(_)));
+    }
+
+    #[tokio::test]
+    async fn a_change_of_the_status_carries_a_verdict_on_and_no_other_change_does() {
+        let verdicts = Verdicts::default();
+        verdicts.note("a", revision(3), Outcome::Paused);
+        verdicts.see("a", revision(4), revision(5));
+        assert_eq!(verdicts.last("a").unwrap().seen, revision(3), "the revision between has not been looked at");
+        verdicts.see("a", revision(3), revision(5));
+        assert_eq!(verdicts.wait("a", revision(5)).await.seen, revision(5));
+    }
+
+    #[test]
+    fn what_is_remembered_of_those_that_are_gone_has_a_bound() {
+        let verdicts = Verdicts::default();
+        for number in 1..GONE_MAX as u64 + 10 {
+            let name = number.to_string();
+            verdicts.note(&name, revision(number), Outcome::Paused);
+            verdicts.note(&name, revision(number), Outcome::Removed(Arc::default()));
+        }
+        assert_eq!(verdicts.by_name.borrow().len(), GONE_MAX);
+        assert!(verdicts.last("1").is_none(), "the oldest goes first");
+    }
+}

@@ -1,0 +1,119 @@
+//! What a resource of kind `Controller` asks for, read and checked. People's writes are refused by the same check.
+
+use homeostat_store::schema::{Reason, Violation};
+use homeostat_store::{EventType, Request, Resource, Store, Written};
+use serde_json::{Value, json};
+
+use super::SUSPENDED;
+use crate::Error;
+use crate::manifest::{Checked, Spec};
+
+/// What one controller is to be.
+pub(super) struct Wanted {
+    pub(super) spec: Spec,
+    pub(super) checked: Checked,
+    /// As it goes into the history, but for the digest.
+    pub(super) document: Value,
+}
+
+impl Wanted {
+    /// Reads the `spec` of a controller, or of a revision.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by field.
+    pub(super) fn read(document: &Value) -> Result<Self, Vec<Violation>> {
+        let spec: Spec = serde_json::from_value(document.clone()).map_err(|error| vec![misread(document, &error)])?;
+        let checked = spec.check().map_err(|problems| {
+            let violation = |problem: crate::manifest::OutOfBounds| Violation {
+                path: format!("{}{}", problem.field, problem.item),
+                reason: Reason::Invalid,
+                detail: problem.reason,
+            };
+            problems.into_iter().map(violation).collect::<Vec<_>>()
+        })?;
+        let mut document = document.clone();
+        if let Some(fields) = document.as_object_mut() {
+            // They say how a controller is changed, not what it is.
+            fields.remove("paused");
+            fields.remove("revisionHistoryLimit");
+        }
+        Ok(Self { spec, checked, document })
+    }
+}
+
+/// Says where a `spec` cannot be read: field by field, each beside what must be there.
+fn misread(document: &Value, error: &serde_json::Error) -> Violation {
+    let alone = |name: &str, value: &Value| {
+        let mut alone = json!({ "component": {} });
+        alone[name] = value.clone();
+        serde_json::from_value::<Spec>(alone).err()
+    };
+    let fields = document.as_object().into_iter().flatten();
+    let mut wrong = fields.filter_map(|(name, value)| Some((name, alone(name, value)?)));
+    let (path, detail) = match wrong.next() {
+        Some((name, error)) => (format!("spec.{name}"), error.to_string()),
+        None => ("spec".to_owned(), error.to_string()),
+    };
+    Violation { path, reason: Reason::Invalid, detail }
+}
+
+/// Returns whether a person holds its keys back.
+pub(super) fn is_held(resource: &Resource) -> bool {
+    resource.annotation(SUSPENDED) == Some("true")
+}
+
+/// Writes a controller, unless what it would be is nothing that could run.
+///
+/// When somebody else changes the same one at the same time, the store may get another document than the one that was looked at: then its
+/// status says what is wrong with it.
+///
+/// # Errors
+/// [`homeostat_store::Error::InvalidFields`] with the fields, and those of the store.
+pub(crate) async fn write(store: &dyn Store, request: Request) -> Result<Written, Error> {
+    let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
+    let resource = &planned.resource;
+    let is_going = resource.is_deleting() || planned.change == Some(EventType::Deleted);
+    if planned.change.is_some() && !is_going {
+        Wanted::read(&resource.document()["spec"]).map_err(|violations| homeostat_store::Error::InvalidFields {
+            what: format!("Controller.homeostat.dev {:?}", resource.key().name()),
+            violations,
+        })?;
+    }
+    if request.dry_run {
+        return Ok(planned);
+    }
+    Ok(store.submit(request).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_field() {
+        let wrong = |more: Value| {
+            let mut spec = json!({ "component": { "file": "a.wasm" } });
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let violations = Wanted::read(&spec).err().unwrap();
+            violations.into_iter().map(|violation| violation.path).collect::<Vec<_>>()
+        };
+        assert_eq!(wrong(json!({ "limit": {} })), ["spec.limit"]);
+        assert_eq!(wrong(json!({ "concurrency": "many" })), ["spec.concurrency"]);
+        assert_eq!(wrong(json!({ "concurrency": 0, "resync": "1ms" })), ["spec.concurrency", "spec.resync"]);
+        assert_eq!(wrong(json!({ "component": {} })), ["spec.component"]);
+        assert_eq!(wrong(json!({ "component": { "digest": "sha256:1" } })), ["spec.component.digest"]);
+        assert_eq!(wrong(json!({ "component": { "oci": "example.com/a:1" } })), ["spec.component.oci"]);
+        let hidden = json!([{ "urls": ["https://a.example/*"], "headers": { "x-key": { "value": "***" } } }]);
+        assert_eq!(wrong(json!({ "grants": { "http": hidden } })), ["spec.grants.http[0].headers.x-key.value"]);
+        assert_eq!(Wanted::read(&Value::Null).err().unwrap()[0].path, "spec");
+    }
+
+    #[test]
+    fn the_history_does_not_have_how_a_controller_is_changed() {
+        let spec =
+            json!({ "component": { "file": "a.wasm" }, "paused": true, "revisionHistoryLimit": 2, "concurrency": 2 });
+        let wanted = Wanted::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
+        assert_eq!(wanted.document, json!({ "component": { "file": "a.wasm" }, "concurrency": 2 }));
+        assert!(wanted.spec.paused && wanted.checked.old_revisions == 2);
+    }
+}

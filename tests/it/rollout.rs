@@ -1,0 +1,315 @@
+//! Controllers as resources: written by whoever may, run by the host, with a history and a way back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use homeostat_component::Digest;
+use homeostat_runtime::Code;
+use homeostat_runtime::manifest::ComponentSource;
+use homeostat_store::memory::MemoryStore;
+use homeostat_tests::{Running, TestHost, demo, demo_key, eventually, eventually_blocking, guest, renamed};
+use serde_json::{Value, json};
+
+use crate::kubectl::Cluster;
+
+/// Code in memory, by its digest.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+
+impl Kept {
+    fn keep(&self, bytes: Vec<u8>) -> String {
+        let digest = Digest::of(&bytes).to_string();
+        self.0.lock().unwrap().insert(digest.clone(), bytes);
+        digest
+    }
+
+    /// Keeps the greeter, as another component for each tag.
+    fn greeter(&self, tag: &str) -> String {
+        self.keep(renamed(&std::fs::read(guest("greeter")).unwrap(), tag))
+    }
+}
+
+#[async_trait]
+impl Code for Kept {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        let digest = source.digest.as_deref().unwrap_or_default();
+        self.0.lock().unwrap().get(digest).cloned().ok_or_else(|| format!("no code {digest}"))
+    }
+
+    async fn sweep(&self, named: &BTreeSet<Digest>) {
+        self.0.lock().unwrap().retain(|digest, _| named.iter().any(|named| named.as_str() == digest));
+    }
+}
+
+fn grants() -> Value {
+    json!({ "resources": [{ "kinds": ["*"], "verbs": ["*"], "namespaces": ["*"] }] })
+}
+
+fn controller(name: &str, digest: &str) -> Value {
+    json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": name },
+        "spec": { "component": { "digest": digest }, "grants": grants() },
+    })
+}
+
+/// A host that runs the controllers of its store, with code that it has.
+async fn keeping() -> (TestHost, Kept) {
+    let (test, kept) = (TestHost::start().await, Kept::default());
+    test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
+    (test, kept)
+}
+
+/// C1, C5: kubectl creates, changes and deletes a controller.
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_creates_changes_and_deletes_a_controller() {
+    let (test, kept) = keeping().await;
+    let (one, two) = (kept.greeter("one"), kept.greeter("two"));
+    let cluster = Cluster::over(test).await;
+    let test = &cluster.test;
+    cluster.file("a.json", &controller("greeter", &one).to_string());
+    cluster.done(&["apply", "-f", "a.json"]).await;
+    cluster.done(&["wait", "--for=condition=Ready", "--timeout=60s", "controller/greeter"]).await;
+    test.apply(demo("Greeting", "world", json!({ "name": "World" }))).await;
+    test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
+
+    let misspelt = "{\"spec\": {\"limit\": {}}}";
+    let said = cluster.refused(&["patch", "controller", "greeter", "--type=merge", "-p", misspelt]).await;
+    assert!(said.contains("spec.limit"), "{said}");
+    let wrong = "{\"spec\": {\"concurrency\": 0}}";
+    let said = cluster.refused(&["patch", "controller", "greeter", "--type=merge", "-p", wrong]).await;
+    assert!(said.contains("spec.concurrency") && said.contains("out of bounds"), "{said}");
+
+    let other = format!("{{\"spec\": {{\"component\": {{\"digest\": \"{two}\"}}, \"concurrency\": 2}}}}");
+    cluster.done(&["patch", "controller", "greeter", "--type=merge", "-p", &other]).await;
+    eventually("the swap", async || (test.status("greeter").generation == 2).then_some(())).await;
+    assert_eq!((test.status("greeter").digest, test.status("greeter").concurrency), (two.clone(), 2));
+    let absent = format!("{{\"spec\": {{\"component\": {{\"digest\": \"{}\"}}}}}}", Digest::of(b"absent"));
+    cluster.done(&["patch", "controller", "greeter", "--type=merge", "-p", &absent]).await;
+    cluster.done(&["wait", "--for=condition=Degraded", "--timeout=60s", "controller/greeter"]).await;
+    assert_eq!(test.status("greeter").digest, two, "the one that runs goes on");
+
+    let revisions = cluster.json(&["get", "controllerrevisions"]).await;
+    let names: Vec<&Value> =
+        revisions["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
+    assert_eq!(names, ["greeter-1", "greeter-2"], "what never ran has no revision");
+
+    cluster.done(&["delete", "controller", "greeter", "--wait=false"]).await;
+    cluster.done(&["apply", "-f", "a.json"]).await;
+    eventually("the name to be used again", async || {
+        let status = test.host.status("greeter")?;
+        (status.digest == one && status.generation == 1).then_some(())
+    })
+    .await;
+    cluster.done(&["delete", "controller", "greeter"]).await;
+    eventually("it to be gone", async || test.host.status("greeter").is_none().then_some(())).await;
+    eventually("its revisions to be collected", async || {
+        let left = cluster.json(&["get", "controllerrevisions"]).await;
+        left["items"].as_array().unwrap().is_empty().then_some(())
+    })
+    .await;
+}
+
+/// The values of headers are credentials: they are never shown, and what is shown is never stored in their place.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_headers_are_hidden_from_whoever_reads_and_cannot_be_lost_by_an_edit() {
+    let (test, kept) = keeping().await;
+    let digest = kept.greeter("one");
+    let cluster = Cluster::over(test).await;
+    let mut document = controller("greeter", &digest);
+    document["spec"]["grants"]["http"] =
+        json!([{ "urls": ["https://a.example/*"], "headers": { "authorization": { "value": "Bearer hush" } } }]);
+    cluster.file("a.json", &document.to_string());
+    cluster.done(&["apply", "-f", "a.json"]).await;
+    cluster.done(&["wait", "--for=condition=Ready", "--timeout=60s", "controller/greeter"]).await;
+    for shown in [
+        &["get", "controllers", "-o", "yaml"][..],
+        &["get", "controller", "greeter", "-o", "json"],
+        &["get", "controllerrevision", "greeter-1", "-o", "json"],
+        &["get", "controllers", "-o", "json", "--watch", "--request-timeout=2s"],
+    ] {
+        let (_, said) = cluster.run(shown).await;
+        assert!(!said.contains("hush") && said.contains("***"), "{shown:?}: {said}");
+    }
+    let mut shown = cluster.json(&["get", "controller", "greeter"]).await;
+    shown["spec"]["concurrency"] = 3.into();
+    cluster.file("shown.json", &shown.to_string());
+    let said = cluster.refused(&["replace", "-f", "shown.json"]).await;
+    assert!(said.contains("spec.grants.http[0].headers.authorization.value"), "{said}");
+    let grants = cluster.test.host.definition("greeter").unwrap().grants;
+    assert!(json!(grants).to_string().contains("hush"), "the host itself has it");
+}
+
+/// C4, and over a restart: a person's suspend stays, as does what a person wrote.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_wrote_runs_after_a_restart_and_stays_suspended() {
+    let (store, kept) = (Arc::new(MemoryStore::new(homeostat_store::Options::default())), Kept::default());
+    let digest = kept.greeter("one");
+    for restart in 0..2 {
+        let test = TestHost::over(store.clone()).await;
+        test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
+        if restart == 0 {
+            let written = test.host.apply_resource(controller("greeter", &digest), "me").await.unwrap();
+            test.host.verdict("greeter", written.resource.revision()).await;
+            test.host.suspend_for_good("greeter", true).await.unwrap();
+        }
+        eventually("it to be suspended", async || {
+            let status = test.status("greeter");
+            (status.state == homeostat_runtime::ControllerState::Suspended).then_some(())
+        })
+        .await;
+        assert_eq!(test.status("greeter").reconciles, 0);
+    }
+}
+
+/// C5, over a restart: when what is wanted cannot run, the newest revision that can does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_starts_with_a_definition_that_is_refused_runs_the_revision_before() {
+    let (store, kept) = (Arc::new(MemoryStore::new(homeostat_store::Options::default())), Kept::default());
+    let (good, bad) = (kept.greeter("one"), kept.keep(b"no component".to_vec()));
+    for digest in [&good, &bad] {
+        let test = TestHost::over(store.clone()).await;
+        test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
+        let written = test.host.apply_resource(controller("greeter", digest), "me").await.unwrap();
+        test.host.verdict("greeter", written.resource.revision()).await;
+        assert_eq!(test.status("greeter").digest, good);
+    }
+    let test = TestHost::over(store).await;
+    test.host.keep_controllers(Arc::new(kept)).await.unwrap();
+    assert_eq!(test.status("greeter").digest, good, "it runs when the host has begun");
+    let key =
+        homeostat_store::Key::new(homeostat_store::Kind::new("homeostat.dev", "v1alpha1", "Controller"), "", "greeter");
+    let status = test.get(&key).await.unwrap().status().clone();
+    let condition = |name: &str| {
+        let conditions = status["conditions"].as_array().unwrap();
+        conditions.iter().find(|condition| condition["type"] == name).unwrap()["status"].clone()
+    };
+    assert_eq!((condition("Loaded"), condition("Degraded")), (json!("False"), json!("True")), "{status}");
+    assert_eq!((&status["wantedDigest"], &status["digest"]), (&json!(bad), &json!(good)));
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+fn manifest(more: &str) -> String {
+    format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: greeter}}\nspec:\n  component: {{file: greeter.wasm}}\n  \
+         grants:\n    resources:\n    - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n{more}"
+    )
+}
+
+fn history(host: &Running) -> Vec<String> {
+    let output = host.ask(&["rollout", "history", "greeter"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    output.stdout.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect()
+}
+
+fn until_status(host: &Running, path: &str, wanted: &Value) {
+    eventually_blocking(&format!("controllers/greeter: {path} = {wanted}"), || {
+        let output = host.ask(&["get", "controller", "greeter", "-o", "json"]);
+        let document: Value = serde_json::from_str(&output.stdout).ok()?;
+        (document.pointer(path) == Some(wanted)).then_some(())
+    });
+}
+
+/// Edit, save, swapped; a bad edit is refused; history, undo, and `kill -9` between any two steps.
+#[test]
+fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let greeter = std::fs::read(guest("greeter")).unwrap();
+    let component = |tag: &str| std::fs::write(folder.path().join("greeter.wasm"), renamed(&greeter, tag)).unwrap();
+    component("one");
+    write(folder.path(), "greeter.yaml", &manifest(""));
+    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let mut restart = |host: Running| {
+        host.kill();
+        Running::start("run", folder.path(), scratch.path(), &[])
+    };
+    host.until_said("controller/greeter added");
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(history(&host), ["1 *"]);
+
+    component("two");
+    host.until_said("controller/greeter swapped: generation 2");
+    write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
+    until_status(&host, "/status/concurrency", &json!(2));
+    assert_eq!(history(&host), ["1", "2", "3 *"]);
+    let diff = host.ask(&["rollout", "diff", "greeter"]);
+    assert_eq!(diff.stdout, "--- revision 2\n+++ revision 3\n+ concurrency: 2\n", "{}", diff.stderr);
+    let other = host.ask(&["rollout", "diff", "greeter", "--from", "1", "--to", "2"]).stdout;
+    assert!(other.contains("- component.digest: sha256:") && other.contains("+ component.digest: sha256:"), "{other}");
+
+    host = restart(host);
+    until_status(&host, "/status/concurrency", &json!(2));
+    assert_eq!(history(&host), ["1", "2", "3 *"], "a restart makes no revision");
+
+    std::fs::write(folder.path().join("greeter.wasm"), &greeter[..greeter.len() / 2]).unwrap();
+    host.until_said("controller/greeter refused, the one that runs goes on");
+    let status = host.ask(&["rollout", "status", "greeter"]);
+    assert_eq!(status.code, Some(3), "{}", status.stderr);
+    assert!(status.stderr.contains("cut off"), "{}", status.stderr);
+    assert_eq!(history(&host), ["1", "2", "3 *"]);
+    host = restart(host);
+    until_status(&host, "/status/concurrency", &json!(2));
+    assert_eq!(history(&host), ["1", "2", "3 *"], "one is current, and the history is whole");
+
+    let undone = host.ask(&["rollout", "undo", "greeter", "--to-revision", "1"]);
+    assert_eq!(undone.stdout, "controller.homeostat.dev/greeter goes back to revision 1\n", "{}", undone.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(history(&host), ["2", "3", "4 *"], "it has moved to the top");
+    until_status(&host, "/status/concurrency", &json!(4));
+    host = restart(host);
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    until_status(&host, "/status/revision", &json!(4));
+    until_status(&host, "/status/concurrency", &json!(4));
+
+    component("three");
+    until_status(&host, "/status/revision", &json!(5));
+    until_status(&host, "/status/concurrency", &json!(2));
+
+    host.kill();
+    std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    host.until_said("controller/greeter removed");
+    let left = host.ask(&["get", "controllers", "-o", "name"]);
+    assert_eq!(left.stdout, "", "what left the folder while no host ran is deleted");
+}
+
+/// What the folder did not bring is left alone, and runs.
+#[test]
+fn what_is_applied_beside_the_folder_runs_and_stays() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    write(elsewhere.path(), "greeter.yaml", &manifest(""));
+    let file = elsewhere.path().join("greeter.yaml").display().to_string();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let applied = host.ask(&["apply", "-f", &file]);
+    assert_eq!(applied.stdout, "controller.homeostat.dev/greeter created\n", "{}", applied.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
+    host.kill();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until_status(&host, "/status/state", &json!("suspended"));
+    assert_eq!(host.ask(&["resume", "greeter"]).code, Some(0));
+    until_status(&host, "/status/state", &json!("ready"));
+
+    assert_eq!(host.ask(&["rollout", "pause", "greeter"]).code, Some(0));
+    write(elsewhere.path(), "greeter.yaml", &manifest("  concurrency: 2\n  paused: true\n"));
+    assert_eq!(host.ask(&["apply", "-f", &file]).code, Some(0));
+    until_status(&host, "/status/conditions/2/reason", &json!("Paused"));
+    assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["concurrency"], 4, "it is not taken over");
+    let refused = host.ask(&["rollout", "undo", "greeter"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("resume"), "{}", refused.stderr);
+    assert_eq!(host.ask(&["rollout", "resume", "greeter"]).code, Some(0));
+    until_status(&host, "/status/concurrency", &json!(2));
+
+    assert_eq!(host.ask(&["rollout", "restart", "greeter"]).code, Some(0));
+    until_status(&host, "/status/generation", &json!(2));
+    assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));
+    eventually_blocking("it to be gone", || {
+        (host.ask(&["get", "controller", "greeter"]).code == Some(1)).then_some(())
+    });
+}
