@@ -74,6 +74,9 @@ async fn kubectl_creates_changes_and_deletes_a_controller() {
     test.apply(demo("Greeting", "world", json!({ "name": "World" }))).await;
     test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
 
+    let explained = cluster.done(&["explain", "controller.spec.limits"]).await;
+    assert!(explained.contains("effectBytes") && explained.contains("From 1ms to 1h"), "{explained}");
+
     let misspelt = "{\"spec\": {\"limit\": {}}}";
     let said = cluster.refused(&["patch", "controller", "greeter", "--type=merge", "-p", misspelt]).await;
     assert!(said.contains("spec.limit"), "{said}");
@@ -223,7 +226,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     component("one");
     write(folder.path(), "greeter.yaml", &manifest(""));
     let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
-    let mut restart = |host: Running| {
+    let restart = |host: Running| {
         host.kill();
         Running::start("run", folder.path(), scratch.path(), &[])
     };
@@ -254,6 +257,10 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     host = restart(host);
     until_status(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"], "one is current, and the history is whole");
+    let undone = host.ask(&["rollout", "undo", "greeter"]);
+    assert!(undone.stdout.ends_with("goes back to revision 3\n"), "to what ran: {} {}", undone.stdout, undone.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(history(&host), ["1", "2", "3 *"]);
 
     let undone = host.ask(&["rollout", "undo", "greeter", "--to-revision", "1"]);
     assert_eq!(undone.stdout, "controller.homeostat.dev/greeter goes back to revision 1\n", "{}", undone.stderr);

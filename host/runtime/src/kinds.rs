@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Error, keeper};
+use crate::{Error, keeper, manifest};
 
 /// What a person may call a well-known kind for short, when nobody declared it.
 const SHORT_NAMES: [(&str, &str, &str); 10] = [
@@ -279,24 +279,22 @@ impl Kinds {
     pub fn with_built_in(schemas: Schemas) -> Self {
         let mut kinds = Self { schemas, ..Self::default() };
         let built_in = [
-            (keeper::controllers(), "controllers", false),
-            (keeper::revisions(), "controllerrevisions", false),
-            (Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", false),
-            (Kind::new("", "v1", "Event"), "events", true),
-            (Kind::new("", "v1", "Namespace"), "namespaces", false),
+            (keeper::controllers(), "controllers", false, Some(manifest::schema())),
+            (keeper::revisions(), "controllerrevisions", false, Some(manifest::revision_schema())),
+            (
+                Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
+                "customresourcedefinitions",
+                false,
+                None,
+            ),
+            (Kind::new("", "v1", "Event"), "events", true, None),
+            (Kind::new("", "v1", "Namespace"), "namespaces", false, None),
         ];
-        for (kind, plural, namespaced) in built_in {
-            let declaration = KindDeclaration {
-                kind: kind.clone(),
-                plural: plural.into(),
-                namespaced,
-                keys_only: false,
-                schema: None,
-            };
-            kinds
-                .by_type
-                .get_mut()
-                .insert((kind.group.clone(), kind.name.clone()), KindInfo::declared(&declaration, "homeostat"));
+        for (kind, plural, namespaced, schema) in built_in {
+            // Schemas of what is built in explain, and the store is not told of them: who writes is checked more closely elsewhere.
+            let (id, plural) = ((kind.group.clone(), kind.name.clone()), plural.into());
+            let declaration = KindDeclaration { kind, plural, namespaced, keys_only: false, schema };
+            kinds.by_type.get_mut().insert(id, KindInfo::declared(&declaration, "homeostat"));
         }
         kinds
     }

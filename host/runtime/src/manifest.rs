@@ -13,9 +13,11 @@ use crate::{Overrides, Suspend};
 
 mod limits;
 mod quantity;
+mod schema;
 
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use quantity::{Bytes, Span, written};
+pub(crate) use schema::{revision_schema, schema};
 
 /// The `apiVersion` of a controller's manifest.
 pub const API_VERSION: &str = "homeostat.dev/v1alpha1";

@@ -1,0 +1,216 @@
+//! What a controller's document looks like, for people who ask (`kubectl explain`) and for editors.
+//!
+//! It says nothing that [`Spec::check`](super::Spec::check) does not: what is refused, is refused there.
+
+use serde_json::{Map, Value, json};
+
+use super::LIMIT_BOUNDS;
+
+const SPAN: &str = "as 250ms, 5s, 10m, 1h or 1h30m";
+
+/// Returns the schema of a `Controller`, in OpenAPI v3.
+pub(crate) fn schema() -> Value {
+    object(
+        "A controller: what runs, and what it may do",
+        [("spec", spec()), ("status", open("How it is, as the host says it"))],
+    )
+}
+
+/// Returns the schema of a `ControllerRevision`, in OpenAPI v3.
+pub(crate) fn revision_schema() -> Value {
+    object(
+        "A definition of a controller that was put in",
+        [(
+            "spec",
+            object(
+                "What it was",
+                [
+                    ("controller", text("Of which controller")),
+                    ("number", number("Counts the definitions of a controller")),
+                    ("digest", text("Of its code")),
+                    ("spec", spec()),
+                ],
+            ),
+        )],
+    )
+}
+
+fn spec() -> Value {
+    let words = "Keep the keys and run nothing: true, false, or exceptDeletes, which runs those of resources that are being deleted or are gone";
+    object(
+        "What it is to be",
+        [
+            (
+                "component",
+                object(
+                    "Where its code is: a file, a digest, or a file and the digest that it must have",
+                    [
+                        (
+                            "file",
+                            text("A .wasm file: of a manifest relative to it, else below the folder that is served"),
+                        ),
+                        ("digest", text("sha256: and 64 hexadecimal digits: code that this host has kept")),
+                        ("oci", text("An artifact in a registry; refused: no host fetches from registries yet")),
+                    ],
+                ),
+            ),
+            ("config", map("What the guest reads through wasi:config")),
+            ("grants", grants()),
+            ("limits", limits()),
+            ("concurrency", number("Reconciles at once, 1 to 1024")),
+            (
+                "backoff",
+                object(
+                    "The wait after failures",
+                    [
+                        ("base", span("After the first failure")),
+                        ("max", span("Never above this")),
+                        ("maxRetries", number("Retries in a row before the key is parked; absent: never")),
+                    ],
+                ),
+            ),
+            ("resync", span("How often every key is looked at again, at least 1s")),
+            ("poll", span("How often the guest's poller is called, at least 100ms")),
+            ("duringDelay", text("What an event does while its key waits: runNow or hold")),
+            ("suspend", json!({ "description": words, "x-kubernetes-preserve-unknown-fields": true })),
+            ("paused", flag("Take no change of this definition over, until this is false again")),
+            ("revisionHistoryLimit", number("Revisions that are kept beside the one that runs, 0 to 100; absent: 10")),
+        ],
+    )
+}
+
+fn grants() -> Value {
+    let resource = object(
+        "Leave to do some things to resources of some kinds",
+        [
+            ("kinds", texts("GROUP/KIND, or KIND of the core group, each part a pattern; * means every kind")),
+            ("verbs", texts("get, list, watch, create, update, update-status, patch, apply, delete, or * for all")),
+            ("namespaces", texts("Patterns of namespaces; absent: all")),
+            ("names", texts("Patterns of names; absent: all")),
+        ],
+    );
+    let http = object(
+        "Leave to send some HTTP requests",
+        [
+            ("urls", texts("Patterns of whole addresses, as https://api.example.com/v1/*")),
+            ("methods", texts("absent: GET and HEAD; * means all")),
+            ("addresses", texts("Ranges beside the public ones: loopback, private, link-local, metadata")),
+            ("headers", open("Headers that the host adds, each with a value, and that the guest never sees")),
+        ],
+    );
+    object(
+        "What it may do; nothing else is allowed",
+        [
+            ("resources", list("One that covers a call is enough", resource)),
+            ("http", list("One that covers a request is enough", http)),
+        ],
+    )
+}
+
+fn limits() -> Value {
+    let field = |bounds: &super::LimitBounds| {
+        let name = bounds.field.rsplit('.').next().unwrap_or_default();
+        let words = format!("From {} to {}", super::written(bounds.least), super::written(bounds.most));
+        (name.to_owned(), json!({ "description": words, "x-kubernetes-int-or-string": true }))
+    };
+    let properties: Map<String, Value> = LIMIT_BOUNDS.iter().map(field).collect();
+    json!({ "description": "What one reconcile may use", "type": "object", "properties": properties })
+}
+
+fn object<const N: usize>(words: &str, properties: [(&str, Value); N]) -> Value {
+    let properties: Map<String, Value> =
+        properties.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    json!({ "description": words, "type": "object", "properties": properties })
+}
+
+fn open(words: &str) -> Value {
+    json!({ "description": words, "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+fn map(words: &str) -> Value {
+    json!({ "description": words, "type": "object", "additionalProperties": { "type": "string" } })
+}
+
+fn list(words: &str, items: Value) -> Value {
+    json!({ "description": words, "type": "array", "items": items })
+}
+
+fn texts(words: &str) -> Value {
+    list(words, json!({ "type": "string" }))
+}
+
+fn text(words: &str) -> Value {
+    json!({ "description": words, "type": "string" })
+}
+
+fn span(words: &str) -> Value {
+    text(&format!("{words}, {SPAN}"))
+}
+
+fn number(words: &str) -> Value {
+    json!({ "description": words, "type": "integer" })
+}
+
+fn flag(words: &str) -> Value {
+    json!({ "description": words, "type": "boolean" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use homeostat_store::schema::Schema;
+
+    use super::*;
+    use crate::manifest::Spec;
+
+    /// The names in a document and in its schema, level by level, as far as the schema has names.
+    fn same_names(path: &str, document: &Value, schema: &Value) {
+        if let (Some(items), Some(schema)) = (document.as_array(), schema.get("items")) {
+            return items.iter().for_each(|item| same_names(path, item, schema));
+        }
+        let (Some(fields), Some(properties)) = (document.as_object(), schema["properties"].as_object()) else { return };
+        let (written, known): (BTreeSet<_>, BTreeSet<_>) = (fields.keys().collect(), properties.keys().collect());
+        assert_eq!(written, known, "{path}");
+        fields.iter().for_each(|(name, value)| same_names(&format!("{path}.{name}"), value, &properties[name]));
+    }
+
+    #[test]
+    fn every_field_of_a_controller_is_explained_and_no_other_is() {
+        let text = json!({
+            "component": { "file": "a.wasm", "digest": "sha256:0", "oci": "a" }, "config": { "a": "b" },
+            "grants": {
+                "resources": [{ "kinds": ["*"], "verbs": ["*"], "namespaces": ["*"], "names": ["*"] }],
+                "http": [{
+                    "urls": ["https://a.example/*"], "methods": ["GET"], "addresses": ["loopback"],
+                    "headers": { "a": { "value": "b" } },
+                }],
+            },
+            "limits": {
+                "deadline": "1s", "cpu": "1s", "memory": 1, "tables": 1, "effects": 1, "writes": 1, "events": 1, "effectBytes": 1,
+                "log": 1, "logLines": 1, "transfer": 1, "handles": 1, "result": 1,
+            },
+            "concurrency": 1, "backoff": { "base": "1s", "max": "1s", "maxRetries": 1 }, "resync": "1s", "poll": "1s",
+            "duringDelay": "hold", "suspend": true, "paused": true, "revisionHistoryLimit": 1,
+        });
+        let full: Spec = serde_json::from_value(text.clone()).unwrap();
+        // Whoever adds a field adds it above, and explains it.
+        let Spec {
+            component: _,
+            config: _,
+            grants: _,
+            limits: _,
+            concurrency: _,
+            backoff: _,
+            resync: _,
+            poll: _,
+            during_delay: _,
+            suspend: _,
+            paused: _,
+            revision_history_limit: _,
+        } = &full;
+        same_names("spec", &json!(full), &spec());
+        Schema::parse(&schema()).unwrap();
+        Schema::parse(&revision_schema()).unwrap();
+    }
+}
