@@ -236,6 +236,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
 
     component("two");
     host.until_said("controller/greeter swapped: generation 2");
+    until_status(&host, "/status/lastSwap/why", &json!("its component changed"));
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
     until_status(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"]);

@@ -92,7 +92,10 @@ fn lay_over(document: &mut Value, host: &Host) {
         document["status"] = json!({});
     }
     for (name, value) in live {
-        document["status"][name] = value;
+        // What was written of the last swap says why as well.
+        if name != "lastSwap" || document["status"]["lastSwap"].is_null() {
+            document["status"][name] = value;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use homeostat_component::layers::Secrets;
 use homeostat_component::{Component, Engine, Grants, Needs, Refused, Severity};
-use homeostat_store::{Key, Revision, Store};
+use homeostat_store::{Key, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,12 +18,14 @@ use crate::controller::Controller;
 use crate::costs::ControllerCosts;
 use crate::definitions;
 use crate::feeders::Feeder;
-use crate::keeper::{self, Keeper, Verdict, Verdicts};
+use crate::keeper::{Keeper, Verdicts};
 use crate::observer::Nobody;
 use crate::sink::NoSecrets;
 use crate::stats::Measures;
 use crate::status::{ControllerStatus, QueueEntry};
-use crate::{Code, Definition, Error, EventLog, Kinds, LogBook, Observer};
+use crate::{Definition, Error, EventLog, Kinds, LogBook, Observer};
+
+mod kept;
 
 /// What a host is made of. [`Options::new`] has the defaults.
 pub struct Options {
@@ -186,13 +188,6 @@ impl Host {
         }
     }
 
-    /// Holds the keys of a controller back, or lets them go, if it runs.
-    pub(crate) fn hold(&self, name: &str, held: bool) {
-        if let Ok(controller) = self.controller(name) {
-            controller.hold(held);
-        }
-    }
-
     /// Starts a controller. Returns `false` when somebody else put one of that name in first.
     fn add(&self, definition: &Definition, held: bool) -> Result<bool, Error> {
         self.inner.context.declare(&definition.name, definition.component.describe())?;
@@ -257,41 +252,6 @@ impl Host {
         left
     }
 
-    /// Runs the controllers of the store from now on: each resource of kind `Controller` is made true, and followed. Returns when each that is
-    /// there now has been tried once. The second time, nothing happens.
-    ///
-    /// # Errors
-    /// [`Error::Store`] when they cannot be listed. *Cancel safety*: they are run all the same.
-    pub async fn keep_controllers(&self, code: Arc<dyn Code>) -> Result<(), Error> {
-        let keeper = Keeper::new(code, self.inner.context.seed("homeostat"));
-        let listed = keeper.look_at_all(&*self.store()).await?;
-        if self.inner.keeper.set(keeper.clone()).is_ok() {
-            keeper.start(self, listed, self.inner.end.clone()).await;
-        }
-        Ok(())
-    }
-
-    /// Waits for what the host comes to about a controller of the store, as it is at this revision or later. Without
-    /// [`Host::keep_controllers`] it comes to nothing.
-    ///
-    /// *Cancel safety*: nothing is lost.
-    pub async fn verdict(&self, controller: &str, revision: Revision) -> Verdict {
-        self.inner.verdicts.wait(controller, revision).await
-    }
-
-    /// Returns what the host last came to about a controller of the store.
-    pub fn last_verdict(&self, controller: &str) -> Option<Verdict> {
-        self.inner.verdicts.last(controller)
-    }
-
-    /// Writes an older revision of a controller into its resource: that of this number, or the one before. Returns its number.
-    ///
-    /// # Errors
-    /// [`Error::UnknownController`], [`Error::NoRevision`], [`Error::Paused`], and those of [`Host::write`].
-    pub async fn undo(&self, controller: &str, to: Option<u64>) -> Result<u64, Error> {
-        keeper::undo(self, controller, to).await
-    }
-
     /// Holds a controller's keys back, or lets them run again. It lasts until it is taken back, whatever the definition says meanwhile;
     /// a definition that is suspended itself stays so.
     ///
@@ -299,19 +259,6 @@ impl Host {
     /// [`Error::UnknownController`].
     pub fn suspend(&self, name: &str, suspend: bool) -> Result<(), Error> {
         self.controller(name)?.hold(suspend);
-        Ok(())
-    }
-
-    /// As [`Host::suspend`], and over restarts where the controller is a resource: its annotation says so. Returns when it is done.
-    ///
-    /// # Errors
-    /// [`Error::UnknownController`], and those of [`Host::write`].
-    pub async fn suspend_for_good(&self, name: &str, suspend: bool) -> Result<(), Error> {
-        match keeper::suspend(self, name, suspend).await? {
-            Some(revision) if self.inner.keeper.get().is_some() => drop(self.verdict(name, revision).await),
-            Some(_) => {}
-            None => self.suspend(name, suspend)?,
-        }
         Ok(())
     }
 
@@ -461,15 +408,6 @@ impl Host {
 
     fn running(&self) -> Vec<Arc<Controller>> {
         self.inner.controllers.read().by_name.values().cloned().collect()
-    }
-
-    pub(crate) fn verdicts(&self) -> &Verdicts {
-        &self.inner.verdicts
-    }
-
-    /// Does something beside everything else. The host waits for it when it ends.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.inner.tasks.spawn(task);
     }
 
     pub(crate) fn controller(&self, name: &str) -> Result<Arc<Controller>, Error> {

@@ -225,6 +225,7 @@ impl Keeper {
             wanted: resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
             running: host.controller(name).ok().map(|controller| controller.status()),
             revision: self.taken(name).map(|taken| taken.revision),
+            cause: resource.annotation(history::CAUSE),
         };
         let status = report::status(resource.status(), &facts, &crate::context::now());
         if status == *resource.status() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
 
 /// Where people say why they changed something. Source: kubectl.
-const CAUSE: &str = "kubernetes.io/change-cause";
+pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]

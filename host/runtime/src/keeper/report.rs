@@ -6,7 +6,7 @@ use homeostat_store::{Precondition, Resource, Revision, Store, Write};
 use serde_json::{Map, Value, json};
 
 use super::verdicts::Outcome;
-use crate::{ControllerState, ControllerStatus};
+use crate::{ControllerState, ControllerStatus, SwapRecord};
 
 /// What a status is made of.
 pub(super) struct Facts<'f> {
@@ -19,6 +19,8 @@ pub(super) struct Facts<'f> {
     pub(super) running: Option<ControllerStatus>,
     /// The revision that runs.
     pub(super) revision: Option<u64>,
+    /// Why its definition is what it is, where somebody said so.
+    pub(super) cause: Option<&'f str>,
 }
 
 /// One condition: type, whether it holds, the reason in one word, and what a person should know.
@@ -40,10 +42,22 @@ pub(super) fn status(before: &Value, facts: &Facts<'_>, now: &str) -> Value {
         set("generation", Some(running.generation.into()));
     }
     let swapped = facts.running.as_ref().and_then(|running| running.last_swap.as_ref());
-    set("lastSwap", swapped.map(|swap| json!(swap)).or_else(|| before.get("lastSwap").cloned()));
+    let known = before.get("lastSwap");
+    set("lastSwap", swapped.map(|swap| explained(known, swap, facts.cause)).or_else(|| known.cloned()));
     let conditions = conditions(facts).map(|condition| dated(before, condition, now));
     set("conditions", Some(conditions.to_vec().into()));
     Value::Object(status)
+}
+
+/// Writes a swap with its reason; one that was written before stays as it was.
+fn explained(known: Option<&Value>, swap: &SwapRecord, cause: Option<&str>) -> Value {
+    if let Some(known) = known.filter(|known| known["time"] == swap.time.as_str()) {
+        return known.clone();
+    }
+    let why = if swap.from == swap.to { "it was told to begin anew" } else { "its component changed" };
+    let mut written = json!(swap);
+    written["why"] = cause.unwrap_or(why).into();
+    written
 }
 
 fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
@@ -107,7 +121,7 @@ mod tests {
     use crate::Put;
 
     fn facts(outcome: &Outcome) -> Facts<'_> {
-        Facts { generation: 2, outcome, wanted: Some("sha256:a"), running: None, revision: None }
+        Facts { generation: 2, outcome, wanted: Some("sha256:a"), running: None, revision: None, cause: None }
     }
 
     fn condition<'s>(status: &'s Value, name: &str) -> &'s Value {
@@ -129,6 +143,21 @@ mod tests {
         assert_eq!(condition(&third, "Loaded")["status"], "True");
         assert_eq!(condition(&third, "Loaded")["lastTransitionTime"], "three");
         assert_eq!(condition(&third, "Degraded")["status"], "False");
+    }
+
+    #[test]
+    fn a_swap_is_written_once_with_its_reason() {
+        let swap = |time: &str, to: &str| SwapRecord {
+            time: time.to_owned(),
+            from: "a".to_owned(),
+            to: to.to_owned(),
+            generation: 2,
+        };
+        let first = explained(None, &swap("one", "b"), None);
+        assert_eq!((&first["to"], &first["why"]), (&json!("b"), &json!("its component changed")));
+        assert_eq!(explained(Some(&first), &swap("one", "b"), Some("later")), first);
+        assert_eq!(explained(Some(&first), &swap("two", "b"), Some("faster"))["why"], "faster");
+        assert_eq!(explained(Some(&first), &swap("two", "a"), None)["why"], "it was told to begin anew");
     }
 
     #[test]
