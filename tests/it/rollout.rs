@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::Digest;
-use homeostat_runtime::Code;
 use homeostat_runtime::manifest::ComponentSource;
-use homeostat_store::memory::MemoryStore;
+use homeostat_runtime::{Code, ControllerState};
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Change, Key, Kind, Query, Store, Write};
 use homeostat_tests::{Running, TestHost, demo, demo_key, eventually, eventually_blocking, guest, renamed};
 use serde_json::{Value, json};
 
@@ -144,52 +146,109 @@ async fn values_of_headers_are_hidden_from_whoever_reads_and_cannot_be_lost_by_a
     assert!(json!(grants).to_string().contains("hush"), "the host itself has it");
 }
 
+/// Opens a store, once whoever had it has let go.
+async fn opened(file: &Path) -> Arc<EmbeddedStore> {
+    let open = async || EmbeddedStore::open(file, homeostat_store::Options::default()).ok();
+    Arc::new(eventually("the store to be free", open).await)
+}
+
+/// Starts a host over a store in a file that runs its controllers.
+async fn over(file: &Path, kept: &Kept) -> TestHost {
+    let test = TestHost::over(opened(file).await).await;
+    test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
+    test
+}
+
+async fn end(test: TestHost) {
+    test.host.shutdown(Duration::ZERO).await;
+}
+
+async fn put(test: &TestHost, digest: &str) {
+    let written = test.host.apply_resource(controller("greeter", digest), "me").await.unwrap();
+    test.host.verdict("greeter", written.resource.revision()).await;
+}
+
+fn of_host(kind: &str, name: &str) -> Key {
+    Key::new(Kind::new("homeostat.dev", "v1alpha1", kind), "", name)
+}
+
 /// C4, and over a restart: a person's suspend stays, as does what a person wrote.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_person_wrote_runs_after_a_restart_and_stays_suspended() {
-    let (store, kept) = (Arc::new(MemoryStore::new(homeostat_store::Options::default())), Kept::default());
-    let digest = kept.greeter("one");
-    for restart in 0..2 {
-        let test = TestHost::over(store.clone()).await;
-        test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
-        if restart == 0 {
-            let written = test.host.apply_resource(controller("greeter", &digest), "me").await.unwrap();
-            test.host.verdict("greeter", written.resource.revision()).await;
-            test.host.suspend_for_good("greeter", true).await.unwrap();
-        }
-        eventually("it to be suspended", async || {
-            let status = test.status("greeter");
-            (status.state == homeostat_runtime::ControllerState::Suspended).then_some(())
-        })
-        .await;
-        assert_eq!(test.status("greeter").reconciles, 0);
-    }
+    let (folder, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+    let file = folder.path().join("store.redb");
+    let test = over(&file, &kept).await;
+    put(&test, &kept.greeter("one")).await;
+    test.host.suspend_for_good("greeter", true).await.unwrap();
+    assert_eq!(test.status("greeter").state, ControllerState::Suspended, "it is when that is answered");
+    end(test).await;
+    let test = over(&file, &kept).await;
+    eventually("it to be suspended", async || {
+        (test.status("greeter").state == ControllerState::Suspended).then_some(())
+    })
+    .await;
+    test.apply(demo("Greeting", "world", json!({ "name": "World" }))).await;
+    eventually("the key to be held", async || (test.status("greeter").counts.ready == 1).then_some(())).await;
+    assert_eq!(test.status("greeter").reconciles, 0);
 }
 
 /// C5, over a restart: when what is wanted cannot run, the newest revision that can does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_starts_with_a_definition_that_is_refused_runs_the_revision_before() {
-    let (store, kept) = (Arc::new(MemoryStore::new(homeostat_store::Options::default())), Kept::default());
+    let (folder, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+    let file = folder.path().join("store.redb");
     let (good, bad) = (kept.greeter("one"), kept.keep(b"no component".to_vec()));
+    let test = over(&file, &kept).await;
     for digest in [&good, &bad] {
-        let test = TestHost::over(store.clone()).await;
-        test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
-        let written = test.host.apply_resource(controller("greeter", digest), "me").await.unwrap();
-        test.host.verdict("greeter", written.resource.revision()).await;
+        put(&test, digest).await;
         assert_eq!(test.status("greeter").digest, good);
     }
-    let test = TestHost::over(store).await;
-    test.host.keep_controllers(Arc::new(kept)).await.unwrap();
+    end(test).await;
+    let test = over(&file, &kept).await;
     assert_eq!(test.status("greeter").digest, good, "it runs when the host has begun");
-    let key =
-        homeostat_store::Key::new(homeostat_store::Kind::new("homeostat.dev", "v1alpha1", "Controller"), "", "greeter");
-    let status = test.get(&key).await.unwrap().status().clone();
+    let status = test.get(&of_host("Controller", "greeter")).await.unwrap().status().clone();
     let condition = |name: &str| {
         let conditions = status["conditions"].as_array().unwrap();
         conditions.iter().find(|condition| condition["type"] == name).unwrap()["status"].clone()
     };
     assert_eq!((condition("Loaded"), condition("Degraded")), (json!("False"), json!("True")), "{status}");
     assert_eq!((&status["wantedDigest"], &status["digest"]), (&json!(bad), &json!(good)));
+}
+
+/// Between the history and the swap, and before either: the next host goes on, and no revision is there twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_ended_in_the_middle_of_a_swap_goes_on_with_a_whole_history() {
+    for has_recorded in [false, true] {
+        let (folder, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+        let file = folder.path().join("store.redb");
+        let (one, two) = (kept.greeter("one"), kept.greeter("two"));
+        let test = over(&file, &kept).await;
+        put(&test, &one).await;
+        let first = test.get(&of_host("ControllerRevision", "greeter-1")).await.unwrap().document().clone();
+        end(test).await;
+        // What a host that is killed leaves behind.
+        let store = opened(&file).await;
+        let change = Change::Merge(json!({ "spec": { "component": { "digest": two } } }));
+        let key = of_host("Controller", "greeter");
+        store.write(Write::Patch { key, change, precondition: Default::default() }).await.unwrap();
+        if has_recorded {
+            let mut document = first;
+            document["metadata"] = json!({
+                "name": "greeter-2", "ownerReferences": document["metadata"]["ownerReferences"],
+            });
+            document["spec"]["number"] = 2.into();
+            document["spec"]["digest"] = json!(two);
+            document["spec"]["spec"]["component"]["digest"] = json!(two);
+            store.write(Write::Create { document }).await.unwrap();
+        }
+        store.close().await;
+        drop(store);
+        let test = over(&file, &kept).await;
+        assert_eq!(test.status("greeter").digest, two);
+        let revisions = test.host.store().list(&Query::all(of_host("ControllerRevision", "").kind().clone())).await;
+        let names: Vec<_> = revisions.unwrap().items.iter().map(|item| item.key().name().to_owned()).collect();
+        assert_eq!(names, ["greeter-1", "greeter-2"], "{has_recorded}");
+    }
 }
 
 fn write(folder: &Path, name: &str, text: &str) {
@@ -249,6 +308,8 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     until_status(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"], "a restart makes no revision");
 
+    let source =
+        host.json(&["get", "controller", "greeter"])["metadata"]["annotations"]["homeostat.dev/source"].clone();
     std::fs::write(folder.path().join("greeter.wasm"), &greeter[..greeter.len() / 2]).unwrap();
     host.until_said("controller/greeter refused, the one that runs goes on");
     let status = host.ask(&["rollout", "status", "greeter"]);
@@ -263,12 +324,21 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(history(&host), ["1", "2", "3 *"]);
 
+    component("two");
+    // Nothing but the digest tells that it has been looked at again: what runs is the same.
+    let digest = json!(Digest::of(&renamed(&greeter, "two")).as_str());
+    until_status(&host, "/metadata/annotations/homeostat.dev~1source", &source);
+    until_status(&host, "/status/wantedDigest", &digest);
     let undone = host.ask(&["rollout", "undo", "greeter", "--to-revision", "1"]);
     assert_eq!(undone.stdout, "controller.homeostat.dev/greeter goes back to revision 1\n", "{}", undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(history(&host), ["2", "3", "4 *"], "it has moved to the top");
     until_status(&host, "/status/concurrency", &json!(4));
-    host = restart(host);
+    host.kill();
+    write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
+    host = Running::start("run", folder.path(), scratch.path(), &[]);
+    // Resources are applied after the controllers: the folder has had its say.
+    host.until_said("namespace/other created");
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     until_status(&host, "/status/revision", &json!(4));
     until_status(&host, "/status/concurrency", &json!(4));
