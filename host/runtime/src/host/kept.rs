@@ -13,7 +13,7 @@ impl Host {
     /// there now has been tried once. The second time, nothing happens.
     ///
     /// # Errors
-    /// [`Error::Store`] when they cannot be listed. *Cancel safety*: they are run all the same.
+    /// [`Error::Store`] when they cannot be listed. *Cancel safety*: once they are listed, they run all the same.
     pub async fn keep_controllers(&self, code: Arc<dyn Code>) -> Result<(), Error> {
         let keeper = Keeper::new(code, self.inner.context.seed("homeostat"));
         let listed = keeper.look_at_all(&*self.store()).await?;
