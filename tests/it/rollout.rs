@@ -304,6 +304,8 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     let other = host.ask(&["rollout", "diff", "greeter", "--from", "1", "--to", "2"]).stdout;
     assert!(other.contains("- component.digest: sha256:") && other.contains("+ component.digest: sha256:"), "{other}");
 
+    assert_eq!(host.said().matches("controller/greeter added").count(), 1, "each change is told once: {}", host.said());
+    assert_eq!(host.said().matches("controller/greeter changed").count(), 1, "{}", host.said());
     host = restart(host);
     until_status(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"], "a restart makes no revision");

@@ -239,10 +239,10 @@ impl Keeper {
                 let (leaving, name) = (host.clone(), name.to_owned());
                 host.spawn(async move {
                     let left = leaving.end(&name, &controller).await;
-                    leaving.verdicts().note(&name, seen, Outcome::Removed(Arc::new(left)));
+                    leaving.verdicts().note(&name, seen, seen, Outcome::Removed(Arc::new(left)));
                 });
             }
-            None => host.verdicts().note(name, seen, Outcome::Removed(Arc::default())),
+            None => host.verdicts().note(name, seen, seen, Outcome::Removed(Arc::default())),
         }
     }
 }

@@ -80,7 +80,7 @@ impl Keeper {
         if let Outcome::Refused(reason) = &outcome {
             tell_refused(host, name, reason);
         }
-        host.verdicts().note(name, seen, outcome);
+        host.verdicts().note(name, resource.revision(), seen, outcome);
         error.map_or(Ok(()), Err)
     }
 

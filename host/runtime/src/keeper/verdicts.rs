@@ -49,9 +49,10 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Notes what came of a controller at a revision. What was noted of a later one stays.
-    pub(crate) fn note(&self, name: &str, seen: Revision, outcome: Outcome) {
-        self.by_name.send_if_modified(|by_name| note(by_name, name, seen, outcome));
+    /// Notes what came of a controller at a revision, after which nothing but its status has changed until `seen`. What was noted of a
+    /// later one stays.
+    pub(crate) fn note(&self, name: &str, at: Revision, seen: Revision, outcome: Outcome) {
+        self.by_name.send_if_modified(|by_name| note(by_name, name, at, seen, outcome));
     }
 
     /// Notes that nothing has changed between two revisions.
@@ -92,9 +93,9 @@ impl Verdicts {
     }
 }
 
-fn note(by_name: &mut BTreeMap<String, Entry>, name: &str, seen: Revision, outcome: Outcome) -> bool {
+fn note(by_name: &mut BTreeMap<String, Entry>, name: &str, at: Revision, seen: Revision, outcome: Outcome) -> bool {
     let Some(entry) = by_name.get_mut(name) else {
-        by_name.insert(name.to_owned(), Entry { at: seen, seen, outcome });
+        by_name.insert(name.to_owned(), Entry { at, seen, outcome });
         return true;
     };
     if entry.seen > seen {
@@ -108,7 +109,7 @@ fn note(by_name: &mut BTreeMap<String, Entry>, name: &str, seen: Revision, outco
     };
     if !says_nothing_new {
         let is_gone = matches!(outcome, Outcome::Removed(_));
-        (entry.at, entry.outcome) = (seen, outcome);
+        (entry.at, entry.outcome) = (at, outcome);
         if is_gone {
             forget_oldest(by_name);
         }
@@ -138,16 +139,22 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_a_revision_hears_what_it_came_to_and_not_what_came_before() {
         let verdicts = Verdicts::default();
-        verdicts.note("a", revision(3), Outcome::Put(Put::Added));
-        verdicts.note("a", revision(4), Outcome::Put(Put::Unchanged));
+        verdicts.note("a", revision(3), revision(3), Outcome::Put(Put::Added));
+        verdicts.note("a", revision(4), revision(4), Outcome::Put(Put::Unchanged));
+        verdicts.note("b", revision(3), revision(4), Outcome::Put(Put::Added));
+        assert!(matches!(verdicts.wait("b", revision(3)).await.outcome, Outcome::Put(Put::Added)));
+        assert!(
+            matches!(verdicts.wait("b", revision(4)).await.outcome, Outcome::Put(Put::Unchanged)),
+            "the status came after it"
+        );
         assert!(matches!(verdicts.wait("a", revision(3)).await.outcome, Outcome::Put(Put::Added)));
         assert!(matches!(verdicts.wait("a", revision(4)).await.outcome, Outcome::Put(Put::Unchanged)));
-        verdicts.note("a", revision(2), Outcome::Paused);
+        verdicts.note("a", revision(2), revision(2), Outcome::Paused);
         assert!(
             matches!(verdicts.wait("a", revision(3)).await.outcome, Outcome::Put(Put::Added)),
             "an older word is late"
         );
-        verdicts.note("a", revision(6), Outcome::Refused("no".to_owned()));
+        verdicts.note("a", revision(6), revision(6), Outcome::Refused("no".to_owned()));
         assert!(verdicts.is_refused("a", "no") && !verdicts.is_refused("a", "other"));
         assert!(matches!(verdicts.wait("a", revision(5)).await.outcome, Outcome::Refused(_)));
     }
@@ -155,7 +162,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_of_the_status_carries_a_verdict_on_and_no_other_change_does() {
         let verdicts = Verdicts::default();
-        verdicts.note("a", revision(3), Outcome::Paused);
+        verdicts.note("a", revision(3), revision(3), Outcome::Paused);
         verdicts.see("a", revision(4), revision(5));
         assert_eq!(verdicts.last("a").unwrap().seen, revision(3), "the revision between has not been looked at");
         verdicts.see("a", revision(3), revision(5));
@@ -167,8 +174,8 @@ mod tests {
         let verdicts = Verdicts::default();
         for number in 1..GONE_MAX as u64 + 10 {
             let name = number.to_string();
-            verdicts.note(&name, revision(number), Outcome::Paused);
-            verdicts.note(&name, revision(number), Outcome::Removed(Arc::default()));
+            verdicts.note(&name, revision(number), revision(number), Outcome::Paused);
+            verdicts.note(&name, revision(number), revision(number), Outcome::Removed(Arc::default()));
         }
         assert_eq!(verdicts.by_name.borrow().len(), GONE_MAX);
         assert!(verdicts.last("1").is_none(), "the oldest goes first");
