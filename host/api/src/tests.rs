@@ -140,6 +140,7 @@ mod backup;
 mod bounds;
 mod collections;
 mod dialect;
+mod dressed;
 mod guarded;
 mod versions;
 

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use homeostat_component::{Engine, EngineOptions};
+use homeostat_runtime::{Host, Options as HostOptions};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Options, Store, Write};
 use serde_json::json;
@@ -80,6 +82,23 @@ async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
     alone.shape.metadata = true;
     let alone: Value = serde_json::from_slice(&next(alone).await).unwrap();
     assert_eq!(alone["object"]["kind"], "PartialObjectMetadata");
+}
+
+/// What runs is laid over a controller's status: a line of it is that of its moment.
+#[tokio::test]
+async fn watches_of_controllers_share_no_text() {
+    let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
+    let (store, shared) = (Arc::new(MemoryStore::new(Options::default())), Lines::default());
+    let host = Host::start(HostOptions::new(engine, store.clone())).await.unwrap();
+    let document = json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "a" } });
+    store.write(Write::Create { document }).await.unwrap();
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let mut following = following(&store, "v1alpha1", &shared).await;
+        following.shape.dress = Dress::Controllers(host.clone());
+        told.push(following.next().await.unwrap());
+    }
+    assert_ne!(told[0].as_ptr(), told[1].as_ptr());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,42 @@
+//! Controllers, which are shown otherwise than they are.
+
+use homeostat_store::Write;
+
+use super::*;
+
+const CONTROLLERS: &str = "/apis/homeostat.dev/v1alpha1/controllers";
+const REVISIONS: &str = "/apis/homeostat.dev/v1alpha1/controllerrevisions";
+
+/// A controller with a header whose value nobody is to see.
+fn controller() -> Value {
+    let headers = json!({ "authorization": { "value": "Bearer hush" } });
+    let grants = json!({ "http": [{ "urls": ["https://a.example/*"], "headers": headers }] });
+    json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "one" },
+        "spec": { "component": { "file": "a.wasm" }, "grants": grants },
+    })
+}
+
+fn revision() -> Value {
+    let spec = json!({ "controller": "one", "number": 1, "spec": controller()["spec"] });
+    json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "ControllerRevision", "metadata": { "name": "one-1" }, "spec": spec,
+    })
+}
+
+#[tokio::test]
+async fn values_of_headers_are_hidden_from_all_watches_and_from_who_deletes_a_collection() {
+    let server = Server::start().await;
+    for (path, document) in [(CONTROLLERS, controller()), (REVISIONS, revision())] {
+        let after = server.host.store().revision();
+        server.host.store().write(Write::Create { document }).await.unwrap();
+        for watch in 0..2 {
+            let mut lines = server.follow(&format!("{path}?watch=true&resourceVersion={after}")).await;
+            let told = lines.next().await.unwrap().to_string();
+            assert!(told.contains("***") && !told.contains("hush"), "watch {watch}: {told}");
+        }
+        let deleted = server.ask("DELETE", path, &Value::Null).await;
+        let told = deleted.body.to_string();
+        assert!(deleted.code == 200 && told.contains("***") && !told.contains("hush"), "{told}");
+    }
+}
