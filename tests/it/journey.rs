@@ -147,7 +147,12 @@ async fn what_is_not_granted_is_refused_and_the_answer_names_the_grant() {
     let component = test.load(&guest("guest-hostile"), &grants).await;
     test.host.put(Definition { grants, ..Definition::new("hostile", component) }).await.unwrap();
     test.apply(demo("Hostile", "foreign", json!({}))).await;
-    let event = eventually("the event", async || test.host.events().list(&EventFilter::default()).pop()).await;
+    // What it lacks at its start is told too, and is not meant.
+    let denial = async || {
+        let events = test.host.events().list(&EventFilter::default());
+        events.into_iter().find(|event| event.reason != "GrantsMissing")
+    };
+    let event = eventually("the denial", denial).await;
     assert!(event.message.contains("kinds: [Secret], verbs: [get]"), "{}", event.message);
 }
 
