@@ -36,6 +36,14 @@ impl StorageBackend for Unreadable {
 }
 
 impl Unreadable {
+    /// Returns a disk with a store in which there is one pod, `a`.
+    async fn with_a_store(path: &Path) -> Self {
+        let store = EmbeddedStore::open(path, Options::default()).expect("a new store");
+        store.write(pod("a")).await.expect("the disk works");
+        drop(store);
+        Self::at(path)
+    }
+
     fn at(path: &Path) -> Self {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = FileBackend::new(file.expect("it can be made")).expect("it is a file");
@@ -78,10 +86,7 @@ async fn a_disk_that_cannot_be_read_for_a_while_is_read_again_as_soon_as_it_can_
 async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
-    let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
-    store.write(pod("a")).await.expect("the disk works");
-    drop(store);
-    let disk = Unreadable::at(&path);
+    let disk = Unreadable::with_a_store(&path).await;
     let failing = Arc::clone(&disk.failing);
     let open = disk.open();
     // Whoever opens it anew gets the file itself, which works.
@@ -148,10 +153,7 @@ async fn a_disk_that_cannot_be_read_right_after_a_write_takes_nothing_of_it() {
     for _ in 0..20 {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store");
-        let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
-        store.write(pod("a")).await.expect("the disk works");
-        drop(store);
-        let disk = Unreadable::at(&path);
+        let disk = Unreadable::with_a_store(&path).await;
         let failing = Arc::clone(&disk.failing);
         let store = EmbeddedStore::start(Place::File(path), disk.open(), Options::default()).expect("it is a store");
         store.write(pod("b")).await.expect("the disk works");
