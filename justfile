@@ -12,7 +12,7 @@ test:
 dev dir="examples/apps":
     cargo run --release -- dev {{dir}}
 
-# This host beside others, on the same work, in turn: queue, loop, tax, store or density. See docs/performance.md.
+# This host beside others, on the same work, in turn: queue, loop, tax, store, density or swap. See docs/performance.md.
 peers name *options:
     cargo run --release -p homeostat-peers -- {{name}} {{options}}
 

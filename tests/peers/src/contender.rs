@@ -24,6 +24,7 @@ async fn values(contender: &Contender, guests: &Path) -> Result<Values> {
         ("homeostat", Suite::Tax) => ours::tax::host(work, size, guests).await,
         ("homeostat", Suite::Store) => ours::store::run(work, size).await,
         ("homeostat", Suite::Density) => ours::density::run(work, size, guests).await,
+        ("homeostat", Suite::Swap) => ours::swap::run(work, size, guests).await,
         ("homeostat-component", Suite::Tax) => ours::tax::sandbox(work, size, guests).await,
         ("wasmtime", Suite::Tax) => bare::run(work, size, guests).await,
         _ => bail!("{system} has nothing to do with {}", suite.name()),

@@ -57,7 +57,8 @@ fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
 /// Builds what the works need.
 async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
     let needs = |program| works.iter().flat_map(|work| &work.peers).any(|system| system.program == program);
-    let needs_guests = works.iter().any(|work| matches!(work.suite, Suite::Loop | Suite::Tax | Suite::Density));
+    let needs_guests =
+        works.iter().any(|work| matches!(work.suite, Suite::Loop | Suite::Tax | Suite::Density | Suite::Swap));
     tell("building");
     Ok(Programs {
         this: std::env::current_exe().context("this program does not know where it is")?,

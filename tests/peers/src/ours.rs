@@ -1,4 +1,5 @@
-//! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API, and how much fits a process.
+//! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API, how much fits a
+//! process, and how it is changed.
 
 pub(crate) mod beside;
 pub(crate) mod density;
@@ -11,4 +12,5 @@ pub(crate) mod neighbours;
 pub(crate) mod queue;
 pub(crate) mod served;
 pub(crate) mod store;
+pub(crate) mod swap;
 pub(crate) mod tax;

@@ -10,6 +10,7 @@ mod density;
 mod queue;
 mod runs;
 mod store;
+mod swap;
 
 pub(crate) use density::FLIGHTS;
 
@@ -111,6 +112,7 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
         Suite::Tax => runs::tax(),
         Suite::Store => store::works(),
         Suite::Density => density::works(),
+        Suite::Swap => swap::works(),
     }
 }
 
@@ -124,7 +126,8 @@ impl Work {
         let Size { keys, workers, millis } = self.size;
         // Keys that wait are all to be added before the first is due.
         let millis = if self.name == queue::WAITING { 1000 } else { millis.min(SIZE_MAX.millis) };
-        let keys_max = if self.suite == Suite::Density { CONTROLLERS_MAX } else { SIZE_MAX.keys };
+        let is_of_components = matches!(self.suite, Suite::Density | Suite::Swap);
+        let keys_max = if is_of_components { CONTROLLERS_MAX } else { SIZE_MAX.keys };
         let size = Size { keys: keys.min(keys_max), workers: workers.min(SIZE_MAX.workers), millis };
         let peers = self.peers.into_iter().filter(|peer| peer.program == Program::This).collect();
         Work { size, peers, ..self }

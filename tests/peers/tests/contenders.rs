@@ -86,3 +86,15 @@ fn controllers_are_counted_idle_in_flight_and_beside_every_neighbour() {
         assert_measured(&rows, &format!("p99 event to answer of 50 controllers, {whom}"), &[]);
     }
 }
+
+#[test]
+fn swaps_lose_no_key_and_run_none_twice_at_once() {
+    let rows = results("swap");
+    for figure in ["keys lost", "keys run twice at once"] {
+        let row = rows.iter().find(|row| row["figure"] == figure).expect("the figure was measured");
+        assert_eq!(row["ours"], 0.0, "{figure}");
+    }
+    for figure in ["swap pause p99", "bystander p99", "bystander p99, nothing beside it"] {
+        assert_measured(&rows, figure, &[]);
+    }
+}

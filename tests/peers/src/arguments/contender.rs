@@ -15,6 +15,8 @@ pub(crate) enum Suite {
     Store,
     /// Memory of controllers that are idle or busy, starting, and neighbours, beside controller-runtime
     Density,
+    /// What swaps, and controllers that come and go, do to keys, waits and memory
+    Swap,
 }
 
 impl Suite {
@@ -26,6 +28,7 @@ impl Suite {
             Suite::Tax => "tax",
             Suite::Store => "store",
             Suite::Density => "density",
+            Suite::Swap => "swap",
         }
     }
 }

@@ -31,8 +31,17 @@ impl Measured {
 
     /// Starts one whose engine has these options.
     pub(crate) async fn with(options: EngineOptions, observer: Arc<dyn Observer>) -> Result<Measured> {
+        Measured::over(homeostat_store::Options::default(), options, observer).await
+    }
+
+    /// The same over a store that has these options.
+    pub(crate) async fn over(
+        store: homeostat_store::Options,
+        options: EngineOptions,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Measured> {
         let engine = Engine::new(options).context("the engine does not start")?;
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(store));
         let options = Options { observer, ..Options::new(engine, store.clone()) };
         let host = Host::start(options).await.context("the host does not start")?;
         Ok(Measured { host, store })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SUITES: [Suite; 5] = [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Density];
+const SUITES: [Suite; 6] = [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Density, Suite::Swap];
 
 #[test]
 fn no_two_figures_of_a_suite_share_a_name() {
@@ -29,6 +29,10 @@ fn figures_that_others_look_for_keep_their_names() {
         "idle controller, one component",
         "idle controller, distinct components",
         "100 idle controllers",
+        "keys lost",
+        "keys run twice at once",
+        "swap pause p99",
+        "bystander p99",
     ] {
         assert!(all.iter().any(|other| other == name), "{name} is not in {all:?}");
     }

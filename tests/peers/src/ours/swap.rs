@@ -1,0 +1,381 @@
+//! What swaps, and controllers that come and go, do to keys, to waits and to memory: a whole host whose controllers are resources.
+//!
+//! The load is 1,000 writes a second, one each of 1,000 resources in turn, whose controller's guest notices by itself when one key runs twice
+//! at once, and says in the status what it saw last.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use async_trait::async_trait;
+use homeostat_component::{Digest, EngineOptions, Fault};
+use homeostat_runtime::keeper::Outcome;
+use homeostat_runtime::manifest::ComponentSource;
+use homeostat_runtime::{Code, Observer, Put, Reconciled, Recorder};
+use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Query, Request, Revision, Write};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::host::{Measured, key};
+use super::idle::{compiled, mib, variant};
+use crate::arguments::Size;
+use crate::measure::{percentile_us, resident_bytes};
+use crate::ticker::Ticks;
+use crate::values::{Values, named};
+use crate::{guests, keys};
+
+/// The controller under load.
+const LOADED: &str = "loaded";
+/// Its resources, and the writes of one second.
+const RESOURCES: usize = 1000;
+/// Writes at every tick of 5 ms.
+const AT_ONCE: usize = 5;
+/// The time over which throughput is counted.
+const WINDOW: Duration = Duration::from_millis(100);
+/// After a swap, its pause is over.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// How long the last writes may take to be answered. Who has not been answered then is lost.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How often we look whether they are.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How often controllers come and go beside the bystander.
+const TIMES: usize = 5;
+/// Changes that the store keeps: it is full before memory is measured.
+const HISTORY_MAX: u64 = 10_000;
+/// Swaps before memory is measured: what grows once has grown then.
+const WARM_UP: usize = 100;
+/// Components that are swapped in turn, over and over.
+const VARIANTS: usize = 100;
+
+pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values> {
+    let loaded = Loaded::start(size, guests).await?;
+    match work {
+        "under load" => under_load(&loaded, size).await,
+        "memory" => memory(&loaded, size).await,
+        "bystander" => bystander(&loaded, size, guests).await,
+        _ => anyhow::bail!("swap has no work {work}"),
+    }
+}
+
+async fn under_load(loaded: &Loaded, size: &Size) -> Result<Values> {
+    let writing = loaded.write_on();
+    tokio::time::sleep(Duration::from_millis(size.millis)).await;
+    let mut before = loaded.answers.take();
+    let began = Instant::now();
+    let mut swaps = Vec::new();
+    for number in 1..=size.keys {
+        let at = Instant::now();
+        loaded.swap(number).await?;
+        swaps.push((at, Instant::now()));
+    }
+    tokio::time::sleep(PAUSE_MAX).await;
+    let ended = Instant::now();
+    writing.abort();
+    let lost = loaded.lost().await?;
+    let answered = loaded.answers.take();
+    let mut waits: Vec<Duration> = before.answered.iter().map(Answered::wait).collect();
+    let mut took: Vec<Duration> = swaps.iter().map(|(from, to)| *to - *from).collect();
+    // The longest wait of whatever was written while it was swapped, or right after.
+    let pause = |(from, to): &(Instant, Instant)| {
+        let during = answered.answered.iter().filter(|answered| (*from..*to + PAUSE_MAX).contains(&answered.written));
+        during.map(Answered::wait).max().unwrap_or_default()
+    };
+    let mut pauses: Vec<Duration> = swaps.iter().map(pause).collect();
+    let usual = before.per_window(size.millis);
+    let least = least_in_a_window(&answered.answered, began, ended);
+    before.twice += answered.twice;
+    Ok(named([
+        ("lost", lost as f64),
+        ("twice", before.twice as f64),
+        ("pause p99 us", percentile_us(&mut pauses, 99)),
+        ("before p99 us", percentile_us(&mut waits, 99)),
+        ("least percent", 100.0 * least as f64 / usual),
+        ("swap p50 ms", percentile_us(&mut took, 50) / 1e3),
+    ]))
+}
+
+async fn memory(loaded: &Loaded, size: &Size) -> Result<Values> {
+    for number in 1..=WARM_UP.min(size.keys) {
+        loaded.swap(number).await?;
+    }
+    let before = resident_bytes()?;
+    for number in 1..=size.keys {
+        loaded.swap(number).await?;
+    }
+    Ok(named([("left mib", mib(resident_bytes()?.saturating_sub(before)))]))
+}
+
+async fn bystander(loaded: &Loaded, size: &Size, guests: &Path) -> Result<Values> {
+    let digest = loaded.code.keep(guests::read(guests, "noop")?);
+    let writing = loaded.write_on();
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let took = |answers: Taken| answers.answered.into_iter().map(|answered| answered.wait()).collect::<Vec<_>>();
+    for _ in 0..TIMES {
+        loaded.answers.take();
+        tokio::time::sleep(Duration::from_millis(size.millis)).await;
+        alone.extend(took(loaded.answers.take()));
+        loaded.come_and_go(size.keys, &digest).await?;
+        beside.extend(took(loaded.answers.take()));
+    }
+    writing.abort();
+    Ok(named([("alone p99 us", percentile_us(&mut alone, 99)), ("beside p99 us", percentile_us(&mut beside, 99))]))
+}
+
+/// A host with one controller and its resources.
+struct Loaded {
+    measured: Measured,
+    code: Arc<Kept>,
+    /// Of the components that are swapped.
+    digests: Vec<Digest>,
+    kind: Kind,
+    resources: usize,
+    answers: Answers,
+}
+
+impl Loaded {
+    async fn start(size: &Size, guests: &Path) -> Result<Loaded> {
+        let component = guests::read(guests, "exclusive")?;
+        let (code, answers) = (Arc::<Kept>::default(), Answers::default());
+        let digests: Vec<Digest> =
+            (0..VARIANTS.min(size.keys)).map(|number| code.keep(variant(&component, number))).collect();
+        let options = EngineOptions { compiled: Some(compiled()), ..EngineOptions::default() };
+        let store = homeostat_store::Options { history_max: HISTORY_MAX, ..homeostat_store::Options::default() };
+        let measured = Measured::over(store, options, Arc::new(answers.clone())).await?;
+        measured.host.keep_controllers(code.clone()).await?;
+        let kind = Kind::new("demo.homeostat.dev", "v1", "Exclusive");
+        let resources = RESOURCES.min(10 * size.keys);
+        let loaded = Loaded { measured, code, digests, kind, resources, answers };
+        // Each is compiled now, so that no swap waits for a compiler.
+        for digest in &loaded.digests {
+            let grants = homeostat_component::Grants::default();
+            drop(loaded.measured.host.load(loaded.code.bytes(digest)?, &grants).await);
+        }
+        loaded.put(LOADED, &loaded.digests[0], size.workers).await?;
+        loaded.measured.host.ready(LOADED).await?;
+        for number in 0..loaded.resources {
+            let key = loaded.key(number);
+            let document = json!({
+                "apiVersion": key.kind().api_version(), "kind": key.kind().name,
+                "metadata": {"namespace": key.namespace(), "name": key.name()}, "spec": {"value": 0},
+            });
+            loaded.measured.store.write(Write::Create { document }).await?;
+        }
+        ensure!(loaded.lost().await? == 0, "the resources are not reconciled");
+        loaded.answers.take();
+        Ok(loaded)
+    }
+
+    fn key(&self, number: usize) -> Key {
+        key(&self.kind, number)
+    }
+
+    /// Writes a controller, and waits until it is in.
+    async fn put(&self, name: &str, digest: &Digest, workers: usize) -> Result<Put> {
+        let all = json!(["*"]);
+        let document = json!({
+            "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": name },
+            "spec": {
+                "component": { "digest": digest.as_str() }, "concurrency": workers, "revisionHistoryLimit": 2,
+                "grants": { "resources": [{ "kinds": all, "verbs": all, "namespaces": all, "names": all }] },
+            },
+        });
+        self.verdict(name, self.write(Write::Create { document }).await?).await
+    }
+
+    async fn swap(&self, number: usize) -> Result<()> {
+        let digest = &self.digests[number % self.digests.len()];
+        let change = Change::Merge(json!({ "spec": { "component": { "digest": digest.as_str() } } }));
+        let write = Write::Patch { key: controller(LOADED), change, precondition: Precondition::default() };
+        let put = self.verdict(LOADED, self.write(write).await?).await?;
+        ensure!(matches!(put, Put::Changed(_)), "swap {number} came to {put:?}");
+        Ok(())
+    }
+
+    async fn write(&self, write: Write) -> Result<Revision> {
+        let request = Request { manager: "peers".to_owned(), ..write.into() };
+        Ok(self.measured.host.write(request).await?.resource.revision())
+    }
+
+    async fn verdict(&self, name: &str, revision: Revision) -> Result<Put> {
+        match self.measured.host.verdict(name, revision).await.outcome {
+            Outcome::Put(put) => Ok(put),
+            outcome => anyhow::bail!("{name} came to {outcome:?}"),
+        }
+    }
+
+    /// Adds so many controllers, and removes them.
+    async fn come_and_go(&self, count: usize, digest: &Digest) -> Result<()> {
+        let names: Vec<String> = (0..count).map(|number| format!("coming-{number}")).collect();
+        for name in &names {
+            self.put(name, digest, 1).await?;
+        }
+        let mut last = Vec::new();
+        for name in &names {
+            let (key, precondition) = (controller(name), Precondition::default());
+            let write = Write::Delete { key, precondition, propagation: Propagation::Background };
+            last.push((name, self.write(write).await?));
+        }
+        for (name, revision) in last {
+            let outcome = self.measured.host.verdict(name, revision).await.outcome;
+            ensure!(matches!(outcome, Outcome::Removed(_)), "{name} came to {outcome:?}");
+        }
+        Ok(())
+    }
+
+    /// Writes resources in turn, until that is ended.
+    fn write_on(&self) -> tokio::task::JoinHandle<Result<()>> {
+        let (store, answers) = (self.measured.store.clone(), self.answers.clone());
+        let all: Vec<Key> = (0..self.resources).map(|number| self.key(number)).collect();
+        tokio::spawn(async move {
+            let mut ticks = Ticks::start()?;
+            let mut value = 0;
+            loop {
+                ticks.next().await?;
+                for _ in 0..AT_ONCE {
+                    value += 1;
+                    let number = value % all.len();
+                    let change = Change::Merge(json!({ "spec": { "value": value } }));
+                    let (key, precondition) = (all[number].clone(), Precondition::default());
+                    answers.written(number);
+                    store.write(Write::Patch { key, change, precondition }).await?;
+                }
+            }
+        })
+    }
+
+    /// Waits until every resource's last write was seen, and returns how many of them never are.
+    async fn lost(&self) -> Result<usize> {
+        let until = Instant::now() + ANSWER_MAX;
+        loop {
+            let page = self.measured.store.list(&Query::all(self.kind.clone())).await?;
+            let is_seen = |document: &Value| document["status"]["value"] == document["spec"]["value"];
+            let lost = page.items.iter().filter(|resource| !is_seen(resource.document())).count();
+            if lost == 0 || Instant::now() > until {
+                return Ok(lost);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+fn controller(name: &str) -> Key {
+    Key::new(Kind::new("homeostat.dev", "v1alpha1", "Controller"), "", name)
+}
+
+/// Returns how many were answered in the window in which the fewest were.
+fn least_in_a_window(answered: &[Answered], from: Instant, to: Instant) -> usize {
+    let mut times: Vec<Instant> = answered.iter().map(|answered| answered.at).collect();
+    times.sort_unstable();
+    let until = |end: Instant| times.partition_point(|at| *at < end);
+    let starts = std::iter::successors(Some(from), |start| Some(*start + LOOK_EVERY));
+    let starts = starts.take_while(|start| *start + WINDOW <= to);
+    starts.map(|start| until(start + WINDOW) - until(start)).min().unwrap_or(0)
+}
+
+/// A write, and when a reconcile that began after it had ended.
+struct Answered {
+    written: Instant,
+    at: Instant,
+}
+
+impl Answered {
+    fn wait(&self) -> Duration {
+        self.at - self.written
+    }
+}
+
+/// Which writes were answered, and when.
+#[derive(Clone, Default)]
+struct Answers(Arc<Mutex<Taken>>);
+
+#[derive(Default)]
+struct Taken {
+    /// By the number of the resource, when its oldest write that was not answered was made.
+    waiting: Vec<Option<Instant>>,
+    answered: Vec<Answered>,
+    /// Reconciles that found another one of their key.
+    twice: u64,
+}
+
+impl Taken {
+    /// Returns how many were answered in a window, on average, in a time of this length.
+    fn per_window(&self, millis: u64) -> f64 {
+        self.answered.len() as f64 * WINDOW.as_millis() as f64 / millis.max(1) as f64
+    }
+}
+
+impl Answers {
+    fn written(&self, number: usize) {
+        let mut taken = self.0.lock();
+        if taken.waiting.len() <= number {
+            taken.waiting.resize(number + 1, None);
+        }
+        taken.waiting[number].get_or_insert_with(Instant::now);
+    }
+
+    /// Returns what was noted, and begins anew; what waits goes on waiting.
+    fn take(&self) -> Taken {
+        let mut taken = self.0.lock();
+        let waiting = taken.waiting.clone();
+        std::mem::replace(&mut *taken, Taken { waiting, ..Taken::default() })
+    }
+}
+
+impl Observer for Answers {
+    fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
+        if **name == *LOADED { Arc::new(self.clone()) } else { Arc::new(Ignored) }
+    }
+}
+
+impl Recorder for Answers {
+    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+        let at = Instant::now();
+        let began = at - reconciled.worked_for;
+        let Some(number) = keys::number(reconciled.key.name()) else { return };
+        let mut taken = self.0.lock();
+        let is_twice = |fault: &Fault| fault.to_string().contains("two at once");
+        taken.twice += u64::from(reconciled.result.as_ref().is_err_and(is_twice));
+        if let Some(written) = taken.waiting.get(number).copied().flatten().filter(|written| *written <= began) {
+            taken.waiting[number] = None;
+            taken.answered.push(Answered { written, at });
+        }
+    }
+}
+
+/// Takes no note of who comes and goes.
+struct Ignored;
+
+impl Recorder for Ignored {
+    fn reconciled(&self, _: &Reconciled<'_>) {}
+}
+
+/// Code in memory.
+#[derive(Default)]
+struct Kept(Mutex<Vec<(Digest, Vec<u8>)>>);
+
+impl Kept {
+    fn keep(&self, bytes: Vec<u8>) -> Digest {
+        let digest = Digest::of(&bytes);
+        self.0.lock().push((digest.clone(), bytes));
+        digest
+    }
+
+    fn bytes(&self, digest: &Digest) -> Result<Vec<u8>> {
+        let kept = self.0.lock();
+        let found = kept.iter().find(|(known, _)| known == digest);
+        Ok(found.context("nobody has kept this code")?.1.clone())
+    }
+}
+
+#[async_trait]
+impl Code for Kept {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        let digest = source.digest.as_deref().and_then(Digest::parse).ok_or("there is no digest")?;
+        self.bytes(&digest).map_err(|error| error.to_string())
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
