@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::info::DEFINITION;
 use super::*;
 
 fn deployments() -> KindInfo {
