@@ -13,9 +13,6 @@ use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
 use homeostat_component::Engine;
 use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
-use homeostat_store::Store;
-use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::memory::MemoryStore;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -24,8 +21,10 @@ use crate::compile;
 use crate::components::Components;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
+use crate::open_files;
 use crate::secrets::SecretFolder;
 use crate::signals::Signals;
+use crate::store::{self, StoreChoice};
 use crate::terminal::Screen;
 
 /// How long reconciles that run at the end may go on.
@@ -34,8 +33,6 @@ const DRAIN: Duration = Duration::from_secs(10);
 const REQUESTS: Duration = Duration::from_secs(2);
 /// Where the store is when nobody says otherwise: below the folder.
 const DATA: &str = ".homeostat";
-/// The store's file.
-const STORE: &str = "store.redb";
 /// The folder of compiled components, beside it.
 const COMPILED: &str = "compiled";
 /// The folder of the components that controllers and their revisions name, beside it.
@@ -77,15 +74,6 @@ pub(crate) struct HostArgs {
     /// What to keep resources in
     #[arg(long, value_enum, default_value_t = StoreChoice::Embedded, value_name = "STORE")]
     store: StoreChoice,
-}
-
-/// What keeps resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StoreChoice {
-    /// A file on disk, safe against crashes.
-    Embedded,
-    /// Nothing: all is gone at the end.
-    Memory,
 }
 
 /// How `run` writes its log.
@@ -163,7 +151,8 @@ impl Running {
             )));
         }
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
-        let (store, backups) = open(*store, &data).await?;
+        open_files::raise_bound();
+        let (store, backups) = store::open(*store, &data).await?;
         let engine = Engine::new(compile::engine_options(Some(data.join(COMPILED)))?)
             .context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
@@ -270,19 +259,4 @@ fn has_been_read(standing: watch::Receiver<Standing>) -> Check {
         Err("its manifests have not all been read yet".to_owned())
     };
     Check { name: "folder", holds: Arc::new(holds) }
-}
-
-async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn Store>, Option<Arc<EmbeddedStore>>)> {
-    match choice {
-        StoreChoice::Memory => Ok((Arc::new(MemoryStore::new(homeostat_store::Options::default())), None)),
-        StoreChoice::Embedded => {
-            std::fs::create_dir_all(data)
-                .with_context(|| format!("the folder {} for the store cannot be made", data.display()))?;
-            let file = data.join(STORE);
-            let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());
-            let store = tokio::task::spawn_blocking(open).await.context("the store cannot be opened")?;
-            let store = Arc::new(store.context("the store cannot be opened")?);
-            Ok((store.clone(), Some(store)))
-        }
-    }
 }

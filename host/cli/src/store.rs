@@ -1,0 +1,60 @@
+//! The store of a host that starts: which one, and when its file is free.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use homeostat_store::Store;
+use homeostat_store::embedded::{EmbeddedStore, OpenError};
+use homeostat_store::memory::MemoryStore;
+use tokio::time::Instant;
+
+/// The file below the host's folder of data.
+const FILE: &str = "store.redb";
+/// How long the file may be in use by another process.
+const IN_USE_MAX: Duration = Duration::from_secs(1);
+/// How often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What keeps resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreChoice {
+    /// A file on disk, safe against crashes.
+    Embedded,
+    /// Nothing: all is gone at the end.
+    Memory,
+}
+
+/// Opens the store below `data`. Returns it a second time where it can be backed up.
+///
+/// # Errors
+/// [`OpenError`] below what was tried.
+pub(crate) async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn Store>, Option<Arc<EmbeddedStore>>)> {
+    match choice {
+        StoreChoice::Memory => Ok((Arc::new(MemoryStore::new(homeostat_store::Options::default())), None)),
+        StoreChoice::Embedded => {
+            std::fs::create_dir_all(data)
+                .with_context(|| format!("the folder {} for the store cannot be made", data.display()))?;
+            let file = data.join(FILE);
+            let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());
+            let store = Arc::new(once_free(open).await.context("the store cannot be opened")?);
+            Ok((store.clone(), Some(store)))
+        }
+    }
+}
+
+/// Opens a file that may be in use: a host that was killed a moment ago holds it until the system has cleaned up behind it.
+async fn once_free<S: Send + 'static>(open: impl Fn() -> Result<S, OpenError> + Clone + Send + 'static) -> Result<S> {
+    let until = Instant::now() + IN_USE_MAX;
+    loop {
+        match tokio::task::spawn_blocking(open.clone()).await? {
+            Err(OpenError::Locked { .. }) if Instant::now() < until => tokio::time::sleep(LOOK_EVERY).await,
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
