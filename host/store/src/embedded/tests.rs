@@ -1,4 +1,5 @@
 mod crash;
+mod disk;
 mod forgotten;
 mod full;
 mod unreadable;
@@ -15,6 +16,7 @@ use redb::backends::FileBackend;
 use redb::{ReadableDatabase, StorageBackend, TableDefinition};
 use serde_json::{Value, json};
 
+use self::disk::{Ask, Disk, refuse_while};
 use super::codec::{self, LogRow};
 use super::place::{OpenFile, Place};
 use super::{EmbeddedStore, OpenError, open};
@@ -24,56 +26,19 @@ use crate::{
     validate,
 };
 
-/// A file whose disk can be made to fail.
-#[derive(Debug)]
-struct Disk {
-    file: FileBackend,
-    broken: Arc<AtomicBool>,
-}
-
-impl Disk {
-    fn check(&self) -> io::Result<()> {
-        if self.broken.load(Ordering::SeqCst) { Err(io::Error::other("the disk is on fire")) } else { Ok(()) }
-    }
-}
-
-impl StorageBackend for Disk {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check()?;
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.check()?;
-        self.file.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check()?;
-        self.file.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.file.close()
-    }
+/// Returns a disk under a file on which nothing can be changed while it is broken.
+fn burning(path: &Path, broken: &Arc<AtomicBool>) -> Disk {
+    let broken = Arc::clone(broken);
+    Disk::at(path, move |ask| match ask.is_change() {
+        true => refuse_while(&broken, "the disk is on fire"),
+        false => Ok(()),
+    })
 }
 
 fn on(path: &Path, broken: &Arc<AtomicBool>) -> EmbeddedStore {
     let place = Place::File(path.to_owned());
     drop(open::store(&place, &Options::default()).expect("a new store"));
-    let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
-    let file = FileBackend::new(file).expect("it is a file");
-    // Without a cache, so that every read has to ask the disk.
-    let open = OpenFile::over(Arc::new(Disk { file, broken: Arc::clone(broken) }), 0).expect("it is a store");
-    EmbeddedStore::start(place, open, Options::default()).expect("it is a store")
+    EmbeddedStore::start(place, burning(path, broken).open(), Options::default()).expect("it is a store")
 }
 
 fn pod(name: &str) -> Write {
@@ -119,11 +84,7 @@ async fn a_store_over_a_backend_is_made_kept_and_read_after_a_failed_commit() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("bytes");
     let broken = Arc::new(AtomicBool::new(false));
-    let disk = || {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = FileBackend::new(file.expect("it can be made")).expect("it is a file");
-        Disk { file, broken: Arc::clone(&broken) }
-    };
+    let disk = || burning(&path, &broken);
     let store = EmbeddedStore::over(disk(), Options::default()).expect("a new store");
     let (id, first) = (store.id().to_owned(), store.write(pod("a")).await.expect("the disk works").resource);
     broken.store(true, Ordering::SeqCst);

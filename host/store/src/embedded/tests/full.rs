@@ -7,51 +7,6 @@ use std::time::{Duration, SystemTime};
 use super::*;
 use crate::{Source, SystemSource};
 
-/// A file on a disk that has room for it, or not.
-#[derive(Clone, Debug)]
-struct Full {
-    file: Arc<FileBackend>,
-    /// What writes are refused with.
-    reason: ErrorKind,
-    is_full: Arc<AtomicBool>,
-    /// Writes that were asked for while there was no room.
-    asked: Arc<AtomicU64>,
-}
-
-impl Full {
-    fn check(&self) -> io::Result<()> {
-        if self.is_full.load(Ordering::SeqCst) {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            return Err(self.reason.into());
-        }
-        Ok(())
-    }
-}
-
-impl StorageBackend for Full {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check()?;
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check()?;
-        self.file.write(offset, data)
-    }
-}
-
 /// A clock that a test moves.
 #[derive(Debug, Default)]
 struct Clock(AtomicU64);
@@ -90,12 +45,19 @@ async fn opened_without_room(reason: ErrorKind) {
     drop(store);
     let before = fs::read(&crashed).expect("it is there");
 
-    let file = OpenOptions::new().read(true).write(true).open(&crashed).expect("it is there");
-    let file = Arc::new(FileBackend::new(file).expect("it is a file"));
-    let disk = Full { file, reason, is_full: Arc::new(AtomicBool::new(true)), asked: Arc::default() };
+    // Whether there is no room, and how often it was asked for.
+    let (is_full, asked) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicU64>::default());
+    let told = (Arc::clone(&is_full), Arc::clone(&asked));
+    let disk = Disk::at(&crashed, move |ask| {
+        if matches!(ask, Ask::Write(_) | Ask::SetLength) && told.0.load(Ordering::SeqCst) {
+            told.1.fetch_add(1, Ordering::SeqCst);
+            return Err(reason.into());
+        }
+        Ok(())
+    });
     let clock = Arc::new(Clock::default());
     let source: Arc<dyn Source> = Arc::<Clock>::clone(&clock);
-    let store = EmbeddedStore::over(disk.clone(), Options { source, ..Options::default() }).expect("it can be read");
+    let store = EmbeddedStore::over(disk, Options { source, ..Options::default() }).expect("it can be read");
     assert_eq!(store.revision(), Revision(2));
     for name in ["a", "b"] {
         assert!(store.get(&key(name)).await.is_ok(), "{name}");
@@ -104,19 +66,19 @@ async fn opened_without_room(reason: ErrorKind) {
     assert_eq!(watch.next().await.expect("it is there").revision, Revision(1));
 
     // It says so, and does not try again with every write.
-    let asked = disk.asked.load(Ordering::SeqCst);
+    let before_writing = asked.load(Ordering::SeqCst);
     let refused = store.write(pod("c")).await.expect_err("there is no room");
     assert_eq!(store.health(), Err(refused.clone()));
     let said = io::Error::from(reason).to_string();
     assert!(matches!(&refused, Error::Unavailable { reason } if reason.contains(&said)), "{refused}");
-    assert_eq!(disk.asked.load(Ordering::SeqCst), asked);
+    assert_eq!(asked.load(Ordering::SeqCst), before_writing);
     clock.0.fetch_add(1, Ordering::SeqCst);
     assert!(store.write(pod("c")).await.is_err());
-    assert!(disk.asked.load(Ordering::SeqCst) > asked);
+    assert!(asked.load(Ordering::SeqCst) > before_writing);
     assert!(store.get(&key("b")).await.is_ok());
     assert!(fs::read(&crashed).expect("it is there") == before, "nothing was written");
 
-    disk.is_full.store(false, Ordering::SeqCst);
+    is_full.store(false, Ordering::SeqCst);
     clock.0.fetch_add(1, Ordering::SeqCst);
     assert_eq!(store.write(pod("c")).await.expect("there is room").resource.revision(), Revision(3));
     assert_eq!(store.health(), Ok(()));

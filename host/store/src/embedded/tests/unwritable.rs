@@ -8,76 +8,53 @@ use crate::embedded::layout::PAGE_BYTES;
 /// Length of the journal.
 const JOURNAL_BYTES: u64 = 16 * PAGE_BYTES;
 
-/// A file, the writing of whose pages can be made to fail.
-#[derive(Clone, Debug)]
-struct Unwritable {
-    file: Arc<FileBackend>,
+fn options() -> Options {
+    Options { journal_bytes: JOURNAL_BYTES, ..Options::default() }
+}
+
+/// What a disk has to do with.
+#[derive(Clone, Debug, Default)]
+struct Told {
     /// Writes of pages that fail from now on.
     failing: Arc<AtomicU64>,
     /// How often what is kept of it in memory was let go of.
     settled: Arc<AtomicU64>,
 }
 
-impl StorageBackend for Unwritable {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let is_page = offset >= PAGE_BYTES + JOURNAL_BYTES;
-        let left = self.failing.load(Ordering::SeqCst);
-        if is_page && left > 0 {
-            self.failing.store(left - 1, Ordering::SeqCst);
+/// Opens a store with one resource on a disk in order, without a cache, so that every page goes to the disk.
+async fn store(folder: &Path) -> (EmbeddedStore, Disk, Told) {
+    let told = Told::default();
+    let failing = Arc::clone(&told.failing);
+    let disk = Disk::at(&folder.join("bytes"), move |ask| {
+        let left = failing.load(Ordering::SeqCst);
+        if matches!(ask, Ask::Write(offset) if offset >= PAGE_BYTES + JOURNAL_BYTES) && left > 0 {
+            failing.store(left - 1, Ordering::SeqCst);
             return Err(io::Error::other("the sector is gone"));
         }
-        self.file.write(offset, data)
-    }
-}
-
-fn options() -> Options {
-    Options { journal_bytes: JOURNAL_BYTES, ..Options::default() }
-}
-
-/// Opens a store with one resource on a disk in order, without a cache, so that every page goes to the disk.
-async fn store(folder: &Path) -> (EmbeddedStore, Unwritable) {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(folder.join("bytes"));
-    let file = FileBackend::new(file.expect("it can be made")).expect("it is a file");
-    let disk = Unwritable { file: Arc::new(file), failing: Arc::default(), settled: Arc::default() };
+        Ok(())
+    });
     let store = EmbeddedStore::over(disk.clone(), options()).expect("a new store");
     store.write(pod("a")).await.expect("the disk works");
     drop(store);
-    let open = OpenFile::over(Arc::new(disk.clone()), 0).expect("it is a store");
-    let settled = Arc::clone(&disk.settled);
+    let settled = Arc::clone(&told.settled);
     let forget = move || {
         settled.fetch_add(1, Ordering::SeqCst);
         Ok(())
     };
     let place = Place::Backend(Arc::new(disk.clone()), Arc::new(forget));
-    (EmbeddedStore::start(place, open, options()).expect("it is a store"), disk)
+    (EmbeddedStore::start(place, disk.open(), options()).expect("it is a store"), disk, told)
 }
 
 #[tokio::test]
 async fn a_page_that_cannot_be_written_once_comes_from_the_journal_after_all_was_read_through() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, disk) = store(folder.path()).await;
-    disk.failing.store(1, Ordering::SeqCst);
+    let (store, disk, told) = store(folder.path()).await;
+    told.failing.store(1, Ordering::SeqCst);
     store.write(pod("b")).await.expect("the journal has it");
     // It waits until the pages have it.
     assert!(store.get(&key("b")).await.is_ok());
-    assert_eq!(disk.failing.load(Ordering::SeqCst), 0, "the page was to be written");
-    assert_eq!(disk.settled.load(Ordering::SeqCst), 1, "nothing is believed before that");
+    assert_eq!(told.failing.load(Ordering::SeqCst), 0, "the page was to be written");
+    assert_eq!(told.settled.load(Ordering::SeqCst), 1, "nothing is believed before that");
     assert_eq!(store.health(), Ok(()));
     assert_eq!(store.write(pod("c")).await.expect("the disk works").resource.revision(), Revision(3));
     store.close().await;
@@ -90,8 +67,8 @@ async fn a_page_that_cannot_be_written_once_comes_from_the_journal_after_all_was
 #[tokio::test]
 async fn pages_that_cannot_be_written_end_writes_and_lose_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, disk) = store(folder.path()).await;
-    disk.failing.store(u64::MAX, Ordering::SeqCst);
+    let (store, disk, told) = store(folder.path()).await;
+    told.failing.store(u64::MAX, Ordering::SeqCst);
     store.write(pod("b")).await.expect("the journal has it");
     for name in ["a", "b"] {
         assert!(store.get(&key(name)).await.is_ok(), "{name}");
@@ -100,7 +77,7 @@ async fn pages_that_cannot_be_written_end_writes_and_lose_nothing() {
     assert!(matches!(&refused, Err(Error::Unavailable { reason }) if reason.contains("sector is gone")), "{refused:?}");
     assert!(store.health().is_err());
     // The disk is back; nobody knows what it has of this.
-    disk.failing.store(0, Ordering::SeqCst);
+    told.failing.store(0, Ordering::SeqCst);
     assert!(store.write(pod("c")).await.is_err());
     store.close().await;
     let store = EmbeddedStore::over(disk, options()).expect("it is a store");
