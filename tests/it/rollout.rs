@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::Digest;
+use homeostat_runtime::keeper::Outcome;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{Code, ControllerState};
 use homeostat_store::embedded::EmbeddedStore;
@@ -144,6 +145,18 @@ async fn values_of_headers_are_hidden_from_whoever_reads_and_cannot_be_lost_by_a
     assert!(said.contains("spec.grants.http[0].headers.authorization.value"), "{said}");
     let grants = cluster.test.host.definition("greeter").unwrap().grants;
     assert!(json!(grants).to_string().contains("hush"), "the host itself has it");
+}
+
+#[tokio::test]
+async fn a_component_that_runs_is_put_in_under_another_name_without_its_code() {
+    let (test, kept) = keeping().await;
+    let digest = kept.greeter("a");
+    for name in ["one", "two"] {
+        let written = test.host.write(Write::Create { document: controller(name, &digest) }.into()).await.unwrap();
+        let verdict = test.host.verdict(name, written.resource.revision()).await;
+        assert!(matches!(verdict.outcome, Outcome::Put(_)), "{:?}", verdict.outcome);
+        kept.0.lock().unwrap().clear();
+    }
 }
 
 /// Opens a store, once whoever had it has let go.

@@ -24,6 +24,8 @@ pub(crate) struct Code {
     pub(crate) machine: Arc<Machine>,
     pub(crate) pooled: bool,
     pub(crate) origin: Origin,
+    /// Of the component that it was made of.
+    pub(crate) size_bytes: u64,
     /// Where it can be read again; `None` keeps it in memory.
     entry: Option<Entry>,
     memory: Mutex<Memory>,
@@ -80,9 +82,9 @@ impl Ready {
 }
 
 impl Code {
-    fn new(machine: Arc<Machine>, component: Component, pooled: bool, origin: Origin, entry: Option<Entry>) -> Self {
+    fn new(origin: Origin, size_bytes: u64, (machine, pooled): (Arc<Machine>, bool), component: Component) -> Self {
         let memory = Mutex::new(Memory { ready: Some(Ready::new(component)), used: true });
-        Self { machine, pooled, origin, entry, memory }
+        Self { machine, pooled, origin, size_bytes, entry: None, memory }
     }
 
     /// Returns the code for a call, and reads it again if it rests: half a millisecond, in which other calls of it wait.
@@ -150,6 +152,12 @@ impl Codes {
         Arc::clone(places.entry(digest.clone()).or_default())
     }
 
+    /// Returns the code of a component that somebody has.
+    pub(crate) fn known(&self, digest: &Digest) -> Option<Arc<Code>> {
+        let place = self.places.lock().get(digest).cloned()?;
+        place.try_lock().ok()?.upgrade()
+    }
+
     /// Waits until code has come into memory since the last time.
     ///
     /// *Cancel safety*: nothing is lost.
@@ -189,8 +197,8 @@ impl Codes {
 /// `Malformed`, `Limit`, `Compiler`.
 pub(crate) async fn make(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Code, Reason> {
     let start = Instant::now();
-    let (known, name) = (engine.clone(), digest.clone());
-    let code = match blocking(move || from_cache(&known, &name)).await? {
+    let (known, name, size_bytes) = (engine.clone(), digest.clone(), bytes.len() as u64);
+    let code = match blocking(move || from_cache(&known, &name, size_bytes)).await? {
         Some(code) => code,
         None => {
             let permit = engine.compilations().permit().await;
@@ -229,10 +237,11 @@ fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reaso
         }
     };
     let entry = keep(engine, digest, &made, pooled);
-    Ok(Code::new(machine, component, pooled, Origin::Compiled, entry))
+    let code = Code::new(Origin::Compiled, bytes.len() as u64, (machine, pooled), component);
+    Ok(Code { entry, ..code })
 }
 
-fn from_cache(engine: &Engine, digest: &Digest) -> Option<Code> {
+fn from_cache(engine: &Engine, digest: &Digest, size_bytes: u64) -> Option<Code> {
     let cache = engine.cache()?;
     let pooled = engine.pooled();
     // Both machines compile alike, so the name for the other one is known before it is started.
@@ -243,7 +252,8 @@ fn from_cache(engine: &Engine, digest: &Digest) -> Option<Code> {
     };
     let made = |machine: Arc<Machine>, (entry, compiled): (Entry, Authentic), is_pooled| {
         let component = cache::restore(&machine.engine, Trusted::Kept(&compiled)).ok()?;
-        Some(Code::new(machine, component, is_pooled, Origin::Cache, Some(entry)))
+        let code = Code::new(Origin::Cache, size_bytes, (machine, is_pooled), component);
+        Some(Code { entry: Some(entry), ..code })
     };
     if let Some(found) = found(true) {
         return made(Arc::clone(pooled), found, true);

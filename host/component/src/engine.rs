@@ -15,6 +15,7 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationCon
 use crate::cache::Cache;
 use crate::code::Codes;
 use crate::compiler::{Compilations, Compiled, Compiler};
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::grants::Grants;
 use crate::imports;
@@ -159,6 +160,15 @@ impl Engine {
     /// All reasons at once. *Cancel safety*: safe; a compilation that is under way runs to its end.
     pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, Refused> {
         load::load(self, bytes.into(), grants).await
+    }
+
+    /// As [`Engine::load`], for a component that somebody has loaded and still has: its bytes are not needed, and nothing is compiled. `None`:
+    /// nobody has, or not yet.
+    ///
+    /// # Errors
+    /// All reasons at once. *Cancel safety*: safe.
+    pub async fn load_again(&self, digest: &Digest, grants: &Grants) -> Option<Result<Component, Refused>> {
+        load::again(self, digest, grants).await
     }
 
     /// Gives back the memory of components that nobody has called for [`EngineOptions::rest_after`], for as long as it is polled: it

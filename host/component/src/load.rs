@@ -21,8 +21,22 @@ pub use refused::{Reason, Refused};
 /// Compiles, checks and describes.
 pub(crate) async fn load(engine: &Engine, bytes: Vec<u8>, grants: &Grants) -> Result<Component, Refused> {
     bytes::check(&bytes, engine.options().component_bytes_max)?;
-    let size_bytes = bytes.len() as u64;
     let (code, digest) = code(engine, bytes).await?;
+    check(engine, code, digest, grants).await
+}
+
+/// Checks and describes what somebody has loaded, without its bytes. `None`: nobody has, or it is compiled just now.
+pub(crate) async fn again(engine: &Engine, digest: &Digest, grants: &Grants) -> Option<Result<Component, Refused>> {
+    let code = engine.codes().known(digest)?;
+    // What cannot be read again any more has to be loaded.
+    let ready = code.ready(engine.codes()).ok()?;
+    let checked = check(engine, code, digest.clone(), grants).await;
+    drop(ready);
+    Some(checked)
+}
+
+/// Checks and describes code.
+async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, grants: &Grants) -> Result<Component, Refused> {
     let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
     let names = world::Names::of(&ready.component, &code.machine.engine);
@@ -39,7 +53,13 @@ pub(crate) async fn load(engine: &Engine, bytes: Vec<u8>, grants: &Grants) -> Re
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
     let spec = describe::describe(engine, &code.machine, linked).await?;
     let verbs = missing::verbs(&ready.component, &code.machine.engine);
-    let facts = Facts { digest, size_bytes, imports: names.imports, exports: names.exports, pooled: code.pooled };
+    let facts = Facts {
+        digest,
+        size_bytes: code.size_bytes,
+        imports: names.imports,
+        exports: names.exports,
+        pooled: code.pooled,
+    };
     Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, exports, facts, verbs, spec })))
 }
 

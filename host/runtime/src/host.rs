@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use homeostat_component::layers::Secrets;
-use homeostat_component::{Component, Engine, Grants, Needs, Refused, Severity};
+use homeostat_component::{Component, Digest, Engine, Grants, Needs, Refused, Severity};
 use homeostat_store::{Key, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -150,6 +150,19 @@ impl Host {
     /// [`Refused`], with every reason at once.
     pub async fn load(&self, bytes: Vec<u8>, grants: &Grants) -> Result<Component, Refused> {
         self.inner.context.engine.load(bytes, grants).await
+    }
+
+    /// As [`Host::load`], for a component that a controller runs: nothing is read or compiled. `None`: none does.
+    ///
+    /// # Errors
+    /// [`Refused`], with every reason at once.
+    pub async fn load_again(&self, digest: &Digest, grants: &Grants) -> Option<Result<Component, Refused>> {
+        // What one that is ending still has may have been forgotten by whoever keeps code.
+        let runs = |controller: &Arc<Controller>| controller.slot.current().component().digest() == digest;
+        if !self.running().iter().any(runs) {
+            return None;
+        }
+        self.inner.context.engine.load_again(digest, grants).await
     }
 
     /// Puts a controller in: adds it, or changes the one of that name in place. Its queue stays.

@@ -137,13 +137,19 @@ impl Keeper {
     }
 
     async fn component(&self, host: &Host, source: &ComponentSource, checked: &Checked) -> Result<Component, Failed> {
+        let refused = |refused: homeostat_component::Refused| Failed::Refused(list(&refused.reasons));
+        if let Some(digest) = &checked.digest
+            && let Some(loaded) = host.load_again(digest, &checked.grants).await
+        {
+            return loaded.map_err(refused);
+        }
         let bytes = self.code.fetch(source).await.map_err(|reason| Failed::Refused(list(&[reason])))?;
         let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
         let (digest, bytes) = hashed.expect("hashing does not panic");
         if let Some(wanted) = checked.digest.as_ref().filter(|wanted| **wanted != digest) {
             return Err(Failed::Refused(list(&[format!("the code has the digest {digest}, wanted is {wanted}")])));
         }
-        host.load(bytes, &checked.grants).await.map_err(|refused| Failed::Refused(list(&refused.reasons)))
+        host.load(bytes, &checked.grants).await.map_err(refused)
     }
 
     /// Writes a definition into the history and puts it in. Returns the number of its revision too.
