@@ -42,17 +42,18 @@ mod writer;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use redb::{Database, StorageBackend};
-use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot, watch};
+use tokio::sync::{self, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 
 use crate::history::{Bounds, History, check_start};
 use crate::listing::past::Pasts;
 use crate::schema::Schemas;
-use crate::watch::{Reader, Tip};
+use crate::tip::Tip;
+use crate::watch::Reader;
 use crate::{
     Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Source, Store, Watch, Written,
 };
@@ -91,14 +92,14 @@ struct Shared {
     schemas: Schemas,
     /// `None` once the store is closed. Both threads and every read hold it for as long as they use it, and nobody who holds it waits for
     /// the pages.
-    database: Arc<RwLock<Option<Database>>>,
+    database: Arc<sync::RwLock<Option<Database>>>,
     /// Locked while the database is, and after a transaction was begun; never the other way round.
     journal: Mutex<Journal>,
-    recent: Mutex<History>,
+    recent: RwLock<History>,
     /// Of the lists that clients read on.
     pasts: Pasts,
-    /// What is acknowledged, and so what can be seen. Told after the events are in `recent`.
-    tip: watch::Sender<Tip>,
+    /// What is acknowledged, and so what can be seen. Moved after the events are in `recent`, and told to all when the answers are out.
+    tip: Tip,
     /// What is in the pages: never beyond the tip but while a batch is told. Told also when the place was opened anew, or could not be.
     reached: watch::Sender<Reached>,
     /// Tells when to try again what had no room.
@@ -190,9 +191,9 @@ impl EmbeddedStore {
             id: meta.id,
             place,
             schemas: Schemas::default(),
-            database: Arc::new(RwLock::new(Some(database))),
+            database: Arc::new(sync::RwLock::new(Some(database))),
             journal: Mutex::new(Journal::begin(file, layout, meta.revision, latch)),
-            recent: Mutex::new(History::new(
+            recent: RwLock::new(History::new(
                 meta.revision,
                 Bounds {
                     events_max: bounds.events_max.min(RECENT_EVENTS_MAX),
@@ -201,7 +202,7 @@ impl EmbeddedStore {
                 },
             )),
             pasts: Pasts::default(),
-            tip: watch::Sender::new(Tip { revision: meta.revision, closed: false }),
+            tip: Tip::at(meta.revision),
             reached: watch::Sender::new(Reached {
                 revision: meta.revision,
                 compacted: meta.compacted,
@@ -238,11 +239,11 @@ impl EmbeddedStore {
 impl Shared {
     /// Returns the database for one read, which close() waits for. What was answered before the call is in its pages.
     async fn database(self: &Arc<Self>) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
-        let answered = self.tip.borrow().revision;
+        let answered = self.tip.revision();
         let mut reached = self.reached.subscribe();
         loop {
             let mut database = Arc::clone(&self.database).read_owned().await;
-            if database.is_none() && !self.tip.borrow().closed {
+            if database.is_none() && !self.tip.is_closed() {
                 // The disk could not be read; it may be back.
                 drop(database);
                 let shared = Arc::clone(self);
@@ -250,7 +251,7 @@ impl Shared {
                 database = Arc::clone(&self.database).read_owned().await;
             }
             let database = OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())?;
-            let is_closed = self.tip.borrow().closed;
+            let is_closed = self.tip.is_closed();
             if reached.borrow_and_update().revision >= answered {
                 return Ok(database);
             }
@@ -325,7 +326,7 @@ impl Shared {
 
     /// Returns what is wrong; `None` when all is well.
     fn unhealthy(&self) -> Option<Error> {
-        if self.tip.borrow().closed {
+        if self.tip.is_closed() {
             return Some(Error::Closed);
         }
         let unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").clone();
@@ -368,7 +369,7 @@ impl Store for EmbeddedStore {
     }
 
     fn revision(&self) -> Revision {
-        self.shared.tip.borrow().revision
+        self.shared.tip.revision()
     }
 
     fn id(&self) -> &str {
@@ -382,9 +383,7 @@ impl Store for EmbeddedStore {
     async fn close(&self) {
         self.stop_taking_writes();
         // The threads finish what they were given, then say that they are done; they cannot go away without saying so.
-        let mut tip = self.shared.tip.subscribe();
-        let told = tip.wait_for(|tip| tip.closed).await.is_ok();
-        debug_assert!(told, "the sender lives as long as the store");
+        self.shared.tip.closed().await;
         let database = self.shared.database.write().await.take();
         // Closing the file syncs it. Should the runtime be shutting down, it is closed here.
         let closed = tokio::task::spawn_blocking(move || drop(database)).await;

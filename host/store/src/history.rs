@@ -6,7 +6,6 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
-use crate::watch::Batch;
 use crate::{Error, Event, Options, Result, Revision, Scope};
 
 /// Events that one read looks at, at most: it is done under a lock that writers need too.
@@ -109,12 +108,12 @@ impl History {
         Ok(self.events.range(skipped..).map(|kept| &kept.event))
     }
 
-    /// Reads on after a revision, as far as one read goes.
-    pub(crate) fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+    /// Adds the events of a scope after a revision to `found`, as far as one read goes; returns how far that was. `Expired` when some of
+    /// them are gone.
+    pub(crate) fn read(&self, scope: &Scope, after: Revision, found: &mut impl Extend<Event>) -> Result<Revision> {
         let events = self.after(after)?.take(usize::try_from(SCAN_MAX).unwrap_or(usize::MAX));
-        let events = events.filter(|event| scope.includes(event.resource.key().kind())).cloned().collect();
-        let through = self.newest().min(Revision(after.0.saturating_add(SCAN_MAX))).max(after);
-        Ok(Batch { events, through })
+        found.extend(events.filter(|event| scope.includes(event.resource.key().kind())).cloned());
+        Ok(self.newest().min(Revision(after.0.saturating_add(SCAN_MAX))).max(after))
     }
 }
 

@@ -26,6 +26,7 @@ mod selector;
 pub mod semantics;
 mod source;
 mod store;
+mod tip;
 mod validate;
 mod watch;
 mod write;

@@ -1,12 +1,11 @@
 //! A store that forgets: everything is in memory and gone with the process. For tests, simulations and trying things out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use tokio::sync::watch;
 
 use crate::history::{Bounds, History, check_start};
 use crate::listing::past::{self, Pasts};
@@ -14,7 +13,8 @@ use crate::listing::{self, Start, Was};
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
 use crate::semantics::{self, Decision, Performed};
-use crate::watch::{Batch, Log, Reader, Tip};
+use crate::tip::Tip;
+use crate::watch::{Batch, Log, Reader};
 use crate::{
     Error, Event, EventType, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Source,
     Store, Watch, Written,
@@ -38,7 +38,7 @@ struct Shared {
     source: Arc<dyn Source>,
     state: Mutex<State>,
     /// Told after every change, outside of the lock.
-    tip: watch::Sender<Tip>,
+    tip: Tip,
 }
 
 /// Invariant: `owners` has one entry for every owner reference of every resource in `resources`.
@@ -63,11 +63,10 @@ impl MemoryStore {
             pasts: Pasts::default(),
             closed: false,
         };
-        let tip = watch::Sender::new(Tip { revision: Revision::ZERO, closed: false });
         Self {
             id: source.uid(),
             schemas: Schemas::default(),
-            shared: Arc::new(Shared { source, state: Mutex::new(state), tip }),
+            shared: Arc::new(Shared { source, state: Mutex::new(state), tip: Tip::at(Revision::ZERO) }),
         }
     }
 }
@@ -156,6 +155,13 @@ impl Shared {
         if state.closed { Err(Error::Closed) } else { Ok(state) }
     }
 
+    /// As [`History::read`], without the history that is too old, and also after the end.
+    fn read_on(&self, scope: &Scope, after: Revision, found: &mut impl Extend<Event>) -> Result<Revision> {
+        let mut state = self.lock();
+        state.history.expire(self.source.now());
+        state.history.read(scope, after, found)
+    }
+
     /// As `open`, without the history that is too old. Nobody can tell whether it went when its time came or goes now.
     fn current(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.open()?;
@@ -188,7 +194,8 @@ impl Store for MemoryStore {
         if let Some(kind) = change.filter(|_| !dry_run) {
             state.commit(performed, kind, self.shared.source.now());
             // Under the lock, so that tips are told in order.
-            self.shared.tip.send_replace(Tip { revision, closed: false });
+            self.shared.tip.begin(revision);
+            self.shared.tip.finish();
         }
         Ok(Written { resource, change, unknown })
     }
@@ -213,7 +220,7 @@ impl Store for MemoryStore {
 
     async fn close(&self) {
         self.shared.lock().closed = true;
-        self.shared.tip.send_modify(|tip| tip.closed = true);
+        self.shared.tip.close();
     }
 
     async fn kinds(&self) -> Result<Vec<Kind>> {
@@ -235,13 +242,17 @@ impl Store for MemoryStore {
 
 #[async_trait]
 impl Log for Shared {
-    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
-        let mut state = self.lock();
-        state.history.expire(self.source.now());
-        state.history.read(scope, after)
+    fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision> {
+        self.read_on(scope, after, events).ok()
     }
 
-    async fn grown(&self, after: Revision) -> Result<()> {
-        Tip::pass(&self.tip, after).await
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+        let mut events = Vec::new();
+        let through = self.read_on(scope, after, &mut events)?;
+        Ok(Batch { events, through })
+    }
+
+    fn tip(&self) -> &Tip {
+        &self.tip
     }
 }

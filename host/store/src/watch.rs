@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
-use crate::{Error, Kind, Resource, Result, Revision};
+use crate::tip::{Place, Tip};
+use crate::{Kind, Resource, Result, Revision};
 
 /// What happened to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -116,33 +116,21 @@ pub(crate) struct Batch {
 /// A store's history, as a watch reads it.
 #[async_trait]
 pub(crate) trait Log: Send + Sync + 'static {
-    /// Reads on after a revision, a bounded piece. `through` is above `after` unless there is nothing more.
+    /// Adds the events of the scope after a revision to `events`, a bounded piece, and returns how far was looked, as [`Batch::through`];
+    /// `None` where that is not all in memory. Never waits for the disk: a thousand watches ask at once.
+    fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision>;
+
+    /// Reads on after a revision, a bounded piece, wherever it is. `through` is above `after` unless there is nothing more.
     async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch>;
 
-    /// Waits until there is something after a revision. `Closed` when there never will be. Cancel safe.
-    async fn grown(&self, after: Revision) -> Result<()>;
-}
-
-/// How far a store has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tip {
-    pub(crate) revision: Revision,
-    /// There will be no more.
-    pub(crate) closed: bool,
-}
-
-impl Tip {
-    /// Waits until a store has come further than `after`. `Closed` when it never will. Cancel safe.
-    pub(crate) async fn pass(tip: &watch::Sender<Self>, after: Revision) -> Result<()> {
-        let mut tip = tip.subscribe();
-        let tip = *tip.wait_for(|tip| tip.revision > after || tip.closed).await.map_err(|_| Error::Closed)?;
-        if tip.revision > after { Ok(()) } else { Err(Error::Closed) }
-    }
+    /// Returns what tells how far the store has come.
+    fn tip(&self) -> &Tip;
 }
 
 /// A position in a store's history.
 pub(crate) struct Reader {
     log: Arc<dyn Log>,
+    place: Place,
     scope: Scope,
     position: Revision,
     pending: VecDeque<Event>,
@@ -150,7 +138,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(log: Arc<dyn Log>, scope: Scope, from: Revision) -> Self {
-        Self { log, scope, position: from, pending: VecDeque::new() }
+        Self { place: log.tip().place(), log, scope, position: from, pending: VecDeque::new() }
     }
 }
 
@@ -161,13 +149,16 @@ impl Changes for Reader {
             if let Some(event) = self.pending.pop_front() {
                 return Ok(event);
             }
+            self.log.tip().pass(self.place, self.position).await?;
             // Position and pending change together, after the await: a cancelled read is read again.
-            let Batch { events, through } = self.log.read(&self.scope, self.position).await?;
-            self.position = through;
-            self.pending.extend(events);
-            if self.pending.is_empty() {
-                self.log.grown(through).await?;
-            }
+            self.position = match self.log.recall(&self.scope, self.position, &mut self.pending) {
+                Some(through) => through,
+                None => {
+                    let Batch { events, through } = self.log.read(&self.scope, self.position).await?;
+                    self.pending.extend(events);
+                    through
+                }
+            };
         }
     }
 
@@ -175,3 +166,6 @@ impl Changes for Reader {
         Some(self.pending.front().map_or(self.position, |next| Revision(next.revision.0 - 1)))
     }
 }
+
+#[cfg(test)]
+mod tests;

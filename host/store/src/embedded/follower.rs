@@ -201,5 +201,5 @@ pub(super) fn follow(
 
 /// Lets go of the events in memory that are no longer in the log.
 fn forget(shared: &Shared, compacted: Revision) {
-    shared.recent.lock().expect("nobody panics while holding the events").forget(compacted);
+    shared.recent.write().expect("nobody panics while holding the events").forget(compacted);
 }

@@ -39,7 +39,7 @@ impl Full {
 pub(super) fn fail(shared: &Shared, error: &redb::Error) -> Error {
     let refusal = poison(shared, error);
     let mut database = shared.database.blocking_write();
-    if !shared.tip.borrow().closed {
+    if !shared.tip.is_closed() {
         open_anew(shared, &mut database);
     }
     refusal
@@ -62,7 +62,7 @@ pub(super) fn recover(shared: &Shared, error: &redb::Error, last: Revision) {
     let mut database = shared.database.blocking_write();
     // Somebody else may have done it meanwhile.
     let is_needed = database.is_none() || shared.is_stuck() || shared.reached.borrow().revision < last;
-    if is_needed && !shared.tip.borrow().closed {
+    if is_needed && !shared.tip.is_closed() {
         open_anew(shared, &mut database);
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn recover(shared: &Shared, error: &redb::Error, last: Revision) {
 /// Waits until nobody reads or writes. Where it cannot be opened, everything that is asked later tries again.
 pub(super) fn reopen(shared: &Shared) {
     let mut database = shared.database.blocking_write();
-    if (database.is_none() || shared.is_stuck()) && !shared.tip.borrow().closed {
+    if (database.is_none() || shared.is_stuck()) && !shared.tip.is_closed() {
         open_anew(shared, &mut database);
     }
 }
@@ -81,7 +81,7 @@ pub(super) fn reopen(shared: &Shared) {
 pub(super) fn try_writing(shared: &Shared) {
     let mut database = shared.database.blocking_write();
     // Somebody else may have tried meanwhile.
-    if shared.is_worth_a_try() && !shared.tip.borrow().closed {
+    if shared.is_worth_a_try() && !shared.tip.is_closed() {
         open_anew(shared, &mut database);
     }
 }
@@ -144,7 +144,7 @@ fn read_only(shared: &Shared) -> Opened<OpenFile> {
     open::guarded(place.name(), || {
         let open = place.open_read_only().map_err(|error| open::refusal(place.name(), error))?;
         // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
-        let last = shared.tip.borrow().revision;
+        let last = shared.tip.revision();
         replay(&open, last).map_err(|error| open::refusal(place.name(), *error))?;
         Ok(open)
     })

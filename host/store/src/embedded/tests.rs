@@ -8,8 +8,10 @@ mod unwritable;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
 use redb::backends::FileBackend;
@@ -218,6 +220,29 @@ async fn a_read_that_starts_after_a_write_was_answered_sees_it() {
     for writer in writers.collect::<Vec<_>>() {
         writer.await.expect("every read was fresh");
     }
+}
+
+#[tokio::test]
+async fn watches_that_keep_up_need_nothing_of_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = EmbeddedStore::open(folder.path().join("store"), Options::default()).expect("a new store");
+    store.write(pod("a")).await.expect("the disk works");
+    let mut watches = Vec::new();
+    for _ in 0..1000 {
+        watches.push(store.watch(Scope::Everything, store.revision()).await.expect("from now on"));
+    }
+    let written = store.write(pod("b")).await.expect("the disk works").resource;
+    // Whoever wants to read the file waits until this is let go.
+    let _file = store.shared.database.write().await;
+    for watch in &mut watches {
+        let Poll::Ready(next) = poll(pin!(watch.next())) else { panic!("a watch waits for the file") };
+        assert_eq!(next.expect("it is there").resource, written);
+    }
+}
+
+/// Asks a future once.
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 proptest! {

@@ -21,7 +21,6 @@ use super::{Durably, Reached, Shared};
 use crate::history::Bounds;
 use crate::model::Path;
 use crate::semantics::{self, Decision, Performed};
-use crate::watch::Tip;
 use crate::{Error, Event, Options, Request, Result, Revision, Written};
 
 /// A write and who waits for it.
@@ -67,7 +66,7 @@ pub(super) struct End(pub(super) Arc<Shared>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.tip.send_modify(|tip| tip.closed = true);
+        self.0.tip.close();
         // Whoever waits for the pages waits in vain.
         self.0.reached.send_modify(|_| {});
     }
@@ -111,6 +110,8 @@ impl Writer<'_> {
                 // Who asked may have gone; the write stands all the same.
                 drop(reply.send(answer));
             }
+            // Before waiting for the follower.
+            self.shared.tip.finish();
             if decided.changes.is_empty() {
                 self.follower.nudge();
             } else {
@@ -187,7 +188,7 @@ impl Writer<'_> {
     /// Waits until the pages have everything that was acknowledged, or no longer come any further.
     fn wait_for_all(&mut self) {
         let shared = self.shared;
-        let last = shared.tip.borrow().revision;
+        let last = shared.tip.revision();
         self.wait_for_pages(|_| shared.reached.borrow().revision >= last);
     }
 
@@ -226,7 +227,7 @@ impl Writer<'_> {
         let Reached { revision: settled, .. } = *self.shared.reached.borrow();
         self.pending.settle(settled);
         let documents = Snapshot::begin(database)?.resources()?;
-        let mut revision = self.shared.tip.borrow().revision;
+        let mut revision = self.shared.tip.revision();
         let mut decided = Decided { answers: Vec::with_capacity(requests.len()), batch: Batch::default() };
         for request in requests {
             let (mut failure, dry_run) = (None, request.dry_run);
@@ -296,17 +297,17 @@ impl Writer<'_> {
     }
 }
 
-/// Tells the watches what is synced.
+/// Begins to tell the watches what is synced: the rest when the answers are out.
 fn publish(shared: &Shared, changes: &[Change], options: &Options) {
     let Some(last) = changes.last() else { return };
     let now = options.source.now();
     {
-        let mut recent = shared.recent.lock().expect("nobody panics while holding the events");
+        let mut recent = shared.recent.write().expect("nobody panics while holding the events");
         for change in changes {
             recent.push(change.event.clone(), change.bytes(), now);
         }
     }
-    shared.tip.send_replace(Tip { revision: last.event.revision, closed: false });
+    shared.tip.begin(last.event.revision);
 }
 
 /// Reads the facts about the store as they are now.

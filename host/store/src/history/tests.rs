@@ -76,13 +76,13 @@ fn bytes_are_bounded_but_the_last_event_stays() {
 fn a_read_goes_as_far_as_its_bound_and_says_how_far() {
     let history = filled(SCAN_MAX + 10, u64::MAX);
     let scope = Scope::Kind(Kind::new("", "v9", "Even"));
-    let first = history.read(&scope, Revision::ZERO).expect("all is there");
-    assert_eq!(first.through, Revision(SCAN_MAX));
-    assert_eq!(first.events.len() as u64, SCAN_MAX / 2);
-    let second = history.read(&scope, first.through).expect("all is there");
-    assert_eq!((second.through, second.events.len()), (Revision(SCAN_MAX + 10), 5));
-    let none = history.read(&Scope::Everything, second.through).expect("all is there");
-    assert_eq!((none.through, none.events.len()), (second.through, 0));
+    let mut found = Vec::new();
+    let through = history.read(&scope, Revision::ZERO, &mut found).expect("all is there");
+    assert_eq!((through, found.len() as u64), (Revision(SCAN_MAX), SCAN_MAX / 2));
+    let through = history.read(&scope, through, &mut found).expect("all is there");
+    assert_eq!((through, found.len() as u64), (Revision(SCAN_MAX + 10), SCAN_MAX / 2 + 5));
+    assert_eq!(history.read(&Scope::Everything, through, &mut found), Ok(through));
+    assert_eq!(found.len() as u64, SCAN_MAX / 2 + 5);
 }
 
 #[test]

@@ -1,0 +1,147 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use super::{GROUPS, Tip};
+use crate::{Error, Result, Revision};
+
+/// Counts how often somebody is woken.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// One who waits.
+struct Waiting<'a> {
+    wait: Pin<Box<dyn Future<Output = Result<()>> + 'a>>,
+    bell: Arc<Bell>,
+}
+
+impl<'a> Waiting<'a> {
+    /// Waits for what comes after a revision; nothing of it is there yet.
+    fn after(tip: &'a Tip, after: u64) -> Self {
+        let place = tip.place();
+        let mut waiting = Self { wait: Box::pin(tip.pass(place, Revision(after))), bell: Arc::default() };
+        assert_eq!(waiting.poll(), Poll::Pending);
+        waiting
+    }
+
+    fn poll(&mut self) -> Poll<Result<()>> {
+        self.wait.as_mut().poll(&mut Context::from_waker(&Waker::from(self.bell.clone())))
+    }
+
+    fn told(&self) -> usize {
+        self.bell.0.load(Ordering::SeqCst)
+    }
+}
+
+fn many(tip: &Tip) -> Vec<Waiting<'_>> {
+    (0..1000).map(|_| Waiting::after(tip, 7)).collect()
+}
+
+#[test]
+fn all_are_told_once_although_none_of_them_comes() {
+    let tip = Tip::at(Revision(7));
+    let mut all = many(&tip);
+    tip.begin(Revision(8));
+    let first = all.iter().filter(|one| one.told() > 0).count();
+    assert!((1..=1000 / GROUPS + 1).contains(&first), "who changes the store tells {first} before it goes on");
+    tip.finish();
+    assert!(all.iter().all(|one| one.told() == 1));
+    assert!(all.iter_mut().all(|one| one.poll() == Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn who_was_told_tells_others() {
+    let tip = Tip::at(Revision(7));
+    let mut all = many(&tip);
+    tip.begin(Revision(8));
+    let mut came = 0;
+    while let Some(one) = all.iter().position(|one| one.told() > 0) {
+        assert_eq!(all.swap_remove(one).poll(), Poll::Ready(Ok(())));
+        came += 1;
+    }
+    assert_eq!(came, 1000, "each of them was told without the one who changed the store");
+}
+
+#[test]
+fn who_goes_away_after_being_told_holds_nobody_up() {
+    let tip = Tip::at(Revision(7));
+    let mut all = many(&tip);
+    tip.begin(Revision(8));
+    all.retain(|one| one.told() == 0);
+    tip.finish();
+    assert!(all.iter_mut().all(|one| one.told() == 1 && one.poll() == Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn who_waits_for_more_goes_on_waiting() {
+    let tip = Tip::at(Revision(7));
+    let mut later = Waiting::after(&tip, 8);
+    tip.begin(Revision(8));
+    tip.finish();
+    assert_eq!((later.told(), later.poll()), (1, Poll::Pending));
+    tip.begin(Revision(9));
+    tip.finish();
+    assert_eq!((later.told(), later.poll()), (2, Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn the_end_comes_after_the_last_change() {
+    let tip = Tip::at(Revision(7));
+    let (mut behind, mut last) = (Waiting::after(&tip, 7), Waiting::after(&tip, 8));
+    let end = async {
+        tip.closed().await;
+        Ok(())
+    };
+    let mut ended = Waiting { wait: Box::pin(end), bell: Arc::default() };
+    assert_eq!(ended.poll(), Poll::Pending);
+    tip.begin(Revision(8));
+    tip.finish();
+    assert_eq!(ended.poll(), Poll::Pending);
+    tip.close();
+    assert_eq!(behind.poll(), Poll::Ready(Ok(())));
+    assert_eq!(last.poll(), Poll::Ready(Err(Error::Closed)));
+    assert_eq!(ended.poll(), Poll::Ready(Ok(())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_change_is_missed_by_threads_that_tell_and_wait_at_once() {
+    const CHANGES: u64 = 10_000;
+    let tip = Arc::new(Tip::at(Revision::ZERO));
+    let waits = (0..100).map(|_| {
+        let (tip, place) = (Arc::clone(&tip), tip.place());
+        tokio::spawn(async move {
+            let mut seen = Revision::ZERO;
+            while tip.pass(place, seen).await.is_ok() {
+                seen = tip.revision();
+            }
+            seen
+        })
+    });
+    let waits: Vec<_> = waits.collect();
+    let writer = Arc::clone(&tip);
+    let writer = thread::spawn(move || {
+        for revision in 1..=CHANGES {
+            writer.begin(Revision(revision));
+            writer.finish();
+        }
+        // Two threads of a store may both tell its end.
+        thread::scope(|scope| {
+            scope.spawn(|| writer.close());
+            scope.spawn(|| writer.close());
+        });
+    });
+    for wait in waits {
+        let seen = tokio::time::timeout(Duration::from_secs(60), wait).await.expect("somebody was never told");
+        assert_eq!(seen.expect("no panic"), Revision(CHANGES));
+    }
+    writer.join().expect("no panic");
+}
