@@ -17,9 +17,10 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
-use super::store::{WRITERS_MAX, Way, kind};
+use super::store::{Arrivals, WRITERS_MAX, Way, kind};
 
 /// The plural of what is written.
 const PLURAL: &str = "items";
@@ -80,7 +81,7 @@ impl Way for Served {
         Ok(())
     }
 
-    async fn watch(&self, seen: mpsc::Sender<()>) -> Result<()> {
+    async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()> {
         let mut connection = connect(&self.handle).await?;
         let path = format!("{}?limit=1", collection());
         let body = send(&mut connection, Method::GET, &path, None).await?.into_body().collect().await?;
@@ -89,15 +90,11 @@ impl Way for Served {
         let path = format!("{}?watch=true&resourceVersion={now}", collection());
         let answer = send(&mut connection, Method::GET, &path, None).await?;
         ensure!(answer.status() == StatusCode::OK, "a watch was answered with {}", answer.status());
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             let (_connection, mut body) = (connection, answer.into_body());
             while let Some(Ok(frame)) = body.frame().await {
                 let lines = frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
-                for _ in 0..lines {
-                    if seen.send(()).await.is_err() {
-                        return;
-                    }
-                }
+                (0..lines).for_each(|_| arrivals.note());
             }
         });
         Ok(())

@@ -1,6 +1,7 @@
 //! The embedded store, asked directly and through the API.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -8,7 +9,8 @@ use async_trait::async_trait;
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Error, Kind, Options, Precondition, Request, Scope, Store, Write};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::served::Served;
 use crate::arguments::Size;
@@ -43,8 +45,8 @@ pub(super) trait Way: Send + Sync + 'static {
     /// Creates the resource, or changes it when it is there. `writer` is below the number of writers, each of which waits for its answers.
     async fn write(&self, writer: usize, document: Value) -> Result<()>;
 
-    /// Follows all resources from now on, and sends so much as an empty message for each event.
-    async fn watch(&self, seen: mpsc::Sender<()>) -> Result<()>;
+    /// Follows all resources from now on, in a task that tells of each event. The task ends only when the watch does.
+    async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()>;
 }
 
 /// Calls of the store itself.
@@ -62,9 +64,13 @@ impl Way for Direct {
         Ok(())
     }
 
-    async fn watch(&self, seen: mpsc::Sender<()>) -> Result<()> {
+    async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()> {
         let mut watch = self.0.watch(Scope::Kind(kind()), self.0.revision()).await?;
-        tokio::spawn(async move { while watch.next().await.is_ok() && seen.send(()).await.is_ok() {} });
+        tasks.spawn(async move {
+            while watch.next().await.is_ok() {
+                arrivals.note();
+            }
+        });
         Ok(())
     }
 }
@@ -90,7 +96,7 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
-    let mut tasks: tokio::task::JoinSet<Result<T>> = (0..writers).map(run).collect();
+    let mut tasks: JoinSet<Result<T>> = (0..writers).map(run).collect();
     let mut results = Vec::with_capacity(writers);
     while let Some(result) = tasks.join_next().await {
         results.push(result.context("a writer failed")??);
@@ -153,21 +159,38 @@ async fn fan_out(way: Arc<dyn Way>, size: &Size) -> Result<Values> {
     Ok(named([("one us", percentile_us(&mut one, 50)), ("all us", percentile_us(&mut all, 50))]))
 }
 
+/// Counts the events of one write that are still to arrive. Only the last one wakes who waits: a thousand would cost more than what is measured.
+#[derive(Default)]
+pub(super) struct Arrivals {
+    left: AtomicUsize,
+    last: Notify,
+}
+
+impl Arrivals {
+    /// Notes that one has arrived.
+    pub(super) fn note(&self) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.last.notify_one();
+        }
+    }
+}
+
 /// Returns how long each of so many writes took until the last of so many watchers had it.
 async fn reach(way: &dyn Way, watchers: usize, writes: usize) -> Result<Vec<Duration>> {
-    let (seen, mut told) = mpsc::channel(watchers);
+    let (arrivals, mut tasks) = (Arc::new(Arrivals::default()), JoinSet::new());
     for _ in 0..watchers {
-        way.watch(seen.clone()).await?;
+        way.watch(Arc::clone(&arrivals), &mut tasks).await?;
     }
     let mut took = Vec::with_capacity(writes);
     for number in 0..writes {
         let start = Instant::now();
-        way.write(0, document(number, watchers)).await?;
         // An event for each: a create is one write as well.
-        for _ in 0..watchers {
-            told.recv().await.context("the watchers ended")?;
+        arrivals.left.store(watchers, Ordering::Relaxed);
+        way.write(0, document(number, watchers)).await?;
+        tokio::select! {
+            () = arrivals.last.notified() => took.push(start.elapsed()),
+            _ = tasks.join_next() => bail!("a watcher ended"),
         }
-        took.push(start.elapsed());
     }
     Ok(took)
 }
