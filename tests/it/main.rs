@@ -21,6 +21,7 @@ mod kubectl;
 mod limits;
 mod metrics;
 mod queue;
+mod registry;
 mod rollout;
 mod secrets;
 mod simulation;

@@ -8,12 +8,16 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// Which room may know which. Nothing points back.
-const ARROWS: [(&str, &[&str]); 8] = [
-    ("homeostat", &["homeostat-api", "homeostat-component", "homeostat-runtime", "homeostat-store"]),
+const ARROWS: [(&str, &[&str]); 9] = [
+    (
+        "homeostat",
+        &["homeostat-api", "homeostat-component", "homeostat-registry", "homeostat-runtime", "homeostat-store"],
+    ),
     ("homeostat-api", &["homeostat-runtime", "homeostat-component", "homeostat-store"]),
     ("homeostat-runtime", &["homeostat-component", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
     ("homeostat-component", &["homeostat-store"]),
+    ("homeostat-registry", &[]),
     ("homeostat-store", &[]),
     ("homeostat-workqueue", &[]),
     ("homeostat-sdk", &[]),
@@ -157,7 +161,7 @@ fn impurity_is_seen_in_every_form() {
 
 #[test]
 fn the_environment_is_read_in_the_binary_alone() {
-    for room in ["workqueue", "store", "component", "runtime", "verify", "api"] {
+    for room in ["workqueue", "store", "component", "runtime", "verify", "api", "registry"] {
         for path in sources(&repository().join("host").join(room).join("src")) {
             assert!(!code(&path).contains("env::var"), "{} reads the environment", path.display());
         }

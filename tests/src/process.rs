@@ -25,7 +25,16 @@ pub struct Output {
 /// # Panics
 /// When it cannot be started.
 pub fn run(arguments: &[&str]) -> Output {
-    let output = command().args(arguments).output().expect("the binary starts");
+    run_with(arguments, &[])
+}
+
+/// Runs the same with these variables of the environment.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = command();
+    let output = command.args(arguments).envs(environment.iter().copied()).output().expect("the binary starts");
     Output {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -11,7 +11,9 @@ use crate::dev::DevArgs;
 use crate::file::{FsckArgs, RestoreArgs};
 use crate::global::Global;
 use crate::inspect::InspectArgs;
+use crate::registry::{PullArgs, PushArgs};
 use crate::serve::RunArgs;
+use crate::signatures::{KeygenArgs, SignArgs, VerifyArgs};
 
 /// Run controllers that are WebAssembly components
 ///
@@ -36,6 +38,11 @@ pub(crate) enum Command {
     Dev(DevArgs),
     Inspect(InspectArgs),
     Bench(BenchArgs),
+    Push(PushArgs),
+    Pull(PullArgs),
+    Keygen(KeygenArgs),
+    Sign(SignArgs),
+    VerifySignature(VerifyArgs),
     #[command(hide = true)]
     Compile(CompileArgs),
     Get(get::Args),

@@ -82,7 +82,7 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let bytes = std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let workers = args.workers.map_or(processors * 2, NonZeroU32::get);
-    let options = compile::engine_options(compile::user_cache())?;
+    let options = compile::engine_options(compile::user_cache(compile::COMPILED))?;
     let engine = Engine::new(EngineOptions { instances_max: workers.clamp(16, 4096), ..options })
         .context("the WebAssembly engine does not start")?;
     let loaded = engine.load(bytes, &everything()).await;

@@ -15,6 +15,8 @@ pub(crate) struct CompileArgs {
     task: Task,
 }
 
+/// The folder of compiled components, below that of this user or of a host.
+pub(crate) const COMPILED: &str = "compiled";
 /// The word of the command line.
 const VERB: &str = "compile";
 
@@ -43,10 +45,11 @@ pub(crate) fn engine_options(compiled: Option<PathBuf>) -> Result<EngineOptions>
     Ok(EngineOptions { compiler, compiled, ..EngineOptions::default() })
 }
 
-/// Returns where commands without a host keep compiled components: `homeostat/compiled` in this user's folder for such things, if there is one.
+/// Returns where commands without a host keep what they need not make or fetch again: `homeostat/NAME` in this user's folder for such things, if
+/// there is one.
 #[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
-pub(crate) fn user_cache() -> Option<PathBuf> {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+pub(crate) fn user_cache(name: &str) -> Option<PathBuf> {
+    let folder = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")));
-    caches.map(|caches| caches.join("homeostat/compiled"))
+    caches.map(|caches| caches.join("homeostat").join(name))
 }

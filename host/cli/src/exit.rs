@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use homeostat_registry::Error as OfRegistry;
+
 use crate::client::{Refusal, Unreachable};
 use crate::output;
 
@@ -87,12 +89,28 @@ fn known_code(cause: &(dyn Error + 'static)) -> Option<Code> {
     if cause.is::<Unreachable>() {
         return Some(Code::Unavailable);
     }
+    if let Some(error) = cause.downcast_ref() {
+        return Some(of_registry(error));
+    }
     cause.downcast_ref::<Refusal>().map(|refusal| match refusal.code {
         401 | 403 | 413 | 429 => Code::Refused,
         503 | 504 => Code::Unavailable,
         500 => Code::Internal,
         _ => Code::Failed,
     })
+}
+
+fn of_registry(error: &OfRegistry) -> Code {
+    match error {
+        OfRegistry::Reference { .. } => Code::Usage,
+        OfRegistry::Transport { .. } | OfRegistry::Deadline { .. } => Code::Unavailable,
+        OfRegistry::Status { status, .. } if *status == 429 || *status >= 500 => Code::Unavailable,
+        OfRegistry::Denied { .. } | OfRegistry::TooLarge { .. } | OfRegistry::Insecure { .. } => Code::Refused,
+        OfRegistry::Unsigned | OfRegistry::Signature(_) | OfRegistry::Altered { .. } | OfRegistry::Untrusted { .. } => {
+            Code::Refused
+        }
+        _ => Code::Failed,
+    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,6 +1,5 @@
-//! `homeostat inspect FILE.wasm`: what a component is and what it would need, without running a controller.
+//! `homeostat inspect`: what a component is, where it is from and what it would need, without running a controller.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -9,21 +8,23 @@ use homeostat_component::{
     AddressRange, Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration,
     ResourceGrant, Role, Verb,
 };
+use homeostat_registry::{Origin, key_ids};
 use serde_json::{Value, json};
 
 use crate::compile;
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output;
+use crate::registry;
 
 /// Show what a component is, what it does, and which grants it needs
 ///
 /// A component that a host would refuse is refused here too, with every reason, and exit code 3.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InspectArgs {
-    /// The component
-    #[arg(value_name = "FILE.wasm")]
-    file: PathBuf,
+    /// The component: a file, or a reference to a registry
+    #[arg(value_name = "FILE.wasm|REFERENCE")]
+    component: String,
 }
 
 /// Runs `homeostat inspect`.
@@ -32,12 +33,15 @@ pub(crate) struct InspectArgs {
 /// When the file cannot be read, or the component is refused.
 pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml])?;
-    let bytes = std::fs::read(&args.file).with_context(|| format!("{} cannot be read", args.file.display()))?;
-    let engine = Engine::new(EngineOptions { instances_max: 1, ..compile::engine_options(compile::user_cache())? })
-        .context("the WebAssembly engine does not start")?;
-    let loaded = engine.load(bytes, &everything()).await;
-    let component = loaded.map_err(|refused| exit::refused(format!("{}: {refused}", args.file.display())))?;
-    let inspection = inspection(&args.file.display().to_string(), &component)?;
+    let (name, bytes) = registry::component(&args.component).await?;
+    let engine = Engine::new(EngineOptions {
+        instances_max: 1,
+        ..compile::engine_options(compile::user_cache(compile::COMPILED))?
+    })
+    .context("the WebAssembly engine does not start")?;
+    let loaded = engine.load(bytes.clone(), &everything()).await;
+    let component = loaded.map_err(|refused| exit::refused(format!("{name}: {refused}")))?;
+    let inspection = inspection(&name, &bytes, &component)?;
     match format {
         Format::Json => output::print(&output::json(&inspection))?,
         Format::Yaml => output::print(&output::yaml(&inspection)?)?,
@@ -60,14 +64,18 @@ pub(crate) fn everything() -> Grants {
     }
 }
 
-fn inspection(file: &str, component: &Component) -> Result<Value> {
+fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> {
     let facts = component.facts();
+    let Origin { producers, dependencies, imports: _, exports: _ } = Origin::of(bytes)?;
     Ok(json!({
         "apiVersion": "homeostat.dev/v1alpha1",
         "kind": "Inspection",
         "file": file,
         "digest": facts.digest,
         "sizeBytes": facts.size_bytes,
+        "signatures": key_ids(bytes)?,
+        "producers": producers,
+        "dependencies": serde_json::to_value(dependencies).context("the dependencies cannot be shown")?,
         "optionalExports": optional_exports(component.exports()),
         "pooled": facts.pooled,
         "exports": facts.exports,
@@ -117,6 +125,26 @@ fn grant(declared: &KindDeclaration, verbs: &[Verb]) -> ResourceGrant {
     }
 }
 
+/// Returns a line for each field of what made a component.
+fn producers(fields: &Value) -> Vec<String> {
+    let fields = fields.as_object().into_iter().flatten();
+    let tools = |tools: &Value| {
+        let tools = tools.as_object().into_iter().flatten();
+        let tools = tools.map(|(name, version)| format!("{name} {}", version.as_str().unwrap_or_default()));
+        tools.map(|tool| tool.trim_end().to_owned()).collect::<Vec<_>>().join(", ")
+    };
+    fields.map(|(field, of_field)| output::plain(&format!("{field}: {}", tools(of_field)))).collect()
+}
+
+/// Returns a line for each package that a component was built from.
+fn packages(dependencies: &Value) -> Vec<String> {
+    let word = |package: &Value, name: &str| package[name].as_str().unwrap_or_default().to_owned();
+    let line = |package: &Value| {
+        format!("{} {} ({})", word(package, "name"), word(package, "version"), word(package, "source"))
+    };
+    dependencies.as_array().into_iter().flatten().map(|package| output::plain(&line(package))).collect()
+}
+
 /// Shows an inspection to a person.
 fn text(inspection: &Value) -> Result<String> {
     let list = |name: &str, between: &str| {
@@ -124,14 +152,18 @@ fn text(inspection: &Value) -> Result<String> {
         if names.is_empty() { "none".to_owned() } else { names.join(between) }
     };
     let below = "\n           ";
+    let lines = |lines: Vec<String>| if lines.is_empty() { "none".to_owned() } else { lines.join(below) };
     let word = |name: &str| inspection[name].as_str().unwrap_or_default();
     let memory =
         if inspection["pooled"] == true { "pooled" } else { "on demand: too large for the pool, starts slower" };
     let mut text = format!(
-        "File:      {}\nDigest:    {}\nSize:      {} bytes\nOptional:  {}\nInstances: {memory}\nExports:   {}\nImports:   {}\n",
+        "File:      {}\nDigest:    {}\nSize:      {} bytes\nSigned by: {}\nProducers: {}\nPackages:  {}\nOptional:  {}\nInstances: {memory}\nExports:   {}\nImports:   {}\n",
         word("file"),
         word("digest"),
         inspection["sizeBytes"],
+        list("signatures", below),
+        lines(producers(&inspection["producers"])),
+        lines(packages(&inspection["dependencies"])),
         list("optionalExports", ", "),
         list("exports", below),
         list("imports", below),

@@ -1,7 +1,7 @@
 //! The binary: reads the command line, runs one command, and turns what it came to into an exit code.
 //!
-//! Two kinds of commands. `run`, `dev`, `inspect` and `bench` hold a host, or a part of one, in this process. All others talk to a
-//! running host over its API. This is the only place that reads the environment, files of manifests, and signals.
+//! Three kinds of commands. `run`, `dev`, `inspect` and `bench` hold a host, or a part of one, in this process. `push`, `pull`, `keygen`, `sign` and
+//! `verify-signature` are about components as they travel. All others talk to a running host over its API. This is the only place that reads the environment, files of manifests, and signals.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,9 +30,11 @@ mod manifest;
 mod narrate;
 mod open_files;
 mod output;
+mod registry;
 mod secrets;
 mod serve;
 mod signals;
+mod signatures;
 mod sources;
 mod store;
 mod table;
@@ -94,6 +96,11 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Dev(args) => dev::run(&args, screen).await,
         Command::Inspect(args) => inspect::run(&args, &global).await,
         Command::Bench(args) => bench::run(&args, &global, &screen).await,
+        Command::Push(args) => registry::push(args, &global).await,
+        Command::Pull(args) => registry::pull(args, &global).await,
+        Command::Keygen(args) => signatures::keygen(&args, &global),
+        Command::Sign(args) => signatures::run_sign(&args, &global),
+        Command::VerifySignature(args) => signatures::run_verify(args, &global).await,
         Command::Compile(args) => compile::run(&args),
         Command::Get(args) => get::run(args, &global).await,
         Command::Describe(args) => describe::run(args, &global).await,

@@ -33,8 +33,6 @@ const DRAIN: Duration = Duration::from_secs(10);
 const REQUESTS: Duration = Duration::from_secs(2);
 /// Where the store is when nobody says otherwise: below the folder.
 const DATA: &str = ".homeostat";
-/// The folder of compiled components, beside it.
-const COMPILED: &str = "compiled";
 /// The folder of the components that controllers and their revisions name, beside it.
 const COMPONENTS: &str = "components";
 
@@ -153,7 +151,7 @@ impl Running {
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         open_files::raise_bound();
         let (store, backups) = store::open(*store, &data).await?;
-        let engine = Engine::new(compile::engine_options(Some(data.join(COMPILED)))?)
+        let engine = Engine::new(compile::engine_options(Some(data.join(compile::COMPILED)))?)
             .context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
         let mut options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };

@@ -1,0 +1,139 @@
+//! `homeostat push` and `pull`, and what else of this process talks to registries.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use homeostat_registry::{Fetched, Options, Reference, Registry};
+use serde_json::json;
+
+use crate::compile;
+use crate::components;
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output;
+
+/// The folder of what was pulled, below that of this user or of a host.
+pub(crate) const PULLED: &str = "registry";
+
+/// Push a component to a registry
+///
+/// It becomes an artifact in the layout of the CNCF, as `wkg` writes and reads it. Prints the reference with the digest of its manifest: name it where
+/// exactly this component is meant. Credentials are those of `docker login` or `podman login`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PushArgs {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// Where to, as ghcr.io/acme/greeter:1.2
+    reference: Reference,
+}
+
+/// Pull a component from a registry
+///
+/// Every digest is checked. What was pulled is kept in this user's cache folder: a reference with a digest is asked for once.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PullArgs {
+    /// What, as ghcr.io/acme/greeter:1.2 or ghcr.io/acme/greeter@sha256:…
+    reference: Reference,
+    /// The file to write [default: the last part of the name, and .wasm]
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+}
+
+/// Returns what talks to registries, and keeps what it pulls in `cache`.
+///
+/// # Errors
+/// When there can be no client.
+pub(crate) fn registry(cache: Option<PathBuf>) -> Result<Registry> {
+    Ok(Registry::new(Options { credentials: credentials(), cache })?)
+}
+
+/// Returns where tools keep who asks a registry: Docker, then Podman.
+#[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
+fn credentials() -> Vec<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let docker = folder("DOCKER_CONFIG").or_else(|| folder("HOME").map(|home| home.join(".docker")));
+    let podman = folder("XDG_RUNTIME_DIR").map(|runtime| runtime.join("containers/auth.json"));
+    docker.map(|docker| docker.join("config.json")).into_iter().chain(podman).collect()
+}
+
+/// Runs `homeostat push`.
+///
+/// # Errors
+/// When the file is no component, or the registry does not take it.
+pub(crate) async fn push(args: PushArgs, global: &Global) -> Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Json])?;
+    let component = read_file(&args.file)?;
+    let pushed = registry(None)?.push(&args.reference, component).await?;
+    match format {
+        Format::Json => output::print(&output::json(&json!({ "reference": pushed.to_string() })))?,
+        _ => output::print(&format!("{pushed}\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `homeostat pull`.
+///
+/// # Errors
+/// When it cannot be had, or the file cannot be written.
+pub(crate) async fn pull(args: PullArgs, global: &Global) -> Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Json])?;
+    let PullArgs { reference, to } = args;
+    let Fetched { manifest, component, bytes } = registry(compile::user_cache(PULLED))?.fetch(&reference).await?;
+    let name = reference.repository().rsplit('/').next().unwrap_or_default();
+    let to = to.unwrap_or_else(|| PathBuf::from(format!("{name}.wasm")));
+    write(&to, &bytes)?;
+    let pinned = reference.at(manifest);
+    match format {
+        Format::Json => {
+            let facts = json!({ "reference": pinned.to_string(), "digest": component.as_str(), "file": to, "sizeBytes": bytes.len() });
+            output::print(&output::json(&facts))?;
+        }
+        _ => output::print(&format!("{pinned}\n{component}  {}\n", to.display()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns a component, and what it is called from here on: a file that is there, or else an artifact with the digest of its manifest.
+///
+/// # Errors
+/// When neither can be read.
+pub(crate) async fn component(file_or_reference: &str) -> Result<(String, Vec<u8>)> {
+    let file = Path::new(file_or_reference);
+    let reference = file_or_reference.parse::<Reference>();
+    match reference {
+        Ok(reference) if !file.exists() => {
+            let fetched = registry(compile::user_cache(PULLED))?.fetch(&reference).await?;
+            Ok((reference.at(fetched.manifest).to_string(), fetched.bytes))
+        }
+        _ => Ok((file_or_reference.to_owned(), read_file(file)?)),
+    }
+}
+
+/// Reads the file of a component.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn read_file(file: &Path) -> Result<Vec<u8>> {
+    let told = |reason: String| exit::failed(format!("{}: {reason}", file.display()));
+    components::read(file).map_err(told)
+}
+
+/// Writes a file whole, or leaves what was there.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    // As open as any other file: the system takes off what the user does not want.
+    let draft = builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)).tempfile_in(folder);
+    let written = draft.and_then(|mut draft| {
+        draft.write_all(bytes)?;
+        draft.persist(file).map_err(|failed| failed.error)
+    });
+    written.map(drop).with_context(|| format!("{} cannot be written", file.display()))
+}

@@ -1,0 +1,131 @@
+//! `homeostat keygen`, `sign` and `verify-signature`: who vouches for a component.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use homeostat_api::read_private;
+use homeostat_registry::{Policy, PublicKey, SecretKey, TrustedKey, sign, verify};
+use serde_json::json;
+
+use crate::global::{Format, Global};
+use crate::output;
+use crate::registry;
+
+/// Make a pair of keys for signatures
+///
+/// They are Ed25519 keys in PEM, as OpenSSL makes and reads them. Nothing that is there is replaced.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KeygenArgs {
+    /// What to call them: NAME.key is the secret one, and yours alone; NAME.pub is for whoever verifies
+    #[arg(value_name = "NAME")]
+    name: PathBuf,
+}
+
+/// Sign a component
+///
+/// The signature is put into the component, before everything else; what others have signed of it stays. So the signed component has another digest:
+/// sign first, then push.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SignArgs {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// The secret key, in a file that is yours alone
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// Where to write the signed component [default: in place of the file]
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+}
+
+/// Say who has signed a component, of those who are trusted
+///
+/// Exit code 3 when nobody of them has, or when it was changed since.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct VerifyArgs {
+    /// The component: a file, or a reference to a registry
+    #[arg(value_name = "FILE.wasm|REFERENCE")]
+    component: String,
+    /// A public key that is trusted; may be given more than once
+    #[arg(long, value_name = "FILE", required_unless_present = "policy", conflicts_with = "policy")]
+    key: Vec<PathBuf>,
+    /// The policy of a host, as for `homeostat run --signatures`
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+}
+
+/// Runs `homeostat keygen`.
+///
+/// # Errors
+/// When one of the files is there, or cannot be written.
+pub(crate) fn keygen(args: &KeygenArgs, global: &Global) -> Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let named = |end: &str| PathBuf::from(format!("{}.{end}", args.name.display()));
+    let (secret, public) = (named("key"), named("pub"));
+    let key = SecretKey::generate()?;
+    create(&secret, 0o600, &key.to_pem()?)?;
+    create(&public, 0o644, &key.public().to_pem())?;
+    let id = key.public().id();
+    output::print(&format!("{}  secret\n{}  public, {id}\n", secret.display(), public.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file that is not there.
+fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
+    let written = created.and_then(|mut created| created.write_all(text.as_bytes()));
+    written.with_context(|| format!("{} cannot be made", file.display()))
+}
+
+/// Runs `homeostat sign`.
+///
+/// # Errors
+/// When the key or the component cannot be read, or the signed one not be written.
+pub(crate) fn run_sign(args: &SignArgs, global: &Global) -> Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let SignArgs { file, key, to } = args;
+    let pem = read_private(key).with_context(|| format!("{} cannot be used", key.display()))?;
+    let pem = String::from_utf8_lossy(&pem);
+    let secret = SecretKey::from_pem(&pem).with_context(|| format!("{} cannot be used", key.display()))?;
+    let component = registry::read_file(file)?;
+    let signed = sign(&component, &secret).with_context(|| format!("{} is not signed", file.display()))?;
+    let to = to.as_deref().unwrap_or(file);
+    registry::write(to, &signed)?;
+    output::print(&format!("{} signed with {}\n", to.display(), secret.public().id()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `homeostat verify-signature`.
+///
+/// # Errors
+/// When it is not signed by whom it must be, or something cannot be read.
+pub(crate) async fn run_verify(args: VerifyArgs, global: &Global) -> Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Json])?;
+    let VerifyArgs { component, key, policy } = args;
+    let keys = key.iter().map(|file| trusted(file)).collect::<Result<Vec<_>>>()?;
+    let policy = policy.map(|file| Policy::read(&file)).transpose()?;
+    let (name, bytes) = registry::component(&component).await?;
+    let checked = match &policy {
+        Some(policy) => policy.check(&bytes),
+        None => verify(&bytes, &keys),
+    };
+    let signers = checked.with_context(|| name.clone())?;
+    match format {
+        Format::Json => output::print(&output::json(&json!({ "component": name, "signedBy": signers })))?,
+        _ if signers.is_empty() => output::print(&format!("{name}: signed by nobody, as the policy allows\n"))?,
+        _ => output::print(&format!("{name}: signed by {}\n", signers.join(", ")))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a public key, which is called by its file.
+fn trusted(file: &Path) -> Result<TrustedKey> {
+    let pem = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let key = PublicKey::from_pem(&pem).with_context(|| format!("{} cannot be used", file.display()))?;
+    Ok(TrustedKey { name: file.display().to_string(), key })
+}

@@ -1,0 +1,185 @@
+//! The layout of a component in a registry: a manifest, a configuration, and one layer with the component. Source: the CNCF's wasm OCI artifact.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::origin::Origin;
+
+/// Bytes of a component that is pulled or pushed.
+pub const COMPONENT_BYTES_MAX: u64 = 50 << 20;
+/// Bytes of a manifest, and of a configuration.
+pub const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+const LAYER: &str = "application/wasm";
+const ARCHITECTURE: &str = "wasm";
+/// Components. Modules have `wasip1`.
+const OS: &str = "wasip2";
+/// The same component has the same manifest, whoever pushes it and whenever.
+const CREATED: &str = "1970-01-01T00:00:00Z";
+
+/// What a manifest says of the blobs of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    pub(crate) config: Blob,
+    pub(crate) layer: Blob,
+}
+
+/// Bytes in a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blob {
+    pub(crate) digest: Digest,
+    pub(crate) bytes: u64,
+}
+
+impl Blob {
+    fn of(content: &[u8]) -> Self {
+        Self { digest: Digest::of(content), bytes: content.len() as u64 }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    #[serde(default)]
+    media_type: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    schema_version: u32,
+    media_type: Option<String>,
+    config: Descriptor,
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Descriptor {
+    media_type: String,
+    digest: String,
+    size: u64,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    architecture: String,
+    os: String,
+}
+
+impl Manifest {
+    /// Reads a manifest. `what` is how the artifact is called in errors.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] with what is there instead, by its media type; [`Error::TooLarge`].
+    pub fn read(what: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let other = |reason: String| Error::Layout { what: what.to_owned(), reason };
+        let unreadable = |error: serde_json::Error| other(format!("its manifest cannot be read: {error}"));
+        // First of all, so that whatever it is instead is called by its name.
+        let Kind { media_type } = serde_json::from_slice(bytes).map_err(unreadable)?;
+        check_manifest_type(what, media_type.as_deref())?;
+        let Written { schema_version, media_type: _, config, layers } =
+            serde_json::from_slice(bytes).map_err(unreadable)?;
+        if schema_version != 2 {
+            return Err(other(format!("its manifest has the schema version {schema_version}, wanted is 2")));
+        }
+        if config.media_type != CONFIG {
+            return Err(other(format!("its configuration is {:?}, wanted is {CONFIG}", config.media_type)));
+        }
+        let [layer] = &layers[..] else {
+            return Err(other(format!("it has {} layers, and a component has one", layers.len())));
+        };
+        if layer.media_type != LAYER {
+            return Err(other(format!("its layer is {:?}, wanted is {LAYER}", layer.media_type)));
+        }
+        let blob = |descriptor: &Descriptor, name: &str, bytes_max: u64| {
+            let digest = Digest::parse(&descriptor.digest);
+            let digest = digest.ok_or_else(|| other(format!("the digest of its {name} is not one of SHA-256")))?;
+            if descriptor.size > bytes_max {
+                return Err(Error::TooLarge { what: format!("the {name} of {what}"), bytes_max });
+            }
+            Ok(Blob { digest, bytes: descriptor.size })
+        };
+        let layer = blob(layer, "component", COMPONENT_BYTES_MAX)?;
+        Ok(Self { config: blob(&config, "configuration", MANIFEST_BYTES_MAX)?, layer })
+    }
+
+    /// Returns the digest of the component itself, which is not that of the manifest.
+    pub fn component(&self) -> &Digest {
+        &self.layer.digest
+    }
+}
+
+/// Checks what an answer, or a manifest, says it is.
+///
+/// # Errors
+/// [`Error::Layout`]. What says nothing is looked at.
+pub(crate) fn check_manifest_type(what: &str, media_type: Option<&str>) -> Result<(), Error> {
+    let bare = media_type.and_then(|whole| whole.split(';').next()).map(str::trim);
+    match bare.filter(|bare| *bare != MANIFEST) {
+        None => Ok(()),
+        Some(other) => Err(Error::Layout {
+            what: what.to_owned(),
+            reason: format!("its manifest is {other:?}, wanted is {MANIFEST}"),
+        }),
+    }
+}
+
+/// Checks the configuration of an artifact.
+///
+/// # Errors
+/// [`Error::Layout`].
+pub(crate) fn check_config(what: &str, bytes: &[u8]) -> Result<(), Error> {
+    let other = |reason: String| Error::Layout { what: what.to_owned(), reason };
+    let read = serde_json::from_slice(bytes);
+    let Config { architecture, os } =
+        read.map_err(|error| other(format!("its configuration cannot be read: {error}")))?;
+    if architecture != ARCHITECTURE || os != OS {
+        return Err(other(format!("it is for {architecture}/{os}, and components are for {ARCHITECTURE}/{OS}")));
+    }
+    Ok(())
+}
+
+/// An artifact that is to be pushed.
+pub(crate) struct Packed {
+    pub(crate) manifest: Vec<u8>,
+    pub(crate) config: Vec<u8>,
+}
+
+/// Makes the manifest and the configuration of a component. The same component has the same ones.
+///
+/// # Errors
+/// [`Error::NotAComponent`], [`Error::TooLarge`].
+pub(crate) fn pack(component: &[u8]) -> Result<Packed, Error> {
+    if component.len() as u64 > COMPONENT_BYTES_MAX {
+        return Err(Error::TooLarge { what: "the component".to_owned(), bytes_max: COMPONENT_BYTES_MAX });
+    }
+    let Origin { imports, exports, .. } = Origin::of(component)?;
+    let layer = Blob::of(component);
+    let config = json!({
+        "created": CREATED, "architecture": ARCHITECTURE, "os": OS,
+        "layerDigests": [layer.digest.as_str()],
+        "component": { "exports": exports, "imports": imports, "target": null },
+    });
+    let config = config.to_string().into_bytes();
+    let descriptor = |media_type: &str, Blob { digest, bytes }: Blob| Descriptor {
+        media_type: media_type.to_owned(),
+        digest: digest.to_string(),
+        size: bytes,
+    };
+    let manifest = Written {
+        schema_version: 2,
+        media_type: Some(MANIFEST.to_owned()),
+        config: descriptor(CONFIG, Blob::of(&config)),
+        layers: vec![descriptor(LAYER, layer)],
+    };
+    let manifest = serde_json::to_vec(&manifest).expect("it has nothing that is no JSON");
+    Ok(Packed { manifest, config })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What was pulled, in a folder: each blob in a file of its own, under its digest. Bytes are checked again when they are read.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::digest::Digest;
+use crate::error::Error;
+
+/// Bytes of all files together. Beyond it, those that were not used for longest go.
+pub const CACHE_BYTES_MAX: u64 = 1 << 30;
+
+/// What a file is called, before the digits of its digest.
+const PREFIX: &str = "sha256-";
+
+/// A folder of blobs. Two processes may share one.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    bytes_max: u64,
+}
+
+impl Cache {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, bytes_max: CACHE_BYTES_MAX }
+    }
+
+    fn path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(digest.as_str().replace(':', "-"))
+    }
+
+    /// Returns a blob. `None`: it is not there, or is damaged, or larger than `bytes_max`.
+    pub(crate) async fn get(&self, digest: &Digest, bytes_max: u64) -> Option<Vec<u8>> {
+        let (path, digest) = (self.path(digest), digest.clone());
+        blocking(move || read(&path, &digest, bytes_max).ok().flatten()).await
+    }
+
+    /// Keeps a blob. Returns when it is whole.
+    ///
+    /// # Errors
+    /// [`Error::Cache`].
+    pub(crate) async fn put(&self, digest: &Digest, bytes: Vec<u8>) -> Result<(), Error> {
+        let (this, path) = (self.clone(), self.path(digest));
+        blocking(move || this.write(&path, &bytes).map_err(|source| Error::Cache { path, source })).await
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let mut draft = tempfile::Builder::new().prefix(".draft-").tempfile_in(&self.folder)?;
+        draft.write_all(bytes)?;
+        draft.persist(path).map_err(|failed| failed.error)?;
+        self.make_room(path)
+    }
+
+    /// Removes the files that were not used for longest, but `kept`.
+    fn make_room(&self, kept: &Path) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+            let facts = fs::metadata(&entry);
+            // Somebody else may make room at the same time.
+            if let (Ok(facts), true) = (facts, name.to_string_lossy().starts_with(PREFIX)) {
+                files.push((facts.modified()?, facts.len(), entry));
+            }
+        }
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, bytes, path) in files {
+            if total <= self.bytes_max {
+                break;
+            }
+            if path != kept && fs::remove_file(path).is_ok() {
+                total -= bytes;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path, digest: &Digest, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = fs::File::open(path)?;
+    if file.metadata()?.len() > bytes_max {
+        return Ok(None);
+    }
+    let bytes = fs::read(path)?;
+    if Digest::of(&bytes) != *digest {
+        tracing::warn!(path = %path.display(), "a file of the cache is damaged, and is pulled again");
+        return Ok(None);
+    }
+    // It was used: others go before it does. Where that cannot be noted, it goes earlier.
+    drop(file.set_modified(SystemTime::now()));
+    Ok(Some(bytes))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("reading and writing files does not panic")
+}
+
+#[cfg(test)]
+mod tests;

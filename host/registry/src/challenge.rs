@@ -1,0 +1,89 @@
+//! How a registry says who may ask: the header `WWW-Authenticate`. Source: RFC 9110 and Docker's token authentication.
+
+/// What a registry wants to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Challenge {
+    /// A name and a password, with every request.
+    Basic,
+    /// A token from somewhere else.
+    Bearer {
+        /// Where it is to be had.
+        realm: String,
+        /// For whom.
+        service: Option<String>,
+        /// For what.
+        scope: Option<String>,
+    },
+}
+
+impl Challenge {
+    /// Reads one header. `None`: it asks for something else.
+    pub(crate) fn read(header: &str) -> Option<Self> {
+        let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
+        if scheme.eq_ignore_ascii_case("basic") {
+            return Some(Self::Basic);
+        }
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let (mut realm, mut service, mut scope) = (None, None, None);
+        let mut rest = rest;
+        while let Some((name, value, after)) = parameter(rest) {
+            match name.to_ascii_lowercase().as_str() {
+                "realm" => realm = Some(value),
+                "service" => service = Some(value),
+                "scope" => scope = Some(value),
+                _ => {}
+            }
+            rest = after;
+        }
+        realm.map(|realm| Self::Bearer { realm, service, scope })
+    }
+}
+
+/// Takes `name=value` or `name="value"` off.
+fn parameter(text: &str) -> Option<(&str, String, &str)> {
+    let (name, rest) = text.trim_start_matches([' ', ',']).split_once('=')?;
+    let Some(quoted) = rest.strip_prefix('"') else {
+        let end = rest.find(',').unwrap_or(rest.len());
+        return Some((name.trim(), rest[..end].trim().to_owned(), &rest[end..]));
+    };
+    let (mut value, mut escaped) = (String::new(), false);
+    for (at, character) in quoted.char_indices() {
+        match character {
+            '\\' if !escaped => escaped = true,
+            '"' if !escaped => return Some((name.trim(), value, &quoted[at + 1..])),
+            _ => {
+                escaped = false;
+                value.push(character);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_registries_ask_for_is_understood() {
+        let bearer = |realm: &str, service: Option<&str>, scope: Option<&str>| {
+            let (service, scope) = (service.map(str::to_owned), scope.map(str::to_owned));
+            Some(Challenge::Bearer { realm: realm.to_owned(), service, scope })
+        };
+        let docker = r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:a/b:pull,push""#;
+        let wanted =
+            bearer("https://auth.docker.io/token", Some("registry.docker.io"), Some("repository:a/b:pull,push"));
+        assert_eq!(Challenge::read(docker), wanted);
+        assert_eq!(
+            Challenge::read("bearer realm=https://a, service=\"b\\\"c\""),
+            bearer("https://a", Some("b\"c"), None)
+        );
+        assert_eq!(Challenge::read("Basic realm=\"x\""), Some(Challenge::Basic));
+        assert_eq!(Challenge::read("basic"), Some(Challenge::Basic));
+        for other in ["", "Digest realm=\"x\"", "Bearer", "Bearer service=\"x\"", "Bearer realm=\"cut off"] {
+            assert_eq!(Challenge::read(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Who asks a registry: what the tools of others have noted in the files of Docker and of Podman, and what their helpers know.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use crate::error::Error;
+use crate::reference::Reference;
+
+/// Bytes of a file of credentials, and of what a helper says.
+const BYTES_MAX: u64 = 1 << 20;
+/// How long a helper may take. It may have to ask the network, but never a person.
+const HELPER_MAX: Duration = Duration::from_secs(10);
+/// What a helper says when it knows none. Source: docker-credential-helpers.
+const NONE_FOUND: &str = "credentials not found";
+/// The name of a helper for a token that is exchanged for others. Source: docker-credential-helpers.
+const TOKEN_USER: &str = "<token>";
+
+/// Who asks. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// A name and a password.
+    Basic { username: String, password: String },
+    /// What is exchanged for the tokens that a registry takes.
+    Identity { token: String },
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential")
+    }
+}
+
+/// The part of a file of credentials that is used.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Written {
+    auths: BTreeMap<String, Entry>,
+    creds_store: Option<String>,
+    cred_helpers: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    auth: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    identitytoken: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct HelperAnswer {
+    username: String,
+    secret: String,
+}
+
+/// Returns who asks for an artifact, from the first of `files` that knows. `None`: nobody in particular.
+///
+/// # Errors
+/// [`Error::Credentials`]: a file that is there cannot be used, or a helper that it names.
+pub(crate) async fn find(files: &[PathBuf], reference: &Reference) -> Result<Option<Credential>, Error> {
+    for file in files {
+        let Some(written) = read(file).await.map_err(|reason| wrong(reference, file, &reason))? else { continue };
+        let found = in_file(written, reference).await.map_err(|reason| wrong(reference, file, &reason))?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+fn wrong(reference: &Reference, file: &Path, reason: &str) -> Error {
+    Error::Credentials { registry: reference.registry().to_owned(), reason: format!("{}: {reason}", file.display()) }
+}
+
+async fn read(file: &Path) -> Result<Option<Written>, String> {
+    let opened = match tokio::fs::File::open(file).await {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| error.to_string())?,
+    };
+    let mut bytes = Vec::new();
+    opened.take(BYTES_MAX + 1).read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(format!("it has more than {BYTES_MAX} bytes"));
+    }
+    // What is wrong is told by its place alone: a message could have a part of the file in it.
+    let unreadable = |error: serde_json::Error| format!("line {}, column {} is no JSON", error.line(), error.column());
+    serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
+}
+
+async fn in_file(written: Written, reference: &Reference) -> Result<Option<Credential>, String> {
+    let Written { auths, creds_store, cred_helpers } = written;
+    let server = match reference.registry() {
+        // The name under which Docker keeps it.
+        "docker.io" => "https://index.docker.io/v1/",
+        registry => registry,
+    };
+    if let Some(helper) = cred_helpers.get(reference.registry()).or_else(|| cred_helpers.get(server)) {
+        return ask(helper, server).await;
+    }
+    let entries = keys(reference).into_iter().filter_map(|key| auths.iter().find(|(name, _)| bare(name) == key));
+    for (_, entry) in entries {
+        if let Some(credential) = credential(entry)? {
+            return Ok(Some(credential));
+        }
+    }
+    match creds_store.filter(|helper| !helper.is_empty()) {
+        Some(helper) => ask(&helper, server).await,
+        None => Ok(None),
+    }
+}
+
+/// Returns under what an artifact's credentials may stand, the closest first. Source: containers-auth.json(5).
+fn keys(reference: &Reference) -> Vec<String> {
+    let registry = match reference.registry() {
+        "docker.io" => "index.docker.io",
+        registry => registry,
+    };
+    let whole = format!("{registry}/{}", reference.repository());
+    let ends = whole.match_indices('/').map(|(at, _)| at).chain([whole.len()]);
+    let mut keys: Vec<String> = ends.map(|end| whole[..end].to_owned()).collect();
+    keys.reverse();
+    if registry == "index.docker.io" {
+        keys.push("docker.io".to_owned());
+    }
+    keys
+}
+
+/// Takes off what tools write around the name of a registry.
+fn bare(name: &str) -> &str {
+    let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://")).unwrap_or(name);
+    let name = name.trim_end_matches('/');
+    name.strip_suffix("/v1").or_else(|| name.strip_suffix("/v2")).unwrap_or(name)
+}
+
+fn credential(entry: &Entry) -> Result<Option<Credential>, String> {
+    let Entry { auth, username, password, identitytoken } = entry;
+    if let Some(token) = identitytoken.clone().filter(|token| !token.is_empty()) {
+        return Ok(Some(Credential::Identity { token }));
+    }
+    if let Some(auth) = auth.as_deref().filter(|auth| !auth.is_empty()) {
+        let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+        let decoded = GeneralPurpose::new(&base64::alphabet::STANDARD, lenient).decode(auth).ok();
+        let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        let pair = text.as_deref().and_then(|text| text.split_once(':'));
+        let (username, password) = pair.ok_or("an `auth` is not NAME:PASSWORD in base64")?;
+        return Ok(Some(Credential::Basic { username: username.to_owned(), password: password.to_owned() }));
+    }
+    let both = username.clone().zip(password.clone());
+    Ok(both.map(|(username, password)| Credential::Basic { username, password }))
+}
+
+/// Asks a helper.
+async fn ask(helper: &str, server: &str) -> Result<Option<Credential>, String> {
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if helper.is_empty() || !helper.bytes().all(of_name) {
+        return Err(format!("{helper:?} is no name of a helper"));
+    }
+    let program = format!("docker-credential-{helper}");
+    let told = tokio::time::timeout(HELPER_MAX, run(&program, server)).await;
+    let (succeeded, said) = told.map_err(|_| format!("{program} took more than {} s", HELPER_MAX.as_secs()))??;
+    if !succeeded {
+        let knows_none = String::from_utf8_lossy(&said).contains(NONE_FOUND);
+        // What it said may be what nobody else is to see.
+        return if knows_none { Ok(None) } else { Err(format!("{program} failed")) };
+    }
+    let answer = serde_json::from_slice(&said);
+    let HelperAnswer { username, secret } =
+        answer.map_err(|_| format!("{program} said something else than credentials"))?;
+    Ok(Some(match username.as_str() {
+        TOKEN_USER => Credential::Identity { token: secret },
+        _ => Credential::Basic { username, password: secret },
+    }))
+}
+
+async fn run(program: &str, server: &str) -> Result<(bool, Vec<u8>), String> {
+    let failed = |error: std::io::Error| format!("{program} cannot be run: {error}");
+    let mut child = Command::new(program)
+        .arg("get")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let (mut stdin, stdout) = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
+    // One that does not read what it is asked says so by what it answers.
+    drop(stdin.write_all(server.as_bytes()).await);
+    drop(stdin);
+    let mut said = Vec::new();
+    stdout.take(BYTES_MAX).read_to_end(&mut said).await.map_err(failed)?;
+    Ok((child.wait().await.map_err(failed)?.success(), said))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Ed25519 keys, in the PEM that OpenSSL reads and writes.
+
+use std::fmt;
+
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::digest::to_hex;
+use crate::error::Error;
+
+/// What stands before the 32 bytes of a public key in DER. Source: RFC 8410.
+const PUBLIC_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+const PUBLIC_LABEL: &str = "PUBLIC KEY";
+const SECRET_LABEL: &str = "PRIVATE KEY";
+
+/// Bytes of the id of a key.
+const ID_BYTES: usize = 12;
+
+/// A key that signs. It is never shown.
+pub struct SecretKey(Ed25519KeyPair);
+
+/// A key that verifies.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKey([u8; 32]);
+
+impl SecretKey {
+    /// Makes a new key.
+    ///
+    /// # Errors
+    /// [`Error::Key`], when the system has no randomness.
+    pub fn generate() -> Result<Self, Error> {
+        Ed25519KeyPair::generate().map(Self).map_err(|_| Error::Key("no key can be made"))
+    }
+
+    /// Reads a key in PKCS #8 and PEM.
+    ///
+    /// # Errors
+    /// [`Error::Key`]. It has no part of the text in it.
+    pub fn from_pem(text: &str) -> Result<Self, Error> {
+        let wrong = Error::Key("it is no secret key of Ed25519 in PEM");
+        let Some(der) = unwrap(text, SECRET_LABEL) else { return Err(wrong) };
+        Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map(Self).map_err(|_| wrong)
+    }
+
+    /// Returns the key in PKCS #8 and PEM, to be written where nobody else can read it.
+    ///
+    /// # Errors
+    /// [`Error::Key`], when there is no memory for it.
+    pub fn to_pem(&self) -> Result<String, Error> {
+        let der = self.0.to_pkcs8v1().map_err(|_| Error::Key("the key cannot be written"))?;
+        Ok(wrap(der.as_ref(), SECRET_LABEL))
+    }
+
+    /// Returns the key that verifies what this one signs.
+    pub fn public(&self) -> PublicKey {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(self.0.public_key().as_ref());
+        PublicKey(bytes)
+    }
+
+    pub(crate) fn sign(&self, message: &[u8]) -> Vec<u8> {
+        self.0.sign(message).as_ref().to_vec()
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey(of {})", self.public().id())
+    }
+}
+
+impl PublicKey {
+    /// Reads a key in PEM.
+    ///
+    /// # Errors
+    /// [`Error::Key`].
+    pub fn from_pem(text: &str) -> Result<Self, Error> {
+        let der = unwrap(text, PUBLIC_LABEL);
+        let bytes = der.as_ref().and_then(|der| der.strip_prefix(&PUBLIC_PREFIX)?.try_into().ok());
+        bytes.map(Self).ok_or(Error::Key("it is no public key of Ed25519 in PEM"))
+    }
+
+    /// Returns the key in PEM.
+    pub fn to_pem(&self) -> String {
+        wrap(&[&PUBLIC_PREFIX[..], &self.0].concat(), PUBLIC_LABEL)
+    }
+
+    /// Returns 24 hexadecimal digits that tell this key from others. Whoever makes keys can make two with the same: it finds keys, and
+    /// proves nothing.
+    pub fn id(&self) -> String {
+        to_hex(&self.id_bytes())
+    }
+
+    /// Source: `attach_default_key_id` of wasmsign2.
+    pub(crate) fn id_bytes(&self) -> [u8; ID_BYTES] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("every length is one of a key");
+        mac.update(b"key_id");
+        let mut id = [0; ID_BYTES];
+        id.copy_from_slice(&mac.finalize().into_bytes()[..ID_BYTES]);
+        id
+    }
+
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.id())
+    }
+}
+
+fn wrap(der: &[u8], label: &str) -> String {
+    // Both kinds of keys fit one line of 64 characters.
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+}
+
+fn unwrap(text: &str, label: &str) -> Option<Vec<u8>> {
+    let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
+    let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
+    STANDARD.decode(body.split_ascii_whitespace().collect::<String>()).ok()
+}

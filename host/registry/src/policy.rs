@@ -1,0 +1,105 @@
+//! Who must have signed a component before it runs: a file of YAML that names public keys.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::keys::PublicKey;
+use crate::signature::verify;
+
+/// Bytes of the file of a policy, and of a key.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// A public key, and what its owner is called here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedKey {
+    /// What is told of a component that it has signed.
+    pub name: String,
+    /// The key.
+    pub key: PublicKey,
+}
+
+/// Whose signatures count, and whether one is needed.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    keys: Vec<TrustedKey>,
+    require: bool,
+}
+
+/// A policy as it stands in its file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    require: bool,
+    keys: Vec<KeyWritten>,
+}
+
+/// A key has one of `file` and `pem`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyWritten {
+    name: String,
+    file: Option<PathBuf>,
+    pem: Option<String>,
+}
+
+impl Policy {
+    /// Reads a policy, and the keys that it names beside it.
+    ///
+    /// # Errors
+    /// [`Error::Policy`]: something in it cannot be read, it names a key twice, or it requires signatures and has no key.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let wrong = |reason: String| Error::Policy { path: path.to_owned(), reason };
+        let text = read(path).map_err(wrong)?;
+        let Written { require, keys: written } =
+            serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut keys: Vec<TrustedKey> = Vec::new();
+        for KeyWritten { name, file, pem } in written {
+            let pem = match (file, pem) {
+                (Some(file), None) => read(&folder.join(file)),
+                (None, Some(pem)) => Ok(pem),
+                _ => Err("must have one of `file` and `pem`".to_owned()),
+            };
+            let key = pem.and_then(|pem| PublicKey::from_pem(&pem).map_err(|error| error.to_string()));
+            let key = key.map_err(|reason| wrong(format!("the key {name:?}: {reason}")))?;
+            if let Some(other) = keys.iter().find(|other| other.name == name || other.key == key) {
+                return Err(wrong(format!(
+                    "the keys {:?} and {name:?} have the same name or are the same",
+                    other.name
+                )));
+            }
+            keys.push(TrustedKey { name, key });
+        }
+        if require && keys.is_empty() {
+            return Err(wrong("it requires signatures and has no key: nothing could run".to_owned()));
+        }
+        Ok(Self { keys, require })
+    }
+
+    /// Returns who has signed a component, as far as they are trusted; nobody, if no signature is required.
+    ///
+    /// A component that somebody who is trusted has signed before it was changed is refused in any case.
+    ///
+    /// # Errors
+    /// Those of [`verify`]. Without `require`, [`Error::Unsigned`] and [`Error::Untrusted`] are none.
+    pub fn check(&self, component: &[u8]) -> Result<Vec<&str>, Error> {
+        match verify(component, &self.keys) {
+            Err(Error::Unsigned | Error::Untrusted { .. }) if !self.require => Ok(Vec::new()),
+            checked => checked,
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let told = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    if fs::metadata(path).map_err(told)?.len() > BYTES_MAX {
+        return Err(format!("{} has more than {BYTES_MAX} bytes", path.display()));
+    }
+    fs::read_to_string(path).map_err(told)
+}
+
+#[cfg(test)]
+mod tests;

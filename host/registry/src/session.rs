@@ -1,0 +1,280 @@
+//! Requests about one artifact to one registry: who asks, where redirects lead, and how much of an answer is read.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use reqwest::redirect::Policy;
+use reqwest::{Body, Client, Method, Response, StatusCode, Url};
+use serde::Deserialize;
+
+use crate::challenge::Challenge;
+use crate::credentials::{self, Credential};
+use crate::error::Error;
+use crate::reference::{Reference, is_loopback};
+use crate::registry::Options;
+
+/// How long it may take until a registry can be spoken to.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long a registry may say nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Redirects of one request.
+const REDIRECTS_MAX: usize = 5;
+/// Bytes of an answer with a token.
+const TOKEN_BYTES_MAX: u64 = 256 << 10;
+/// How we call ourselves.
+const AGENT: &str = concat!("homeostat/", env!("CARGO_PKG_VERSION"));
+
+/// Clients for all sessions.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients {
+    /// Through the proxy that the system names, and over TLS alone.
+    elsewhere: Client,
+    /// For this machine.
+    here: Client,
+}
+
+impl Clients {
+    /// # Errors
+    /// [`Error::Client`].
+    pub(crate) fn new() -> Result<Self, Error> {
+        let builder = || {
+            let builder = Client::builder().user_agent(AGENT).redirect(Policy::none());
+            builder.connect_timeout(CONNECT_MAX).read_timeout(SILENCE_MAX)
+        };
+        Ok(Self {
+            elsewhere: builder().https_only(true).build().map_err(Error::Client)?,
+            here: builder().no_proxy().build().map_err(Error::Client)?,
+        })
+    }
+}
+
+/// What a request is to say.
+#[derive(Clone)]
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    /// What may come back.
+    pub(crate) accept: Option<&'static str>,
+    /// What is sent, and its type.
+    pub(crate) body: Option<(&'static str, bytes::Bytes)>,
+}
+
+impl Ask {
+    pub(crate) fn new(method: Method, url: Url) -> Self {
+        Self { method, url, accept: None, body: None }
+    }
+}
+
+/// A conversation with a registry.
+pub(crate) struct Session<'a> {
+    clients: &'a Clients,
+    options: &'a Options,
+    reference: &'a Reference,
+    base: Url,
+    authorization: Option<HeaderValue>,
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Begins without saying who asks: that is said when the registry wants to know.
+    ///
+    /// # Errors
+    /// [`Error::Reference`], when its registry is no address after all.
+    pub(crate) fn new(clients: &'a Clients, options: &'a Options, reference: &'a Reference) -> Result<Self, Error> {
+        let wrong = |_| Error::Reference { text: reference.to_string(), reason: "its registry is no address" };
+        let base = Url::parse(&reference.base()).map_err(wrong)?;
+        Ok(Self { clients, options, reference, base, authorization: None })
+    }
+
+    /// Returns the address of something of this repository, as `manifests/1.2`.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("/v2/{}/{path}", self.reference.repository()));
+        url
+    }
+
+    /// Sends a request, says who asks when that is wanted, and follows redirects if it asks for something. `what` is how it is called in errors.
+    ///
+    /// # Errors
+    /// [`Error::Transport`], [`Error::Denied`], [`Error::Protocol`], [`Error::Insecure`], [`Error::Credentials`].
+    pub(crate) async fn send(&mut self, what: &str, ask: Ask) -> Result<Response, Error> {
+        let mut ask = ask;
+        for _ in 0..=REDIRECTS_MAX {
+            let mut response = self.once(what, &ask).await?;
+            if response.status() == StatusCode::UNAUTHORIZED && self.is_ours(&ask.url) {
+                self.authorize(what, &response).await?;
+                response = self.once(what, &ask).await?;
+            }
+            let leads_on = response.status().is_redirection() && ask.method == Method::GET;
+            if !leads_on {
+                return Ok(response);
+            }
+            ask.url = self.location(what, &ask.url, &response)?;
+        }
+        Err(Error::Protocol { what: what.to_owned(), reason: format!("more than {REDIRECTS_MAX} redirects") })
+    }
+
+    /// Returns where an answer leads.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`], [`Error::Insecure`].
+    pub(crate) fn location(&self, what: &str, from: &Url, response: &Response) -> Result<Url, Error> {
+        let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+        let to = location.and_then(|location| from.join(location).ok());
+        let to = to.ok_or_else(|| Error::Protocol { what: what.to_owned(), reason: "it leads nowhere".to_owned() })?;
+        self.check(what, &to)?;
+        Ok(to)
+    }
+
+    /// Checks that nobody in between can read or change what an address answers.
+    fn check(&self, what: &str, url: &Url) -> Result<(), Error> {
+        let host = url.host_str().unwrap_or_default();
+        let is_safe = match url.scheme() {
+            "https" => true,
+            // From elsewhere nothing leads to what listens on this machine.
+            "http" => is_loopback(host) && self.base.scheme() == "http",
+            _ => false,
+        };
+        let insecure = || Error::Insecure { what: what.to_owned(), host: host.to_owned() };
+        if is_safe { Ok(()) } else { Err(insecure()) }
+    }
+
+    /// Returns whether an address is the registry itself, to which alone we say who asks.
+    fn is_ours(&self, url: &Url) -> bool {
+        url.origin() == self.base.origin()
+    }
+
+    async fn once(&self, what: &str, ask: &Ask) -> Result<Response, Error> {
+        let mut request = self.client(&ask.url).request(ask.method.clone(), ask.url.clone());
+        if let Some(accept) = ask.accept {
+            request = request.header(ACCEPT, accept);
+        }
+        if let Some((kind, body)) = &ask.body {
+            request = request.header(CONTENT_TYPE, *kind).body(Body::from(body.clone()));
+        }
+        if let Some(authorization) = self.authorization.as_ref().filter(|_| self.is_ours(&ask.url)) {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        request.send().await.map_err(|error| transport(what, error))
+    }
+
+    fn client(&self, url: &Url) -> &Client {
+        if url.scheme() == "http" { &self.clients.here } else { &self.clients.elsewhere }
+    }
+
+    /// Finds out what to say about who asks, from an answer that wants to know.
+    async fn authorize(&mut self, what: &str, response: &Response) -> Result<(), Error> {
+        let headers = response.headers().get_all(WWW_AUTHENTICATE).iter();
+        let challenge = headers.filter_map(|header| header.to_str().ok()).find_map(Challenge::read);
+        let denied = |hint| Error::Denied { what: what.to_owned(), status: 401, hint };
+        let challenge = challenge.ok_or_else(|| denied("it does not say what it wants to see"))?;
+        let credential = credentials::find(&self.options.credentials, self.reference).await?;
+        let value = match (challenge, credential) {
+            (Challenge::Basic, Some(Credential::Basic { username, password })) => basic(&username, &password),
+            (Challenge::Basic, _) => {
+                return Err(denied("no name and password for it is known here: log in with `docker login`"));
+            }
+            (Challenge::Bearer { realm, service, scope }, credential) => {
+                format!("Bearer {}", self.token(what, &realm, service, scope, credential).await?)
+            }
+        };
+        let unusable = Error::Protocol { what: what.to_owned(), reason: "its token is no header".to_owned() };
+        let mut value = HeaderValue::from_str(&value).map_err(|_| unusable)?;
+        // Keeps it out of the logs of the libraries below.
+        value.set_sensitive(true);
+        self.authorization = Some(value);
+        Ok(())
+    }
+
+    /// Gets a token from where the registry says.
+    async fn token(
+        &self,
+        what: &str,
+        realm: &str,
+        service: Option<String>,
+        scope: Option<String>,
+        credential: Option<Credential>,
+    ) -> Result<String, Error> {
+        let wrong = |reason: &str| Error::Protocol { what: what.to_owned(), reason: reason.to_owned() };
+        let mut url = Url::parse(realm).map_err(|_| wrong("it names no place for tokens"))?;
+        self.check(what, &url)?;
+        let mut parameters = vec![("scope", scope.unwrap_or_else(|| self.scope()))];
+        parameters.extend(service.map(|service| ("service", service)));
+        let request = match credential {
+            Some(Credential::Identity { token }) => {
+                let own = [("grant_type", "refresh_token"), ("client_id", "homeostat"), ("refresh_token", &token)];
+                parameters.extend(own.map(|(name, value)| (name, value.to_owned())));
+                let mut form = url.clone();
+                form.query_pairs_mut().clear().extend_pairs(&parameters);
+                let form = form.query().unwrap_or_default().to_owned();
+                self.client(&url).post(url.clone()).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form)
+            }
+            known => {
+                url.query_pairs_mut().extend_pairs(&parameters);
+                let request = self.client(&url).get(url.clone());
+                match known {
+                    Some(Credential::Basic { username, password }) => request.basic_auth(username, Some(password)),
+                    _ => request,
+                }
+            }
+        };
+        let response = request.send().await.map_err(|error| transport(what, error))?;
+        if !response.status().is_success() {
+            return Err(refused(what, response.status()));
+        }
+        let bytes = read(what, response, TOKEN_BYTES_MAX).await?;
+        let answer: TokenAnswer = serde_json::from_slice(&bytes).map_err(|_| wrong("its token cannot be read"))?;
+        answer.token.or(answer.access_token).ok_or_else(|| wrong("it gives no token"))
+    }
+
+    /// What a token is for when the registry does not say.
+    fn scope(&self) -> String {
+        format!("repository:{}:pull", self.reference.repository())
+    }
+}
+
+fn basic(username: &str, password: &str) -> String {
+    use base64::Engine;
+    let pair = base64::engine::general_purpose::STANDARD.encode(format!("{username}:{password}"));
+    format!("Basic {pair}")
+}
+
+/// Returns why an answer is not what was asked for.
+pub(crate) fn refused(what: &str, status: StatusCode) -> Error {
+    let (what, code) = (what.to_owned(), status.as_u16());
+    match status {
+        StatusCode::NOT_FOUND => Error::NotFound { what },
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Error::Denied { what, status: code, hint: "look at who is logged in, as with `docker login`" }
+        }
+        _ => Error::Status { what, status: code },
+    }
+}
+
+/// Reads the body of an answer, and no more of it than `bytes_max`.
+///
+/// # Errors
+/// [`Error::TooLarge`], [`Error::Transport`].
+pub(crate) async fn read(what: &str, mut response: Response, bytes_max: u64) -> Result<Vec<u8>, Error> {
+    let too_large = || Error::TooLarge { what: what.to_owned(), bytes_max };
+    if response.content_length().is_some_and(|bytes| bytes > bytes_max) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| transport(what, error))? {
+        if (body.len() + chunk.len()) as u64 > bytes_max {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn transport(what: &str, error: reqwest::Error) -> Error {
+    Error::Transport { what: what.to_owned(), source: error.without_url() }
+}

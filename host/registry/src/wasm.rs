@@ -1,0 +1,81 @@
+//! The frame of a component: its header, and the section that comes first.
+
+use crate::error::Error;
+
+/// `\0asm`, version 13, layer 1. Source: the binary format of the component model.
+const HEADER: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
+/// The number of a section that every reader may pass over.
+const CUSTOM: u8 = 0;
+
+/// A section that every reader may pass over.
+pub(crate) struct Custom<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) content: &'a [u8],
+}
+
+/// Returns what follows the header.
+///
+/// # Errors
+/// [`Error::NotAComponent`].
+pub(crate) fn sections(component: &[u8]) -> Result<&[u8], Error> {
+    let wrong = |reason: &str| Err(Error::NotAComponent(reason.to_owned()));
+    match component.strip_prefix(&HEADER) {
+        Some(sections) => Ok(sections),
+        None if component.starts_with(&HEADER[..4]) => wrong("they are a core module"),
+        None => wrong("they do not begin as one"),
+    }
+}
+
+/// Takes the first section off, if it is a custom one.
+pub(crate) fn first(sections: &[u8]) -> Option<(Custom<'_>, &[u8])> {
+    let rest = sections.strip_prefix(&[CUSTOM])?;
+    let (section, rest) = slice(rest)?;
+    let (name, content) = slice(section)?;
+    Some((Custom { name, content }, rest))
+}
+
+/// Returns a component that begins with a custom section.
+pub(crate) fn beginning_with(Custom { name, content }: &Custom<'_>, sections: &[u8]) -> Vec<u8> {
+    let mut section = Vec::new();
+    put_slice(&mut section, name);
+    section.extend_from_slice(content);
+    let mut component = HEADER.to_vec();
+    component.push(CUSTOM);
+    put_slice(&mut component, &section);
+    component.extend_from_slice(sections);
+    component
+}
+
+/// Takes an unsigned number off, in LEB128. `None`: it is cut off, or larger than 32 bits.
+pub(crate) fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let mut value = 0u64;
+    for (at, byte) in bytes.iter().enumerate().take(5) {
+        value |= u64::from(byte & 0x7f) << (at * 7);
+        if byte & 0x80 == 0 {
+            return Some((u32::try_from(value).ok()?, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// Takes bytes off that have their number before them.
+pub(crate) fn slice(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = number(bytes)?;
+    rest.split_at_checked(length as usize)
+}
+
+/// Adds a number in LEB128.
+pub(crate) fn put_number(to: &mut Vec<u8>, mut number: usize) {
+    while number > 0x7f {
+        // The seven lowest bits.
+        to.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+/// Adds bytes with their number before them.
+pub(crate) fn put_slice(to: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(to, bytes.len());
+    to.extend_from_slice(bytes);
+}

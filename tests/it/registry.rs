@@ -1,0 +1,238 @@
+//! Components from a registry, and signatures, through the binary and against a registry on loopback.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use homeostat_component::Digest;
+use homeostat_tests::{Access, Amiss, Output, TestRegistry, guest, renamed, run_with};
+use serde_json::{Value, json};
+
+/// `user:secret-word`.
+const PAIR: &str = "dXNlcjpzZWNyZXQtd29yZA==";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+
+/// A person with a home of their own.
+struct Person(tempfile::TempDir);
+
+impl Person {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let (cache, bin) = (self.path("cache"), self.path("bin"));
+        let path = format!("{bin}:/usr/bin:/bin");
+        let environment = [
+            ("XDG_CACHE_HOME", cache.as_str()),
+            ("DOCKER_CONFIG", &self.path("")),
+            ("RUST_LOG", "trace"),
+            ("PATH", &path),
+        ];
+        run_with(arguments, &environment)
+    }
+
+    /// Runs what must work, and returns what it prints.
+    fn does(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.code, Some(0), "{arguments:?}: {}", output.stderr);
+        output.stdout
+    }
+
+    /// Runs what must not work, with this code, and returns the last line of what it says.
+    fn cannot(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
+        output.stderr.lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// Logs in as `docker login` does.
+    fn logs_in(&self, registry: &TestRegistry, auth: &str) {
+        let host = registry.reference("").trim_end_matches('/').to_owned();
+        fs::write(self.path("config.json"), json!({ "auths": { host: { "auth": auth } } }).to_string()).unwrap();
+    }
+
+    /// Forgets what was pulled.
+    fn forgets(&self) {
+        drop(fs::remove_dir_all(self.path("cache/homeostat/registry")));
+    }
+}
+
+fn greeter() -> String {
+    guest("greeter").display().to_string()
+}
+
+#[test]
+fn what_was_pushed_is_pulled_by_its_tag_by_its_digest_and_without_the_registry() {
+    let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
+    let tag = registry.reference("acme/greeter:1");
+    let pinned = person.does(&["push", &greeter(), &tag]).trim().to_owned();
+    assert!(pinned.starts_with(&format!("{tag}@sha256:")), "{pinned}");
+    assert_eq!(person.does(&["push", &greeter(), &tag]).trim(), pinned, "the same component is the same artifact");
+    let to = person.path("pulled.wasm");
+    let printed = person.does(&["pull", &tag, "--to", &to]);
+    let component = fs::read(guest("greeter")).unwrap();
+    assert_eq!(fs::read(&to).unwrap(), component);
+    assert_eq!(printed, format!("{pinned}\n{}  {to}\n", Digest::of(&component)));
+    let (_, manifest) = pinned.split_once('@').unwrap();
+    assert_ne!(manifest, Digest::of(&component).as_str(), "the digest of a manifest is not that of a component");
+    let by_digest = registry.reference(&format!("acme/greeter@{manifest}"));
+    registry.asked();
+    fs::remove_file(&to).unwrap();
+    person.does(&["pull", &by_digest, "--to", &to]);
+    assert_eq!(registry.asked().len(), 0, "it was kept");
+    person.forgets();
+    person.does(&["pull", &by_digest, "--to", &to]);
+    assert_eq!(fs::read(&to).unwrap(), component);
+    let inspected: Value = serde_json::from_str(&person.does(&["inspect", &tag, "-o", "json"])).unwrap();
+    assert_eq!((&inspected["file"], &inspected["digest"]), (&json!(pinned), &json!(Digest::of(&component).as_str())));
+    assert!(inspected["producers"]["processed-by"].is_object(), "{inspected}");
+    assert_eq!(inspected["signatures"], json!([]));
+    let none = person.cannot(1, &["pull", &registry.reference("acme/none:1")]);
+    assert!(none.contains("acme/none:1 is not there"), "{none}");
+    drop(registry);
+    person.does(&["pull", &by_digest, "--to", &to]);
+    let gone = person.cannot(69, &["pull", &tag, "--to", &to]);
+    assert!(gone.contains(&tag), "{gone}");
+    let unnamed = person.run(&["pull", "greeter"]);
+    assert_eq!(unnamed.code, Some(2), "{}", unnamed.stderr);
+}
+
+#[test]
+fn what_is_not_what_was_named_is_refused_and_nothing_is_written() {
+    let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
+    let (tag, to) = (registry.reference("a:1"), person.path("pulled.wasm"));
+    person.does(&["push", &greeter(), &tag]);
+    for (amiss, code, told) in [
+        (Amiss::OtherBytes, 1, "has the digest"),
+        (Amiss::Longer, 3, "more than"),
+        (Amiss::CutOff, 69, "cannot be had"),
+        (Amiss::OtherManifest, 1, "the manifest of"),
+        (Amiss::Broken, 69, "status 500"),
+        (Amiss::FarAway, 3, "plain HTTP"),
+        (Amiss::Circle, 1, "redirects"),
+    ] {
+        person.forgets();
+        registry.go(Some(amiss));
+        let refused = person.cannot(code, &["pull", &tag, "--to", &to]);
+        assert!(refused.contains(told), "{amiss:?}: {refused}");
+        assert!(!Path::new(&to).exists(), "{amiss:?}");
+    }
+    registry.go(None);
+    person.does(&["pull", &tag, "--to", &to]);
+    assert!(Path::new(&to).exists());
+}
+
+#[test]
+fn who_asks_is_told_to_the_registry_and_to_nobody_else() {
+    for access in [Access::Basic(PAIR), Access::Bearer(PAIR)] {
+        let (person, registry) = (Person::new(), TestRegistry::start(access));
+        let (tag, to) = (registry.reference("a:1"), person.path("pulled.wasm"));
+        let refused = person.cannot(3, &["push", &greeter(), &tag]);
+        assert!(refused.contains("docker login"), "{access:?}: {refused}");
+        person.logs_in(&registry, PAIR);
+        person.does(&["push", &greeter(), &tag]);
+        registry.asked();
+        registry.go(Some(Amiss::Elsewhere));
+        let pulled = person.run(&["pull", &tag, "--to", &to]);
+        assert_eq!(pulled.code, Some(0), "{access:?}: {}", pulled.stderr);
+        for secret in ["secret-word", PAIR, "token-of-the-registry"] {
+            assert!(!pulled.stderr.contains(secret) && !pulled.stdout.contains(secret), "{secret}: {}", pulled.stderr);
+        }
+        let asked = registry.asked();
+        let (elsewhere, here): (Vec<_>, Vec<_>) = asked.iter().partition(|one| one.path.starts_with("/elsewhere"));
+        assert!(elsewhere.len() == 2 && elsewhere.iter().all(|one| one.authorization.is_none()), "{asked:?}");
+        assert!(here.iter().any(|one| one.authorization.is_some()), "{asked:?}");
+        person.logs_in(&registry, "dXNlcjpvdGhlcg==");
+        person.cannot(3, &["pull", &tag, "--to", &to]);
+    }
+}
+
+#[test]
+fn credentials_come_from_helpers_too() {
+    let (person, registry) = (Person::new(), TestRegistry::start(Access::Basic(PAIR)));
+    fs::create_dir(person.path("bin")).unwrap();
+    let helper = person.path("bin/docker-credential-test");
+    let script = format!(
+        "#!/bin/sh\nread -r server\n[ \"$1 $server\" = \"get {}\" ] && echo '{{\"Username\":\"user\",\"Secret\":\"secret-word\"}}'\n",
+        registry.reference("").trim_end_matches('/')
+    );
+    fs::write(&helper, script).unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(person.path("config.json"), r#"{"credsStore":"test"}"#).unwrap();
+    person.does(&["push", &greeter(), &registry.reference("a:1")]);
+}
+
+#[test]
+fn artifacts_of_others_are_taken_in_the_same_layout_and_called_by_name_in_any_other() {
+    let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
+    let (component, to) = (fs::read(guest("greeter")).unwrap(), person.path("pulled.wasm"));
+    // As `wkg oci push` writes it.
+    let config = json!({
+        "created": "2026-07-01T10:00:00Z", "author": "somebody", "architecture": "wasm", "os": "wasip2",
+        "layerDigests": [Digest::of(&component).as_str()],
+        "component": { "exports": [], "imports": [], "target": null },
+    });
+    let layer = registry.blob("application/wasm", &component);
+    let manifest = |config: Value| {
+        json!({
+            "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer],
+            "annotations": { "org.opencontainers.image.title": "greeter" },
+        })
+    };
+    registry.put("a", "wkg", MANIFEST, &manifest(registry.blob(CONFIG, config.to_string().as_bytes())));
+    person.does(&["pull", &registry.reference("a:wkg"), "--to", &to]);
+    assert_eq!(fs::read(&to).unwrap(), component);
+    let module = json!({ "architecture": "wasm", "os": "wasip1" }).to_string();
+    let index = "application/vnd.oci.image.index.v1+json";
+    registry.put("a", "module", MANIFEST, &manifest(registry.blob(CONFIG, module.as_bytes())));
+    registry.put("a", "image", MANIFEST, &manifest(registry.blob("application/vnd.oci.image.config.v1+json", b"{}")));
+    registry.put("a", "index", index, &json!({ "schemaVersion": 2, "mediaType": index, "manifests": [] }));
+    for (tag, told) in [("module", "wasm/wasip1"), ("image", "image.config"), ("index", "image.index")] {
+        let refused = person.cannot(1, &["pull", &registry.reference(&format!("a:{tag}")), "--to", &to]);
+        assert!(refused.contains(told), "{tag}: {refused}");
+    }
+}
+
+#[test]
+fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
+    let person = Person::new();
+    let (key, public) = (person.path("release.key"), person.path("release.pub"));
+    let made = person.does(&["keygen", &person.path("release")]);
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    person.cannot(1, &["keygen", &person.path("release")]);
+    person.does(&["keygen", &person.path("other")]);
+    let signed = person.path("signed.wasm");
+    let unsigned = person.cannot(3, &["verify-signature", &greeter(), "--key", &public]);
+    assert!(unsigned.contains("not signed"), "{unsigned}");
+    person.does(&["sign", &greeter(), "--key", &key, "--to", &signed]);
+    let told = person.does(&["verify-signature", &signed, "--key", &public, "--key", &person.path("other.pub")]);
+    assert_eq!(told, format!("{signed}: signed by {public}\n"));
+    let untrusted = person.cannot(3, &["verify-signature", &signed, "--key", &person.path("other.pub")]);
+    assert!(untrusted.contains("nobody who is trusted"), "{untrusted}");
+    let inspected: Value = serde_json::from_str(&person.does(&["inspect", &signed, "-o", "json"])).unwrap();
+    let id = inspected["signatures"][0].as_str().unwrap();
+    assert!(made.contains(id), "{made} {id}");
+
+    // A registry keeps what is signed as it is.
+    let registry = TestRegistry::start(Access::Open);
+    let tag = registry.reference("a:1");
+    person.does(&["push", &signed, &tag]);
+    let policy = person.path("policy.yaml");
+    fs::write(&policy, "require: true\nkeys: [{name: release, file: release.pub}]\n").unwrap();
+    let told = person.does(&["verify-signature", &tag, "--policy", &policy]);
+    assert!(told.ends_with(": signed by release\n"), "{told}");
+
+    let changed = renamed(&fs::read(&signed).unwrap(), "changed");
+    fs::write(&signed, changed).unwrap();
+    let altered = person.cannot(3, &["verify-signature", &signed, "--policy", &policy]);
+    assert!(altered.contains("changed after it was signed"), "{altered}");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let open = person.cannot(1, &["sign", &greeter(), "--key", &key, "--to", &signed]);
+    assert!(open.contains("chmod 600"), "{open}");
+}
