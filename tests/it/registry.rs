@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{Access, Amiss, Output, TestRegistry, guest, renamed, run_with};
+use homeostat_tests::{
+    Access, Amiss, Output, Running, TestRegistry, eventually_built, guest, renamed, repository, run_with,
+};
 use serde_json::{Value, json};
 
 /// `user:secret-word`.
@@ -235,4 +237,97 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let open = person.cannot(1, &["sign", &greeter(), "--key", &key, "--to", &signed]);
     assert!(open.contains("chmod 600"), "{open}");
+}
+
+/// Writes a manifest of the greeter that takes its code from here.
+fn write_manifest(folder: &Path, component: &Value, concurrency: u32) {
+    let text = fs::read_to_string(repository().join("examples/greeter/greeter.yaml")).unwrap();
+    let own = "component: {file: greeter.wasm}";
+    assert!(text.contains(own), "{text}");
+    let manifest = text.replace(own, &format!("component: {component}\n  concurrency: {concurrency}"));
+    fs::write(folder.join("greeter.yaml"), manifest).unwrap();
+}
+
+/// Waits until the controller runs this code.
+fn until_runs(host: &Running, digest: &str) {
+    eventually_built(&format!("the controller to run {digest}"), || {
+        let output = host.ask(&["get", "controller", "greeter", "-o", "json"]);
+        let document: Value = serde_json::from_str(&output.stdout).ok()?;
+        (document["status"]["digest"] == digest).then_some(())
+    });
+}
+
+#[test]
+fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
+    let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let component = fs::read(guest("greeter")).unwrap();
+    let [one, two] = ["one", "two"].map(|tag| renamed(&component, tag));
+    let digests = [&one, &two].map(|component| Digest::of(component).to_string());
+    let tag = registry.reference("acme/greeter:1");
+    let push = |component: &[u8]| {
+        fs::write(person.path("push.wasm"), component).unwrap();
+        person.does(&["push", &person.path("push.wasm"), &tag]).trim().to_owned()
+    };
+    push(&one);
+    write_manifest(folder.path(), &json!({ "oci": tag }), 1);
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until_runs(&host, &digests[0]);
+    let revision = host.json(&["get", "controllerrevision", "greeter-1"]);
+    assert_eq!(revision["spec"]["spec"]["component"], json!({ "oci": tag, "digest": digests[0] }));
+
+    // The tag is moved, and the host starts again: the revision says what it meant.
+    let pinned = push(&two);
+    host.kill();
+    registry.asked();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until_runs(&host, &digests[0]);
+    assert_eq!(registry.asked().len(), 0, "what it meant is kept");
+
+    // Another revision is another resolution.
+    write_manifest(folder.path(), &json!({ "oci": tag }), 2);
+    until_runs(&host, &digests[1]);
+
+    // What cannot be had leaves what runs alone, and says why.
+    write_manifest(folder.path(), &json!({ "oci": registry.reference("acme/none:1") }), 2);
+    host.until_said("acme/none:1 is not there");
+    until_runs(&host, &digests[1]);
+    write_manifest(folder.path(), &json!({ "oci": tag, "digest": digests[0] }), 3);
+    until_runs(&host, &digests[0]);
+
+    // A digest that was pulled once needs no registry.
+    drop(registry);
+    write_manifest(folder.path(), &json!({ "oci": pinned }), 4);
+    until_runs(&host, &digests[1]);
+    assert_eq!(host.terminate().code, Some(0));
+}
+
+#[test]
+fn a_host_with_a_policy_refuses_code_that_is_not_signed_and_what_runs_goes_on() {
+    let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    person.does(&["keygen", &person.path("release")]);
+    let policy = person.path("policy.yaml");
+    fs::write(&policy, "require: true\nkeys: [{name: release, file: release.pub}]\n").unwrap();
+    let signed = folder.path().join("greeter.wasm");
+    person.does(&["sign", &greeter(), "--key", &person.path("release.key"), "--to", signed.to_str().unwrap()]);
+    let digest = Digest::of(&fs::read(&signed).unwrap()).to_string();
+    write_manifest(folder.path(), &json!({ "file": "greeter.wasm" }), 1);
+    let host = Running::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
+    until_runs(&host, &digest);
+    // From a file, and from a registry.
+    let original = fs::read(&signed).unwrap();
+    fs::write(&signed, renamed(&original, "changed")).unwrap();
+    host.until_said("the component was changed after it was signed");
+    let tag = registry.reference("a:1");
+    person.does(&["push", &greeter(), &tag]);
+    write_manifest(folder.path(), &json!({ "oci": tag }), 1);
+    host.until_said("the policy of signatures refuses it: the component is not signed");
+    until_runs(&host, &digest);
+    assert_eq!(host.terminate().code, Some(0));
+
+    fs::write(&policy, "require: true\nkeys: []\n").unwrap();
+    let refused = Running::spawn("run", folder.path(), scratch.path(), &["--signatures", &policy]).ended();
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("policy.yaml"), "{}", refused.stderr);
 }

@@ -1,4 +1,4 @@
-//! The code of controllers, by its digest: one file for each component that some revision names.
+//! The code of controllers, by its digest: one file for each component that some revision names. What is not there yet comes from a file or a registry.
 //!
 //! Files are written whole, so that a host that dies while it writes one leaves nothing half. Whoever reads checks the digest.
 
@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use homeostat_component::Digest;
+use homeostat_registry::{Policy, Reference, Registry};
 use homeostat_runtime::Code;
 use homeostat_runtime::manifest::ComponentSource;
 
@@ -29,12 +31,15 @@ pub(crate) struct Components {
     folder: PathBuf,
     /// The folder that is served: `file` of a resource is below it.
     served: PathBuf,
+    registry: Registry,
+    /// Who must have signed what runs, wherever it comes from.
+    policy: Option<Arc<Policy>>,
 }
 
 impl Components {
     /// Keeps code in `folder`, which is made when there is some.
-    pub(crate) fn new(folder: PathBuf, served: PathBuf) -> Self {
-        Self { folder, served }
+    pub(crate) fn new(folder: PathBuf, served: PathBuf, registry: Registry, policy: Option<Policy>) -> Self {
+        Self { folder, served, registry, policy: policy.map(Arc::new) }
     }
 
     /// Keeps the bytes of a component. Returns when they are safe.
@@ -70,22 +75,39 @@ impl Components {
         self.folder.join(format!("{PREFIX}{digits}{SUFFIX}"))
     }
 
-    fn read(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
-        let ComponentSource { file, digest, oci: _ } = source;
+    /// Returns what is on this machine; `None`: a registry has it.
+    fn read(&self, source: &ComponentSource) -> Result<Option<Vec<u8>>, String> {
+        let ComponentSource { file, digest, oci } = source;
         let digest = digest.as_deref().and_then(Digest::parse);
         let kept = digest.as_ref().map(|digest| (digest, read(&self.path(digest))));
-        match (kept, file) {
-            (Some((digest, Ok(bytes))), _) if Digest::of(&bytes) == *digest => Ok(bytes),
-            (_, Some(file)) => {
-                let bytes = read(&self.below(file)?)?;
-                self.write(&bytes).map_err(|error| format!("the code cannot be kept: {error}"))?;
-                Ok(bytes)
-            }
-            (Some((digest, _)), None) => Err(format!(
+        match (kept, file, oci) {
+            (Some((digest, Ok(bytes))), ..) if Digest::of(&bytes) == *digest => Ok(Some(bytes)),
+            (_, Some(file), _) => read(&self.below(file)?).map(Some),
+            (_, None, Some(_)) => Ok(None),
+            (Some((digest, _)), None, None) => Err(format!(
                 "no code with the digest {digest} is kept here: put it into the folder that is served, and name its `file`"
             )),
-            (None, None) => Err("neither a `file` nor a `digest` says where the code is".to_owned()),
+            (None, None, None) => Err("no `file`, `oci` or `digest` says where the code is".to_owned()),
         }
+    }
+
+    async fn pull(&self, reference: &str) -> Result<Vec<u8>, String> {
+        let reference: Reference = reference.parse().map_err(|error: homeostat_registry::Error| error.to_string())?;
+        let fetched =
+            self.registry.fetch(&reference).await.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+        tracing::info!(%reference, manifest = %fetched.manifest, digest = %fetched.component, "pulled");
+        Ok(fetched.bytes)
+    }
+
+    /// Keeps what may run.
+    fn admit(&self, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+        if let Some(policy) = &self.policy {
+            let signers =
+                policy.check(&bytes).map_err(|error| format!("the policy of signatures refuses it: {error}"))?;
+            tracing::info!(digest = %Digest::of(&bytes), ?signers, "the signatures are as the policy wants them");
+        }
+        self.write(&bytes).map_err(|error| format!("the code cannot be kept: {error}"))?;
+        Ok(bytes)
     }
 
     /// Returns a file below the folder that is served.
@@ -122,8 +144,15 @@ impl Components {
 #[async_trait]
 impl Code for Components {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
-        let (this, source) = (self.clone(), source.clone());
-        tokio::task::spawn_blocking(move || this.read(&source)).await.expect("reading a file does not panic")
+        let (this, wanted) = (self.clone(), source.clone());
+        let here =
+            tokio::task::spawn_blocking(move || this.read(&wanted)).await.expect("reading a file does not panic")?;
+        let bytes = match (here, &source.oci) {
+            (None, Some(reference)) => self.pull(reference).await?,
+            (here, _) => here.expect("what is not here is in a registry"),
+        };
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.admit(bytes)).await.expect("verifying and writing do not panic")
     }
 
     async fn sweep(&self, named: &BTreeSet<Digest>) {

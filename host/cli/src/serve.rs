@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
 use homeostat_component::Engine;
+use homeostat_registry::Policy;
 use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -22,6 +23,7 @@ use crate::components::Components;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
 use crate::open_files;
+use crate::registry;
 use crate::secrets::SecretFolder;
 use crate::signals::Signals;
 use crate::store::{self, StoreChoice};
@@ -66,6 +68,11 @@ pub(crate) struct HostArgs {
     /// A secret is read when it is used, so one that is replaced is used from then on. It goes into the header that a grant names, and nowhere else.
     #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_SECRETS", hide_env_values = true)]
     secrets: Option<PathBuf>,
+    /// Who must have signed components: {require: true or false, keys: [{name, file or pem}]} as YAML
+    ///
+    /// It is read once. A component that is not signed as it says is refused, wherever it comes from, and what runs goes on.
+    #[arg(long, value_name = "POLICY")]
+    signatures: Option<PathBuf>,
     /// Where to keep the store, and compiled components [default: DIR/.homeostat]
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
@@ -141,7 +148,7 @@ impl Running {
     /// # Errors
     /// When a part cannot start, with what to do about it.
     pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
-        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, secrets, data, store } = args;
+        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, secrets, signatures, data, store } = args;
         if !folder.is_dir() {
             return Err(exit::failed(format!(
                 "{} is not a folder: name the folder that holds the manifests",
@@ -150,6 +157,8 @@ impl Running {
         }
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         open_files::raise_bound();
+        let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
+        let registry = registry::registry(Some(data.join(registry::PULLED)))?;
         let (store, backups) = store::open(*store, &data).await?;
         let engine = Engine::new(compile::engine_options(Some(data.join(compile::COMPILED)))?)
             .context("the WebAssembly engine does not start")?;
@@ -159,8 +168,8 @@ impl Running {
             options.secrets = Arc::new(SecretFolder(folder.clone()));
         }
         let host = Host::start(options).await.context("the host does not start")?;
-        let manifests =
-            Folder::new(folder, host.clone(), screen.clone(), Components::new(data.join(COMPONENTS), folder.clone()));
+        let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
+        let manifests = Folder::new(folder, host.clone(), screen.clone(), code);
         let standing = manifests.standing();
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
         let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };

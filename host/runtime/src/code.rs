@@ -13,7 +13,7 @@ use crate::manifest::ComponentSource;
 /// else to go back with.
 #[async_trait]
 pub trait Code: Send + Sync + 'static {
-    /// Returns the bytes that a source means. The digest is checked by whoever asks.
+    /// Returns the bytes that a source means. The digest is checked by whoever asks. What asks a network has a bound on its time.
     ///
     /// # Errors
     /// What a person has to know, when the code is not there or cannot be read. *Cancel safety*: nothing is lost.

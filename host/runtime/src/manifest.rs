@@ -27,6 +27,9 @@ pub const KIND: &str = "Controller";
 /// Stands for the value of a header wherever a controller is shown. Nobody can write it.
 pub const HIDDEN: &str = "***";
 
+/// Characters of the name of an artifact.
+const REFERENCE_CHARS_MAX: usize = 512;
+
 /// Revisions that are kept beside the one that runs, unless a controller says otherwise. Source: Deployments.
 const OLD_REVISIONS: u32 = 10;
 
@@ -100,7 +103,7 @@ pub struct Spec {
     pub revision_history_limit: Option<u32>,
 }
 
-/// Where a controller's code is: one of these, or a file and the digest that it must have.
+/// Where a controller's code is: one of these, or a file or an artifact and the digest that its code must have.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ComponentSource {
@@ -110,7 +113,8 @@ pub struct ComponentSource {
     /// `sha256:` and 64 hexadecimal digits: code that this host has kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// An artifact in a registry. Refused: no host fetches from registries yet.
+    /// An artifact in a registry, as `ghcr.io/acme/greeter:1.2`; at most 512 characters. A digest in it is that of its manifest, not of its code. A
+    /// tag is resolved once for each revision of the controller, whose `digest` says to what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<String>,
 }
@@ -198,11 +202,13 @@ impl Spec {
 
 fn check_source(source: &ComponentSource, problems: &mut Problems) -> Option<Digest> {
     let ComponentSource { file, digest, oci } = source;
-    if oci.is_some() {
-        problems
-            .push("spec.component.oci", "no host fetches from registries yet: give a `file` or a `digest`".to_owned());
-    } else if file.is_none() && digest.is_none() {
-        problems.push("spec.component", "must have a `file` or a `digest`".to_owned());
+    if oci.as_ref().is_some_and(|reference| reference.is_empty() || reference.len() > REFERENCE_CHARS_MAX) {
+        problems.push("spec.component.oci", format!("must have 1 to {REFERENCE_CHARS_MAX} characters"));
+    }
+    if file.is_some() && oci.is_some() {
+        problems.push("spec.component", "must not have both a `file` and an `oci`".to_owned());
+    } else if file.is_none() && oci.is_none() && digest.is_none() {
+        problems.push("spec.component", "must have a `file`, an `oci` or a `digest`".to_owned());
     }
     if file.as_deref() == Some("") {
         problems.push("spec.component.file", "must not be empty".to_owned());

@@ -3,8 +3,12 @@ use super::*;
 /// A folder that is served, with a folder of code in it.
 fn components() -> (tempfile::TempDir, Components) {
     let served = tempfile::tempdir().unwrap();
-    let components = Components::new(served.path().join("data/components"), served.path().to_owned());
+    let components = Components::new(served.path().join("data/components"), served.path().to_owned(), registry(), None);
     (served, components)
+}
+
+fn registry() -> Registry {
+    Registry::new(homeostat_registry::Options::default()).unwrap()
 }
 
 fn source(file: Option<&str>, digest: Option<&Digest>) -> ComponentSource {
@@ -38,7 +42,7 @@ async fn a_file_of_a_resource_is_below_the_folder_that_is_served_and_is_kept() {
     let (served, components) = components();
     let inside = served.path().join("inside");
     fs::create_dir(&inside).unwrap();
-    let narrow = Components::new(components.folder.clone(), inside.clone());
+    let narrow = Components::new(components.folder.clone(), inside.clone(), registry(), None);
     fs::write(served.path().join("secret.wasm"), b"code").unwrap();
     std::os::unix::fs::symlink(served.path().join("secret.wasm"), inside.join("link.wasm")).unwrap();
     let absolute = served.path().join("secret.wasm").display().to_string();

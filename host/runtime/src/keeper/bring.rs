@@ -95,9 +95,14 @@ impl Keeper {
         if let Some(taken) = self.taken(name).filter(|taken| taken.generation == generation) {
             return self.renew(host, resource, taken).await.map(Outcome::Put);
         }
-        let wanted = read(&resource.document()["spec"])?;
+        let mut wanted = read(&resource.document()["spec"])?;
         if wanted.spec.paused {
             return Ok(Outcome::Paused);
+        }
+        if wanted.is_to_be_resolved()
+            && let Some(last) = history::read(&*host.store(), resource.uid()).await?.last()
+        {
+            wanted.pin(&last.spec);
         }
         let old_max = wanted.checked.old_revisions;
         let loaded = self.load(host, name, wanted).await?;

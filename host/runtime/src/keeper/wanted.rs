@@ -1,5 +1,6 @@
 //! What a resource of kind `Controller` asks for, read and checked. People's writes are refused by the same check.
 
+use homeostat_component::Digest;
 use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{EventType, Request, Resource, Store, Written};
 use serde_json::{Value, json};
@@ -38,6 +39,24 @@ impl Wanted {
             fields.remove("revisionHistoryLimit");
         }
         Ok(Self { spec, checked, document })
+    }
+}
+
+impl Wanted {
+    /// Takes the code that a tag was resolved to from what was recorded last, if that differs in nothing else.
+    pub(super) fn pin(&mut self, recorded: &Value) {
+        let mut same = recorded.clone();
+        let digest = same.pointer_mut("/component").and_then(Value::as_object_mut).and_then(|it| it.remove("digest"));
+        let digest = digest.as_ref().and_then(Value::as_str).and_then(Digest::parse);
+        if self.is_to_be_resolved() && same == self.document {
+            self.spec.component.digest = digest.as_ref().map(|digest| digest.as_str().to_owned());
+            self.checked.digest = digest;
+        }
+    }
+
+    /// Returns whether a registry may answer with another code tomorrow than today.
+    pub(super) fn is_to_be_resolved(&self) -> bool {
+        self.spec.component.oci.is_some() && self.checked.digest.is_none()
     }
 }
 
@@ -102,10 +121,31 @@ mod tests {
         assert_eq!(wrong(json!({ "concurrency": 0, "resync": "1ms" })), ["spec.concurrency", "spec.resync"]);
         assert_eq!(wrong(json!({ "component": {} })), ["spec.component"]);
         assert_eq!(wrong(json!({ "component": { "digest": "sha256:1" } })), ["spec.component.digest"]);
-        assert_eq!(wrong(json!({ "component": { "oci": "example.com/a:1" } })), ["spec.component.oci"]);
+        assert_eq!(wrong(json!({ "component": { "oci": "" } })), ["spec.component.oci"]);
+        assert_eq!(wrong(json!({ "component": { "oci": "example.com/a:1", "file": "a.wasm" } })), ["spec.component"]);
         let hidden = json!([{ "urls": ["https://a.example/*"], "headers": { "x-key": { "value": "***" } } }]);
         assert_eq!(wrong(json!({ "grants": { "http": hidden } })), ["spec.grants.http[0].headers.x-key.value"]);
         assert_eq!(Wanted::read(&Value::Null).err().unwrap()[0].path, "spec");
+    }
+
+    #[test]
+    fn a_tag_is_what_it_was_for_as_long_as_nothing_else_is_changed() {
+        let digest = Digest::of(b"code");
+        let recorded = json!({ "component": { "oci": "ghcr.io/a:1", "digest": digest.as_str() }, "concurrency": 2 });
+        let pinned = |spec: Value| {
+            let mut wanted = Wanted::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
+            wanted.pin(&recorded);
+            (wanted.checked.digest, wanted.spec.component.digest)
+        };
+        let same = json!({ "component": { "oci": "ghcr.io/a:1" }, "concurrency": 2, "paused": false });
+        assert_eq!(pinned(same), (Some(digest.clone()), Some(digest.to_string())));
+        for other in [
+            json!({ "component": { "oci": "ghcr.io/a:2" }, "concurrency": 2 }),
+            json!({ "component": { "oci": "ghcr.io/a:1" }, "concurrency": 3 }),
+            json!({ "component": { "file": "a.wasm" }, "concurrency": 2 }),
+        ] {
+            assert_eq!(pinned(other), (None, None));
+        }
     }
 
     #[test]

@@ -43,14 +43,19 @@ fn spec() -> Value {
             (
                 "component",
                 object(
-                    "Where its code is: a file, a digest, or a file and the digest that it must have",
+                    "Where its code is: a file, an artifact or a digest, or one of the first two and the digest that it must have",
                     [
                         (
                             "file",
                             text("A .wasm file: of a manifest relative to it, else below the folder that is served"),
                         ),
                         ("digest", text("sha256: and 64 hexadecimal digits: code that this host has kept")),
-                        ("oci", text("An artifact in a registry; refused: no host fetches from registries yet")),
+                        (
+                            "oci",
+                            text(
+                                "An artifact in a registry, as ghcr.io/acme/greeter:1.2; a tag is resolved once for each revision",
+                            ),
+                        ),
                     ],
                 ),
             ),
