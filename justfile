@@ -21,7 +21,7 @@ campaign name *options:
     cargo run --release -p homeostat-campaign -- {{name}} {{options}}
 
 # What foreign bytes do to a reader of the host: document, write, selector, token, json-patch, merge, apply, jsonpath, schema, definition, pattern, name, file, fsck,
-# component, compiled, manifest or request. See docs/reliability.md.
+# component, compiled, manifest, request or artifact. See docs/reliability.md.
 fuzz target *options:
     cargo run --release -p homeostat-fuzz -- {{target}} {{options}}
 

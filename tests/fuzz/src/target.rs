@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::targets::{
-    apply, compiled, component, definition, document, file, fsck, json_patch, jsonpath, manifest, merge, name, pattern,
-    request, schema, selector, token, write,
+    apply, artifact, compiled, component, definition, document, file, fsck, json_patch, jsonpath, manifest, merge,
+    name, pattern, request, schema, selector, token, write,
 };
 
 /// One reader.
@@ -49,6 +49,8 @@ pub(crate) enum Target {
     Manifest,
     /// Requests to the API: head, address, headers, tokens and body
     Request,
+    /// References, manifests of artifacts, and components with signatures
+    Artifact,
 }
 
 /// Characters of a value that are told when a law does not hold.
@@ -88,6 +90,7 @@ impl Target {
             Self::Compiled => "compiled",
             Self::Manifest => "manifest",
             Self::Request => "request",
+            Self::Artifact => "artifact",
         }
     }
 
@@ -112,6 +115,7 @@ impl Target {
             Self::Compiled => compiled::judge(input),
             Self::Manifest => manifest::judge(input),
             Self::Request => request::judge(input),
+            Self::Artifact => artifact::judge(input),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One file for each reader, with its law.
 
 pub(crate) mod apply;
+pub(crate) mod artifact;
 pub(crate) mod compiled;
 pub(crate) mod component;
 pub(crate) mod definition;

@@ -99,6 +99,11 @@ fn a_request_is_answered_and_does_what_its_token_allows() {
 }
 
 #[test]
+fn an_artifact_and_a_signature_are_refused_or_are_what_they_say() {
+    fuzz("artifact", 2000);
+}
+
+#[test]
 fn a_file_of_foreign_bytes_is_refused_or_answers() {
     fuzz("file", 60);
 }
