@@ -281,6 +281,9 @@ fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
     host.kill();
     registry.asked();
     let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    // The status is still that of the host before: what this one has come to is in what it says.
+    host.until_said("controller/greeter added");
+    assert!(host.said().contains(&format!("controller/greeter added ({}", &digests[0][..19])), "{}", host.said());
     until_runs(&host, &digests[0]);
     assert_eq!(registry.asked().len(), 0, "what it meant is kept");
 
