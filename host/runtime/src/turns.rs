@@ -3,11 +3,13 @@
 //! A turn is one poll of one task. A worker stops for breath when [`TURN`] has passed, and a guest that computes for longer gives way at
 //! the next tick of the epoch clock, so a turn lasts a millisecond at most. As many turns are out at a time as there are threads; who
 //! has none waits here, not in tokio's queue, and the controller that has used the least goes next ([`shares`]). So who has little to
-//! do waits for one turn to end, however many keys and workers the others have. A task whose turns are long again and again, because its
-//! guest computes, is kept away from the last turn: a thread that computes sees neither sockets nor timers, and what makes it stop is a
-//! thread that waits for a processor itself.
+//! do waits for one turn to end, however many keys and workers the others have. What ends at once waits for nothing but its like
+//! ([`habit`]). A task whose turns are long again and again, because its guest computes, is kept away from the last turn: a thread that
+//! computes sees neither sockets nor timers, and what makes it stop is a thread that waits for a processor itself.
 //!
-//! Feeders of the host's own, the API and the store are not controllers, and run as tokio sees fit.
+//! Feeders of the host's own, the API and the store are not controllers, and run as tokio sees fit. A turn that is not brief begins behind
+//! them, where every thread has one: what comes in from outside passes through several of them on its way to a worker, and would wait at
+//! each step.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -18,20 +20,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+mod habit;
 mod shares;
 
+use habit::Habit;
 use shares::{Length, Shares};
 
 /// How long a worker goes on from key to key before it lets others have a turn: long enough that giving way costs it a hundredth of its
 /// time, and a quarter of what a guest may take that computes.
 const TURN: Duration = Duration::from_micros(250);
 
-/// What a turn costs that only the epoch clock has ended: more than a worker takes that pauses, less than a tick.
-const LONG_NS: u64 = 600_000;
-
-/// How many turns in a row must have been long for the next one to count as long. A guest that computes for some milliseconds may have
-/// every thread; one that goes on and on may not.
-const LONG_TURNS: u32 = 5;
+/// How often a task that is not brief lets others go first, while every thread is busy: as many steps as lead from a socket to a worker
+/// through tasks of the host.
+const PASSES: u8 = 4;
 
 /// The turns of one host.
 pub(crate) struct Turns {
@@ -49,8 +50,9 @@ struct State {
 struct Entry {
     account: usize,
     phase: Phase,
-    /// How many of its turns in a row have been long.
-    long_turns: u32,
+    habit: Habit,
+    /// How often it still lets others go first before its next turn.
+    passes: u8,
     /// Makes tokio poll it.
     waker: Option<Waker>,
 }
@@ -175,8 +177,14 @@ impl<F: Future> Future for InTurns<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let Self { future, task, waker } = &mut *self;
         let turns = task.turns();
-        if !turns.state.lock().begin(task.number, context.waker()) {
-            return Poll::Pending;
+        match turns.state.lock().begin(task.number, context.waker()) {
+            Begun::Runs => {}
+            Begun::Passes => {
+                // To the end of the thread's line: before it comes up again, tokio looks after sockets and timers, and what they wake runs.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Begun::Waits => return Poll::Pending,
         }
         let began_ns = turns.ns_at(Instant::now());
         task.began_ns.store(began_ns, Ordering::Relaxed);
@@ -203,11 +211,15 @@ impl<F> Drop for InTurns<F> {
     }
 }
 
-impl Entry {
-    /// Returns what its next turn is expected to be, or the one that it has.
-    fn length(&self) -> Length {
-        if self.long_turns < LONG_TURNS { Length::Short } else { Length::Long }
-    }
+/// What comes of a task that could go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    /// It has a turn.
+    Runs,
+    /// It has one, and lets others go first.
+    Passes,
+    /// It has none.
+    Waits,
 }
 
 /// What the end of a turn led to.
@@ -221,7 +233,7 @@ struct Ended {
 /// **Invariant.** No turn is free while somebody waits for one.
 impl State {
     fn enter(&mut self, account: usize) -> usize {
-        let entry = Some(Entry { account, phase: Phase::Idle, long_turns: 0, waker: None });
+        let entry = Some(Entry { account, phase: Phase::Idle, habit: Habit::default(), passes: 0, waker: None });
         match self.vacant.pop() {
             Some(number) => {
                 self.tasks[number] = entry;
@@ -235,7 +247,7 @@ impl State {
     }
 
     /// Begins a turn, if the task has one or can have one at once.
-    fn begin(&mut self, number: usize, waker: &Waker) -> bool {
+    fn begin(&mut self, number: usize, waker: &Waker) -> Begun {
         let entry = self.entry(number);
         match &mut entry.waker {
             Some(known) => known.clone_from(waker),
@@ -246,10 +258,17 @@ impl State {
             Phase::Idle => self.ask(number).is_some(),
             Phase::Asked | Phase::Running { .. } => false,
         };
-        if granted {
-            self.entry(number).phase = Phase::Running { again: false };
+        if !granted {
+            return Begun::Waits;
         }
-        granted
+        let all_are_out = self.shares.are_out();
+        let entry = self.entry(number);
+        if all_are_out && entry.passes > 0 && entry.habit.length() != Length::Brief {
+            entry.passes -= 1;
+            return Begun::Passes;
+        }
+        entry.phase = Phase::Running { again: false };
+        Begun::Runs
     }
 
     /// Notes that a task can go on, and returns how to tell tokio if it may at once.
@@ -269,11 +288,12 @@ impl State {
     /// Ends a task's turn.
     fn end(&mut self, number: usize, cost_ns: u64, done: bool) -> Ended {
         let entry = self.entry(number);
-        let (account, length) = (entry.account, entry.length());
+        let (account, length) = (entry.account, entry.habit.length());
         let again = !done && entry.phase == Phase::Running { again: true };
         entry.phase = if again { Phase::Asked } else { Phase::Idle };
-        entry.long_turns = if cost_ns < LONG_NS { 0 } else { entry.long_turns.saturating_add(1) };
-        let next_length = entry.length();
+        entry.habit.note(cost_ns);
+        entry.passes = PASSES;
+        let next_length = entry.habit.length();
         self.shares.end(account, cost_ns, length);
         if again {
             self.shares.ask(account, number, next_length);
@@ -296,8 +316,8 @@ impl State {
         self.vacant.push(number);
         match entry.phase {
             Phase::Idle => return None,
-            Phase::Asked => self.shares.withdraw(entry.account, &number, entry.length()),
-            Phase::Granted | Phase::Running { .. } => self.shares.end(entry.account, 0, entry.length()),
+            Phase::Asked => self.shares.withdraw(entry.account, &number, entry.habit.length()),
+            Phase::Granted | Phase::Running { .. } => self.shares.end(entry.account, 0, entry.habit.length()),
         }
         self.grant().and_then(|granted| self.entry(granted).waker.clone())
     }
@@ -306,7 +326,7 @@ impl State {
     fn ask(&mut self, number: usize) -> Option<usize> {
         let entry = self.entry(number);
         entry.phase = Phase::Asked;
-        let (account, length) = (entry.account, entry.length());
+        let (account, length) = (entry.account, entry.habit.length());
         self.shares.ask(account, number, length);
         self.grant()
     }

@@ -16,24 +16,29 @@ const COST_NS_MIN: u64 = 1;
 /// What a turn is expected to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
+    /// It ends at once.
+    Brief,
     /// It ends soon.
     Short,
     /// It lasts as long as a turn can.
     Long,
 }
 
-/// Shares a number of turns out among accounts. `T` names what waits for one.
+/// Shares a number of turns out among accounts, and as many brief ones. `T` names what waits for one.
 ///
-/// Long turns never have all of them, unless there is but one: whoever needs little finds a free one at any time.
+/// Brief turns wait for one another alone. Long ones never have all turns, unless there is but one: whoever needs little finds a free one
+/// at any time.
 #[derive(Debug)]
 pub(crate) struct Shares<T> {
+    /// How many more may be out that are not brief.
     free: usize,
-    /// How many more long ones may be out.
+    free_for_brief: usize,
+    /// How many more of the first may be long.
     free_for_long: usize,
     accounts: Vec<Account<T>>,
     vacant: Vec<usize>,
     /// The accounts that wait for a turn of each length, the one whose turn it is first.
-    lines: Both<BTreeSet<Place>>,
+    lines: Each<BTreeSet<Place>>,
     /// What the account had used that went last.
     floor_ns: u64,
     /// Counts the places that were given out.
@@ -43,7 +48,7 @@ pub(crate) struct Shares<T> {
 #[derive(Debug)]
 struct Account<T> {
     used_ns: u64,
-    waiting: Both<Waiting<T>>,
+    waiting: Each<Waiting<T>>,
 }
 
 /// Who of an account waits, and where the first of them stands in the line.
@@ -55,7 +60,8 @@ struct Waiting<T> {
 
 /// One thing for each length.
 #[derive(Debug, Default)]
-struct Both<T> {
+struct Each<T> {
+    brief: T,
     short: T,
     long: T,
 }
@@ -71,15 +77,24 @@ struct Place {
 impl<T: PartialEq> Shares<T> {
     /// Returns shares of `turns` turns at a time.
     pub(crate) fn new(turns: usize) -> Self {
-        let (accounts, vacant, lines) = (Vec::new(), Vec::new(), Both::default());
+        let (accounts, vacant, lines) = (Vec::new(), Vec::new(), Each::default());
         let free_for_long = turns.saturating_sub(1).max(1);
         // Far enough from zero for a credit.
-        Self { free: turns, free_for_long, accounts, vacant, lines, floor_ns: CREDIT_NS, places: 0 }
+        Self {
+            free: turns,
+            free_for_brief: turns,
+            free_for_long,
+            accounts,
+            vacant,
+            lines,
+            floor_ns: CREDIT_NS,
+            places: 0,
+        }
     }
 
     /// Opens an account and returns its number.
     pub(crate) fn open(&mut self) -> usize {
-        let account = Account { used_ns: 0, waiting: Both::default() };
+        let account = Account { used_ns: 0, waiting: Each::default() };
         match self.vacant.pop() {
             Some(number) => {
                 self.accounts[number] = account;
@@ -101,7 +116,7 @@ impl<T: PartialEq> Shares<T> {
     pub(crate) fn ask(&mut self, account: usize, waiter: T, length: Length) {
         let floor_ns = self.floor_ns;
         let own = &mut self.accounts[account];
-        if own.waiting.short.place.is_none() && own.waiting.long.place.is_none() {
+        if Length::ALL.iter().all(|length| own.waiting.of(*length).place.is_none()) {
             own.used_ns = own.used_ns.max(floor_ns.saturating_sub(CREDIT_NS));
         }
         let waiting = own.waiting.of(length);
@@ -124,12 +139,9 @@ impl<T: PartialEq> Shares<T> {
 
     /// Gives a free turn to whom it is due; `None` when none is free, or nobody waits who may have it.
     pub(crate) fn grant(&mut self) -> Option<T> {
-        if self.free == 0 {
-            return None;
-        }
-        let short = self.lines.short.first().map(|place| (*place, Length::Short));
-        let long = self.lines.long.first().map(|place| (*place, Length::Long)).filter(|_| self.free_for_long > 0);
-        let (place, length) = short.into_iter().chain(long).min_by_key(|(place, _)| *place)?;
+        let next = |length| Some((*self.lines.get(length).first()?, length));
+        let may_go = Length::ALL.into_iter().filter(|length| self.is_free(*length));
+        let (place, length) = may_go.filter_map(next).min_by_key(|(place, _)| *place)?;
         self.lines.of(length).remove(&place);
         self.floor_ns = self.floor_ns.max(place.used_ns);
         let waiting = self.accounts[place.account].waiting.of(length);
@@ -138,18 +150,23 @@ impl<T: PartialEq> Shares<T> {
         if !waiting.waiters.is_empty() {
             self.stand(place.account, length);
         }
-        self.free -= 1;
+        *self.free_of(length) -= 1;
         self.free_for_long -= usize::from(length == Length::Long);
         Some(waiter)
     }
 
+    /// Returns whether every turn is out that is not brief.
+    pub(crate) fn are_out(&self) -> bool {
+        self.free == 0
+    }
+
     /// Takes a turn back that was asked for with this length, and has cost this much.
     pub(crate) fn end(&mut self, account: usize, cost_ns: u64, length: Length) {
-        self.free += 1;
+        *self.free_of(length) += 1;
         self.free_for_long += usize::from(length == Length::Long);
         let own = &mut self.accounts[account];
         own.used_ns = own.used_ns.saturating_add(cost_ns.max(COST_NS_MIN));
-        for length in [Length::Short, Length::Long] {
+        for length in Length::ALL {
             if let Some(place) = self.accounts[account].waiting.of(length).place.take() {
                 self.lines.of(length).remove(&place);
                 self.stand(account, length);
@@ -157,13 +174,25 @@ impl<T: PartialEq> Shares<T> {
         }
     }
 
-    /// Returns how many wait, how many turns are out of `turns`, and whether somebody waits who could have one.
+    /// Returns how many wait, how many turns are out of `turns` and as many brief ones, and whether somebody waits who could have one.
     #[cfg(test)]
     pub(crate) fn standing(&self, turns: usize) -> (usize, usize, bool) {
-        let waiting = self.accounts.iter().flat_map(|account| [&account.waiting.short, &account.waiting.long]);
-        let for_long = self.free_for_long > 0 && !self.lines.long.is_empty();
-        let in_vain = self.free > 0 && (for_long || !self.lines.short.is_empty());
-        (waiting.map(|waiting| waiting.waiters.len()).sum(), turns - self.free, in_vain)
+        let waiting = |length| self.accounts.iter().map(move |account| account.waiting.get(length).waiters.len());
+        let in_vain = Length::ALL.iter().any(|length| self.is_free(*length) && !self.lines.get(*length).is_empty());
+        (Length::ALL.into_iter().flat_map(waiting).sum(), 2 * turns - self.free - self.free_for_brief, in_vain)
+    }
+
+    /// Returns whether a turn of this length is free.
+    fn is_free(&self, length: Length) -> bool {
+        match length {
+            Length::Brief => self.free_for_brief > 0,
+            Length::Short => self.free > 0,
+            Length::Long => self.free > 0 && self.free_for_long > 0,
+        }
+    }
+
+    fn free_of(&mut self, length: Length) -> &mut usize {
+        if length == Length::Brief { &mut self.free_for_brief } else { &mut self.free }
     }
 
     /// Puts an account at the end of those that have used as much as it has.
@@ -176,15 +205,28 @@ impl<T: PartialEq> Shares<T> {
     }
 }
 
+impl Length {
+    const ALL: [Self; 3] = [Self::Brief, Self::Short, Self::Long];
+}
+
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
         Self { waiters: VecDeque::new(), place: None }
     }
 }
 
-impl<T> Both<T> {
+impl<T> Each<T> {
+    fn get(&self, length: Length) -> &T {
+        match length {
+            Length::Brief => &self.brief,
+            Length::Short => &self.short,
+            Length::Long => &self.long,
+        }
+    }
+
     fn of(&mut self, length: Length) -> &mut T {
         match length {
+            Length::Brief => &mut self.brief,
             Length::Short => &mut self.short,
             Length::Long => &mut self.long,
         }

@@ -127,6 +127,22 @@ fn long_turns_leave_one_for_whoever_needs_little() {
     }
 }
 
+/// P5
+#[test]
+fn brief_turns_wait_for_one_another_alone_and_take_no_other_turn() {
+    let mut shares = Shares::new(2);
+    let (busy, seldom) = (shares.open(), shares.open());
+    (0..3).for_each(|task| shares.ask(busy, task, Length::Short));
+    assert_eq!([shares.grant(), shares.grant(), shares.grant()], [Some(0), Some(1), None]);
+    assert!(shares.are_out());
+    (10..13).for_each(|task| shares.ask(seldom, task, Length::Brief));
+    assert_eq!([shares.grant(), shares.grant(), shares.grant()], [Some(10), Some(11), None]);
+    shares.end(seldom, 1, Length::Brief);
+    assert_eq!([shares.grant(), shares.grant()], [Some(12), None]);
+    shares.end(busy, TURN_NS, Length::Short);
+    assert_eq!([shares.grant(), shares.grant()], [Some(2), None]);
+}
+
 #[test]
 fn an_account_that_waits_for_both_lengths_goes_on_with_the_one_that_is_free() {
     let mut shares = Shares::new(2);
@@ -145,16 +161,16 @@ proptest! {
     /// Whatever happens, no turn is lost and none is made, and nobody who waits is forgotten.
     #[test]
     fn turns_are_neither_lost_nor_made(
-        steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000, any::<bool>()), 0..200),
+        steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000, 0_usize..3), 0..200),
     ) {
         let mut shares = Shares::new(3);
         let accounts: Vec<usize> = (0..3).map(|_| shares.open()).collect();
         let (mut waiting, mut running, mut asked) = (Vec::new(), Vec::new(), 0_u32);
-        for (verb, which, cost_ns, long) in steps {
+        for (verb, which, cost_ns, length) in steps {
             match verb {
                 0 => {
                     asked += 1;
-                    let length = if long { Length::Long } else { Length::Short };
+                    let length = Length::ALL[length];
                     shares.ask(accounts[which], (which, asked, length), length);
                     waiting.push((which, asked, length));
                 }
@@ -174,10 +190,17 @@ proptest! {
                 waiting.remove(at.unwrap());
                 running.push(granted);
             }
-            let long = running.iter().filter(|(_, _, length)| *length == Length::Long).count();
-            prop_assert!(running.len() <= 3 && long <= 2);
+            let out = |is: fn(Length) -> bool| running.iter().filter(|(_, _, length)| is(*length)).count();
+            let brief = out(|length| length == Length::Brief);
+            let (others, long) = (running.len() - brief, out(|length| length == Length::Long));
+            prop_assert!(brief <= 3 && others <= 3 && long <= 2);
             // Nobody waits who could go.
-            prop_assert!(running.len() == 3 || waiting.iter().all(|(_, _, length)| *length == Length::Long && long == 2));
+            let could_go = |length: Length| match length {
+                Length::Brief => brief < 3,
+                Length::Short => others < 3,
+                Length::Long => others < 3 && long < 2,
+            };
+            prop_assert!(!waiting.iter().any(|(_, _, length)| could_go(*length)));
         }
     }
 }
