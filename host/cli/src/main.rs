@@ -27,6 +27,7 @@ mod global;
 mod inspect;
 mod looks;
 mod manifest;
+mod memory;
 mod narrate;
 mod open_files;
 mod output;
@@ -54,11 +55,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const CODE_DATA: u8 = 65;
 /// How long the threads may take to let go of what they hold when everything has ended.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
+/// How long a thread for blocking work stays when there is none. What it has freed is its own until it ends, and most of that work is
+/// loading components.
+const BLOCKING_IDLE_MAX: Duration = Duration::from_millis(100);
 /// What will work later, or when another process has ended. As in sysexits.h.
 const CODE_TRY_LATER: u8 = 75;
 
 fn main() -> ExitCode {
     let Args { global, command } = Args::parse();
+    if !matches!(command, Command::Compile(_)) {
+        // A process that compiles has its memory for a moment, and uses it again and again.
+        memory::keep_little();
+    }
     let ended = tokio_runtime(&command).and_then(|tokio| {
         let ended = tokio.block_on(Box::pin(run(command, global)));
         // What did not end in time is not waited for any longer.
@@ -79,7 +87,7 @@ fn tokio_runtime(command: &Command) -> anyhow::Result<tokio::runtime::Runtime> {
         Command::Compile(_) => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
-    builder.enable_all().event_interval(1).global_queue_interval(1);
+    builder.enable_all().event_interval(1).global_queue_interval(1).thread_keep_alive(BLOCKING_IDLE_MAX);
     builder.build().context("the threads cannot be started")
 }
 

@@ -18,6 +18,8 @@ mod guests;
 mod keys;
 mod kube;
 mod measure;
+#[path = "../../../host/cli/src/memory.rs"]
+mod memory;
 mod ours;
 mod plan;
 mod process;
@@ -39,6 +41,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
+    memory::keep_little();
     let tokio = threads::tokio()?;
     match arguments.command {
         Some(Command::Contender { contender, guests }) => tokio.block_on(contender::run(&contender, &guests))?,

@@ -1,5 +1,7 @@
 //! The threads on which contenders run. Every program in Rust that has contenders takes this file in.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
@@ -9,6 +11,6 @@ use tokio::runtime::{Builder, Runtime};
 /// The system gives no threads.
 pub(crate) fn tokio() -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
-    builder.enable_all().event_interval(1).global_queue_interval(1);
+    builder.enable_all().event_interval(1).global_queue_interval(1).thread_keep_alive(Duration::from_millis(100));
     builder.build().context("the threads cannot be started")
 }

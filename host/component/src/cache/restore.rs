@@ -1,4 +1,4 @@
-//! The one place with unsafe code: bytes become code that this process runs.
+//! The one place of this room with unsafe code: bytes become code that this process runs.
 
 use wasmtime::component::Component;
 
