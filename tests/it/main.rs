@@ -5,6 +5,7 @@
 mod apps;
 mod backup;
 mod bombs;
+mod canary;
 mod cli;
 mod conformance;
 mod contract;

@@ -69,10 +69,8 @@ impl Controller {
         let next = self.prepare(&before, definition, anew).await?;
         let (old, new) = (before.component(), next.component().clone());
         let generation = next.generation;
-        self.slot.put(next);
-        self.tell_missing_grants();
-        self.apply_settings();
-        let keys = self.look_again().await;
+        self.put(Arc::new(next));
+        let keys = self.look_again(Look::every()).await;
         let swapped = Swapped { generation, from: old.digest().to_string(), to: new.digest().to_string(), keys };
         if generation != before.generation {
             self.tell(&swapped);
@@ -80,8 +78,18 @@ impl Controller {
         Ok(swapped)
     }
 
+    /// Puts a definition in that was prepared. Holds `changing`.
+    pub(crate) fn put(self: &Arc<Self>, next: Arc<Loaded>) {
+        if let Some(trial) = self.slot.trial() {
+            trial.end();
+        }
+        self.slot.put(next);
+        self.tell_missing_grants();
+        self.apply_settings();
+    }
+
     /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
-    async fn prepare(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
+    pub(crate) async fn prepare(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
             let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
@@ -107,9 +115,9 @@ impl Controller {
         self.feeding.follow_slot();
     }
 
-    /// Looks again at every key of the store, at low priority, and returns how many there are. If the store cannot be read now, a feeder
-    /// of its own tries until it can.
-    async fn look_again(&self) -> usize {
+    /// Looks again at keys of the store, at low priority, and returns how many they are. If the store cannot be read now, a feeder of its own
+    /// tries until it can.
+    pub(crate) async fn look_again(&self, which: Look) -> usize {
         let manages = self.slot.current().component().describe().manages.clone();
         if manages.keys_only {
             return 0;
@@ -118,6 +126,7 @@ impl Controller {
             deletions: self.feeding.deletions().clone(),
             store: self.context.store.clone(),
             kind: manages.kind,
+            which,
         };
         match look.once().await {
             Ok(keys) => keys,
@@ -128,7 +137,7 @@ impl Controller {
         }
     }
 
-    fn tell(&self, swapped: &Swapped) {
+    pub(crate) fn tell(&self, swapped: &Swapped) {
         let Swapped { generation, from, to, keys } = swapped.clone();
         let message = format!("generation {generation}: {to} after {from}, {keys} keys are looked at again");
         self.context.event(&self.name, None, Severity::Normal, "Swapped", &message);
@@ -137,11 +146,38 @@ impl Controller {
     }
 }
 
-/// A second look at every key. Those that wait keep their due time and failures; those that were given up get a fresh try.
+/// Which keys are looked at again. Those that wait keep their due time and failures.
+#[derive(Clone)]
+pub(crate) struct Look {
+    which: Arc<Which>,
+}
+
+/// Says whether a key is looked at, and then whether it gets a fresh try where it was given up.
+type Which = dyn Fn(&Key) -> Option<Fresh> + Send + Sync;
+
+/// Whether a key that was given up gets a fresh try.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fresh {
+    Yes,
+    No,
+}
+
+impl Look {
+    /// Means all keys: another version may do better with those that were given up.
+    pub(crate) fn every() -> Self {
+        Self::at(|_| Some(Fresh::Yes))
+    }
+
+    pub(crate) fn at(which: impl Fn(&Key) -> Option<Fresh> + Send + Sync + 'static) -> Self {
+        Self { which: Arc::new(which) }
+    }
+}
+
 struct LookAgain {
     deletions: Arc<Deletions>,
     store: Arc<dyn Store>,
     kind: Kind,
+    which: Look,
 }
 
 impl LookAgain {
@@ -149,7 +185,8 @@ impl LookAgain {
         let mut keys = 0;
         for_each_listed(&*self.store, &self.kind, |resource| {
             let key = Key::new(self.kind.clone(), resource.key().namespace(), resource.key().name());
-            let look = |queue: &Queue<Key>, key, priority| queue.look_again(key, priority, true).is_ok();
+            let Some(fresh) = (self.which.which)(&key) else { return };
+            let look = |queue: &Queue<Key>, key, priority| queue.look_again(key, priority, fresh == Fresh::Yes).is_ok();
             keys += usize::from(self.deletions.add(key, Priority::LOW, look));
         })
         .await?;

@@ -225,7 +225,12 @@ impl Controller {
 
     /// What the definition and a person say together.
     fn suspension(&self, held: bool) -> Suspend {
-        if held { Suspend::Yes } else { self.slot.current().definition.suspend }
+        let asked = || match self.slot.trial() {
+            // It is what is wanted now.
+            Some(trial) => trial.loaded.definition.suspend,
+            None => self.slot.current().definition.suspend,
+        };
+        if held { Suspend::Yes } else { asked() }
     }
 
     /// Notes which grants are missing of those that its component will ask for.

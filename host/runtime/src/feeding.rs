@@ -28,6 +28,8 @@ pub(crate) struct Feeding {
     deletions: Arc<Deletions>,
     manages: Kind,
     gate: Gate,
+    /// Of the watches that only a candidate asks for: they hold back nobody but it.
+    tried: Gate,
     tasks: TaskTracker,
     /// Cancelled when the controller goes.
     end: CancellationToken,
@@ -57,6 +59,7 @@ enum Wish {
 
 struct Running {
     wish: Wish,
+    gate: Gate,
     ticket: Ticket,
     end: CancellationToken,
 }
@@ -72,9 +75,10 @@ impl Feeding {
         tasks: TaskTracker,
     ) -> Self {
         let manages = slot.current().component().describe().manages.kind.clone();
-        let (gate, end, current) = (Gate::new(), CancellationToken::new(), Mutex::default());
+        let (gate, tried) = (Gate::new(), Gate::new());
+        let (end, current) = (CancellationToken::new(), Mutex::default());
         let deletions = Arc::new(Deletions::of(queue));
-        let feeding = Self { controller, context, slot, account, deletions, manages, gate, tasks, end, current };
+        let feeding = Self { controller, context, slot, account, deletions, manages, gate, tried, tasks, end, current };
         feeding.follow_slot();
         feeding
     }
@@ -93,6 +97,11 @@ impl Feeding {
         self.gate.is_open()
     }
 
+    /// Returns whether every watch that only a candidate asks for had its first full list.
+    pub(crate) fn is_listed_for_trial(&self) -> bool {
+        self.tried.is_open()
+    }
+
     /// Returns the feeders that lack their first full list.
     pub(crate) fn waiting_for(&self) -> Vec<Arc<str>> {
         self.gate.waiting_for()
@@ -105,38 +114,44 @@ impl Feeding {
 
     /// Returns the feeders that fail, with why.
     pub(crate) fn failing(&self) -> Vec<String> {
-        self.gate.failing()
+        [self.gate.failing(), self.tried.failing()].concat()
     }
 
-    /// Brings the feeders in line with what the slot's component asks for now. Those that are asked for still go on undisturbed.
+    /// Brings the feeders in line with what the slot's component asks for now, and the watches with what a candidate asks for besides. Those
+    /// that are asked for still go on undisturbed.
     ///
     /// A feeder that is no longer asked for ends when all new ones have listed: a change in between is told by one of them.
     pub(crate) fn follow_slot(&self) {
         let wishes = wishes(&self.slot.current());
+        let tried = self.slot.trial().map(|trial| watches(&trial.loaded)).unwrap_or_default();
+        let tried: Vec<Wish> = tried.into_iter().filter(|wish| !wishes.contains(wish)).collect();
         let mut current = self.current.lock();
-        let (kept, gone) =
-            std::mem::take(&mut current.wanted).into_iter().partition(|running| wishes.contains(&running.wish));
+        let (kept, gone) = std::mem::take(&mut current.wanted)
+            .into_iter()
+            .partition(|running| wishes.contains(&running.wish) || tried.contains(&running.wish));
         current.wanted = kept;
         let mut new = Vec::new();
-        for wish in wishes {
+        let wishes =
+            wishes.into_iter().map(|wish| (wish, &self.gate)).chain(tried.into_iter().map(|wish| (wish, &self.tried)));
+        for (wish, gate) in wishes {
             if !current.wanted.iter().any(|running| running.wish == wish) {
                 let end = self.end.child_token();
-                let ticket = self.supervise(&mut current, self.feeder(&wish), end.clone());
-                new.push(ticket.clone());
-                current.wanted.push(Running { wish, ticket, end });
+                let ticket = self.supervise(&mut current, self.feeder(&wish), gate, end.clone());
+                new.push((gate.clone(), ticket.clone()));
+                current.wanted.push(Running { wish, gate: gate.clone(), ticket, end });
             }
         }
         drop(current);
         self.end_after(gone, new);
     }
 
-    fn end_after(&self, gone: Vec<Running>, new: Vec<Ticket>) {
+    fn end_after(&self, gone: Vec<Running>, new: Vec<(Gate, Ticket)>) {
         if gone.is_empty() {
             return;
         }
-        let (gate, end) = (self.gate.clone(), self.end.clone());
+        let end = self.end.clone();
         self.tasks.spawn(async move {
-            for ticket in &new {
+            for (gate, ticket) in &new {
                 tokio::select! {
                     biased;
                     () = gate.opened_by(ticket) => {}
@@ -145,14 +160,14 @@ impl Feeding {
             }
             for running in gone {
                 running.end.cancel();
-                gate.open(&running.ticket);
+                running.gate.open(&running.ticket);
             }
         });
     }
 
     /// Adds a feeder that somebody else wrote. It runs until the controller goes.
     pub(crate) fn add(&self, feeder: Arc<dyn Feeder>) {
-        self.supervise(&mut self.current.lock(), feeder, self.end.clone());
+        self.supervise(&mut self.current.lock(), feeder, &self.gate, self.end.clone());
     }
 
     /// Starts to follow the kinds that keys ask for and that are not followed yet.
@@ -160,7 +175,7 @@ impl Feeding {
         let mut current = self.current.lock();
         for kind in follows.take_unwatched() {
             let feeder = FollowFeeder::new(self.context.watches.clone(), kind, follows.clone());
-            self.supervise(&mut current, Arc::new(feeder), self.end.clone());
+            self.supervise(&mut current, Arc::new(feeder), &self.gate, self.end.clone());
         }
     }
 
@@ -179,13 +194,19 @@ impl Feeding {
         self.end.cancel();
     }
 
-    fn supervise(&self, current: &mut Current, feeder: Arc<dyn Feeder>, stop: CancellationToken) -> Ticket {
+    fn supervise(
+        &self,
+        current: &mut Current,
+        feeder: Arc<dyn Feeder>,
+        gate: &Gate,
+        stop: CancellationToken,
+    ) -> Ticket {
         current.round += 1;
         let ticket = Ticket { feeder: feeder.name().into(), round: current.round };
         if feeder.lists_first() {
-            self.gate.wait_for(ticket.clone());
+            gate.wait_for(ticket.clone());
         }
-        let intake = Intake::new(self.deletions.clone(), self.manages.clone(), self.gate.clone(), ticket.clone());
+        let intake = Intake::new(self.deletions.clone(), self.manages.clone(), gate.clone(), ticket.clone());
         let (controller, context) = (self.controller.clone(), self.context.clone());
         self.tasks.spawn(self.account.run(|_| supervise(feeder, intake, controller, context, stop)));
         ticket
@@ -212,16 +233,20 @@ impl Feeding {
     }
 }
 
-/// Returns what a component asks for: a watch of its own kind, of the others, a resync, a poll.
+/// Returns what a component asks for: watches, a resync, a poll.
 fn wishes(loaded: &Loaded) -> Vec<Wish> {
-    let spec = loaded.component().describe();
-    let managed = &spec.manages.kind;
-    let mut wishes = Vec::new();
-    if !spec.manages.keys_only {
-        wishes.push(Wish::Itself(managed.clone(), spec.changes));
-        wishes.push(Wish::Resync(managed.clone(), loaded.settings.resync));
+    let manages = &loaded.component().describe().manages;
+    let mut wishes = watches(loaded);
+    if !manages.keys_only {
+        wishes.push(Wish::Resync(manages.kind.clone(), loaded.settings.resync));
     }
-    wishes.extend(spec.watches.iter().map(|watch| Wish::Watch(Box::new(watch.clone()))));
     wishes.extend(loaded.settings.poll.map(Wish::Poll));
     wishes
+}
+
+/// Returns the watches that a component asks for: of its own kind, and of the others.
+fn watches(loaded: &Loaded) -> Vec<Wish> {
+    let spec = loaded.component().describe();
+    let itself = (!spec.manages.keys_only).then(|| Wish::Itself(spec.manages.kind.clone(), spec.changes));
+    itself.into_iter().chain(spec.watches.iter().map(|watch| Wish::Watch(Box::new(watch.clone())))).collect()
 }

@@ -18,6 +18,7 @@ use homeostat_store::{
 use homeostat_workqueue::{Backoff, Next, Priority, Queue};
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::for_each_listed;
@@ -26,11 +27,15 @@ use crate::manifest::{API_VERSION, KIND};
 use crate::{Code, Error, Host};
 
 mod bring;
+mod canary;
 mod history;
+mod record;
 mod report;
 mod undo;
 mod verdicts;
 mod wanted;
+
+use canary::Trying;
 
 pub use undo::MANAGED_BY;
 pub(crate) use undo::undo;
@@ -103,13 +108,17 @@ pub(crate) struct Keeper {
     code: Arc<dyn Code>,
     queue: Queue<Job>,
     taken: Mutex<BTreeMap<String, Taken>>,
+    /// Candidates that are tried.
+    trying: Mutex<BTreeMap<String, Trying>>,
+    /// Time is counted from here.
+    began: Instant,
 }
 
 impl Keeper {
     pub(crate) fn new(code: Arc<dyn Code>, seed: Option<u64>) -> Arc<Self> {
         let backoff = Backoff { base: RETRY.0, max: RETRY.1, ..Backoff::default() };
         let queue = Queue::new(homeostat_workqueue::Options { backoff, seed, ..Default::default() });
-        Arc::new(Self { code, queue, taken: Mutex::default() })
+        Arc::new(Self { code, queue, taken: Mutex::default(), trying: Mutex::default(), began: Instant::now() })
     }
 
     /// Starts to look at the controllers that were listed, and at each that changes, until the host ends. Returns when all of them have been
@@ -206,12 +215,12 @@ impl Keeper {
         while let Some(claim) = self.queue.claim().await {
             let done = match claim.key().clone() {
                 Job::Look(name) => self.reconcile(host, &name).await,
-                Job::Sweep => self.sweep(&*host.store()).await.map_err(|error| error.to_string()),
+                Job::Sweep => match self.sweep(&*host.store()).await {
+                    Ok(()) => Ok(Next::Done),
+                    Err(error) => Err(error.to_string()),
+                },
             };
-            claim.finish(match done {
-                Ok(()) => Next::Done,
-                Err(error) => Next::Retry { at_least: None, error: error.into() },
-            });
+            claim.finish(done.unwrap_or_else(|error| Next::Retry { at_least: None, error: error.into() }));
         }
     }
 
@@ -233,6 +242,7 @@ impl Keeper {
     /// Takes out what was put in under a name. It ends beside everything else, so that the name is free at once.
     fn take_out(&self, host: &Host, name: &str, seen: Revision) {
         self.sweep_later();
+        self.trying.lock().remove(name);
         let taken = self.taken.lock().remove(name);
         match taken.and_then(|_| host.take_out(name).ok()) {
             Some(controller) => {

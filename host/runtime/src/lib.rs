@@ -10,6 +10,7 @@
 //! store after a restart), and any reading of files or of the environment (the binary does it). Whoever embeds the runtime
 //! writes a [`Feeder`] in Rust.
 
+mod canary;
 mod change;
 mod code;
 mod context;
@@ -31,6 +32,7 @@ pub mod manifest;
 pub mod mapping;
 mod observations;
 mod observer;
+pub mod rollout;
 mod settings;
 pub mod settle;
 mod sink;
@@ -38,6 +40,7 @@ mod slot;
 mod stats;
 mod status;
 mod suspend;
+mod trial;
 mod turns;
 mod worker;
 
@@ -55,6 +58,6 @@ pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;
 pub use observer::{Observer, Reconciled, Recorder};
 pub use settings::Settings;
-pub use stats::{ControllerMeasures, Measures};
+pub use stats::{ControllerMeasures, Measures, Rollout};
 pub use status::{ControllerState, ControllerStatus, Counts, QueueEntry, SwapRecord};
 pub use suspend::Suspend;

@@ -9,14 +9,17 @@ use std::time::Duration;
 use homeostat_component::{Amount, BackoffSpec, Digest, DuringDelay, Grants, HeaderSource, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
+use crate::rollout::Plan;
 use crate::{Overrides, Suspend};
 
 mod limits;
 mod quantity;
+mod rollout;
 mod schema;
 
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use quantity::{Bytes, Span, written};
+pub use rollout::{GateWritten, RolloutWritten, SelectorWritten, Strategy};
 pub(crate) use schema::{revision_schema, schema};
 
 /// The `apiVersion` of a controller's manifest.
@@ -101,6 +104,9 @@ pub struct Spec {
     /// Revisions that are kept beside the one that runs, 0 to 100; absent means 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<u32>,
+    /// How another definition takes the place of this one; absent: for all keys at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutWritten>,
 }
 
 /// Where a controller's code is: one of these, or a file or an artifact and the digest that its code must have.
@@ -151,6 +157,8 @@ pub struct Checked {
     pub digest: Option<Digest>,
     /// Revisions that are kept beside the one that runs.
     pub old_revisions: u32,
+    /// How it takes the place of another one.
+    pub plan: Plan,
 }
 
 /// A value out of its bounds, or one that can never mean anything.
@@ -184,6 +192,7 @@ impl Spec {
         problems.span("spec.resync", *resync, Duration::from_secs(1)..=year);
         problems.span("spec.poll", *poll, Duration::from_millis(100)..=year);
         let backoff = backoff.as_ref().map(|written| check_backoff(written, &mut problems));
+        let plan = rollout::check(self.rollout.as_ref(), &mut problems);
         if !problems.0.is_empty() {
             return Err(problems.0);
         }
@@ -196,7 +205,7 @@ impl Spec {
         };
         let (grants, config) = (grants.clone(), config.clone());
         let old_revisions = self.revision_history_limit.unwrap_or(OLD_REVISIONS);
-        Ok(Checked { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions })
+        Ok(Checked { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions, plan })
     }
 }
 

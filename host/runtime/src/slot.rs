@@ -1,15 +1,25 @@
-//! The named place that holds what a controller runs now: component, grants, limits and settings, replaced together.
+//! The named place that holds what a controller runs now: component, grants, limits and settings, replaced together; and beside it, while a
+//! rollout lasts, the candidate that some keys are tried on.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use homeostat_component::{Component, Effects};
+use homeostat_store::Key;
 
+use crate::rollout::Side;
+use crate::trial::Trial;
 use crate::{Definition, Settings};
 
 /// Reading never waits. Who took a [`Loaded`] keeps it: what runs finishes on what it began with.
 pub(crate) struct Slot {
-    current: ArcSwap<Loaded>,
+    sides: ArcSwap<Sides>,
+}
+
+/// What runs, and what is tried beside it. Replaced together, so that no key is between the two.
+struct Sides {
+    current: Arc<Loaded>,
+    trial: Option<Arc<Trial>>,
 }
 
 /// One definition, ready to run.
@@ -22,6 +32,13 @@ pub(crate) struct Loaded {
     pub(crate) generation: u64,
 }
 
+/// What a key is reconciled by.
+pub(crate) struct Taken {
+    pub(crate) loaded: Arc<Loaded>,
+    /// What takes note of it, and on which side.
+    pub(crate) trial: Option<(Arc<Trial>, Side)>,
+}
+
 impl Loaded {
     pub(crate) fn component(&self) -> &Component {
         &self.definition.component
@@ -30,14 +47,46 @@ impl Loaded {
 
 impl Slot {
     pub(crate) fn new(first: Loaded) -> Self {
-        Self { current: ArcSwap::from_pointee(first) }
+        Self { sides: ArcSwap::from_pointee(Sides { current: Arc::new(first), trial: None }) }
     }
 
+    /// Returns what runs; of what is tried beside it nothing is known here.
     pub(crate) fn current(&self) -> Arc<Loaded> {
-        self.current.load_full()
+        self.sides.load().current.clone()
     }
 
-    pub(crate) fn put(&self, next: Loaded) {
-        self.current.store(Arc::new(next));
+    /// Returns what is tried, unless it was found wanting.
+    pub(crate) fn trial(&self) -> Option<Arc<Trial>> {
+        self.sides.load().trial.clone()
+    }
+
+    /// Returns what a key is reconciled by now. Asked once for each claim: as nobody else has the key then, it never runs by both.
+    pub(crate) fn take(&self, key: &Key) -> Taken {
+        let sides = self.sides.load();
+        let Some(trial) = &sides.trial else { return Taken { loaded: sides.current.clone(), trial: None } };
+        let side = trial.side(key);
+        let loaded = if side == Side::New { &trial.loaded } else { &sides.current };
+        Taken { loaded: loaded.clone(), trial: Some((trial.clone(), side)) }
+    }
+
+    /// Puts another definition in, for all keys. What was tried is tried no more.
+    pub(crate) fn put(&self, next: Arc<Loaded>) {
+        self.sides.store(Arc::new(Sides { current: next, trial: None }));
+    }
+
+    /// Tries a candidate, or tries it on other keys; `None`: no more.
+    pub(crate) fn try_out(&self, trial: Option<Arc<Trial>>) {
+        let current = self.current();
+        self.sides.store(Arc::new(Sides { current, trial }));
+    }
+
+    /// Returns who is asked about a watch of this name: what runs, unless only the candidate has it.
+    pub(crate) fn asked(&self, watch: &str) -> Arc<Loaded> {
+        let sides = self.sides.load();
+        let has = |loaded: &Loaded| loaded.component().describe().watches.iter().any(|known| known.name == watch);
+        match &sides.trial {
+            Some(trial) if !has(&sides.current) && has(&trial.loaded) => trial.loaded.clone(),
+            _ => sides.current.clone(),
+        }
     }
 }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::controller::Controller;
 use crate::costs::Spent;
+use crate::rollout::Share;
 use crate::settle::Label;
 use crate::status::{ControllerStatus, SwapRecord};
 
@@ -42,6 +43,10 @@ pub struct ControllerMeasures {
     pub swaps: u64,
     /// Components and definitions that were refused while it ran: calls of [`Host::refused`](crate::Host::refused).
     pub refusals: u64,
+    /// Trials of candidates that ended, in the order of [`Rollout::ALL`].
+    pub rollouts: [u64; Rollout::ALL.len()],
+    /// The share of the keys that a candidate has now, from 0 to 1; 0 when there is none.
+    pub candidate_share: f64,
     /// What its reconciles used.
     pub spent: Spent,
     /// How often it was denied something, in the order of [`Capability::ALL`].
@@ -50,7 +55,7 @@ pub struct ControllerMeasures {
 
 impl Controller {
     pub(crate) fn measure(&self) -> ControllerMeasures {
-        let Self { queue, stats, costs, observations, .. } = self;
+        let Self { queue, stats, costs, observations, slot, .. } = self;
         ControllerMeasures {
             status: self.status(),
             keys: queue.counts(),
@@ -58,6 +63,8 @@ impl Controller {
             ages: queue.ages(),
             swaps: stats.swaps.load(Ordering::Relaxed),
             refusals: stats.refusals.load(Ordering::Relaxed),
+            rollouts: stats.rollouts.each_ref().map(|count| count.load(Ordering::Relaxed)),
+            candidate_share: slot.trial().and_then(|trial| trial.share()).map_or(0.0, Share::fraction),
             spent: costs.spent(),
             denials: observations.denials(),
         }
@@ -72,6 +79,32 @@ pub(crate) struct Stats {
     last_swap: Mutex<Option<SwapRecord>>,
     swaps: AtomicU64,
     refusals: AtomicU64,
+    rollouts: [AtomicU64; Rollout::ALL.len()],
+}
+
+/// How the trial of a candidate ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rollout {
+    /// It has all keys.
+    Promoted,
+    /// It went back by itself.
+    RolledBack,
+    /// Something else was wanted.
+    Replaced,
+}
+
+impl Rollout {
+    /// Every one, each at its own place: `ALL[end as usize] == end`.
+    pub const ALL: [Self; 3] = [Self::Promoted, Self::RolledBack, Self::Replaced];
+
+    /// Returns it as it stands in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Promoted => "promoted",
+            Self::RolledBack => "rolled_back",
+            Self::Replaced => "replaced",
+        }
+    }
 }
 
 impl Stats {
@@ -107,6 +140,11 @@ impl Stats {
     /// Counts one refusal of what was to run instead.
     pub(crate) fn refused(&self) {
         self.refusals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts the end of a trial.
+    pub(crate) fn rollout(&self, end: Rollout) {
+        self.rollouts[end as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn last_swap(&self) -> Option<SwapRecord> {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::controller::Controller;
 use crate::observer::Reconciled;
 use crate::settle::{Label, settle};
-use crate::slot::Loaded;
+use crate::slot::{Loaded, Taken};
 use crate::turns::Turn;
 
 /// How long a worker that panicked stays away: a key that makes it panic again must not keep a processor busy.
@@ -76,14 +76,19 @@ async fn run_one(
     let (key, began) = (claim.key().clone(), Instant::now());
     let reconciled = tokio::select! {
         biased;
-        (loaded, report) = reconcile(controller, &key) => Some((loaded, report)),
+        (taken, report) = reconcile(controller, &key) => Some((taken, report)),
         () = aborted => None,
     };
-    let Some((loaded, Report { result, cost })) = reconciled else {
+    let Some((Taken { loaded, trial }, report)) = reconciled else {
         // Dropping the claim gives the key back; the queue reports it as left over.
         controller.follows.roll_back(&key);
         return None;
     };
+    // Before the key is free: whoever takes it next knows what this run has shown.
+    if let Some((trial, side)) = trial {
+        trial.note(side, &key, &report);
+    }
+    let Report { result, cost } = report;
     let (next, label) = settle(&result);
     if controller.keep(&key, &result) {
         // It follows something else than before: whatever changed until now is looked at once more.
@@ -92,7 +97,7 @@ async fn run_one(
     }
     let (queued_for, ended) = (claim.queued_for(), Instant::now());
     let pauses = turn.is_over(ended)
-        || controller.workers.are_surplus(loaded.settings.concurrency)
+        || controller.workers.are_surplus(controller.slot.current().settings.concurrency)
         || !controller.feeding.is_listed();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
     let label = if finished.dropped { Label::Dropped } else { label };
@@ -104,11 +109,11 @@ async fn run_one(
 }
 
 /// Calls the guest.
-async fn reconcile(controller: &Controller, key: &Key) -> (Arc<Loaded>, Report<Outcome>) {
-    let loaded = controller.slot.current();
-    let Loaded { definition, effects, .. } = &*loaded;
+async fn reconcile(controller: &Controller, key: &Key) -> (Taken, Report<Outcome>) {
+    let taken = controller.slot.take(key);
+    let Loaded { definition, effects, .. } = &*taken.loaded;
     let report = definition.component.reconcile(&controller.name, key, &definition.limits, effects.clone()).await;
-    (loaded, report)
+    (taken, report)
 }
 
 impl Controller {

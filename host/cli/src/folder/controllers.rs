@@ -229,6 +229,8 @@ impl Folder {
             Outcome::Put(put) => self.tell_put(name, &put),
             Outcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
             Outcome::Refused(reason) => return Err(Why { digest, reason, is_local: false }),
+            // Each step is an event, and told as such.
+            Outcome::Trying { .. } | Outcome::RolledBack(_) => {}
             // Somebody else was faster.
             Outcome::Removed(_) => {}
         }

@@ -71,7 +71,7 @@ impl GuestMap {
             claim.finish(Next::Done);
             return;
         };
-        let loaded = self.slot.current();
+        let loaded = self.slot.asked(&self.watch);
         let (limits, effects) = (&loaded.definition.limits, loaded.effects.clone());
         let report = loaded.component().map(&self.controller, &self.watch, &resource, limits, effects).await;
         match report.result {

@@ -4,19 +4,23 @@ use std::sync::Arc;
 
 use homeostat_component::{Component, Digest};
 use homeostat_store::{Resource, Store};
+use homeostat_workqueue::Next;
 use serde_json::Value;
 
+use super::canary::{Looked, Trying, can_be_tried};
 use super::history::{self, Recorded};
+use super::record::{Phase, Record};
 use super::report::{self, Facts};
 use super::verdicts::Outcome;
 use super::wanted::{self, Wanted};
 use super::{Keeper, RESTARTED, Taken, chain, key, list, tell_refused, wake_when_ready};
 use crate::manifest::{Checked, ComponentSource};
+use crate::rollout::Plan;
 use crate::{Definition, Error, Host, Put};
 
 /// Why nothing was put in.
 #[derive(Debug)]
-enum Failed {
+pub(super) enum Failed {
     /// What is wanted cannot run, and why.
     Refused(String),
     /// It is not known, because of the store.
@@ -32,13 +36,13 @@ impl From<homeostat_store::Error> for Failed {
 }
 
 /// A definition that could be put in, and what the history is to say of it.
-struct Loaded {
-    definition: Definition,
-    document: Value,
+pub(super) struct Loaded {
+    pub(super) definition: Definition,
+    pub(super) document: Value,
 }
 
 impl Taken {
-    fn of(resource: &Resource, generation: Option<u64>, revision: u64) -> Self {
+    pub(super) fn of(resource: &Resource, generation: Option<u64>, revision: u64) -> Self {
         let restarted = resource.annotation(RESTARTED).map(str::to_owned);
         Self { uid: resource.uid().to_owned(), generation, revision, restarted }
     }
@@ -49,16 +53,18 @@ impl Keeper {
     ///
     /// *Cancel safety*: what was written into the history and is not put in is put in by whoever looks next.
     ///
+    /// Returns when it is to be looked at again.
+    ///
     /// # Errors
     /// Why it is to be tried again.
-    pub(super) async fn reconcile(&self, host: &Host, name: &str) -> Result<(), String> {
+    pub(super) async fn reconcile(&self, host: &Host, name: &str) -> Result<Next, String> {
         // Before the look: what is deleted after it is told of again.
         let seen = host.store().revision();
-        let resource = match host.store().get(&key(name)).await {
+        let mut resource = match host.store().get(&key(name)).await {
             Ok(resource) if !resource.is_deleting() => resource,
             Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => {
                 self.take_out(host, name, seen);
-                return Ok(());
+                return Ok(Next::Done);
             }
             Err(error) => return Err(chain(&error)),
         };
@@ -66,33 +72,62 @@ impl Keeper {
             // Its name was used again.
             self.take_out(host, name, seen);
         }
-        let (outcome, error) = match self.bring(host, &resource).await {
+        let looked_at = resource.revision();
+        let (outcome, error) = match self.bring(host, &mut resource).await {
             Ok(outcome) => (outcome, None),
             Err(Failed::Refused(reason)) => (Outcome::Refused(reason.clone()), Some(reason)),
             Err(Failed::Store(error)) => return Err(chain(&error)),
-            Err(Failed::Stopping) => return Ok(()),
+            Err(Failed::Stopping) => return Ok(Next::Done),
         };
         if !matches!(outcome, Outcome::Put(_)) && host.controller(name).is_err() {
             self.fall_back(host, &resource).await?;
         }
+        let next = self.trying.lock().get(name).map_or(Next::Done, Trying::next);
         host.hold(name, wanted::is_held(&resource));
         let seen = self.report(host, &resource, &outcome).await?;
         if let Outcome::Refused(reason) = &outcome {
             tell_refused(host, name, reason);
         }
-        host.verdicts().note(name, resource.revision(), seen, outcome);
-        error.map_or(Ok(()), Err)
+        host.verdicts().note(name, looked_at, seen, outcome);
+        error.map_or(Ok(next), Err)
     }
 
-    fn taken(&self, name: &str) -> Option<Taken> {
+    pub(super) fn taken(&self, name: &str) -> Option<Taken> {
         self.taken.lock().get(name).cloned()
     }
 
-    /// Takes over what a resource wants, unless it runs already.
-    async fn bring(&self, host: &Host, resource: &Resource) -> Result<Outcome, Failed> {
-        let name = resource.key().name();
+    /// Takes over what a resource wants, unless it runs already, or is tried.
+    async fn bring(&self, host: &Host, resource: &mut Arc<Resource>) -> Result<Outcome, Failed> {
+        let name = resource.key().name().to_owned();
+        let record = Record::of(resource);
+        if let Some(record) = record.clone().filter(|record| record.phase != Phase::Complete)
+            && host.controller(&name).is_err()
+        {
+            // What cannot go on is looked at as if nothing had been there.
+            if let Err(Failed::Store(error)) = self.resume(host, resource, record).await {
+                return Err(Failed::Store(error));
+            }
+        }
+        let trying = self.trying.lock().remove(&name);
+        if let Some(mut trying) = trying {
+            match self.look_at(host, resource, &mut trying).await {
+                Ok(Looked::Ended(outcome)) => return Ok(outcome),
+                Ok(Looked::Goes(outcome)) => {
+                    self.trying.lock().insert(name, trying);
+                    return Ok(outcome);
+                }
+                Ok(Looked::Unwanted) => self.drop_tried(host, &name, trying).await,
+                Err(failed) => {
+                    self.trying.lock().insert(name, trying);
+                    return Err(failed);
+                }
+            }
+        }
+        if let Some(reason) = record.and_then(|record| record.refuses(resource)) {
+            return Ok(Outcome::RolledBack(reason));
+        }
         let generation = Some(resource.generation());
-        if let Some(taken) = self.taken(name).filter(|taken| taken.generation == generation) {
+        if let Some(taken) = self.taken(&name).filter(|taken| taken.generation == generation) {
             return self.renew(host, resource, taken).await.map(Outcome::Put);
         }
         let mut wanted = read(&resource.document()["spec"])?;
@@ -104,10 +139,18 @@ impl Keeper {
         {
             wanted.pin(&last.spec);
         }
-        let old_max = wanted.checked.old_revisions;
-        let loaded = self.load(host, name, wanted).await?;
+        let (old_max, plan) = (wanted.checked.old_revisions, wanted.checked.plan.clone());
+        let loaded = self.load(host, &name, wanted).await?;
+        if let (Plan::Canary(plan), Some(running)) = (plan, host.definition(&name))
+            && can_be_tried(&running, &loaded.definition)
+        {
+            return match self.try_out(host, resource, loaded, plan, old_max).await? {
+                Looked::Goes(outcome) | Looked::Ended(outcome) => Ok(outcome),
+                Looked::Unwanted => Err(Failed::Stopping),
+            };
+        }
         let (put, revision) = self.put(host, resource, loaded, old_max).await?;
-        self.taken.lock().insert(name.to_owned(), Taken::of(resource, generation, revision));
+        self.taken.lock().insert(name, Taken::of(resource, generation, revision));
         Ok(Outcome::Put(put))
     }
 
@@ -126,7 +169,7 @@ impl Keeper {
     }
 
     /// Fetches the code of a definition, unless it runs, and compiles it.
-    async fn load(&self, host: &Host, name: &str, wanted: Wanted) -> Result<Loaded, Failed> {
+    pub(super) async fn load(&self, host: &Host, name: &str, wanted: Wanted) -> Result<Loaded, Failed> {
         let Wanted { spec, checked, mut document } = wanted;
         let running = host.definition(name).filter(|running| {
             checked.digest.as_ref() == Some(running.component.digest()) && checked.grants == running.grants
@@ -136,7 +179,7 @@ impl Keeper {
             None => self.component(host, &spec.component, &checked).await?,
         };
         document["component"]["digest"] = component.digest().as_str().into();
-        let Checked { grants, limits, config, overrides, suspend, digest: _, old_revisions: _ } = checked;
+        let Checked { grants, limits, config, overrides, suspend, digest: _, old_revisions: _, plan: _ } = checked;
         let definition = Definition { name: name.to_owned(), component, grants, limits, config, overrides, suspend };
         Ok(Loaded { definition, document })
     }
@@ -187,7 +230,13 @@ impl Keeper {
     }
 
     /// Takes what is not kept out of a history.
-    async fn cut(&self, store: &dyn Store, uid: &str, current: u64, old_max: u32) -> homeostat_store::Result<()> {
+    pub(super) async fn cut(
+        &self,
+        store: &dyn Store,
+        uid: &str,
+        current: u64,
+        old_max: u32,
+    ) -> homeostat_store::Result<()> {
         let surplus = history::surplus(&history::read(store, uid).await?, current, old_max);
         for name in &surplus {
             history::remove(store, name).await?;
@@ -198,7 +247,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn install(&self, host: &Host, definition: Definition, held: bool) -> Result<Put, Error> {
+    pub(super) async fn install(&self, host: &Host, definition: Definition, held: bool) -> Result<Put, Error> {
         let name = definition.name.clone();
         let put = host.put_held(definition, held).await?;
         if let (Ok(controller), true) = (host.controller(&name), put != Put::Unchanged) {
@@ -211,7 +260,8 @@ impl Keeper {
     async fn fall_back(&self, host: &Host, resource: &Resource) -> Result<(), String> {
         let name = resource.key().name();
         let history = history::read(&*host.store(), resource.uid()).await.map_err(|error| chain(&error))?;
-        for Recorded { number, spec, .. } in history.iter().rev() {
+        // What went back is not tried again behind anybody's back.
+        for Recorded { number, spec, .. } in history.iter().rev().filter(|recorded| !recorded.went_back) {
             let Ok(wanted) = read(spec) else { continue };
             let Ok(Loaded { definition, .. }) = self.load(host, name, wanted).await else { continue };
             if self.install(host, definition, wanted::is_held(resource)).await.is_ok() {
@@ -237,6 +287,7 @@ impl Keeper {
             running: host.controller(name).ok().map(|controller| controller.status()),
             revision: self.taken(name).map(|taken| taken.revision),
             cause: resource.annotation(history::CAUSE),
+            rollout: self.rollout(name, resource, outcome),
         };
         let status = report::status(resource.status(), &facts, &crate::context::now());
         if status == *resource.status() {
@@ -247,8 +298,21 @@ impl Keeper {
             Err(homeostat_store::Error::Conflict { .. } | homeostat_store::Error::NotFound { .. }) => {
                 Ok(resource.revision())
             }
-            written => written.map_err(|error| chain(&error)),
+            written => written.map(|written| written.revision()).map_err(|error| chain(&error)),
         }
+    }
+
+    /// Returns what is to be said of a rollout: of the one that goes on, or of the last one for as long as it tells something about now.
+    fn rollout(&self, name: &str, resource: &Resource, outcome: &Outcome) -> Option<Record> {
+        if let Some(trying) = self.trying.lock().get(name) {
+            return Some(trying.record.clone());
+        }
+        let current = self.taken(name).map(|taken| taken.revision);
+        Record::of(resource).filter(|record| match record.phase {
+            Phase::Listing | Phase::Canary => false,
+            Phase::Complete => current == Some(record.to),
+            Phase::RolledBack => matches!(outcome, Outcome::RolledBack(_) | Outcome::Paused),
+        })
     }
 }
 

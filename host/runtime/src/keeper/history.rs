@@ -3,13 +3,16 @@
 //! Each definition is written before it is put in, so that whoever ends in between finds the history whole. What the history comes to
 //! is decided by pure functions.
 
-use homeostat_store::{EventType, Key, Precondition, Propagation, Resource, Store, Write};
+use homeostat_store::{Change, EventType, Key, Precondition, Propagation, Resource, Store, Write};
 use serde_json::{Value, json};
 
 use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
 
 /// Where people say why they changed something. Source: kubectl.
 pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
+
+/// Why a revision that was tried went back.
+pub(super) const WENT_BACK: &str = "homeostat.dev/wentBack";
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,13 +22,16 @@ pub(super) struct Recorded {
     pub(super) number: u64,
     /// As it was, with the digest of its code.
     pub(super) spec: Value,
+    /// It was tried on some keys, and went back.
+    pub(super) went_back: bool,
 }
 
 impl Recorded {
     fn of(resource: &Resource) -> Option<Self> {
         let spec = &resource.document()["spec"];
         let (name, number) = (resource.key().name().to_owned(), spec["number"].as_u64()?);
-        Some(Self { name, number, spec: spec.get("spec")?.clone() })
+        let went_back = resource.annotation(WENT_BACK).is_some();
+        Some(Self { name, number, spec: spec.get("spec")?.clone(), went_back })
     }
 }
 
@@ -125,6 +131,19 @@ pub(super) async fn remove(store: &dyn Store, name: &str) -> homeostat_store::Re
     }
 }
 
+/// Notes on a revision why it went back; `None`: it did not.
+///
+/// # Errors
+/// Those of the store, but that there is none.
+pub(super) async fn mark(store: &dyn Store, name: &str, why: Option<&str>) -> homeostat_store::Result<()> {
+    let change = Change::Merge(json!({ "metadata": { "annotations": { WENT_BACK: why } } }));
+    let (key, precondition) = (Key::new(revisions(), "", name), Precondition::default());
+    match store.write(Write::Patch { key, change, precondition }).await {
+        Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the name of a revision.
 pub(super) fn name(controller: &str, number: u64) -> String {
     format!("{controller}-{number}")
@@ -135,8 +154,12 @@ mod tests {
     use super::*;
 
     fn history(specs: &[(u64, &str)]) -> Vec<Recorded> {
-        let recorded =
-            |(number, spec): &(u64, &str)| Recorded { name: name("a", *number), number: *number, spec: json!(spec) };
+        let recorded = |(number, spec): &(u64, &str)| Recorded {
+            name: name("a", *number),
+            number: *number,
+            spec: json!(spec),
+            went_back: false,
+        };
         specs.iter().map(recorded).collect()
     }
 

@@ -2,10 +2,14 @@
 //!
 //! It has what changes when something is done, and nothing that changes by itself: counts are laid over it when somebody reads it.
 
-use homeostat_store::{Precondition, Resource, Revision, Store, Write};
+use std::sync::Arc;
+
+use homeostat_store::{Precondition, Resource, Store, Write};
 use serde_json::{Map, Value, json};
 
+use super::record::Record;
 use super::verdicts::Outcome;
+use crate::rollout::Share;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
 
 /// What a status is made of.
@@ -21,6 +25,8 @@ pub(super) struct Facts<'f> {
     pub(super) revision: Option<u64>,
     /// Why its definition is what it is, where somebody said so.
     pub(super) cause: Option<&'f str>,
+    /// How far a rollout has come.
+    pub(super) rollout: Option<Record>,
 }
 
 /// One condition: type, whether it holds, the reason in one word, and what a person should know.
@@ -44,6 +50,7 @@ pub(super) fn status(before: &Value, facts: &Facts<'_>, now: &str) -> Value {
     let swapped = facts.running.as_ref().and_then(|running| running.last_swap.as_ref());
     let known = before.get("lastSwap");
     set("lastSwap", swapped.map(|swap| explained(known, swap, facts.cause)).or_else(|| known.cloned()));
+    set("rollout", facts.rollout.as_ref().map(|record| json!(record)));
     let conditions = conditions(facts).map(|condition| dated(before, condition, now));
     set("conditions", Some(conditions.to_vec().into()));
     Value::Object(status)
@@ -73,6 +80,21 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
             ("Progressing", false, "Paused", "changes are not taken over before it is resumed".to_owned()),
             ("Degraded", false, "Paused", String::new()),
         ),
+        Outcome::Trying { from, to, share } => (
+            ("Loaded", true, "Loaded", String::new()),
+            ("Progressing", true, "Canary", tried(*from, *to, *share)),
+            ("Degraded", false, "Canary", String::new()),
+        ),
+        Outcome::RolledBack(reason) => (
+            ("Loaded", true, "RolledBack", String::new()),
+            (
+                "Progressing",
+                false,
+                "RolledBack",
+                "what is wanted went back, and is not tried again as it is".to_owned(),
+            ),
+            ("Degraded", true, "RolledBack", reason.clone()),
+        ),
         Outcome::Put(_) | Outcome::Removed(_) => (
             ("Loaded", true, "Loaded", String::new()),
             ("Progressing", false, "Complete", "what is wanted runs".to_owned()),
@@ -80,6 +102,13 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
         ),
     };
     [loaded, ready(facts), progressing, degraded]
+}
+
+fn tried(from: u64, to: u64, share: Option<Share>) -> String {
+    match share {
+        Some(share) => format!("revision {to} is tried on {share} of the keys, beside revision {from}"),
+        None => format!("revision {to} has no key before its watches had their first lists; revision {from} runs"),
+    }
 }
 
 fn ready(facts: &Facts<'_>) -> Condition {
@@ -105,14 +134,18 @@ fn dated(before: &Value, (name, holds, reason, message): Condition, now: &str) -
     json!({ "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
 }
 
-/// Writes the status of the very resource that was looked at. Returns the revision that it has then.
+/// Writes the status of the very resource that was looked at. Returns the resource as it is then.
 ///
 /// # Errors
 /// Those of the store; `Conflict` when it has changed meanwhile.
-pub(super) async fn write(store: &dyn Store, resource: &Resource, status: Value) -> homeostat_store::Result<Revision> {
+pub(super) async fn write(
+    store: &dyn Store,
+    resource: &Resource,
+    status: Value,
+) -> homeostat_store::Result<Arc<Resource>> {
     let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: Some(resource.revision()) };
     let write = Write::UpdateStatus { key: resource.key().clone(), status, precondition };
-    Ok(store.write(write).await?.resource.revision())
+    Ok(store.write(write).await?.resource)
 }
 
 #[cfg(test)]
@@ -121,7 +154,15 @@ mod tests {
     use crate::Put;
 
     fn facts(outcome: &Outcome) -> Facts<'_> {
-        Facts { generation: 2, outcome, wanted: Some("sha256:a"), running: None, revision: None, cause: None }
+        Facts {
+            generation: 2,
+            outcome,
+            wanted: Some("sha256:a"),
+            running: None,
+            revision: None,
+            cause: None,
+            rollout: None,
+        }
     }
 
     fn condition<'s>(status: &'s Value, name: &str) -> &'s Value {

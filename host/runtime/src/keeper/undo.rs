@@ -4,7 +4,8 @@ use homeostat_store::{Precondition, Resource, Write};
 use serde_json::{Value, json};
 
 use super::history::{self, Recorded};
-use super::key;
+use super::record::{Phase, Record};
+use super::{key, wanted};
 use crate::{Error, Host};
 
 /// Who goes back, where nobody else owns the definition.
@@ -29,11 +30,14 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     }
     let history = history::read(&*store, resource.uid()).await?;
     let current = resource.status()["revision"].as_u64();
+    // To go back from what is tried, or went back by itself, is to want what runs.
+    let to =
+        to.or_else(|| Record::of(&resource).filter(|record| record.phase != Phase::Complete).map(|record| record.from));
     let chosen = choose(&history, current.filter(|_| !is_refused(&resource)), to);
     let Recorded { number, spec: older, .. } =
         chosen.ok_or_else(|| Error::NoRevision { controller: name.to_owned(), number: to })?;
     let mut next = older.clone();
-    for field in ["paused", "revisionHistoryLimit"] {
+    for field in wanted::HOW_IT_CHANGES {
         if let Some(value) = spec.get(field) {
             next[field] = value.clone();
         }
@@ -52,7 +56,7 @@ fn is_refused(resource: &Resource) -> bool {
 fn choose(history: &[Recorded], current: Option<u64>, to: Option<u64>) -> Option<&Recorded> {
     match to {
         Some(number) => history.iter().find(|recorded| recorded.number == number),
-        None => history.iter().rev().find(|recorded| Some(recorded.number) != current),
+        None => history.iter().rev().find(|recorded| Some(recorded.number) != current && !recorded.went_back),
     }
 }
 
@@ -89,13 +93,15 @@ mod tests {
 
     #[test]
     fn the_one_before_is_meant_unless_a_number_says_otherwise() {
-        let recorded = |number: u64| Recorded { name: String::new(), number, spec: Value::Null };
-        let history = [recorded(1), recorded(3), recorded(4)];
+        let recorded =
+            |number: u64| Recorded { name: String::new(), number, spec: Value::Null, went_back: number == 5 };
+        let history = [recorded(1), recorded(3), recorded(4), recorded(5)];
         let number = |current, to| choose(&history, current, to).map(|recorded| recorded.number);
         assert_eq!(number(Some(4), None), Some(3));
         assert_eq!(number(Some(3), None), Some(4), "an older one runs: the newest is another one");
         assert_eq!(number(None, None), Some(4), "what is wanted was refused: back to the newest that ran");
         assert_eq!(number(Some(4), Some(1)), Some(1));
+        assert_eq!(number(Some(4), Some(5)), Some(5), "one that went back by itself is meant by its number alone");
         assert_eq!(number(Some(4), Some(2)), None);
         assert!(choose(&history[..1], Some(1), None).is_none());
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use homeostat_store::Revision;
 use tokio::sync::watch;
 
+use crate::rollout::Share;
 use crate::{Put, Removed};
 
 /// Controllers that are gone whose end is remembered.
@@ -16,6 +17,17 @@ const GONE_MAX: usize = 1000;
 pub enum Outcome {
     /// It runs as it is wanted; says what that took.
     Put(Put),
+    /// It is tried on some of the keys, beside what runs.
+    Trying {
+        /// The revision that runs.
+        from: u64,
+        /// The revision that is tried.
+        to: u64,
+        /// The share of the keys that it has; `None`: its watches lack their first lists.
+        share: Option<Share>,
+    },
+    /// It was tried, and went back, and why: what runs goes on. It is not tried again as it is.
+    RolledBack(String),
     /// It is paused: what runs goes on.
     Paused,
     /// It was refused, and why: what runs goes on. It is tried again.

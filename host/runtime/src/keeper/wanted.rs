@@ -9,6 +9,9 @@ use super::SUSPENDED;
 use crate::Error;
 use crate::manifest::{Checked, Spec};
 
+/// The fields that say how a controller is changed, and not what it is: no revision has them.
+pub(super) const HOW_IT_CHANGES: [&str; 3] = ["paused", "revisionHistoryLimit", "rollout"];
+
 /// What one controller is to be.
 pub(super) struct Wanted {
     pub(super) spec: Spec,
@@ -34,9 +37,7 @@ impl Wanted {
         })?;
         let mut document = document.clone();
         if let Some(fields) = document.as_object_mut() {
-            // They say how a controller is changed, not what it is.
-            fields.remove("paused");
-            fields.remove("revisionHistoryLimit");
+            HOW_IT_CHANGES.iter().for_each(|field| drop(fields.remove(*field)));
         }
         Ok(Self { spec, checked, document })
     }
@@ -150,8 +151,7 @@ mod tests {
 
     #[test]
     fn the_history_does_not_have_how_a_controller_is_changed() {
-        let spec =
-            json!({ "component": { "file": "a.wasm" }, "paused": true, "revisionHistoryLimit": 2, "concurrency": 2 });
+        let spec = json!({ "component": { "file": "a.wasm" }, "paused": true, "revisionHistoryLimit": 2, "concurrency": 2, "rollout": {} });
         let wanted = Wanted::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
         assert_eq!(wanted.document, json!({ "component": { "file": "a.wasm" }, "concurrency": 2 }));
         assert!(wanted.spec.paused && wanted.checked.old_revisions == 2);

@@ -80,6 +80,55 @@ fn spec() -> Value {
             ("suspend", json!({ "description": words, "x-kubernetes-preserve-unknown-fields": true })),
             ("paused", flag("Take no change of this definition over, until this is false again")),
             ("revisionHistoryLimit", number("Revisions that are kept beside the one that runs, 0 to 100; absent: 10")),
+            ("rollout", rollout()),
+        ],
+    )
+}
+
+fn rollout() -> Value {
+    let gate = object(
+        "What the new version must hold to in each step, beside the old one over the same time; else it goes back",
+        [
+            (
+                "errors",
+                text("The share of reconciles that may fail beyond the old version's, as 1%, which is the default"),
+            ),
+            ("traps", number("Reconciles that may trap in a step, 0 to 1000000; absent: 0")),
+            ("limits", number("Reconciles that may hit a limit in a step, 0 to 1000000; absent: 0")),
+            ("duration", text("The median length of reconciles over the old version's, from 1x to 1000x; absent: 2x")),
+            ("writes", text("Writes of keys that ran before over the old version's, from 1x to 1000x; absent: 2x")),
+            (
+                "hotLoops",
+                text(
+                    "Reconciles of a key in a row that bring about the next, over the old version's, from 1x to 1000x; absent: 10x",
+                ),
+            ),
+            ("for", span("How long a step lasts at least, from 100ms to 7d; absent: 1m")),
+            (
+                "reconciles",
+                number(
+                    "Reconciles in a step, at least, unless four times its length has passed, 1 to 1000000; absent: 20",
+                ),
+            ),
+        ],
+    );
+    object(
+        "How another definition takes the place of the one that runs",
+        [
+            (
+                "strategy",
+                text("immediate, for all keys at once, which is the default; or canary, for a share of them first"),
+            ),
+            ("share", text("The share of the keys that takes it first, as 10%: one step, and not beside steps")),
+            ("steps", texts("The shares of the keys, one step after the other; absent: 10% and 50%")),
+            (
+                "selector",
+                object(
+                    "The keys that take it in a step before every share",
+                    [("matchLabels", map("Labels that their resources have when the step begins"))],
+                ),
+            ),
+            ("gate", gate),
         ],
     )
 }
@@ -197,6 +246,13 @@ mod tests {
             },
             "concurrency": 1, "backoff": { "base": "1s", "max": "1s", "maxRetries": 1 }, "resync": "1s", "poll": "1s",
             "duringDelay": "hold", "suspend": true, "paused": true, "revisionHistoryLimit": 1,
+            "rollout": {
+                "strategy": "canary", "share": "10%", "steps": ["10%"], "selector": { "matchLabels": { "a": "b" } },
+                "gate": {
+                    "errors": "1%", "traps": 1, "limits": 1, "duration": "2x", "writes": "2x", "hotLoops": "2x", "for": "1m",
+                    "reconciles": 1,
+                },
+            },
         });
         let full: Spec = serde_json::from_value(text.clone()).unwrap();
         // Whoever adds a field adds it above, and explains it.
@@ -213,6 +269,7 @@ mod tests {
             suspend: _,
             paused: _,
             revision_history_limit: _,
+            rollout: _,
         } = &full;
         same_names("spec", &json!(full), &spec());
         Schema::parse(&schema()).unwrap();

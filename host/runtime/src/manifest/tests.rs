@@ -145,3 +145,56 @@ fn every_limit_that_can_be_written_is_read_within_its_bounds_and_refused_outside
         assert!(Limits::default().amount(limit) >= least && Limits::default().amount(limit) <= most, "{name}");
     }
 }
+
+#[test]
+fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named() {
+    use crate::rollout::{Canary, Factor, Gate, Plan, Share};
+    let check = |rollout: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "rollout": rollout})).check();
+    let plan = |rollout| check(rollout).unwrap().plan;
+    assert_eq!(spec(json!({"component": {"file": "a.wasm"}})).check().unwrap().plan, Plan::Immediate);
+    assert_eq!(plan(json!({})), Plan::Immediate);
+    assert_eq!(plan(json!({"strategy": "canary"})), Plan::Canary(Canary::default()));
+    let steps = |rollout| match plan(rollout) {
+        Plan::Canary(canary) => canary.steps,
+        Plan::Immediate => Vec::new(),
+    };
+    assert_eq!(steps(json!({"strategy": "canary", "share": "5%"})), [Share::percent(5)]);
+    let chosen = json!({"strategy": "canary", "selector": {"matchLabels": {"a": "b"}}});
+    assert_eq!(steps(chosen), [Share::NONE], "all keys come after those that were chosen");
+    let both = json!({"strategy": "canary", "selector": {"matchLabels": {"a": "b"}}, "steps": ["1%", "50%"]});
+    assert_eq!(steps(both), [Share::NONE, Share::percent(1), Share::percent(50)]);
+    let gate = json!({
+        "errors": "0%", "traps": 3, "limits": 4, "duration": "1.5x", "writes": "3x", "hotLoops": "4x", "for": "2s", "reconciles": 7,
+    });
+    let written = Gate {
+        errors: Share::NONE,
+        traps: 3,
+        limits: 4,
+        duration: "1.5x".parse().unwrap(),
+        writes: Factor::times(3),
+        hot_loops: Factor::times(4),
+        lasts: Duration::from_secs(2),
+        reconciles: 7,
+    };
+    let canary = Canary { gate: written, ..Canary::default() };
+    assert_eq!(plan(json!({"strategy": "canary", "gate": gate})), Plan::Canary(canary));
+
+    let fields = |rollout| check(rollout).unwrap_err().into_iter().map(|problem| problem.field).collect::<Vec<_>>();
+    assert_eq!(fields(json!({"share": "5%", "steps": ["10%"]})), ["spec.rollout.share"]);
+    for steps in [json!([]), json!(["0%"]), json!(["100%"]), json!(["10%", "10%"]), json!(["50%", "10%"])] {
+        assert_eq!(fields(json!({"steps": steps})), ["spec.rollout.steps"], "{steps}");
+    }
+    assert_eq!(fields(json!({"selector": {"matchLabels": {}}})), ["spec.rollout.selector.matchLabels"]);
+    let gate = json!({
+        "duration": "0.5x", "writes": "1001x", "hotLoops": "0x", "traps": 1_000_001, "limits": 1_000_001, "reconciles": 0, "for": "99ms",
+    });
+    let named: Vec<_> = ["duration", "writes", "hotLoops", "traps", "limits", "reconciles", "for"]
+        .iter()
+        .map(|name| format!("spec.rollout.gate.{name}"))
+        .collect();
+    assert_eq!(fields(json!({"gate": gate})), named);
+    for wrong in [json!({"strategy": "slowly"}), json!({"gate": {"error": "1%"}}), json!({"gate": {"errors": 1}})] {
+        let written = json!({"component": {"file": "a.wasm"}, "rollout": wrong});
+        assert!(serde_json::from_value::<Spec>(written).is_err(), "{wrong}");
+    }
+}

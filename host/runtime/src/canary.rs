@@ -1,0 +1,127 @@
+//! How a running controller tries a candidate: some keys take it, then more, then all, or none again.
+//!
+//! As with a swap the queue is the same all the time: failures, due times and holds stay whatever becomes of the candidate. A claim takes
+//! one side, and nobody else has the key meanwhile.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use homeostat_store::{Key, LabelRequirement, Query, Selector};
+
+use crate::change::{Fresh, Look, Swapped};
+use crate::controller::Controller;
+use crate::rollout::{Canary, Part, Share, Side, hash};
+use crate::trial::Trial;
+use crate::{Definition, Error};
+
+/// Keys asked for at once.
+const PAGE_ITEMS: usize = 500;
+
+impl Controller {
+    /// Prepares a definition to be tried: everything that can refuse it is done, its start hook too, and its watches begin. It has no key.
+    ///
+    /// `salt` decides which keys it gets: the same gives the same.
+    ///
+    /// # Errors
+    /// As those of a swap, and [`Error::Store`] when the keys that labels choose cannot be read. What runs goes on.
+    pub(crate) async fn try_out(
+        self: &Arc<Self>,
+        definition: Definition,
+        canary: &Canary,
+        salt: u64,
+    ) -> Result<Arc<Trial>, Error> {
+        let changing = self.changing.lock().await;
+        if self.is_stopping() {
+            return Err(Error::UnknownController(self.name.to_string()));
+        }
+        let loaded = self.prepare(&self.slot.current(), definition, false).await?;
+        let trial =
+            Arc::new(Trial::begin(loaded, Part { share: None, chosen: Arc::default(), salt }, canary.gate.clone()));
+        self.slot.try_out(Some(trial.clone()));
+        self.apply_suspension();
+        self.feeding.follow_slot();
+        drop(changing);
+        Ok(trial)
+    }
+
+    /// Gives the candidate this share of the keys, and looks again at those that it gets. Without a candidate nothing happens.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the keys that labels choose cannot be read. Nothing has changed then.
+    pub(crate) async fn widen(&self, share: Share, canary: &Canary) -> Result<(), Error> {
+        let changing = self.changing.lock().await;
+        let Some(before) = self.slot.trial() else { return Ok(()) };
+        let mut part = Part { share: Some(share), ..before.part.clone() };
+        if before.part.share.is_none() && !canary.labels.is_empty() {
+            part.chosen = Arc::new(self.chosen(canary, part.salt).await?);
+        }
+        let (was, now) = (before.part.clone(), part.clone());
+        self.slot.try_out(Some(Arc::new(before.next(part, canary.gate.clone()))));
+        let look = Look::at(move |key| match (was.side(key), now.side(key)) {
+            (Side::Old, Side::New) => Some(Fresh::Yes),
+            _ => now.is_control(key).then_some(Fresh::No),
+        });
+        self.look_again(look).await;
+        drop(changing);
+        Ok(())
+    }
+
+    /// Looks once more at the keys of the candidate, and at as many others.
+    pub(crate) async fn look_at_trial(&self) {
+        let Some(trial) = self.slot.trial() else { return };
+        let part = trial.part.clone();
+        let is_meant = move |key: &Key| part.side(key) == Side::New || part.is_control(key);
+        self.look_again(Look::at(move |key| is_meant(key).then_some(Fresh::No))).await;
+    }
+
+    /// Gives the candidate all keys: it is what runs. Looks again at those that it did not have. Returns `None` when there is none, or when
+    /// it has failed meanwhile.
+    pub(crate) async fn promote(self: &Arc<Self>) -> Option<Swapped> {
+        let changing = self.changing.lock().await;
+        let trial = self.slot.trial().filter(|trial| trial.failed().is_none())?;
+        let before = self.slot.current();
+        self.put(trial.loaded.clone());
+        let part = trial.part.clone();
+        let keys = self.look_again(Look::at(move |key| (part.side(key) == Side::Old).then_some(Fresh::Yes))).await;
+        let (from, to) = (before.component().digest().to_string(), trial.loaded.component().digest().to_string());
+        let swapped = Swapped { generation: trial.loaded.generation, from, to, keys };
+        if swapped.generation != before.generation {
+            self.tell(&swapped);
+        }
+        drop(changing);
+        Some(swapped)
+    }
+
+    /// Takes all keys from the candidate, and looks again at those that it had.
+    pub(crate) async fn go_back(&self) {
+        let changing = self.changing.lock().await;
+        let Some(trial) = self.slot.trial() else { return };
+        trial.end();
+        self.slot.try_out(None);
+        self.apply_suspension();
+        self.feeding.follow_slot();
+        let part = trial.part.clone();
+        self.look_again(Look::at(move |key| (part.side(key) == Side::New).then_some(Fresh::Yes))).await;
+        drop(changing);
+    }
+
+    /// Returns the hashes of the keys whose resources have the labels now.
+    async fn chosen(&self, canary: &Canary, salt: u64) -> Result<HashSet<u64>, Error> {
+        let manages = self.slot.current().component().describe().manages.clone();
+        let mut chosen = HashSet::new();
+        if manages.keys_only {
+            return Ok(chosen);
+        }
+        let labels = canary.labels.iter().map(|(name, value)| LabelRequirement::Equals(name.clone(), value.clone()));
+        let selector = Selector { labels: labels.collect(), ..Selector::default() };
+        let mut query = Query { selector, limit: Some(PAGE_ITEMS), ..Query::all(manages.kind) };
+        loop {
+            let page = self.context.store.list(&query).await?;
+            chosen.extend(page.items.iter().map(|resource| hash(resource.key(), salt)));
+            match page.next {
+                Some(next) => query.from = Some(next),
+                None => return Ok(chosen),
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What the status of a controller says about its rollout. Pure.
+
+use homeostat_store::Resource;
+use serde::{Deserialize, Serialize};
+
+use super::RESTARTED;
+use crate::context::now;
+use crate::rollout::{Canary, Share};
+
+/// How far a rollout has come.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Phase {
+    /// The candidate has no key: its watches lack their first lists.
+    Listing,
+    /// The candidate has some keys.
+    Canary,
+    /// It has all, and is what runs.
+    Complete,
+    /// It has none, and is not tried again until something else is wanted, or somebody says so.
+    RolledBack,
+}
+
+impl Phase {
+    /// Returns whether there is a candidate.
+    pub(super) fn is_tried(self) -> bool {
+        matches!(self, Self::Listing | Self::Canary)
+    }
+}
+
+/// A rollout, as it stands in `status.rollout`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    pub(super) phase: Phase,
+    /// The revision that ran before.
+    pub(super) from: u64,
+    /// The revision that is tried, or was.
+    pub(super) to: u64,
+    /// The share of the keys that it has.
+    pub(super) share: Share,
+    /// Which step that is, and of how many.
+    pub(super) step: usize,
+    pub(super) steps: usize,
+    /// When the phase, or the step, began.
+    pub(super) since: String,
+    /// Of the resource that wants it.
+    pub(super) generation: Option<u64>,
+    /// What the resource said of when to begin anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) restarted: Option<String>,
+    /// Why it went back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+}
+
+impl Record {
+    /// Reads what the status of a controller says.
+    pub(super) fn of(resource: &Resource) -> Option<Self> {
+        serde_json::from_value(resource.status().get("rollout")?.clone()).ok()
+    }
+
+    pub(super) fn begin(from: u64, to: u64, plan: &Canary, resource: &Resource) -> Self {
+        Self {
+            phase: Phase::Listing,
+            from,
+            to,
+            share: Share::NONE,
+            step: 0,
+            steps: plan.steps.len(),
+            since: now(),
+            generation: Some(resource.generation()),
+            restarted: resource.annotation(RESTARTED).map(str::to_owned),
+            reason: None,
+        }
+    }
+
+    pub(super) fn widen(&self, share: Share, plan: &Canary) -> Self {
+        let (step, steps) = (plan.step(Some(share)), plan.steps.len());
+        Self { phase: Phase::Canary, share, step, steps, since: now(), ..self.clone() }
+    }
+
+    pub(super) fn complete(&self) -> Self {
+        Self { phase: Phase::Complete, share: Share::ALL, since: now(), ..self.clone() }
+    }
+
+    pub(super) fn go_back(&mut self, reason: String) {
+        (self.phase, self.share, self.since) = (Phase::RolledBack, Share::NONE, now());
+        self.reason = Some(reason);
+    }
+
+    /// Returns the share with which a candidate goes on after a restart; `None`: it had no key.
+    pub(super) fn resumes(&self) -> Option<Share> {
+        (self.phase == Phase::Canary).then_some(self.share)
+    }
+
+    /// Returns why what a resource wants now went back, if it did.
+    pub(super) fn refuses(&self, resource: &Resource) -> Option<String> {
+        let is_same = self.generation == Some(resource.generation())
+            && self.restarted.as_deref() == resource.annotation(RESTARTED);
+        (self.phase == Phase::RolledBack && is_same).then(|| self.reason.clone().unwrap_or_default())
+    }
+}

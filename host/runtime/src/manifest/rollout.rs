@@ -1,0 +1,159 @@
+//! `spec.rollout`: as people write it, within which bounds, and as it is once checked.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Problems, Span};
+use crate::rollout::{Canary, Factor, Gate, Plan, Share};
+
+/// The shortest and the longest step.
+const LASTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(7 * 86_400);
+/// Steps of one rollout.
+const STEPS_MAX: usize = 20;
+/// Labels of a selector.
+const LABELS_MAX: usize = 64;
+
+/// How another definition of a controller is put in.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RolloutWritten {
+    /// For all keys at once, or for some first.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// The share of the keys that takes it first: one step. Not beside `steps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+    /// The shares of the keys, one step after the other, each greater than the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<Share>>,
+    /// The keys that take it from the first step on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<SelectorWritten>,
+    /// What it must hold to in each step.
+    #[serde(default)]
+    pub gate: GateWritten,
+}
+
+/// For how many keys at once.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Strategy {
+    /// For all.
+    #[default]
+    Immediate,
+    /// For a share that grows.
+    Canary,
+}
+
+/// Chooses keys by their resources.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SelectorWritten {
+    /// Labels that all have.
+    pub match_labels: BTreeMap<String, String>,
+}
+
+/// A gate as people write it; what is left out keeps its default.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GateWritten {
+    /// The share of reconciles that may fail beyond the old version's, as `1%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Share>,
+    /// Traps in a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traps: Option<u32>,
+    /// Reconciles in a step that hit a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<u32>,
+    /// Length of reconciles over the old version's, as `2x`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Factor>,
+    /// Writes for each reconcile over the old version's, as `2x`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<Factor>,
+    /// Reconciles of a key in a row that bring about the next one, over the old version's, as `10x`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot_loops: Option<Factor>,
+    /// How long a step lasts at least, as `1m`.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<Span>,
+    /// Reconciles in a step, at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciles: Option<u32>,
+}
+
+/// Checks every bound, and fills in the defaults.
+pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -> Plan {
+    let Some(RolloutWritten { strategy, share, steps, selector, gate }) = written else { return Plan::Immediate };
+    let canary = Canary {
+        steps: check_steps(*share, steps.as_deref(), selector.is_some(), problems),
+        labels: check_selector(selector.as_ref(), problems),
+        gate: check_gate(gate, problems),
+    };
+    match strategy {
+        Strategy::Immediate => Plan::Immediate,
+        Strategy::Canary => Plan::Canary(canary),
+    }
+}
+
+fn check_steps(share: Option<Share>, steps: Option<&[Share]>, chooses: bool, problems: &mut Problems) -> Vec<Share> {
+    if share.is_some() && steps.is_some() {
+        problems.push("spec.rollout.share", "must not stand beside `steps`: it is one step".to_owned());
+    }
+    let (field, steps) = match (share, steps) {
+        (Some(share), _) => ("spec.rollout.share", vec![share]),
+        (None, Some(steps)) => ("spec.rollout.steps", steps.to_vec()),
+        (None, None) if chooses => return vec![Share::NONE],
+        (None, None) => return Canary::default().steps,
+    };
+    if steps.is_empty() || steps.len() > STEPS_MAX {
+        problems.push(field, format!("must have from 1 to {STEPS_MAX} shares"));
+    }
+    if steps.iter().any(|share| *share == Share::NONE || *share == Share::ALL) {
+        problems.push(field, "must be more than 0% and less than 100%: all keys come after the last step".to_owned());
+    }
+    if steps.windows(2).any(|pair| pair[0] >= pair[1]) {
+        problems.push(field, "must grow from step to step".to_owned());
+    }
+    // What labels choose comes before every share.
+    chooses.then_some(Share::NONE).into_iter().chain(steps).collect()
+}
+
+fn check_selector(written: Option<&SelectorWritten>, problems: &mut Problems) -> BTreeMap<String, String> {
+    let Some(SelectorWritten { match_labels }) = written else { return BTreeMap::new() };
+    if match_labels.is_empty() || match_labels.len() > LABELS_MAX {
+        problems.push("spec.rollout.selector.matchLabels", format!("must have from 1 to {LABELS_MAX} labels"));
+    }
+    match_labels.clone()
+}
+
+fn check_gate(written: &GateWritten, problems: &mut Problems) -> Gate {
+    let GateWritten { errors, traps, limits, duration, writes, hot_loops, lasts, reconciles } = written;
+    let default = Gate::default();
+    let factors = [
+        ("spec.rollout.gate.duration", duration),
+        ("spec.rollout.gate.writes", writes),
+        ("spec.rollout.gate.hotLoops", hot_loops),
+    ];
+    for (field, factor) in factors {
+        problems.within(field, *factor, Factor::times(1)..=Factor::times(1000), Factor::to_string);
+    }
+    problems.number("spec.rollout.gate.traps", *traps, 0..=1_000_000);
+    problems.number("spec.rollout.gate.limits", *limits, 0..=1_000_000);
+    problems.number("spec.rollout.gate.reconciles", *reconciles, 1..=1_000_000);
+    problems.span("spec.rollout.gate.for", *lasts, LASTS);
+    Gate {
+        errors: errors.unwrap_or(default.errors),
+        traps: traps.unwrap_or(default.traps),
+        limits: limits.unwrap_or(default.limits),
+        duration: duration.unwrap_or(default.duration),
+        writes: writes.unwrap_or(default.writes),
+        hot_loops: hot_loops.unwrap_or(default.hot_loops),
+        lasts: lasts.map_or(default.lasts, |span| span.0),
+        reconciles: reconciles.unwrap_or(default.reconciles),
+    }
+}

@@ -1,0 +1,130 @@
+//! How far a candidate has come, and what is to be done next. Pure: the time is an argument.
+
+use std::time::Duration;
+
+use super::gate::{Judgement, judge};
+use super::{Both, Canary, Share};
+
+/// A step that is not over after so many times its length ends, one way or the other.
+const PATIENCE: u32 = 4;
+
+/// One canary.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    plan: Canary,
+    /// `None`: the candidate's watches lack their first lists, and it has no key.
+    share: Option<Share>,
+    /// The share that it had when the host ended.
+    resumes: Option<Share>,
+    /// How long the step has lasted, without the time for which it was held.
+    lasted: Duration,
+    /// When it was last looked at.
+    seen: Duration,
+    /// The keys have been looked at a second time in this step.
+    looked: bool,
+}
+
+/// What there is to see at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight<'s> {
+    /// Counted from a moment that stays the same.
+    pub(crate) now: Duration,
+    /// Somebody holds the rollout, or the keys.
+    pub(crate) held: bool,
+    /// Every watch of the candidate had its first list.
+    pub(crate) listed: bool,
+    /// What both versions did since the step began.
+    pub(crate) both: &'s Both,
+    /// Why the candidate was taken off its keys already.
+    pub(crate) failed: Option<&'s str>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Move {
+    /// Nothing.
+    Stay,
+    /// Look at the keys of this step once more, so that a version that writes every time is seen.
+    LookAgain,
+    /// Give the candidate this share of the keys.
+    Widen(Share),
+    /// Give it all.
+    Promote,
+    /// Take all from it, and why.
+    GoBack(String),
+}
+
+impl Machine {
+    /// Begins with a candidate that has no key. `resumes`: the share that it had when the host ended.
+    pub(crate) fn new(plan: Canary, resumes: Option<Share>, now: Duration) -> Self {
+        Self { plan, share: None, resumes, lasted: Duration::ZERO, seen: now, looked: false }
+    }
+
+    pub(crate) fn plan(&self) -> &Canary {
+        &self.plan
+    }
+
+    /// Goes on by another plan. The share stays as it is until a step is over.
+    pub(crate) fn follow(&mut self, plan: Canary) {
+        self.plan = plan;
+    }
+
+    pub(crate) fn share(&self) -> Option<Share> {
+        self.share
+    }
+
+    /// Says what is to be done now. But for the time that has passed and a second look nothing has changed: a step begins when
+    /// [`Machine::widened`] says so.
+    pub(crate) fn step(&mut self, sight: Sight<'_>) -> Move {
+        let Sight { now, held, listed, both, failed } = sight;
+        let passed = now.saturating_sub(self.seen);
+        self.seen = now;
+        if let Some(reason) = failed {
+            return Move::GoBack(reason.to_owned());
+        }
+        let judgement = judge(&self.plan.gate, both);
+        if let Judgement::Beyond(reason) = judgement {
+            return Move::GoBack(reason);
+        }
+        if held {
+            return Move::Stay;
+        }
+        self.lasted += passed;
+        let lasts = self.plan.gate.lasts;
+        let is_late = self.lasted >= lasts * PATIENCE;
+        if self.share.is_none() {
+            return match (listed, is_late) {
+                (true, _) => self.widen(),
+                (false, true) => Move::GoBack("its watches have not had their first lists".to_owned()),
+                (false, false) => Move::Stay,
+            };
+        }
+        if self.lasted < lasts {
+            if !self.looked && self.lasted >= lasts / 2 {
+                self.looked = true;
+                return Move::LookAgain;
+            }
+            return Move::Stay;
+        }
+        let is_enough = both.new.runs >= u64::from(self.plan.gate.reconciles);
+        match judgement {
+            Judgement::Within if is_enough || is_late => self.widen(),
+            Judgement::Doubtful(reason) if is_late => Move::GoBack(reason),
+            Judgement::Within | Judgement::Doubtful(_) | Judgement::Beyond(_) => Move::Stay,
+        }
+    }
+
+    /// Notes that a step has begun.
+    pub(crate) fn widened(&mut self, share: Share, now: Duration) {
+        self.share = Some(share);
+        (self.lasted, self.seen, self.looked) = (Duration::ZERO, now, false);
+    }
+
+    fn widen(&self) -> Move {
+        let next = match self.share {
+            None => self.resumes.or_else(|| self.plan.after(None)),
+            share => self.plan.after(share),
+        };
+        next.map_or(Move::Promote, Move::Widen)
+    }
+}

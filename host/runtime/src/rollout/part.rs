@@ -1,0 +1,120 @@
+//! Which keys a candidate gets.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use homeostat_store::Key;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::Share;
+
+/// The version that a key is reconciled by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Side {
+    /// The one that ran before.
+    Old,
+    /// The candidate.
+    New,
+}
+
+/// The keys of a candidate: those whose hash falls into its share, and those that labels have chosen.
+///
+/// The hash depends on the key and on the salt alone. So a greater share has every key of a smaller one, and one key stays where it is over
+/// a restart; another salt gives other keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// `None`: no key at all, whatever was chosen.
+    pub(crate) share: Option<Share>,
+    /// The hashes of keys that labels have chosen.
+    pub(crate) chosen: Arc<HashSet<u64>>,
+    pub(crate) salt: u64,
+}
+
+/// The share of the keys that old and new are compared over, at least.
+const CONTROL_MIN: Share = Share::percent(10);
+
+impl Part {
+    /// Returns whose a key is.
+    pub(crate) fn side(&self, key: &Key) -> Side {
+        let Some(share) = self.share else { return Side::Old };
+        let hash = hash(key, self.salt);
+        if bucket(hash) < share.of_ten_thousand() || self.chosen.contains(&hash) { Side::New } else { Side::Old }
+    }
+
+    /// Returns whether a key is one of those of the old version that are looked at beside the candidate's, so that there is something to
+    /// compare with: as great a share, at the other end.
+    pub(crate) fn is_control(&self, key: &Key) -> bool {
+        let share = self.share.unwrap_or(Share::NONE).max(CONTROL_MIN).of_ten_thousand();
+        let from = Share::ALL.of_ten_thousand().saturating_sub(share);
+        self.side(key) == Side::Old && bucket(hash(key, self.salt)) >= from
+    }
+}
+
+/// Returns the hash of a key by which it is divided.
+pub(crate) fn hash(key: &Key, salt: u64) -> u64 {
+    // No name has a slash.
+    let text = format!("{}/{}", key.namespace(), key.name());
+    xxh3_64_with_seed(text.as_bytes(), salt)
+}
+
+/// Returns one of ten thousand buckets, all as likely.
+fn bucket(hash: u64) -> u16 {
+    let buckets = u128::from(Share::ALL.of_ten_thousand());
+    // The upper half of the product is below the number of buckets.
+    u16::try_from((u128::from(hash) * buckets) >> 64).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use homeostat_store::Kind;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(number: u64) -> Key {
+        Key::new(Kind::new("demo.homeostat.dev", "v1", "Item"), "default", &format!("k{number}"))
+    }
+
+    fn part(share: Share, salt: u64) -> Part {
+        Part { share: Some(share), chosen: Arc::default(), salt }
+    }
+
+    #[test]
+    fn a_share_has_about_so_many_keys_and_another_salt_others() {
+        let keys: Vec<Key> = (0..10_000).map(key).collect();
+        for percent in [1, 10, 50] {
+            let of = |salt| {
+                let part = part(Share::percent(percent), salt);
+                keys.iter().filter(|key| part.side(key) == Side::New).collect::<Vec<_>>()
+            };
+            let expected = usize::from(percent) * 100;
+            assert!(of(1).len().abs_diff(expected) < expected / 5 + 20, "{percent}: {}", of(1).len());
+            assert_ne!(of(1), of(2));
+        }
+        let none = Part { share: None, ..part(Share::ALL, 1) };
+        assert!(keys.iter().all(|key| none.side(key) == Side::Old));
+        assert!(keys.iter().all(|key| part(Share::ALL, 1).side(key) == Side::New));
+    }
+
+    #[test]
+    fn a_chosen_key_is_the_candidates_at_every_share() {
+        let chosen = Arc::new([hash(&key(7), 3)].into());
+        for share in [Share::NONE, Share::percent(10), Share::percent(50)] {
+            let part = Part { share: Some(share), chosen: Arc::clone(&chosen), salt: 3 };
+            assert_eq!(part.side(&key(7)), Side::New);
+        }
+        let unlisted = Part { share: None, chosen, salt: 3 };
+        assert_eq!(unlisted.side(&key(7)), Side::Old);
+    }
+
+    proptest! {
+        /// Widening moves keys to the candidate alone, and the keys that are compared are the old version's.
+        #[test]
+        fn a_key_never_leaves_a_share_that_grows(number: u64, salt: u64, a in 0_u16..=100, b in 0_u16..=100) {
+            let (small, great) = (part(Share::percent(a.min(b)), salt), part(Share::percent(a.max(b)), salt));
+            let key = key(number);
+            prop_assert!(small.side(&key) == Side::Old || great.side(&key) == Side::New);
+            prop_assert!(!great.is_control(&key) || great.side(&key) == Side::Old);
+        }
+    }
+}

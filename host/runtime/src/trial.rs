@@ -1,0 +1,107 @@
+//! A candidate beside what a controller runs: which keys it has, what both do, and whether it may go on.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use homeostat_component::{EffectClass, Fault, Outcome, Report};
+use homeostat_store::Key;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::rollout::{Both, End, Gate, Judgement, Part, Run, Share, Side, hash, judge};
+use crate::slot::Loaded;
+
+/// A guest that asks to be run again before that does so at once.
+const SOON: Duration = Duration::from_secs(1);
+
+/// One step of one candidate. Another step is another value, so that nothing of the one before counts in it.
+pub(crate) struct Trial {
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) part: Part,
+    gate: Gate,
+    both: Mutex<Both>,
+    fate: Arc<Fate>,
+}
+
+/// What became of a candidate, over all of its steps.
+#[derive(Default)]
+struct Fate {
+    failed: OnceLock<String>,
+    /// Cancelled when it failed, or is tried no more.
+    over: CancellationToken,
+}
+
+impl Trial {
+    /// Begins with a candidate that has no key.
+    pub(crate) fn begin(loaded: Loaded, part: Part, gate: Gate) -> Self {
+        Self { loaded: Arc::new(loaded), part, gate, both: Mutex::default(), fate: Arc::default() }
+    }
+
+    /// Returns the same candidate with other keys, or held to another gate. Figures begin anew.
+    pub(crate) fn next(&self, part: Part, gate: Gate) -> Self {
+        Self { loaded: self.loaded.clone(), part, gate, both: Mutex::default(), fate: self.fate.clone() }
+    }
+
+    /// Returns who reconciles a key. After a failure that is the old version, for every key and at once.
+    pub(crate) fn side(&self, key: &Key) -> Side {
+        if self.failed().is_some() { Side::Old } else { self.part.side(key) }
+    }
+
+    /// Returns the share of the keys that it has beside chosen ones.
+    pub(crate) fn share(&self) -> Option<Share> {
+        self.part.share.filter(|_| self.failed().is_none())
+    }
+
+    /// Takes note of one reconcile. The one that takes the candidate beyond its gate is the last that begins.
+    pub(crate) fn note(&self, side: Side, key: &Key, report: &Report<Outcome>) {
+        let run = run(hash(key, self.part.salt), report);
+        let mut both = self.both.lock();
+        match side {
+            Side::Old => both.old.note(run),
+            Side::New => {
+                both.new.note(run);
+                if let Judgement::Beyond(reason) = judge(&self.gate, &both) {
+                    self.fail(reason);
+                }
+            }
+        }
+    }
+
+    /// Returns what both versions did in this step.
+    pub(crate) fn figures(&self) -> Both {
+        self.both.lock().clone()
+    }
+
+    /// Returns why it was found wanting.
+    pub(crate) fn failed(&self) -> Option<&str> {
+        self.fate.failed.get().map(String::as_str)
+    }
+
+    fn fail(&self, reason: String) {
+        // The first reason counts.
+        drop(self.fate.failed.set(reason));
+        self.fate.over.cancel();
+    }
+
+    /// Notes that it is tried no more.
+    pub(crate) fn end(&self) {
+        self.fate.over.cancel();
+    }
+
+    /// Returns what is cancelled when it failed or is tried no more.
+    pub(crate) fn over(&self) -> CancellationToken {
+        self.fate.over.clone()
+    }
+}
+
+/// Takes from a report what gates look at.
+fn run(key: u64, Report { result, cost }: &Report<Outcome>) -> Run {
+    let end = match result {
+        Ok(_) => End::Fine,
+        Err(Fault::Failure { .. }) => End::Error,
+        Err(Fault::Trap { .. }) => End::Trap,
+        Err(Fault::Limit { .. }) => End::Limit,
+    };
+    let again_soon = matches!(result, Ok(Outcome::AgainAfter(delay)) if *delay < SOON);
+    Run { key, end, writes: cost.effects.of(EffectClass::Write), again_soon, wall: cost.wall }
+}

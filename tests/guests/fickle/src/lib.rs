@@ -1,0 +1,100 @@
+//! Notes in the status of each resource by which version it was reconciled, one after the other, and then does what `bad` in its settings
+//! says; so one component is every version, good or bad, and what a bad one has touched can be told from outside.
+//!
+//! `version` is the name of the version. `bad` concerns the resources alone whose number, at the end of the name, is a multiple of
+//! `every` (1 where it is not set).
+//!
+//! | bad | does |
+//! |---|---|
+//! | `trap` | panics |
+//! | `loop` | never returns, and calls nothing |
+//! | `error` | fails with backoff |
+//! | `again` | asks to be called again at once |
+//! | `write` | writes the status every time; its own writes do not wake it |
+//! | `wake` | writes a label every time, which wakes it |
+//! | `slow` | waits on the clock for 30 ms |
+//! | `once` | fails the first time that this version sees a resource |
+
+use std::hint::black_box;
+
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Fickle {}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Seen {
+    /// The versions, each once for as long as no other one came between.
+    by: Vec<String>,
+    #[serde(default)]
+    writes: u64,
+}
+
+impl Kind for Fickle {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Fickle";
+    const PLURAL: &str = "fickles";
+    type Status = Seen;
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Fickle>().ignore_status()
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut fickle) = Fickle::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let (version, bad) = (config::require("version")?, config::get("bad")?.unwrap_or_default());
+        let mut seen = fickle.status.clone().unwrap_or_default();
+        let is_first = seen.by.last() != Some(&version);
+        if is_first {
+            seen.by.push(version);
+            fickle.set_status(seen.clone())?;
+        }
+        let every: u64 = config::get_or("every", 1)?;
+        let digits = key.name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+        let is_meant = digits.parse::<u64>().is_ok_and(|number| number % every == 0);
+        match bad.as_str() {
+            _ if !is_meant => Ok(Outcome::settled()),
+            "trap" => panic!("on purpose"),
+            "loop" => busy(),
+            "error" => Err(Failure::new("failed on purpose")),
+            "again" => Ok(Outcome::again_after(Duration::ZERO)),
+            "write" => {
+                seen.writes += 1;
+                fickle.set_status(seen)?;
+                Ok(Outcome::settled())
+            }
+            "wake" => {
+                let writes = fickle.metadata.labels.get("writes").and_then(|label| label.parse::<u64>().ok());
+                fickle.metadata.labels.insert("writes".to_owned(), (writes.unwrap_or_default() + 1).to_string());
+                fickle.update()?;
+                Ok(Outcome::settled())
+            }
+            "slow" => {
+                wait();
+                Ok(Outcome::settled())
+            }
+            "once" if is_first => Err(Failure::new("failed on purpose, this once")),
+            _ => Ok(Outcome::settled()),
+        }
+    }
+}
+
+fn busy() -> ! {
+    let mut number = 0_u64;
+    loop {
+        number = black_box(number.wrapping_add(1));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a guest has its thread to itself, and this one is here to be slow")]
+fn wait() {
+    std::thread::sleep(Duration::from_millis(30));
+}
+
+homeostat_sdk::export!(Guest);

@@ -1,0 +1,214 @@
+//! A version that is tried on some keys first: it comes to all of them step by step, or goes back by itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use homeostat_component::Digest;
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::manifest::ComponentSource;
+use homeostat_runtime::{Code, Options};
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Kind, Query, Revision, Store};
+use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use serde_json::{Value, json};
+
+/// Keys, of which some have a number that is a multiple of twenty.
+const KEYS: u64 = 200;
+const NAME: &str = "fickle";
+
+/// The one component that is every version.
+struct Fickle;
+
+#[async_trait]
+impl Code for Fickle {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        let bytes = std::fs::read(guest("guest-fickle")).unwrap();
+        let wanted = source.digest.as_deref().unwrap_or_default();
+        if Digest::of(&bytes).as_str() == wanted { Ok(bytes) } else { Err(format!("no code {wanted}")) }
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
+
+fn digest() -> String {
+    Digest::of(&std::fs::read(guest("guest-fickle")).unwrap()).to_string()
+}
+
+/// A version, and how it is put in.
+fn version(config: Value, rollout: Value) -> Value {
+    json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": NAME },
+        "spec": {
+            "component": { "digest": digest() }, "config": config, "rollout": rollout,
+            "grants": { "resources": [{ "kinds": ["*"], "verbs": ["*"], "namespaces": ["*"] }] },
+            "limits": { "deadline": "10s", "cpu": "1s" }, "concurrency": 2,
+        },
+    })
+}
+
+/// A canary that time does not end.
+fn watched(gate: Value) -> Value {
+    let mut gate = gate;
+    gate["for"] = json!("1h");
+    json!({ "strategy": "canary", "share": "30%", "gate": gate })
+}
+
+/// A canary of short steps.
+fn quick() -> Value {
+    json!({ "strategy": "canary", "steps": ["10%", "50%"], "gate": { "for": "100ms", "reconciles": 5, "duration": "100x" } })
+}
+
+fn of_host(kind: &str, name: &str) -> Key {
+    Key::new(Kind::new("homeostat.dev", "v1alpha1", kind), "", name)
+}
+
+/// A host that runs version `one` for some keys.
+struct World {
+    test: TestHost,
+}
+
+impl World {
+    async fn start(keys: u64) -> Self {
+        Self::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())), keys).await
+    }
+
+    async fn over(store: Arc<dyn Store>, keys: u64) -> Self {
+        let test = TestHost::with(store, |options| Options { seed: Some(7), ..options }).await;
+        test.host.keep_controllers(Arc::new(Fickle)).await.unwrap();
+        let world = Self { test };
+        world.put(version(json!({ "version": "one" }), json!({}))).await;
+        eventually("it to be ready", async || world.test.host.ready(NAME).await.ok()).await;
+        for number in 0..keys {
+            let labels = json!({ "tier": if number < 10 { "first" } else { "rest" } });
+            let mut document = demo("Fickle", &format!("k{number}"), json!({}));
+            document["metadata"]["labels"] = labels;
+            world.test.apply(document).await;
+        }
+        world.test.idle(NAME).await;
+        world
+    }
+
+    async fn put(&self, document: Value) -> Revision {
+        let written = self.test.host.apply_resource(document, "me").await.unwrap();
+        self.test.host.verdict(NAME, written.resource.revision()).await;
+        written.resource.revision()
+    }
+
+    async fn status(&self) -> Value {
+        self.test.get(&of_host("Controller", NAME)).await.unwrap().status().clone()
+    }
+
+    async fn until_rollout(&self, pointer: &str, wanted: Value) -> Value {
+        eventually(&format!("status.rollout{pointer} = {wanted}"), async || {
+            let status = self.status().await;
+            (status["rollout"].pointer(pointer) == Some(&wanted)).then_some(status)
+        })
+        .await
+    }
+
+    /// The versions by which each key was reconciled, one after the other.
+    async fn seen(&self) -> Vec<(String, Vec<String>)> {
+        let kind = demo_key("Fickle", "").kind().clone();
+        let page = self.test.host.store().list(&Query::all(kind)).await.unwrap();
+        let by = |status: &Value| serde_json::from_value(status["by"].clone()).unwrap_or_default();
+        page.items.iter().map(|item| (item.key().name().to_owned(), by(item.status()))).collect()
+    }
+
+    /// The names of the keys that a version has touched.
+    async fn touched(&self, version: &str) -> BTreeSet<String> {
+        let seen = self.seen().await;
+        let by = |by: &Vec<String>| by.iter().any(|by| by == version);
+        seen.into_iter().filter(|(_, seen)| by(seen)).map(|(name, _)| name).collect()
+    }
+
+    /// Changes every key once.
+    async fn change_all(&self, keys: u64) {
+        for number in 0..keys {
+            let mut document = demo("Fickle", &format!("k{number}"), json!({}));
+            document["metadata"]["annotations"] = json!({ "changed": "yes" });
+            self.test.apply(document).await;
+        }
+    }
+
+    fn events(&self, reason: &str) -> Vec<String> {
+        let events = self.test.host.events().list(&EventFilter::default());
+        events.into_iter().filter(|event| event.reason == reason).map(|event| event.message).collect()
+    }
+}
+
+fn condition<'s>(status: &'s Value, name: &str) -> &'s Value {
+    status["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == name).unwrap()
+}
+
+fn config(version: &str, bad: &str, every: u32) -> Value {
+    json!({ "version": version, "bad": bad, "every": every.to_string() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_version_comes_to_all_keys_step_by_step_and_no_key_changes_side_twice() {
+    let world = World::start(KEYS).await;
+    world.put(version(json!({ "version": "two" }), quick())).await;
+    let status = world.until_rollout("/phase", json!("complete")).await;
+    assert_eq!(
+        (&status["rollout"]["from"], &status["rollout"]["to"], &status["revision"]),
+        (&json!(1), &json!(2), &json!(2))
+    );
+    assert_eq!(condition(&status, "Progressing")["reason"], "Complete");
+    world.test.idle(NAME).await;
+    for (name, by) in world.seen().await {
+        assert_eq!(by, ["one", "two"], "{name}");
+    }
+    let steps = world.events("Canary");
+    assert!(steps[0].contains("10%") && steps[1].contains("50%") && steps.len() == 2, "{steps:?}");
+    assert_eq!(world.events("Promoted").len(), 1);
+}
+
+/// Each kind of bad version goes back without help, and has touched no key but those of its share.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
+    let world = World::start(KEYS).await;
+    // What it does, for which keys, its gate, what its reason says, and reconciles by it at most.
+    let limits_off = json!({ "limits": 1_000_000 });
+    let table = [
+        ("trap", 20, json!({}), "trapped", KEYS),
+        ("error", 1, json!({}), "failed", 9 + 2),
+        ("loop", 4, json!({}), "hit a limit", KEYS),
+        ("again", 4, json!({}), "in a row", 31 * KEYS),
+        ("wake", 4, json!({ "writes": "1000x" }), "in a row", 31 * KEYS),
+        ("slow", 1, limits_off, "take", KEYS),
+        ("write", 1, json!({}), "writes", 2 * KEYS),
+    ];
+    let mut number = 1;
+    for (bad, every, gate, says, runs_max) in table {
+        let name = format!("bad-{bad}");
+        let before = world.test.status(NAME).reconciles;
+        world.put(version(config(&name, bad, every), watched(gate))).await;
+        number += 1;
+        world.until_rollout("/to", json!(number)).await;
+        if bad == "write" {
+            // What writes every time is seen when a key comes again.
+            world.test.idle(NAME).await;
+            world.change_all(KEYS).await;
+        }
+        let status = world.until_rollout("/phase", json!("rolledBack")).await;
+        let reason = status["rollout"]["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains(says), "{bad}: {reason}");
+        assert_eq!((&status["revision"], &status["rollout"]["from"]), (&json!(1), &json!(1)), "{bad}");
+        let degraded = condition(&status, "Degraded");
+        assert_eq!(
+            (&degraded["status"], &degraded["reason"], &degraded["message"]),
+            (&json!("True"), &json!("RolledBack"), &json!(reason))
+        );
+        assert_eq!(condition(&status, "Progressing")["status"], "False");
+        assert!(world.events("RolledBack").iter().any(|message| message.contains(&reason)), "{bad}");
+        world.test.idle(NAME).await;
+        let touched = world.touched(&name).await.len() as u64;
+        assert!((1..KEYS * 4 / 10).contains(&touched) && touched <= runs_max, "{bad}: {touched} of {KEYS} keys");
+        assert!(bad == "write" || world.test.status(NAME).reconciles - before <= runs_max + KEYS, "{bad}");
+        let seen = world.seen().await;
+        assert!(seen.iter().all(|(_, by)| by.last().is_some_and(|last| last == "one")), "{bad}: all are repaired");
+    }
+    let definition = world.test.host.definition(NAME).unwrap();
+    assert_eq!(definition.config["version"], "one");
+}
