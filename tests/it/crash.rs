@@ -105,7 +105,7 @@ fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_l
     std::fs::write(&source, edited).unwrap();
     eventually_built("the swap", || {
         let status = &host.json(&["get", "controllers", "replicasets"])["status"];
-        (status["generation"] == 2 && status["answeredBy"] == status["digest"]).then_some(())
+        (status["generation"] == 2 && status["answered"]["digest"] == status["digest"]).then_some(())
     });
     rolled_out(&host, "web:2");
     let logged = host.ask(&["logs", "replicasets"]).stdout;

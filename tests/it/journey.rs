@@ -20,7 +20,7 @@ async fn a_greeting_gets_its_message_and_a_new_one_when_it_changes() {
     }
     let status = test.idle("greeter").await;
     assert_eq!(status.failures, 0);
-    assert_eq!(status.answered_by.as_deref(), Some(status.digest.as_str()));
+    assert_eq!(status.answered.map(|answered| answered.digest), Some(status.digest));
 }
 
 /// W1, and what was there before the controller came.

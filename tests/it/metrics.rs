@@ -185,6 +185,7 @@ fn series_begin_at_zero_with_their_controller_and_end_with_it() {
         ("controller_runtime_reconcile_panics_total", &["controller"]),
         ("homeostat_limit_hits_total", &["controller", "limit"]),
         ("homeostat_swaps_total", &["controller", "result"]),
+        ("homeostat_rollouts_total", &["controller", "result"]),
     ] {
         assert_eq!(begun.get(name, &[("controller", "moody")]), 0.0, "{name}");
         assert_eq!(begun.labels(name), labels.iter().copied().collect(), "{name}");

@@ -43,7 +43,8 @@ async fn a_swap_loses_no_key_and_runs_none_on_two_generations_at_once() {
         .find(|event| event.message.contains("two at once"));
     assert!(twice.is_none(), "{twice:?}");
     assert_eq!(status.generation, 21);
-    assert_eq!(status.answered_by, status.last_swap.map(|swap| swap.to), "the last swap made all keys run again");
+    let answered = status.answered.map(|answered| (answered.digest, answered.generation));
+    assert_eq!(answered, status.last_swap.map(|swap| (swap.to, 21)), "the last swap made all keys run again");
 }
 
 /// Feeds some keys, once.
@@ -98,10 +99,10 @@ async fn what_runs_finishes_on_the_old_one_and_its_key_runs_again_on_the_new_one
     test.host.swap("it", new).await.unwrap();
     assert_eq!(test.status("it").counts.running, 1, "the swap waits for nobody and stops nobody");
     eventually("the old one to end", async || (test.status("it").reconciles == 1).then_some(())).await;
-    assert_eq!(test.status("it").answered_by, Some(old));
+    assert_eq!(test.status("it").answered.map(|answered| answered.digest), Some(old));
     eventually("the new one to answer", async || {
         let status = test.status("it");
-        (status.answered_by == Some(status.digest)).then_some(())
+        (status.answered.map(|answered| answered.digest) == Some(status.digest)).then_some(())
     })
     .await;
 }

@@ -29,6 +29,9 @@ const LINES_MAX: usize = 50;
 /// Resources whose last line is remembered. When there are more, lines may be told twice.
 const TOLD_MAX: usize = 10_000;
 
+/// The events that tell how far a definition has come that is tried on some keys first.
+const STEPS: [&str; 4] = ["Canary", "Promoted", "RolledBack", "CanaryEnded"];
+
 /// Tells what a host does.
 pub(crate) struct Narrator {
     host: Host,
@@ -121,7 +124,10 @@ impl Narrator {
             let first_line = event.message.lines().next().unwrap_or_default();
             self.last_events.insert(event.controller.to_string(), format!("{}: {first_line}", event.reason));
             // Whoever refuses tells it at length.
-            if event.severity == Severity::Warning && event.reason != "Refused" {
+            if STEPS.contains(&event.reason.as_str()) {
+                let reason = if event.reason == "RolledBack" { "rolled back" } else { "canary" };
+                lines.push(format!("controller/{} {reason}: {}", event.controller, event.message));
+            } else if event.severity == Severity::Warning && event.reason != "Refused" {
                 let key = event.key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
                 let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
                 lines.push(format!("warning: {}{key}: {}: {}{times}", event.controller, event.reason, event.message));

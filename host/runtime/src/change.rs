@@ -100,7 +100,7 @@ impl Controller {
         let settings = Settings::merge(new, &definition.overrides);
         let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
         let generation = before.generation + u64::from(is_swap);
-        let next = Loaded { definition, settings, effects, generation };
+        let next = Loaded::new(definition, settings, effects, generation);
         if is_swap {
             self.run_start_hook(&next).await.map_err(Error::StartHook)?;
         }

@@ -76,7 +76,7 @@ impl Controller {
         let queue = Queue::new(homeostat_workqueue::Options { seed, ..settings.queue_options() });
         let observations = Arc::<Observations>::default();
         let effects = sink::effects(&context, &follows, &observations, &definition);
-        let slot = Arc::new(Slot::new(Loaded { definition, settings, effects, generation: 1 }));
+        let slot = Arc::new(Slot::new(Loaded::new(definition, settings, effects, 1)));
         let (tasks, account) = (TaskTracker::new(), context.turns.account());
         let feeding = {
             let (name, context, slot, account) = (name.clone(), context.clone(), slot.clone(), account.clone());
@@ -268,7 +268,7 @@ impl Controller {
             message,
             digest: loaded.component().digest().to_string(),
             generation: loaded.generation,
-            answered_by: self.stats.answered_by(),
+            answered: self.stats.answered(),
             manages: spec.manages.kind.clone(),
             watches: spec.watches.iter().map(|watch| watch.of.kind.clone()).collect(),
             concurrency: loaded.settings.concurrency,

@@ -59,5 +59,5 @@ pub use logs::LogBook;
 pub use observer::{Observer, Reconciled, Recorder};
 pub use settings::Settings;
 pub use stats::{ControllerMeasures, Measures, Rollout};
-pub use status::{ControllerState, ControllerStatus, Counts, QueueEntry, SwapRecord};
+pub use status::{Answered, ControllerState, ControllerStatus, Counts, QueueEntry, SwapRecord};
 pub use suspend::Suspend;

@@ -2,6 +2,7 @@
 //! rollout lasts, the candidate that some keys are tried on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use homeostat_component::{Component, Effects};
@@ -9,7 +10,7 @@ use homeostat_store::Key;
 
 use crate::rollout::Side;
 use crate::trial::Trial;
-use crate::{Definition, Settings};
+use crate::{Answered, Definition, Settings};
 
 /// Reading never waits. Who took a [`Loaded`] keeps it: what runs finishes on what it began with.
 pub(crate) struct Slot {
@@ -30,6 +31,8 @@ pub(crate) struct Loaded {
     pub(crate) effects: Arc<dyn Effects>,
     /// Counts the components that this slot has held, from 1.
     pub(crate) generation: u64,
+    /// Its number in the history of its controller, from 1; 0 for as long as nobody has said.
+    revision: AtomicU64,
 }
 
 /// What a key is reconciled by.
@@ -40,6 +43,26 @@ pub(crate) struct Taken {
 }
 
 impl Loaded {
+    pub(crate) fn new(definition: Definition, settings: Settings, effects: Arc<dyn Effects>, generation: u64) -> Self {
+        Self { definition, settings, effects, generation, revision: AtomicU64::new(0) }
+    }
+
+    /// Returns its number in the history of its controller; `None`: it stands in none, or nobody has said.
+    pub(crate) fn revision(&self) -> Option<u64> {
+        Some(self.revision.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
+    }
+
+    /// Says its number in the history of its controller. What is put in once more moves up.
+    pub(crate) fn is_revision(&self, number: u64) {
+        self.revision.store(number, Ordering::Relaxed);
+    }
+
+    /// Returns what is told of it when it has answered.
+    pub(crate) fn answered(&self) -> Answered {
+        let digest = self.component().digest().to_string();
+        Answered { digest, generation: self.generation, revision: self.revision() }
+    }
+
     pub(crate) fn component(&self) -> &Component {
         &self.definition.component
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use homeostat_component::{Capability, Compiled, Digest};
+use homeostat_component::{Capability, Compiled};
 use homeostat_workqueue::{Ages, Counters, Counts};
 use parking_lot::Mutex;
 
@@ -13,7 +13,8 @@ use crate::controller::Controller;
 use crate::costs::Spent;
 use crate::rollout::Share;
 use crate::settle::Label;
-use crate::status::{ControllerStatus, SwapRecord};
+use crate::slot::Loaded;
+use crate::status::{Answered, ControllerStatus, SwapRecord};
 
 /// A host in numbers, at the moment that it was asked.
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ impl Controller {
 pub(crate) struct Stats {
     reconciles: AtomicU64,
     failures: AtomicU64,
-    answered_by: ArcSwapOption<Digest>,
+    answered: ArcSwapOption<Answered>,
     last_swap: Mutex<Option<SwapRecord>>,
     swaps: AtomicU64,
     refusals: AtomicU64,
@@ -109,13 +110,18 @@ impl Rollout {
 
 impl Stats {
     /// Counts one reconcile that ended, and who answered it.
-    pub(crate) fn count(&self, label: Label, digest: &Digest) {
+    pub(crate) fn count(&self, label: Label, by: &Loaded) {
         self.reconciles.fetch_add(1, Ordering::Relaxed);
         if label.is_failure() {
             self.failures.fetch_add(1, Ordering::Relaxed);
         }
-        if self.answered_by.load().as_deref() != Some(digest) {
-            self.answered_by.store(Some(Arc::new(digest.clone())));
+        let is_known = |answered: &Answered| {
+            answered.generation == by.generation
+                && answered.revision == by.revision()
+                && answered.digest == by.component().digest().as_str()
+        };
+        if !self.answered.load().as_deref().is_some_and(is_known) {
+            self.answered.store(Some(Arc::new(by.answered())));
         }
     }
 
@@ -127,8 +133,8 @@ impl Stats {
         self.failures.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn answered_by(&self) -> Option<String> {
-        self.answered_by.load().as_deref().map(ToString::to_string)
+    pub(crate) fn answered(&self) -> Option<Answered> {
+        self.answered.load().as_deref().cloned()
     }
 
     /// Counts a swap, and keeps what it was.

@@ -34,9 +34,9 @@ pub struct ControllerStatus {
     pub digest: String,
     /// Counts the components that this controller has had; 1 is the first.
     pub generation: u64,
-    /// Digest of the component that answered the last reconcile.
+    /// What answered the last reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answered_by: Option<String>,
+    pub answered: Option<Answered>,
     /// The kind whose keys it reconciles.
     pub manages: Kind,
     /// The other kinds that it watches.
@@ -52,6 +52,19 @@ pub struct ControllerStatus {
     /// What the last swap was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_swap: Option<SwapRecord>,
+}
+
+/// The definition that answered a reconcile: what runs, or what is tried beside it, or what ran before a swap.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answered {
+    /// Digest of its component.
+    pub digest: String,
+    /// Counts the components that the controller has had.
+    pub generation: u64,
+    /// Its number in the history of the controller; `None` where it stands in none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
 }
 
 /// Keys of a queue by state.

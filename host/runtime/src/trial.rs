@@ -88,9 +88,9 @@ impl Trial {
         self.fate.over.cancel();
     }
 
-    /// Returns what is cancelled when it failed or is tried no more.
-    pub(crate) fn over(&self) -> CancellationToken {
-        self.fate.over.clone()
+    /// Waits until it failed or is tried no more. *Cancel safety*: nothing is lost.
+    pub(crate) async fn over(&self) {
+        self.fate.over.cancelled().await;
     }
 }
 

@@ -143,7 +143,7 @@ impl Controller {
     }
 
     fn count(&self, loaded: &Loaded, key: &Key, label: Label) {
-        self.stats.count(label, loaded.component().digest());
+        self.stats.count(label, loaded);
         if label == Label::Dropped {
             let message = "every retry is used up: parked until it changes or somebody asks";
             self.context.event(&self.name, Some(key.clone()), Severity::Warning, "RetriesUsedUp", message);

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use homeostat_component::{Capability, Compiled, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{ControllerState, Counters, Priority};
+use homeostat_runtime::{ControllerState, Counters, Priority, Rollout};
 
 use super::refusals::{File, Scarce};
 use super::tally::{RESULTS, Tally};
@@ -56,7 +56,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All of them, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 38] = [
+pub(super) const FAMILIES: [Family; 40] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -191,6 +191,22 @@ pub(super) const FAMILIES: [Family; 38] = [
                 }
             }
         },
+    ),
+    counter(
+        "homeostat_rollouts",
+        "Definitions that were tried on some keys first, by how that ended.",
+        |scrape, text| {
+            for one in &scrape.controllers {
+                for (end, count) in Rollout::ALL.into_iter().zip(one.measures.rollouts) {
+                    text.sample(&[one.name("controller"), ("result", end.as_str())], count);
+                }
+            }
+        },
+    ),
+    gauge(
+        "homeostat_rollout_share",
+        "Share of the keys that have the definition which is tried, from 0 to 1.",
+        |scrape, text| controllers(scrape, text, |one| one.measures.candidate_share),
     ),
     gauge("homeostat_controller_generation", "Components that the controller has had.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.status.generation);

@@ -46,9 +46,9 @@ enum Command {
     Diff(DiffArgs),
     /// Begin anew with the same definition: its start hook runs, and every key is looked at again
     Restart(NameArgs),
-    /// Take no change of a controller's definition over
+    /// Take no change of a controller's definition over, and hold one that is tried on some keys where it is
     Pause(NameArgs),
-    /// Take changes over again
+    /// Take changes over again, and go on with one that is tried
     Resume(NameArgs),
 }
 
@@ -61,6 +61,8 @@ struct NameArgs {
 }
 
 /// List the revisions of a controller, or show one
+///
+/// The one that runs is marked with *, one that is tried on some keys with ?, and one that went back by itself with -.
 #[derive(clap::Args, Clone, Debug)]
 struct HistoryArgs {
     #[command(flatten)]
@@ -72,19 +74,21 @@ struct HistoryArgs {
 
 /// Go back to an older revision
 ///
-/// It becomes the newest one. A controller that stands in a folder follows its file again when that changes.
+/// It becomes the newest one. A definition that is tried on some keys loses them. A controller that stands in a folder follows its file
+/// again when that changes.
 #[derive(clap::Args, Clone, Debug)]
 struct UndoArgs {
     #[command(flatten)]
     of: NameArgs,
-    /// To which one [default: the one before]
+    /// To which one [default: the one before; from one that is tried or went back: the one that runs]
     #[arg(long, value_name = "NUMBER")]
     to_revision: Option<u64>,
 }
 
 /// Wait until what is wanted of a controller runs
 ///
-/// Ends with 0 when it does, with 3 when it is refused, and with 1 when it takes too long.
+/// A definition that is tried on some keys first is waited for until it has all of them. Ends with 0 when what is wanted runs, with 3 when
+/// it is refused or went back by itself, and with 1 when it takes too long.
 #[derive(clap::Args, Clone, Debug)]
 struct StatusArgs {
     #[command(flatten)]
@@ -151,6 +155,8 @@ struct Revisions {
     items: Vec<Value>,
     /// The one that runs.
     current: Option<u64>,
+    /// The one that is tried on some keys.
+    tried: Option<u64>,
 }
 
 impl Revisions {
@@ -165,7 +171,10 @@ impl Revisions {
         // Those of one that had the name before are about to go.
         items.retain(|item| text(item, "/metadata/ownerReferences/0/uid") == uid);
         items.sort_by_key(number);
-        Ok(Self { controller: controller.to_owned(), items, current: document["status"]["revision"].as_u64() })
+        let status = &document["status"];
+        let is_tried = matches!(status["rollout"]["phase"].as_str(), Some("listing" | "canary"));
+        let tried = status["rollout"]["to"].as_u64().filter(|_| is_tried);
+        Ok(Self { controller: controller.to_owned(), items, current: status["revision"].as_u64(), tried })
     }
 
     fn numbered(&self, wanted: u64) -> anyhow::Result<&Value> {
@@ -189,11 +198,18 @@ async fn history(client: &Client, controller: &str, global: &Global) -> anyhow::
     let revisions = Revisions::of(client, controller).await?;
     let (mut table, now) = (Table::new(["REVISION", "DIGEST", "AGE", "CAUSE"]), Timestamp::now());
     for item in &revisions.items {
-        let mark = if revisions.current == Some(number(item)) { " *" } else { "" };
+        let went_back = item["metadata"]["annotations"]["homeostat.dev/wentBack"].as_str();
+        let mark = match Some(number(item)) {
+            current if current == revisions.current => " *",
+            tried if tried == revisions.tried => " ?",
+            _ if went_back.is_some() => " -",
+            _ => "",
+        };
         let digest: String = text(item, "/spec/digest").chars().take("sha256:".len() + 12).collect();
         let cause = item["metadata"]["annotations"]["kubernetes.io/change-cause"].as_str().unwrap_or("-");
+        let cause = went_back.map_or_else(|| cause.to_owned(), |why| format!("went back: {why}"));
         let age = age::since(text(item, "/metadata/creationTimestamp"), now);
-        table.row(vec![format!("{}{mark}", number(item)), digest, age, cause.to_owned()]);
+        table.row(vec![format!("{}{mark}", number(item)), digest, age, cause]);
     }
     output::print(&table.take())?;
     Ok(ExitCode::SUCCESS)
@@ -230,6 +246,7 @@ async fn status(client: &Client, controller: &str, timeout: Duration, global: &G
     };
     match ended? {
         Progress::Refused(why) => Err(exit::refused(format!("controller `{controller}` is refused: {why}"))),
+        Progress::WentBack(why) => Err(exit::refused(format!("controller `{controller}`: {why}"))),
         Progress::Done(text) | Progress::Waits(text) => {
             output::print(&format!("controller \"{controller}\" {text}\n"))?;
             Ok(ExitCode::SUCCESS)
@@ -237,7 +254,7 @@ async fn status(client: &Client, controller: &str, timeout: Duration, global: &G
     }
 }
 
-/// Follows a controller until what is wanted runs, or is refused. `last`: what was said last.
+/// Follows a controller until what is wanted runs, is refused, or has gone back. `last`: what was said last.
 async fn follow(client: &Client, controller: &str, last: &mut String) -> anyhow::Result<Progress> {
     let fields = format!("metadata.name={controller}");
     loop {

@@ -10,7 +10,7 @@ fn status(name: &str, state: ControllerState) -> ControllerStatus {
         message: None,
         digest: "sha256:0".into(),
         generation: 2,
-        answered_by: None,
+        answered: None,
         manages: Kind::new("apps", "v1", "Deployment"),
         watches: Vec::new(),
         concurrency: 4,

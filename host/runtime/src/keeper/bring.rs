@@ -7,7 +7,7 @@ use homeostat_store::{Resource, Store};
 use homeostat_workqueue::Next;
 use serde_json::Value;
 
-use super::canary::{Looked, Trying, can_be_tried};
+use super::canary::{Looked, can_be_tried};
 use super::history::{self, Recorded};
 use super::record::{Phase, Record};
 use super::report::{self, Facts};
@@ -82,8 +82,11 @@ impl Keeper {
         if !matches!(outcome, Outcome::Put(_)) && host.controller(name).is_err() {
             self.fall_back(host, &resource).await?;
         }
-        let next = self.trying.lock().get(name).map_or(Next::Done, Trying::next);
-        host.hold(name, wanted::is_held(&resource));
+        let (next, holds) = match self.trying.lock().get(name) {
+            Some(trying) => (trying.next(), trying.holds()),
+            None => (Next::Done, false),
+        };
+        host.hold(name, holds || wanted::is_held(&resource));
         let seen = self.report(host, &resource, &outcome).await?;
         if let Outcome::Refused(reason) = &outcome {
             tell_refused(host, name, reason);
@@ -94,6 +97,14 @@ impl Keeper {
 
     pub(super) fn taken(&self, name: &str) -> Option<Taken> {
         self.taken.lock().get(name).cloned()
+    }
+
+    /// Notes what was put in under a name.
+    pub(super) fn took(&self, host: &Host, name: &str, taken: Taken) {
+        if let Ok(controller) = host.controller(name) {
+            controller.slot.current().is_revision(taken.revision);
+        }
+        self.taken.lock().insert(name.to_owned(), taken);
     }
 
     /// Takes over what a resource wants, unless it runs already, or is tried.
@@ -150,7 +161,7 @@ impl Keeper {
             };
         }
         let (put, revision) = self.put(host, resource, loaded, old_max).await?;
-        self.taken.lock().insert(name, Taken::of(resource, generation, revision));
+        self.took(host, &name, Taken::of(resource, generation, revision));
         Ok(Outcome::Put(put))
     }
 
@@ -265,7 +276,7 @@ impl Keeper {
             let Ok(wanted) = read(spec) else { continue };
             let Ok(Loaded { definition, .. }) = self.load(host, name, wanted).await else { continue };
             if self.install(host, definition, wanted::is_held(resource)).await.is_ok() {
-                self.taken.lock().insert(name.to_owned(), Taken::of(resource, None, *number));
+                self.took(host, name, Taken::of(resource, None, *number));
                 break;
             }
         }

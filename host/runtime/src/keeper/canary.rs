@@ -19,7 +19,7 @@ use super::{Job, Keeper, RESTARTED, Taken, chain, list, report, wake_when_ready,
 use crate::controller::Controller;
 use crate::rollout::{self, Machine, Move, Plan, Share, Sight};
 use crate::stats::Rollout;
-use crate::{ControllerState, Definition, Error, Host};
+use crate::{Definition, Error, Host, Suspend};
 
 /// The wait between two looks at a candidate: a tenth of a step, within these bounds. What goes beyond a gate is seen at once.
 const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -49,6 +49,11 @@ impl Trying {
     /// Returns when to look at it next.
     pub(super) fn next(&self) -> Next {
         Next::After((self.machine.plan().gate.lasts / 10).clamp(LOOK.0, LOOK.1))
+    }
+
+    /// Returns whether no key may run: after a restart it is not ready for those that it had.
+    pub(super) fn holds(&self) -> bool {
+        self.machine.share().is_none() && self.record.resumes().is_some()
     }
 
     fn outcome(&self) -> Outcome {
@@ -117,9 +122,14 @@ impl Keeper {
             Err(Error::Stopping | Error::UnknownController(_)) => return Err(Failed::Stopping),
             Err(error) => return Err(Failed::Refused(list(&[chain(&error)]))),
         };
+        trial.loaded.is_revision(record.to);
         let (queue, job) = (self.queue.clone(), Job::Look(name.into()));
         host.spawn(async move {
-            trial.over().cancelled().await;
+            tokio::select! {
+                biased;
+                () = trial.over() => {}
+                () = controller.feeding.stopped() => return,
+            }
             // A queue that is closed is that of a host that ends.
             let _ = queue.add(job, Priority::HIGH);
         });
@@ -136,7 +146,7 @@ impl Keeper {
             self.load(host, name, wanted::Wanted::read(spec).map_err(|wrong| Failed::Refused(list(&wrong)))?).await?;
         // Nothing runs before it is clear by which version.
         self.install(host, base.definition, true).await.map_err(|error| Failed::Refused(list(&[chain(&error)])))?;
-        self.taken.lock().insert(name.to_owned(), Taken::of(resource, None, record.from));
+        self.took(host, name, Taken::of(resource, None, record.from));
         let Some(Recorded { spec, .. }) = find(record.to).filter(|_| record.phase.is_tried()) else { return Ok(()) };
         let Ok(wanted) = wanted::Wanted::read(spec) else { return Ok(()) };
         let old_max = wanted.checked.old_revisions;
@@ -204,7 +214,7 @@ impl Keeper {
         let both = trial.figures();
         let sight = Sight {
             now: self.now(),
-            held: is_paused || wanted::is_held(resource) || controller.is_suspended_by_wish(),
+            held: is_paused || wanted::is_held(resource) || trial.loaded.definition.suspend != Suspend::No,
             listed: controller.feeding.is_listed_for_trial(),
             both: &both,
             failed: trial.failed(),
@@ -217,7 +227,7 @@ impl Keeper {
             Move::GoBack(reason) => {
                 controller.go_back().await;
                 controller.stats.rollout(Rollout::RolledBack);
-                self.taken.lock().insert(name, Taken::of(resource, None, trying.record.from));
+                self.took(host, &name, Taken::of(resource, None, trying.record.from));
                 trying.record.go_back(reason);
                 trying.is_over = true;
                 return self.tell_gone_back(host, resource, trying).await;
@@ -264,7 +274,7 @@ impl Keeper {
         controller.stats.rollout(Rollout::Promoted);
         let message = format!("revision {} has all keys, after revision {}", record.to, record.from);
         controller.context.event(&controller.name, None, Severity::Normal, "Promoted", &message);
-        self.taken.lock().insert(name.clone(), Taken::of(resource, record.generation, record.to));
+        self.took(host, &name, Taken::of(resource, record.generation, record.to));
         history::mark(&*store, &history::name(&name, record.to), None).await?;
         self.cut(&*store, resource.uid(), record.to, trying.old_max).await?;
         wake_when_ready(host, self, &name, controller.clone());
@@ -303,13 +313,6 @@ impl Keeper {
 
     fn now(&self) -> Duration {
         self.began.elapsed()
-    }
-}
-
-impl Controller {
-    /// Returns whether the keys are held back by somebody's will.
-    fn is_suspended_by_wish(&self) -> bool {
-        self.status().state == ControllerState::Suspended
     }
 }
 

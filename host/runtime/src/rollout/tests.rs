@@ -303,3 +303,23 @@ proptest! {
         prop_assert!(is_over(&course), "{:?}", course.moves);
     }
 }
+
+#[test]
+fn the_manual_names_every_gate_with_its_default() {
+    let Gate { errors, traps, limits, duration, writes, hot_loops, lasts, reconciles } = Gate::default();
+    let manual = include_str!("../../../../docs/rollout.md");
+    let rows = [
+        ("errors", errors.to_string()),
+        ("traps", traps.to_string()),
+        ("limits", limits.to_string()),
+        ("duration", duration.to_string()),
+        ("writes", writes.to_string()),
+        ("hotLoops", hot_loops.to_string()),
+        ("for", crate::manifest::Span(lasts).to_string()),
+        ("reconciles", reconciles.to_string()),
+    ];
+    for (name, default) in rows {
+        let row = format!("| `{name}` | {default} | ");
+        assert!(manual.contains(&row), "{row}");
+    }
+}

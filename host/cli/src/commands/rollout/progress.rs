@@ -11,6 +11,8 @@ pub(super) enum Progress {
     Done(String),
     /// What is wanted cannot run, and why.
     Refused(String),
+    /// What is wanted was tried, and went back, and why.
+    WentBack(String),
     /// Something is still to come.
     Waits(String),
 }
@@ -31,8 +33,20 @@ pub(super) fn of(document: &Value) -> Progress {
     else {
         return waits("the host has not looked at it yet");
     };
+    let rollout = &document["status"]["rollout"];
     if progressing["reason"] == "Paused" {
-        return waits("it is paused, and changes are not taken over");
+        return match rollout["phase"].as_str() {
+            Some("canary" | "listing") => Progress::Waits(format!("it is paused: {}", step(rollout))),
+            _ => waits("it is paused, and changes are not taken over"),
+        };
+    }
+    match progressing["reason"].as_str() {
+        Some("Canary") => return Progress::Waits(step(rollout)),
+        Some("RolledBack") => {
+            let (to, from, why) = (&rollout["to"], &rollout["from"], text(document, "/status/rollout/reason"));
+            return Progress::WentBack(format!("revision {to} went back to revision {from}: {why}"));
+        }
+        _ => {}
     }
     if loaded["status"] != "True" {
         return Progress::Refused(text(loaded, "/message").trim().to_owned());
@@ -42,6 +56,13 @@ pub(super) fn of(document: &Value) -> Progress {
         return Progress::Done(format!("successfully rolled out: revision {revision} runs"));
     }
     Progress::Waits(format!("it is {}: {}", text(ready, "/reason").to_lowercase(), text(ready, "/message")))
+}
+
+/// Says how far a definition is that is tried.
+fn step(rollout: &Value) -> String {
+    let (to, from, share) = (&rollout["to"], &rollout["from"], rollout["share"].as_str().unwrap_or("none"));
+    let (step, steps) = (&rollout["step"], &rollout["steps"]);
+    format!("revision {to} has {share} of the keys (step {step} of {steps}), revision {from} the others")
 }
 
 #[cfg(test)]
@@ -72,5 +93,22 @@ mod tests {
         let syncing = of(&document(2, "True", ("False", "Syncing"), "Complete"));
         assert_eq!(syncing, Progress::Waits("it is syncing: waits".to_owned()));
         assert_eq!(of(&document(2, "False", ("True", "Ready"), "Retrying")), Progress::Refused("- no".to_owned()));
+    }
+
+    #[test]
+    fn a_canary_is_waited_for_and_one_that_went_back_says_why() {
+        let with = |progressing: &str, phase: &str| {
+            let mut document = document(2, "True", ("True", "Ready"), progressing);
+            document["status"]["rollout"] = json!({
+                "phase": phase, "from": 3, "to": 4, "share": "10%", "step": 1, "steps": 2, "reason": "it trapped",
+            });
+            of(&document)
+        };
+        let step = "revision 4 has 10% of the keys (step 1 of 2), revision 3 the others";
+        assert_eq!(with("Canary", "canary"), Progress::Waits(step.to_owned()));
+        assert_eq!(with("Paused", "canary"), Progress::Waits(format!("it is paused: {step}")));
+        let back = Progress::WentBack("revision 4 went back to revision 3: it trapped".to_owned());
+        assert_eq!(with("RolledBack", "rolledBack"), back);
+        assert!(matches!(with("Complete", "complete"), Progress::Done(_)));
     }
 }

@@ -10,7 +10,7 @@ fn status(state: ControllerState, counts: Counts, reconciles: u64) -> Controller
         message: None,
         digest: String::new(),
         generation: 1,
-        answered_by: None,
+        answered: None,
         manages: Kind::new("apps", "v1", "Deployment"),
         watches: Vec::new(),
         concurrency: 4,
