@@ -428,7 +428,7 @@ impl Fickle {
         let gate = format!("{{for: {lasts}, reconciles: 1, duration: 1000x}}");
         let text = format!(
             "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: fickle}}\nspec:\n  component: {{file: fickle.wasm}}\n  \
-             config: {{version: {version}, bad: \"{bad}\"}}\n  grants:\n    resources:\n    - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n  \
+             config: {{version: \"{version}\", bad: \"{bad}\"}}\n  grants:\n    resources:\n    - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n  \
              rollout: {{strategy: canary, steps: [30%, 60%], gate: {gate}}}\n"
         );
         write(self.folder.path(), "fickle.yaml", &text);

@@ -30,7 +30,9 @@ const LINES_MAX: usize = 50;
 const TOLD_MAX: usize = 10_000;
 
 /// The events that tell how far a definition has come that is tried on some keys first.
-const STEPS: [&str; 4] = ["Canary", "Promoted", "RolledBack", "CanaryEnded"];
+const STEPS: [&str; 3] = ["Canary", "Promoted", "CanaryEnded"];
+/// The events that are told elsewhere: whoever refuses tells it at length, and what goes back stands in the log.
+const TOLD: [&str; 2] = ["Refused", "RolledBack"];
 
 /// Tells what a host does.
 pub(crate) struct Narrator {
@@ -123,11 +125,10 @@ impl Narrator {
             self.last_event = self.last_event.max(event.sequence);
             let first_line = event.message.lines().next().unwrap_or_default();
             self.last_events.insert(event.controller.to_string(), format!("{}: {first_line}", event.reason));
-            // Whoever refuses tells it at length.
+            let is_told = TOLD.contains(&event.reason.as_str());
             if STEPS.contains(&event.reason.as_str()) {
-                let reason = if event.reason == "RolledBack" { "rolled back" } else { "canary" };
-                lines.push(format!("controller/{} {reason}: {}", event.controller, event.message));
-            } else if event.severity == Severity::Warning && event.reason != "Refused" {
+                lines.push(format!("controller/{} canary: {}", event.controller, event.message));
+            } else if event.severity == Severity::Warning && !is_told {
                 let key = event.key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
                 let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
                 lines.push(format!("warning: {}{key}: {}: {}{times}", event.controller, event.reason, event.message));

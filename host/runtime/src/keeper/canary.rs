@@ -254,7 +254,7 @@ impl Keeper {
         let chosen = if trying.machine.plan().labels.is_empty() { "" } else { " beside the keys that labels choose" };
         let message =
             format!("revision {} has {share} of the keys{chosen}, revision {} the others", record.to, record.from);
-        controller.context.event(&controller.name, None, Severity::Normal, "Canary", &message);
+        tell(controller, "Canary", &message);
         trying.record = record;
         Ok(())
     }
@@ -273,7 +273,7 @@ impl Keeper {
         let Some(swapped) = controller.promote().await else { return Ok(Looked::Goes(trying.outcome())) };
         controller.stats.rollout(Rollout::Promoted);
         let message = format!("revision {} has all keys, after revision {}", record.to, record.from);
-        controller.context.event(&controller.name, None, Severity::Normal, "Promoted", &message);
+        tell(controller, "Promoted", &message);
         self.took(host, &name, Taken::of(resource, record.generation, record.to));
         history::mark(&*store, &history::name(&name, record.to), None).await?;
         self.cut(&*store, resource.uid(), record.to, trying.old_max).await?;
@@ -296,7 +296,7 @@ impl Keeper {
         if let Ok(controller) = host.controller(&name) {
             let message = format!("revision {} went back to revision {}: {reason}", record.to, record.from);
             controller.context.event(&controller.name, None, Severity::Warning, "RolledBack", &message);
-            tracing::warn!(controller = %name, from = record.to, to = record.from, %reason, "rolled back");
+            tracing::warn!("controller/{name} rolled back: {message}");
         }
         Ok(Looked::Ended(Outcome::RolledBack(reason)))
     }
@@ -308,12 +308,18 @@ impl Keeper {
         controller.stats.rollout(Rollout::Replaced);
         let Record { from, to, .. } = trying.record;
         let message = format!("revision {to} is tried no more, something else is wanted: revision {from} has all keys");
-        controller.context.event(&controller.name, None, Severity::Normal, "CanaryEnded", &message);
+        tell(&controller, "CanaryEnded", &message);
     }
 
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
+}
+
+/// Tells of a step, as an event and in the log.
+fn tell(controller: &Controller, reason: &str, message: &str) {
+    controller.context.event(&controller.name, None, Severity::Normal, reason, message);
+    tracing::info!("controller/{} canary: {message}", controller.name);
 }
 
 /// Writes a record into the status of a controller, which is then what was written.
