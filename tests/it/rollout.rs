@@ -443,7 +443,10 @@ impl Fickle {
         eventually_blocking(&format!("the rollout: {what}"), || {
             let output = host.ask(&["get", "controller", "fickle", "-o", "json"]);
             let status = serde_json::from_str::<Value>(&output.stdout).ok()?["status"].clone();
-            wanted(&status["rollout"]).then_some(status)
+            let rollout = &status["rollout"];
+            // The phase is written before the step is made, and the revision behind it.
+            let is_made = rollout["phase"] != "complete" || rollout["to"] == status["revision"];
+            (is_made && wanted(rollout)).then_some(status)
         })
     }
 
