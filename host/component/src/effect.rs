@@ -15,12 +15,14 @@ use serde::{Deserialize, Serialize};
 mod answer;
 mod blob;
 mod class;
+mod exchange;
 mod size;
 
 pub use answer::{Answer, HttpError, HttpResponse, PageData, ResourceData, StoreError, Written};
 pub use blob::Blob;
 pub(crate) use blob::to_hex;
 pub use class::EffectClass;
+pub use exchange::Exchange;
 
 /// What a guest asks of the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

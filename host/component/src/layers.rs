@@ -1,7 +1,7 @@
 //! Implementations of [`crate::Effects`] that wrap one another, one file each.
 //!
 //! The usual order, from the guest outwards: `Limited` and `Accounted`, which every call has for itself, then those of its controller:
-//! [`Observed`], [`Granted`], whatever records or disturbs, [`Headers`], [`World`]. What is added by an
+//! [`Observed`], [`Granted`], whatever records ([`Recorder`]) or disturbs, [`Headers`], [`World`]. What is added by an
 //! inner layer, as the secrets by `Headers`, is never seen by an outer one. [`Nothing`] takes the place of the world where only the call matters.
 
 mod accounted;
@@ -11,6 +11,7 @@ mod http;
 mod limited;
 mod nothing;
 mod observed;
+mod recorder;
 mod world;
 
 pub(crate) use accounted::{Accounted, Passed};
@@ -20,4 +21,5 @@ pub use http::HttpClient;
 pub(crate) use limited::{Hit, Limited};
 pub use nothing::Nothing;
 pub use observed::{Observed, Witness};
+pub use recorder::Recorder;
 pub use world::{Emitted, Followed, Line, Sink, World};

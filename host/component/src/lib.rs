@@ -47,8 +47,8 @@ pub use compiler::{Compiled, Compiler, Ended, Task};
 pub use component::{Component, Exports, Facts};
 pub use digest::Digest;
 pub use effect::{
-    Answer, Blob, Call, Effect, EffectClass, Effects, Entry, HttpError, HttpRequest, HttpResponse, Level, PageData,
-    ResourceData, Severity, StoreError, Written,
+    Answer, Blob, Call, Effect, EffectClass, Effects, Entry, Exchange, HttpError, HttpRequest, HttpResponse, Level,
+    PageData, ResourceData, Severity, StoreError, Written,
 };
 pub use engine::{Engine, EngineOptions};
 pub use error::Error;

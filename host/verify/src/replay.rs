@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::{Answer, Call, Component, Effect, Effects, Limits};
+use homeostat_component::{Answer, Call, Component, Effect, Effects, Exchange, Limits};
 use parking_lot::Mutex;
 
-use crate::{Exchange, Trace, record};
+use crate::{Trace, record};
 
 /// Answers each effect as the trace says, as long as the guest asks for the same in the same order.
 ///

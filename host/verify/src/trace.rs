@@ -1,6 +1,6 @@
 //! One reconcile, as data.
 
-use homeostat_component::{Answer, Effect, Fault, Outcome};
+use homeostat_component::{Exchange, Fault, Outcome};
 use homeostat_store::Key;
 use serde::{Deserialize, Serialize};
 
@@ -18,14 +18,4 @@ pub struct Trace {
     pub exchanges: Vec<Exchange>,
     /// What it came to.
     pub result: Result<Outcome, Fault>,
-}
-
-/// One effect and its answer.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Exchange {
-    /// What the guest asked for.
-    pub effect: Effect,
-    /// What it was told.
-    pub answer: Answer,
 }

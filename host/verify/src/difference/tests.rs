@@ -1,7 +1,7 @@
+use homeostat_component::Exchange;
 use homeostat_store::{Key, Kind};
 
 use super::*;
-use crate::Exchange;
 
 fn trace(answers: &[u64], result: Outcome) -> Trace {
     let exchange = |answer: &u64| Exchange { effect: Effect::WallClock, answer: Answer::Nanoseconds(*answer) };

@@ -1,0 +1,76 @@
+//! Keeps every effect of one call with its answer.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::effect::{Answer, Call, Effect, Effects, Exchange};
+
+/// Passes effects on to an inner layer, and keeps what passed. For one call at a time.
+///
+/// What is answered by an outer layer is not kept, and what an inner layer adds is not seen: outside of [`super::Headers`] it keeps no
+/// secret that the host adds.
+pub struct Recorder<E> {
+    inner: E,
+    bytes_max: Option<u64>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    exchanges: Vec<Exchange>,
+    bytes: u64,
+    /// More has passed than may be kept.
+    is_torn: bool,
+}
+
+impl<E: Effects> Recorder<E> {
+    /// Keeps what goes to `inner`, within the limits of the call: they bound effects and their bytes.
+    pub fn new(inner: E) -> Self {
+        Self { inner, bytes_max: None, kept: Mutex::default() }
+    }
+
+    /// Keeps at most this many bytes, as the limit `effect-bytes` counts them, and nothing once there is more.
+    pub fn within(bytes_max: u64, inner: E) -> Self {
+        Self { bytes_max: Some(bytes_max), ..Self::new(inner) }
+    }
+
+    /// Takes what was recorded since the last time, in the order of the answers; `None`: it was more than may be kept.
+    pub fn take(&self) -> Option<Vec<Exchange>> {
+        let Kept { exchanges, bytes: _, is_torn } = std::mem::take(&mut *self.kept());
+        (!is_torn).then_some(exchanges)
+    }
+
+    fn keep(&self, exchange: Exchange) {
+        let mut kept = self.kept();
+        kept.bytes += exchange.size_bytes();
+        if kept.is_torn || self.bytes_max.is_some_and(|bytes_max| kept.bytes > bytes_max) {
+            *kept = Kept { is_torn: true, ..Kept::default() };
+        } else {
+            kept.exchanges.push(exchange);
+        }
+    }
+
+    fn is_torn(&self) -> bool {
+        self.kept().is_torn
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl<E: Effects> Effects for Recorder<E> {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        if self.is_torn() {
+            return self.inner.perform(call, effect).await;
+        }
+        let answer = self.inner.perform(call, effect.clone()).await;
+        self.keep(Exchange { effect, answer: answer.clone() });
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests;

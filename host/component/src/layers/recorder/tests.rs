@@ -1,0 +1,36 @@
+use std::sync::Arc;
+
+use super::Recorder;
+use crate::component::new_call;
+use crate::effect::{Answer, Effect, Effects, Entry, Exchange};
+use crate::layers::Nothing;
+
+async fn ask(recorder: &Recorder<Nothing>, bytes: u32) -> Answer {
+    recorder.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), Effect::Random { bytes }).await
+}
+
+#[tokio::test]
+async fn what_passed_is_kept_in_order_and_taken_once() {
+    let recorder = Recorder::new(Nothing);
+    for bytes in [1, 2] {
+        ask(&recorder, bytes).await;
+    }
+    let exchange = |bytes: u32| Exchange {
+        effect: Effect::Random { bytes },
+        answer: Answer::Bytes(vec![0; bytes as usize].into()),
+    };
+    assert_eq!(recorder.take(), Some(vec![exchange(1), exchange(2)]));
+    assert_eq!(recorder.take(), Some(Vec::new()));
+}
+
+#[tokio::test]
+async fn more_than_may_be_kept_is_answered_and_nothing_of_it_is_kept() {
+    let recorder = Recorder::within(1000, Nothing);
+    for bytes in [100, 1000, 100] {
+        assert_eq!(ask(&recorder, bytes).await, Answer::Bytes(vec![0; bytes as usize].into()));
+    }
+    assert_eq!(recorder.kept().exchanges.capacity(), 0, "a recording that is torn holds no memory");
+    assert_eq!(recorder.take(), None);
+    ask(&recorder, 1).await;
+    assert_eq!(recorder.take().map(|exchanges| exchanges.len()), Some(1), "the next call begins anew");
+}
