@@ -25,6 +25,7 @@ mod queue;
 mod registry;
 mod rollout;
 mod secrets;
+mod shadow;
 mod simulation;
 mod swap;
 mod tls;

@@ -83,6 +83,7 @@ impl Controller {
         if let Some(trial) = self.slot.trial() {
             trial.end();
         }
+        self.end_shadow();
         self.slot.put(next);
         self.tell_missing_grants();
         self.apply_settings();
@@ -90,14 +91,9 @@ impl Controller {
 
     /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
     pub(crate) async fn prepare(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
-        let (old, new) = (before.component().describe(), definition.component.describe());
-        if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
-            let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
-            return Err(Error::ManagesAnother { old, new });
-        }
-        self.context.declare(&self.name, new)?;
+        self.fits(before, &definition)?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
-        let settings = Settings::merge(new, &definition.overrides);
+        let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
         let generation = before.generation + u64::from(is_swap);
         let next = Loaded::new(definition, settings, effects, generation);
@@ -105,6 +101,16 @@ impl Controller {
             self.run_start_hook(&next).await.map_err(Error::StartHook)?;
         }
         Ok(next)
+    }
+
+    /// Checks that a definition can take the place of another one, and declares its kinds.
+    pub(crate) fn fits(&self, before: &Loaded, definition: &Definition) -> Result<(), Error> {
+        let (old, new) = (before.component().describe(), definition.component.describe());
+        if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
+            let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
+            return Err(Error::ManagesAnother { old, new });
+        }
+        self.context.declare(&self.name, new)
     }
 
     /// Brings queue, workers and feeders in line with what the slot holds now.

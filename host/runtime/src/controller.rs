@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use homeostat_component::Severity;
 use homeostat_store::Key;
 use homeostat_workqueue::Queue;
@@ -18,6 +19,7 @@ use crate::feeding::Feeding;
 use crate::follows::Follows;
 use crate::observations::Observations;
 use crate::observer::Recorder;
+use crate::shadow::{Shadow, ShadowReport};
 use crate::slot::{Loaded, Slot};
 use crate::stats::{Stats, Workers};
 use crate::status::{ControllerState, ControllerStatus, Counts};
@@ -44,6 +46,10 @@ pub(crate) struct Controller {
     pub(crate) stats: Stats,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) workers: Workers,
+    /// Another version that is tried beside it.
+    pub(crate) shadow: ArcSwapOption<Shadow>,
+    /// What came of the last one that was tried.
+    pub(crate) last_shadow: Mutex<Option<ShadowReport>>,
     /// Its share of the processors.
     account: Account,
     /// Held while the definition changes: one change at a time.
@@ -95,6 +101,8 @@ impl Controller {
             began: Instant::now(),
             stats: Stats::default(),
             workers: Workers::default(),
+            shadow: ArcSwapOption::empty(),
+            last_shadow: Mutex::default(),
             account,
             changing: tokio::sync::Mutex::default(),
             started: CancellationToken::new(),
@@ -162,6 +170,11 @@ impl Controller {
         }
     }
 
+    /// Runs something in its turns, until the controller has ended.
+    pub(crate) fn spawn_in_turns(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.account.run(|_| task));
+    }
+
     /// Ends a controller in order: its feeders, then its queue, then its stop hook.
     ///
     /// With `drain` what is ready still runs, else it is dropped. What runs may go on until the deadline, and is stopped then.
@@ -211,6 +224,7 @@ impl Controller {
                 self.queue.resume();
             }
             Suspend::Yes => {
+                self.end_shadow();
                 self.queue.suspend();
                 deletions.let_through(false);
             }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Observed, Sink, World};
-use homeostat_component::{Blob, Call, Effects, StoreError};
+use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Observed, Sink, Witness, World};
+use homeostat_component::{Blob, Call, Effects, Needs, StoreError};
 
 use crate::Definition;
 use crate::context::{Context, now};
@@ -20,15 +20,33 @@ pub(crate) fn effects(
     observations: &Arc<Observations>,
     definition: &Definition,
 ) -> Arc<dyn Effects> {
-    let sink = Arc::new(ToHost { context: context.clone(), follows: follows.clone() });
-    let config = Arc::new(definition.config.clone());
-    let grants = Arc::new(definition.grants.clone());
-    let http = context.http.within(grants.clone());
-    let world = World::new(context.store.clone(), sink, config, http);
-    let headers = Headers::new(grants.clone(), context.secrets.clone(), world);
-    let granted = Granted::new(grants, Declared::new(context.kinds.clone(), headers));
     let witness = Arc::new(ToldDenials { context: context.clone(), observations: observations.clone() });
-    Arc::new(Observed::new(observations.needs.clone(), witness, granted))
+    within(context, observations.needs.clone(), witness, definition, outside(context, follows, definition))
+}
+
+/// Puts the layers that check around an inner one: who looks on, the grants of a definition, the kinds.
+pub(crate) fn within(
+    context: &Context,
+    needs: Arc<Needs>,
+    witness: Arc<dyn Witness>,
+    definition: &Definition,
+    inner: impl Effects,
+) -> Arc<dyn Effects> {
+    let granted = Granted::new(Arc::new(definition.grants.clone()), Declared::new(context.kinds.clone(), inner));
+    Arc::new(Observed::new(needs, witness, granted))
+}
+
+/// Puts the layers together that do what a definition's guest asks for: its secrets, the world.
+pub(crate) fn outside(context: &Arc<Context>, follows: &Arc<Follows>, definition: &Definition) -> Headers<World> {
+    let sink = ToHost { context: context.clone(), follows: follows.clone() };
+    Headers::new(Arc::new(definition.grants.clone()), context.secrets.clone(), world(context, sink, definition))
+}
+
+/// Returns the world of a definition, which tells the host what `sink` takes.
+pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition) -> World {
+    let config = Arc::new(definition.config.clone());
+    let http = context.http.within(Arc::new(definition.grants.clone()));
+    World::new(context.store.clone(), Arc::new(sink), config, http)
 }
 
 /// A host without secrets.

@@ -52,6 +52,8 @@ pub struct ControllerMeasures {
     pub spent: Spent,
     /// How often it was denied something, in the order of [`Capability::ALL`].
     pub denials: [u64; Capability::ALL.len()],
+    /// What came of its reconciles while another version was tried as a shadow, in the order of [`Shadowed::ALL`].
+    pub shadowed: [u64; Shadowed::ALL.len()],
 }
 
 impl Controller {
@@ -68,6 +70,7 @@ impl Controller {
             candidate_share: slot.trial().and_then(|trial| trial.share()).map_or(0.0, Share::fraction),
             spent: costs.spent(),
             denials: observations.denials(),
+            shadowed: stats.shadowed.each_ref().map(|count| count.load(Ordering::Relaxed)),
         }
     }
 }
@@ -81,6 +84,8 @@ pub(crate) struct Stats {
     swaps: AtomicU64,
     refusals: AtomicU64,
     rollouts: [AtomicU64; Rollout::ALL.len()],
+    /// In the order of [`Shadowed::ALL`].
+    shadowed: [AtomicU64; Shadowed::ALL.len()],
 }
 
 /// How the trial of a candidate ended.
@@ -108,7 +113,43 @@ impl Rollout {
     }
 }
 
+/// What comes of reconciles while another version is tried as a shadow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Shadowed {
+    /// Both versions did the same.
+    Equal,
+    /// They did not.
+    Differing,
+    /// They did not, and the new one alone failed.
+    Error,
+    /// They could not be compared.
+    Unfit,
+    /// There was no time for it.
+    Skipped,
+}
+
+impl Shadowed {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Equal, Self::Differing, Self::Error, Self::Unfit, Self::Skipped];
+
+    /// Returns the label as it stands in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::Differing => "differing",
+            Self::Error => "error",
+            Self::Unfit => "unfit",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
 impl Stats {
+    /// Counts what came of one reconcile beside a shadow.
+    pub(crate) fn shadowed(&self, what: Shadowed) {
+        self.shadowed[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts one reconcile that ended, and who answered it.
     pub(crate) fn count(&self, label: Label, by: &Loaded) {
         self.reconciles.fetch_add(1, Ordering::Relaxed);

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::controller::Controller;
 use crate::observer::Reconciled;
 use crate::settle::{Label, settle};
+use crate::shadow::Seat;
 use crate::slot::{Loaded, Taken};
 use crate::turns::Turn;
 
@@ -76,10 +77,10 @@ async fn run_one(
     let (key, began) = (claim.key().clone(), Instant::now());
     let reconciled = tokio::select! {
         biased;
-        (taken, report) = reconcile(controller, &key) => Some((taken, report)),
+        reconciled = reconcile(controller, &key) => Some(reconciled),
         () = aborted => None,
     };
-    let Some((Taken { loaded, trial }, report)) = reconciled else {
+    let Some((Taken { loaded, trial }, report, seat)) = reconciled else {
         // Dropping the claim gives the key back; the queue reports it as left over.
         controller.follows.roll_back(&key);
         return None;
@@ -100,6 +101,9 @@ async fn run_one(
         || controller.workers.are_surplus(controller.slot.current().settings.concurrency)
         || !controller.feeding.is_listed();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
+    if let Some(seat) = seat {
+        seat.settled(&key, &result);
+    }
     let label = if finished.dropped { Label::Dropped } else { label };
     controller.count(&loaded, &key, label);
     controller.costs.note(&key, &cost, label.is_failure(), ended - controller.began);
@@ -108,12 +112,14 @@ async fn run_one(
     claimed
 }
 
-/// Calls the guest.
-async fn reconcile(controller: &Controller, key: &Key) -> (Taken, Report<Outcome>) {
+/// Calls the guest. What passes is kept where another version is tried beside it, and has a place free.
+async fn reconcile(controller: &Controller, key: &Key) -> (Taken, Report<Outcome>, Option<Seat>) {
     let taken = controller.slot.take(key);
     let Loaded { definition, effects, .. } = &*taken.loaded;
-    let report = definition.component.reconcile(&controller.name, key, &definition.limits, effects.clone()).await;
-    (taken, report)
+    let seat = controller.seat(&taken.loaded);
+    let effects = seat.as_ref().map_or_else(|| effects.clone(), Seat::effects);
+    let report = definition.component.reconcile(&controller.name, key, &definition.limits, effects).await;
+    (taken, report, seat)
 }
 
 impl Controller {

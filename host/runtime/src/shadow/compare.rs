@@ -1,0 +1,352 @@
+//! What a new version does otherwise than the old one, from what both did. Pure.
+//!
+//! Writes are paired by the resource that they are about and the part of it that they write, in their order; equal ones first. A write that
+//! changes nothing is compared with its pair and is no difference by itself. Texts of the answer have a bound, and nothing of a `Secret`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+use homeostat_component::{Answer, Effect, Exchange, Fault, HttpRequest, Outcome, Retry, StoreError, Written};
+use homeostat_store::{Change, Key, Kind, Write};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::run::Run;
+use crate::fields;
+use crate::manifest::HIDDEN;
+
+/// Differences of one reconcile that are told.
+const DIFFERENCES_MAX: usize = 64;
+/// Bytes of a value that are told.
+const VALUE_BYTES_MAX: usize = 120;
+
+/// Metadata that the host owns, or that is a precondition: nothing that a version wants.
+const NOT_WANTED: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Something that the new version does otherwise.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// What it is about: a resource that is written or told of, else the key that was reconciled.
+    pub key: Key,
+    /// The verb of a write, or `reconcile` (what it came to), `http`, `emit`, `follow` or `grants` (what the new version is denied).
+    pub verb: String,
+    /// The path of the field. Empty for a write as a whole.
+    pub field: String,
+    /// What the old version has there, at most 120 bytes; `None`: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// What the new version has there, at most 120 bytes; `None`: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+}
+
+/// Returns what the new version did otherwise, the first 64 of it; nothing: both did the same.
+pub(super) fn differences(key: &Key, old: &Run, new: &Run) -> Vec<Difference> {
+    let mut found = Vec::new();
+    result(key, old, new, &mut found);
+    writes(&old.exchanges, &new.exchanges, &mut found);
+    requests(key, old, new, &mut found);
+    told(key, old, new, &mut found);
+    for denial in new.denials.difference(&old.denials) {
+        found.push(Difference::told(key, "grants", denial, None, Some("denied")));
+    }
+    found.truncate(DIFFERENCES_MAX);
+    found
+}
+
+impl Difference {
+    fn told(key: &Key, verb: &str, field: &str, old: Option<&str>, new: Option<&str>) -> Self {
+        let text = |value: &str| cut(value.to_owned());
+        Self {
+            key: key.clone(),
+            verb: verb.to_owned(),
+            field: cut(field.to_owned()),
+            old: old.map(text),
+            new: new.map(text),
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, verb, field, old, new } = self;
+        let gap = if field.is_empty() { "" } else { " " };
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        write!(f, "{key}: {verb}{gap}{field}: {} instead of {}", text(new), text(old))
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > VALUE_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(VALUE_BYTES_MAX - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
+}
+
+fn result(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
+    // What a failure says may have a time in it; how it goes on is what counts.
+    let is_same = match (&old.result, &new.result) {
+        (Err(Fault::Failure { retry: before, .. }), Err(Fault::Failure { retry: after, .. })) => before == after,
+        (old, new) => old == new,
+    };
+    if !is_same {
+        found.push(Difference::told(key, "reconcile", "", Some(&end(&old.result)), Some(&end(&new.result))));
+    }
+}
+
+/// Says what a reconcile came to.
+pub(super) fn end(result: &Result<Outcome, Fault>) -> String {
+    match result {
+        Ok(Outcome::Settled) => "settled".to_owned(),
+        Ok(Outcome::AgainAfter(delay)) => format!("again after {delay:?}"),
+        Err(Fault::Failure { message, retry }) => {
+            let retry = match retry {
+                Retry::Backoff => String::new(),
+                Retry::After(delay) => format!(", again after {delay:?}"),
+                Retry::Never => ", not again".to_owned(),
+            };
+            format!("failed{retry}: {message}")
+        }
+        Err(fault) => fault.to_string(),
+    }
+}
+
+/// Which part of a resource a write is about.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+enum Part {
+    Specification,
+    Status,
+    Existence,
+}
+
+/// One write with its answer.
+struct Deed<'r> {
+    write: &'r Write,
+    answer: &'r Result<Written, StoreError>,
+}
+
+impl<'r> Deed<'r> {
+    fn of(exchange: &'r Exchange) -> Option<Self> {
+        match exchange {
+            Exchange { effect: Effect::Write(write), answer: Answer::Written(answer) } => Some(Self { write, answer }),
+            _ => None,
+        }
+    }
+
+    /// Returns what it is about; a name that the host makes up is left out where there is none.
+    fn key(&self) -> Key {
+        if let Ok(written) = self.answer {
+            return written.resource.key.clone();
+        }
+        match self.write.target() {
+            Ok(target) => Key::new(target.kind, &target.namespace, &target.name.unwrap_or_default()),
+            Err(_) => Key::new(Kind::new("", "", ""), "", ""),
+        }
+    }
+
+    fn part(&self) -> Part {
+        match self.write {
+            Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
+                Part::Specification
+            }
+            Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. } => Part::Status,
+            Write::Delete { .. } => Part::Existence,
+        }
+    }
+
+    fn changes(&self) -> bool {
+        matches!(self.answer, Ok(written) if written.change.is_some())
+    }
+
+    fn changes_nothing(&self) -> bool {
+        matches!(self.answer, Ok(written) if written.change.is_none())
+    }
+
+    /// Returns what was asked for; `None`: a change, which means something beside the resource alone.
+    fn asked(&self) -> Option<Value> {
+        match self.write {
+            Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
+                Some(wanted(document.clone(), Part::Specification))
+            }
+            Write::ApplyStatus { document, .. } => Some(wanted(document.clone(), Part::Status)),
+            Write::UpdateStatus { status, .. } => Some(json!({ "status": status })),
+            Write::Delete { propagation, .. } => Some(json!({ "propagation": propagation })),
+            Write::Patch { .. } | Write::PatchStatus { .. } => None,
+        }
+    }
+
+    /// Returns what it led to; `None`: it was refused.
+    fn led_to(&self) -> Option<Value> {
+        let written = self.answer.as_ref().ok()?;
+        Some(wanted(serde_json::from_str(&written.resource.json).ok()?, self.part()))
+    }
+
+    /// Returns what stands for it where it can be compared with nothing else.
+    fn whole(&self) -> Value {
+        self.asked().or_else(|| self.led_to()).unwrap_or_else(|| match self.write {
+            Write::Patch { change, .. } | Write::PatchStatus { change, .. } => match change {
+                Change::Merge(change) | Change::Strategic(change) | Change::Json(change) => change.clone(),
+            },
+            _ => Value::Null,
+        })
+    }
+}
+
+/// Leaves of a document what its writer wants of that part.
+fn wanted(mut document: Value, part: Part) -> Value {
+    if part == Part::Status {
+        return json!({ "status": document["status"].take() });
+    }
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in NOT_WANTED {
+            metadata.remove(field);
+        }
+    }
+    document
+}
+
+fn writes(old: &[Exchange], new: &[Exchange], found: &mut Vec<Difference>) {
+    let old = old.iter().filter_map(Deed::of);
+    let mut new: VecDeque<Deed<'_>> = new.iter().filter_map(Deed::of).collect();
+    let mut left: BTreeMap<(Key, Part), (VecDeque<Deed<'_>>, VecDeque<Deed<'_>>)> = BTreeMap::new();
+    for deed in old {
+        match new.iter().position(|other| other.write == deed.write) {
+            Some(at) => drop(new.remove(at)),
+            None => left.entry((deed.key(), deed.part())).or_default().0.push_back(deed),
+        }
+    }
+    for deed in new {
+        left.entry((deed.key(), deed.part())).or_default().1.push_back(deed);
+    }
+    for ((key, _), (mut old, mut new)) in left {
+        loop {
+            match (old.pop_front(), new.pop_front()) {
+                (Some(before), Some(after)) => pair(&key, &before, &after, found),
+                (Some(before), None) => alone(&key, &before, true, found),
+                (None, Some(after)) => alone(&key, &after, false, found),
+                (None, None) => break,
+            }
+        }
+    }
+}
+
+/// Compares two writes of the same part of the same resource.
+fn pair(key: &Key, old: &Deed<'_>, new: &Deed<'_>, found: &mut Vec<Difference>) {
+    if old.changes_nothing() && new.changes_nothing() {
+        return;
+    }
+    let (old_verb, new_verb) = (old.write.verb(), new.write.verb());
+    let asked = (old.asked(), new.asked());
+    let led_to = (old.led_to(), new.led_to());
+    let (before, after) = match (asked, led_to) {
+        ((Some(before), Some(after)), _) if old_verb == new_verb => (before, after),
+        (_, (Some(before), Some(after))) => (before, after),
+        _ => (old.whole(), new.whole()),
+    };
+    if old_verb != new_verb {
+        found.push(Difference::told(key, new_verb, "verb", Some(old_verb), Some(new_verb)));
+    }
+    for field in fields::differences(&before, &after) {
+        let shown = |value: Option<Value>| value.map(|value| shown(key, &field.path, &value));
+        let (old, new) = (shown(field.old), shown(field.new));
+        found.push(Difference::told(key, new_verb, &field.path, old.as_deref(), new.as_deref()));
+    }
+}
+
+/// Takes note of a write that only one of the two made, where it changes something.
+fn alone(key: &Key, deed: &Deed<'_>, is_old: bool, found: &mut Vec<Difference>) {
+    if deed.changes() {
+        let text = shown(key, "", &deed.whole());
+        let (old, new) = if is_old { (Some(&*text), None) } else { (None, Some(&*text)) };
+        found.push(Difference::told(key, deed.write.verb(), "", old, new));
+    }
+}
+
+/// Writes a value, without what is secret by its kind.
+fn shown(key: &Key, path: &str, value: &Value) -> String {
+    let Kind { group, name, .. } = key.kind();
+    let is_secret = group.is_empty() && name == "Secret";
+    match value {
+        _ if is_secret && !path.starts_with("metadata") => HIDDEN.to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn requests(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
+    let of = |run: &Run| -> Vec<HttpRequest> {
+        let requests = run.exchanges.iter().filter_map(|exchange| match &exchange.effect {
+            Effect::Http(request) => Some(request.clone()),
+            _ => None,
+        });
+        requests.collect()
+    };
+    let mut left = of(new);
+    for request in of(old) {
+        match left.iter().position(|other| *other == request) {
+            Some(at) => drop(left.remove(at)),
+            // To read less is no difference to anybody.
+            None if matches!(&*request.method, "GET" | "HEAD") => {}
+            None => found.push(Difference::told(key, "http", &address(&request), Some("sent"), None)),
+        }
+    }
+    for request in left {
+        found.push(Difference::told(key, "http", &address(&request), None, Some("not sent")));
+    }
+}
+
+/// Returns method and address of a request, without what may be secret in it.
+fn address(HttpRequest { method, url, .. }: &HttpRequest) -> String {
+    let bare = url.split(['?', '#']).next().unwrap_or_default();
+    let bare = match bare.split_once("://") {
+        Some((scheme, rest)) => {
+            let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            format!("{scheme}://{}{path}", place.rsplit('@').next().unwrap_or_default())
+        }
+        None => bare.to_owned(),
+    };
+    format!("{method} {bare}")
+}
+
+/// Compares events by their reasons, and what is followed.
+fn told(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
+    let of = |run: &Run| -> BTreeSet<(Key, &'static str, String, String)> {
+        let told = run.exchanges.iter().filter_map(|exchange| match &exchange.effect {
+            Effect::Emit { severity, reason, message: _, regarding } => {
+                let about = regarding.as_ref().unwrap_or(key).clone();
+                Some((about, "emit", reason.clone(), format!("{severity:?}")))
+            }
+            Effect::Follow { target } => Some((key.clone(), "follow", target.to_string(), "followed".to_owned())),
+            Effect::FollowAll { kind, selector } => {
+                let selector = json!(selector);
+                Some((key.clone(), "follow", format!("{kind} {selector}"), "followed".to_owned()))
+            }
+            _ => None,
+        });
+        told.collect()
+    };
+    let (before, after) = (of(old), of(new));
+    for (key, verb, field, text) in before.difference(&after) {
+        found.push(Difference::told(key, verb, field, Some(text), None));
+    }
+    for (key, verb, field, text) in after.difference(&before) {
+        found.push(Difference::told(key, verb, field, None, Some(text)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The way out of a new version's sandbox while it runs as a shadow: answers of the old one, reads, and nothing that leaves a mark.
+//!
+//! Belongs inside of the new version's own grants, and around a world of which it reads alone: writes, requests, events, log lines and
+//! follows are answered here, whatever the world would do.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use homeostat_component::layers::{Emitted, Followed, Line, Sink, World};
+use homeostat_component::{Answer, Call, Effect, Effects, HttpError, StoreError, Written};
+use homeostat_store::{Key, Query, Store, View, Write};
+use parking_lot::Mutex;
+
+use super::Unfit;
+use super::scene::{Known, Scene};
+
+/// Answers one reconcile.
+pub(super) struct Shadowed {
+    scene: Mutex<Scene>,
+    /// Why it cannot be compared.
+    unfit: Mutex<Option<Unfit>>,
+    store: Arc<dyn Store>,
+    world: World,
+}
+
+impl Shadowed {
+    /// `world` has the store, and the settings of the new version.
+    pub(super) fn new(scene: Scene, store: Arc<dyn Store>, world: World) -> Self {
+        Self { scene: Mutex::new(scene), unfit: Mutex::default(), store, world }
+    }
+
+    /// Returns why what passed cannot be compared.
+    pub(super) fn unfit(&self) -> Option<Unfit> {
+        *self.unfit.lock()
+    }
+
+    fn spoil(&self, why: Unfit) {
+        self.unfit.lock().get_or_insert(why);
+    }
+
+    async fn get(&self, call: &Call, key: Key, view: View) -> Answer {
+        let known = self.scene.lock().get(&key, view);
+        match known {
+            Known::Answer(answer) => answer,
+            Known::AskTheStore => self.world.perform(call, Effect::Get { key, view }).await,
+        }
+    }
+
+    async fn list(&self, call: &Call, query: Query, view: View) -> Answer {
+        let known = self.scene.lock().list(&query, view);
+        if let Known::Answer(answer) = known {
+            return answer;
+        }
+        let answer = self.world.perform(call, Effect::List { query: query.clone(), view }).await;
+        let Answer::Page(Ok(page)) = answer else { return answer };
+        Answer::Page(self.scene.lock().overlay(&query, view, page).map_err(|why| {
+            self.spoil(why);
+            StoreError::Unavailable("a shadow cannot list what has changed meanwhile".to_owned())
+        }))
+    }
+
+    async fn write(&self, call: &Call, write: Write) -> Result<Written, StoreError> {
+        let known = self.scene.lock().rewrite(&write);
+        if let Some(answer) = known {
+            return answer;
+        }
+        let current = self.current(&write).await?;
+        let (schemas, revision) = (self.store.schemas(), self.store.revision().next());
+        self.scene.lock().write(write, &call.controller, schemas, revision, current)
+    }
+
+    /// Returns the resource that a write is about as the new version sees it.
+    async fn current(&self, write: &Write) -> Result<Option<Arc<homeostat_store::Resource>>, StoreError> {
+        // What is to have a name that is made up is not there.
+        let target = write.target()?;
+        let Some(name) = target.name else { return Ok(None) };
+        let key = Key::new(target.kind, &target.namespace, &name);
+        let known = self.scene.lock().current(&key);
+        if let Some(current) = known {
+            return Ok(current);
+        }
+        match self.store.get(&key).await {
+            Ok(resource) => Ok(Some(resource)),
+            Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => {
+                self.spoil(Unfit::StoreFailed);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Effects for Shadowed {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        let known = match effect {
+            Effect::Get { key, view } => return self.get(call, key, view).await,
+            Effect::List { query, view } => return self.list(call, query, view).await,
+            Effect::Write(write) => return Answer::Written(self.write(call, write).await),
+            Effect::Follow { .. } | Effect::FollowAll { .. } => return Answer::Done(Ok(())),
+            Effect::Emit { .. } | Effect::Log { .. } => return Answer::Unit,
+            Effect::Http(_) => {
+                let answer = self.scene.lock().resend(&effect);
+                return answer.unwrap_or_else(|| {
+                    Answer::Http(Err(HttpError::Unreachable("a shadow sends no request of its own".to_owned())))
+                });
+            }
+            Effect::WallClock | Effect::MonotonicClock => self.scene.lock().clock(&effect),
+            Effect::Random { bytes } => self.scene.lock().random(bytes),
+            Effect::Config { .. } => None,
+        };
+        match known {
+            Some(answer) => answer,
+            None => self.world.perform(call, effect).await,
+        }
+    }
+}
+
+/// Where nothing is kept: [`Shadowed`] lets nothing through to it.
+pub(super) struct Silence;
+
+impl Sink for Silence {
+    fn event(&self, _: &Call, _: Emitted) {}
+
+    fn line(&self, _: &Call, _: Line) {}
+
+    fn follow(&self, _: &Call, _: Followed) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! What a shadow came to so far, and whether that is enough. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::compare::Difference;
+use crate::stats::Shadowed;
+
+/// A shadow ends after so many times its length.
+const PATIENCE: u32 = 4;
+/// Differences that are kept beside the counts.
+const DIFFERENCES_MAX: usize = 64;
+
+/// For how long a new version is tried as a shadow, and what is let pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShadowPlan {
+    /// How long it lasts at least.
+    pub lasts: Duration,
+    /// Reconciles that are compared, at least, unless four times its length has passed.
+    pub reconciles: u64,
+    /// Reconciles that may differ.
+    pub allowed: Allowed,
+}
+
+/// How many reconciles may differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Allowed {
+    /// All of them: they are to.
+    Any,
+    /// So many.
+    Count(u64),
+    /// So many of ten thousand that were compared.
+    Share(u32),
+}
+
+/// Why two reconciles could not be compared.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Unfit {
+    /// What the old one did is more than may be kept.
+    TooLong,
+    /// The old one was stopped, by a trap or a limit.
+    OldStopped,
+    /// What was there before the old one wrote is not known any more.
+    PastIsGone,
+    /// The new one listed, page by page, what it or the old one had changed.
+    ListOfChanged,
+    /// The store could not be read.
+    StoreFailed,
+    /// The host failed.
+    HostFailed,
+}
+
+/// What came of one pair of reconciles.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Compared {
+    /// Both did the same.
+    Equal,
+    /// They differ.
+    Differing {
+        /// In this.
+        differences: Vec<Difference>,
+        /// The new one failed, and the old one did not.
+        failed_alone: bool,
+    },
+    /// They could not be compared.
+    Unfit(Unfit),
+}
+
+impl Compared {
+    /// Returns what metrics call it.
+    pub(super) fn in_one_word(&self) -> Shadowed {
+        match self {
+            Self::Equal => Shadowed::Equal,
+            Self::Differing { failed_alone: false, .. } => Shadowed::Differing,
+            Self::Differing { failed_alone: true, .. } => Shadowed::Error,
+            Self::Unfit(_) => Shadowed::Unfit,
+        }
+    }
+}
+
+/// What a shadow came to so far.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShadowReport {
+    /// Reconciles that were compared.
+    pub compared: u64,
+    /// Of those, in which both did the same.
+    pub equal: u64,
+    /// Of those, in which they did not.
+    pub differing: u64,
+    /// Of those, in which the new version alone failed, trapped or hit a limit.
+    pub errors: u64,
+    /// Reconciles that could not be compared.
+    pub unfit: u64,
+    /// Why they could not.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unfit_because: BTreeMap<Unfit, u64>,
+    /// Reconciles of the old version that the new one had no time for.
+    pub skipped: u64,
+    /// What differs, the first 64 by resource and field.
+    pub differences: Vec<Counted>,
+    /// How often something else differed.
+    pub left_out: u64,
+}
+
+/// A difference, and how often it was found.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counted {
+    /// As it was found first.
+    #[serde(flatten)]
+    pub first: Difference,
+    /// How often this field of this resource differed.
+    pub times: u64,
+}
+
+/// Whether a new version may go on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ShadowVerdict {
+    /// It is not known yet.
+    Waits,
+    /// It may.
+    Passed,
+    /// It may not, and why.
+    Failed(String),
+}
+
+impl ShadowReport {
+    pub(super) fn note(&mut self, compared: Compared) {
+        match compared {
+            Compared::Equal => {
+                self.compared += 1;
+                self.equal += 1;
+            }
+            Compared::Differing { differences, failed_alone } => {
+                self.compared += 1;
+                self.differing += 1;
+                self.errors += u64::from(failed_alone);
+                for difference in differences {
+                    self.keep(difference);
+                }
+            }
+            Compared::Unfit(why) => {
+                self.unfit += 1;
+                *self.unfit_because.entry(why).or_default() += 1;
+            }
+        }
+    }
+
+    fn keep(&mut self, found: Difference) {
+        let is_same = |known: &&mut Counted| {
+            let Difference { key, verb, field, old: _, new: _ } = &known.first;
+            (key, verb, field) == (&found.key, &found.verb, &found.field)
+        };
+        let has_room = self.differences.len() < DIFFERENCES_MAX;
+        match self.differences.iter_mut().find(is_same) {
+            Some(known) => known.times += 1,
+            None if has_room => {
+                self.differences.push(Counted { first: found, times: 1 });
+            }
+            None => self.left_out += 1,
+        }
+    }
+
+    /// Returns whether this is enough for a plan.
+    ///
+    /// More differences than a number that is allowed fail at once; a share is only known at the end. A shadow that has come to fewer
+    /// reconciles than it wants after four times its length ends, too: there are no more.
+    pub fn verdict(&self, plan: &ShadowPlan, lasted: Duration) -> ShadowVerdict {
+        let ShadowPlan { lasts, reconciles, allowed } = *plan;
+        let is_late = lasted >= lasts * PATIENCE;
+        let is_over = is_late || lasted >= lasts && self.compared >= reconciles;
+        let is_beyond = match allowed {
+            Allowed::Any => false,
+            Allowed::Count(most) => self.differing > most,
+            Allowed::Share(most) => is_over && self.differing * 10_000 > u64::from(most) * self.compared,
+        };
+        if is_beyond {
+            ShadowVerdict::Failed(self.reason())
+        } else if !is_over {
+            ShadowVerdict::Waits
+        } else if self.compared == 0 && self.unfit > 0 {
+            ShadowVerdict::Failed(format!("none of {} reconciles could be compared", self.unfit))
+        } else {
+            ShadowVerdict::Passed
+        }
+    }
+
+    /// Says how many differ, and the first things in which they do.
+    fn reason(&self) -> String {
+        const TOLD: usize = 3;
+        let told: Vec<String> = self.differences.iter().take(TOLD).map(|counted| counted.first.to_string()).collect();
+        let more = if self.differences.len() > TOLD || self.left_out > 0 { "; and more" } else { "" };
+        let Self { differing, compared, .. } = self;
+        format!(
+            "{differing} of {compared} reconciles differ from those of the version that runs: {}{more}",
+            told.join("; ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

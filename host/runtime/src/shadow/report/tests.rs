@@ -1,0 +1,102 @@
+use homeostat_store::{Key, Kind};
+use proptest::prelude::*;
+
+use super::*;
+
+fn difference(name: &str, field: &str) -> Difference {
+    let key = Key::new(Kind::new("demo.dev", "v1", "App"), "default", name);
+    Difference { key, verb: "apply".into(), field: field.into(), old: Some("1".into()), new: Some("2".into()) }
+}
+
+fn differing(differences: Vec<Difference>) -> Compared {
+    Compared::Differing { differences, failed_alone: false }
+}
+
+fn plan(allowed: Allowed) -> ShadowPlan {
+    ShadowPlan { lasts: Duration::from_secs(60), reconciles: 10, allowed }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn report(equal: u64, different: u64) -> ShadowReport {
+    let mut report = ShadowReport::default();
+    (0..equal).for_each(|_| report.note(Compared::Equal));
+    (0..different).for_each(|_| report.note(differing(vec![difference("a", "spec.replicas")])));
+    report
+}
+
+#[test]
+fn the_same_field_of_the_same_resource_is_told_once_and_counted() {
+    let mut report = report(1, 3);
+    report.note(differing(vec![difference("b", "spec.replicas"), difference("a", "spec.image")]));
+    let told: Vec<_> = report
+        .differences
+        .iter()
+        .map(|counted| (counted.first.key.name(), &*counted.first.field, counted.times))
+        .collect();
+    assert_eq!(told, [("a", "spec.replicas", 3), ("b", "spec.replicas", 1), ("a", "spec.image", 1)]);
+    assert_eq!((report.compared, report.equal, report.differing), (5, 1, 4));
+}
+
+#[test]
+fn a_number_that_is_allowed_is_exceeded_at_once_and_a_share_is_judged_at_the_end() {
+    let soon = Duration::from_secs(1);
+    assert!(matches!(report(0, 1).verdict(&plan(Allowed::Count(0)), soon), ShadowVerdict::Failed(_)));
+    assert_eq!(report(9, 1).verdict(&plan(Allowed::Count(1)), MINUTE), ShadowVerdict::Passed);
+    assert_eq!(report(1, 9).verdict(&plan(Allowed::Share(100)), soon), ShadowVerdict::Waits);
+    assert!(matches!(report(98, 2).verdict(&plan(Allowed::Share(100)), MINUTE), ShadowVerdict::Failed(_)));
+    assert_eq!(report(99, 1).verdict(&plan(Allowed::Share(100)), MINUTE), ShadowVerdict::Passed);
+    assert_eq!(report(0, 10).verdict(&plan(Allowed::Any), MINUTE), ShadowVerdict::Passed);
+}
+
+#[test]
+fn it_waits_for_its_time_and_for_its_reconciles_but_not_for_ever() {
+    let none = plan(Allowed::Count(0));
+    assert_eq!(report(9, 0).verdict(&none, MINUTE), ShadowVerdict::Waits);
+    assert_eq!(report(10, 0).verdict(&none, MINUTE - Duration::from_millis(1)), ShadowVerdict::Waits);
+    assert_eq!(report(10, 0).verdict(&none, MINUTE), ShadowVerdict::Passed);
+    assert_eq!(report(0, 0).verdict(&none, 4 * MINUTE), ShadowVerdict::Passed, "there is nothing to reconcile");
+    let mut unfit = report(9, 0);
+    unfit.note(Compared::Unfit(Unfit::TooLong));
+    assert_eq!(unfit.verdict(&none, MINUTE), ShadowVerdict::Waits, "what could not be compared says nothing");
+    let mut nothing = report(0, 0);
+    nothing.note(Compared::Unfit(Unfit::TooLong));
+    assert!(
+        matches!(nothing.verdict(&none, 4 * MINUTE), ShadowVerdict::Failed(_)),
+        "it says nothing at the end either"
+    );
+}
+
+#[test]
+fn the_reason_has_the_first_differences() {
+    let ShadowVerdict::Failed(reason) = report(1, 1).verdict(&plan(Allowed::Count(0)), MINUTE) else { panic!() };
+    assert_eq!(
+        reason,
+        "1 of 2 reconciles differ from those of the version that runs: demo.dev/v1/App default/a: apply spec.replicas: 2 instead of 1"
+    );
+}
+
+proptest! {
+    #[test]
+    fn counts_add_up_and_what_is_kept_has_a_bound(ends in prop::collection::vec(0..4_u8, 0..200), names in prop::collection::vec("[a-z]{2}", 1..150)) {
+        let mut report = ShadowReport::default();
+        let mut told = 0;
+        for (at, end) in ends.iter().enumerate() {
+            report.note(match end {
+                0 => Compared::Equal,
+                1 => Compared::Unfit(Unfit::OldStopped),
+                _ => {
+                    told += 1;
+                    let differences = vec![difference(&names[at % names.len()], "spec")];
+                    Compared::Differing { differences, failed_alone: *end == 3 }
+                }
+            });
+        }
+        prop_assert_eq!(report.compared, report.equal + report.differing);
+        prop_assert_eq!(report.compared + report.unfit, ends.len() as u64);
+        prop_assert!(report.errors <= report.differing);
+        prop_assert!(report.differences.len() <= DIFFERENCES_MAX);
+        prop_assert_eq!(report.differences.iter().map(|counted| counted.times).sum::<u64>() + report.left_out, told);
+        prop_assert_eq!(report.unfit_because.values().sum::<u64>(), report.unfit);
+    }
+}

@@ -1,0 +1,311 @@
+//! The world as the old version found it, as far as its answers tell, and what the new one has made of it since. Pure.
+//!
+//! The old version's writes are in the store by the time that the new one runs. So what a key was before them comes from what the old one
+//! read, from what its writes answered, or from the store's history; and the new one's own writes are decided on that, by the same function
+//! that decides writes to a store, and kept here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use homeostat_component::{Answer, Effect, Exchange, PageData, ResourceData, StoreError, Written};
+use homeostat_store::schema::Schemas;
+use homeostat_store::{EventType, Key, Kind, Query, Request, Resource, Revision, SystemSource, View, Write, semantics};
+
+use super::Unfit;
+
+/// What the old version did, to be looked up, and the resources that it tells of.
+pub(super) struct Scene {
+    exchanges: Vec<Exchange>,
+    /// Of each exchange, how many writes of the old one that changed something came before it: to the resource or the kind that it is about.
+    steps: Vec<usize>,
+    /// Which exchanges have answered the new one.
+    used: Vec<bool>,
+    /// By the key without its version.
+    places: BTreeMap<Key, Place>,
+    /// Nanoseconds that have passed on the clocks since the old one looked at them last.
+    late: u64,
+}
+
+/// What is known of one resource.
+#[derive(Default)]
+struct Place {
+    /// As the new one sees it now; `None`: it is not there.
+    now: Option<Arc<Resource>>,
+    /// How many writes of the old one, which changed something, the new one has made in the same way.
+    steps: usize,
+    /// The new one has changed it in its own way.
+    parted: bool,
+}
+
+/// Where a resource came from that was there before the old version's first write of it.
+pub(super) type Before = BTreeMap<Revision, Option<Arc<Resource>>>;
+
+/// What is to be done about a question.
+pub(super) enum Known {
+    /// This is the answer.
+    Answer(Answer),
+    /// The store knows.
+    AskTheStore,
+}
+
+impl Scene {
+    /// Returns the kinds and revisions of the old version's changes of which it did not see what was there before.
+    pub(super) fn unseen(exchanges: &[Exchange]) -> Vec<(Kind, Revision)> {
+        let mut seen = BTreeMap::new();
+        let mut unseen = Vec::new();
+        for exchange in exchanges {
+            for (key, sight) in sights(exchange) {
+                let is_new = seen.insert(key.clone(), ()).is_none();
+                if let (Sight::After(revision), true) = (sight, is_new) {
+                    unseen.push((key.kind().clone(), revision));
+                }
+            }
+        }
+        unseen
+    }
+
+    /// Sets the scene by what the old version did. `before` has what is [unseen](Scene::unseen).
+    ///
+    /// # Errors
+    /// Why it cannot be set.
+    pub(super) fn set(exchanges: Vec<Exchange>, before: &Before) -> Result<Self, Unfit> {
+        let mut places: BTreeMap<Key, Place> = BTreeMap::new();
+        let mut changes: Vec<Key> = Vec::new();
+        let mut steps = Vec::with_capacity(exchanges.len());
+        for exchange in &exchanges {
+            steps.push(match about(exchange) {
+                Some(About::Resource(key)) => changes.iter().filter(|changed| **changed == key).count(),
+                Some(About::Kind(kind)) => changes.iter().filter(|changed| changed.kind().same_type(&kind)).count(),
+                None => 0,
+            });
+            for (key, sight) in sights(exchange) {
+                if places.contains_key(&key) {
+                    continue;
+                }
+                let now = match sight {
+                    Sight::Absent => None,
+                    Sight::Present(data) => Some(resource(data).ok_or(Unfit::PastIsGone)?),
+                    Sight::After(revision) => before.get(&revision).ok_or(Unfit::PastIsGone)?.clone(),
+                };
+                places.insert(key, Place { now, ..Place::default() });
+            }
+            changes.extend(changed(exchange));
+        }
+        let used = vec![false; exchanges.len()];
+        Ok(Self { exchanges, steps, used, places, late: 0 })
+    }
+
+    /// Answers a read of one resource.
+    pub(super) fn get(&mut self, key: &Key, view: View) -> Known {
+        let effect = Effect::Get { key: key.clone(), view };
+        let place = self.places.get(&bare(key));
+        let (parted, steps) = place.map_or((false, 0), |place| (place.parted, place.steps));
+        if !parted && let Some(answer) = self.recall(&effect, Some(steps), true) {
+            return Known::Answer(answer);
+        }
+        match self.places.get(&bare(key)) {
+            Some(Place { now: Some(resource), .. }) => {
+                Known::Answer(Answer::Resource(Ok(ResourceData::new(resource, view))))
+            }
+            Some(Place { now: None, .. }) => {
+                Known::Answer(Answer::Resource(Err(StoreError::NotFound(key.to_string()))))
+            }
+            None => Known::AskTheStore,
+        }
+    }
+
+    /// Answers a list, as far as the old one asked for the same.
+    pub(super) fn list(&mut self, query: &Query, view: View) -> Known {
+        let of_kind =
+            || self.places.iter().filter(|(key, _)| key.kind().same_type(&query.kind)).map(|(_, place)| place);
+        let (parted, steps) = (of_kind().any(|place| place.parted), of_kind().map(|place| place.steps).sum());
+        let effect = Effect::List { query: query.clone(), view };
+        match self.recall(&effect, Some(steps), true).filter(|_| !parted) {
+            Some(answer) => Known::Answer(answer),
+            None => Known::AskTheStore,
+        }
+    }
+
+    /// Brings a page of the store into line with what is known of its resources.
+    ///
+    /// # Errors
+    /// It is one of several pages, and something of its kind was written.
+    pub(super) fn overlay(&self, query: &Query, view: View, page: PageData) -> Result<PageData, Unfit> {
+        let known = || self.places.iter().filter(|(key, _)| key.kind().same_type(&query.kind));
+        if known().next().is_none() {
+            return Ok(page);
+        }
+        if query.from.is_some() || page.next.is_some() {
+            let was_written = |key: &Key| self.exchanges.iter().filter_map(changed).any(|changed| changed == *key);
+            let is_other = known().any(|(key, place)| place.parted || was_written(key));
+            return if is_other { Err(Unfit::ListOfChanged) } else { Ok(page) };
+        }
+        let PageData { items, revision, next } = page;
+        let order = |item: &ResourceData| (item.key.namespace().to_owned(), item.key.name().to_owned());
+        let mut items: BTreeMap<_, _> = items.into_iter().map(|item| (order(&item), item)).collect();
+        for (key, place) in known() {
+            let at = (key.namespace().to_owned(), key.name().to_owned());
+            match place.now.as_deref().filter(|resource| query.selector.matches(resource)) {
+                Some(resource) => drop(items.insert(at, ResourceData::new(resource, view))),
+                None => drop(items.remove(&at)),
+            }
+        }
+        Ok(PageData { items: items.into_values().collect(), revision, next })
+    }
+
+    /// Answers a write that the old one made in the same way.
+    pub(super) fn rewrite(&mut self, write: &Write) -> Option<Result<Written, StoreError>> {
+        let target = write.target().ok();
+        let key = target.and_then(|target| Some(bare(&Key::new(target.kind, &target.namespace, &target.name?))));
+        let place = key.as_ref().and_then(|key| self.places.get(key));
+        if place.is_some_and(|place| place.parted) {
+            return None;
+        }
+        let steps = key.is_some().then(|| place.map_or(0, |place| place.steps));
+        let effect = Effect::Write(write.clone());
+        let Some(Answer::Written(answer)) = self.recall(&effect, steps, false) else { return None };
+        if let Ok(Written { resource: data, change }) = &answer {
+            let place = self.places.entry(bare(&data.key)).or_default();
+            place.now = if *change == Some(EventType::Deleted) { None } else { resource(data) };
+            place.steps += usize::from(change.is_some());
+        }
+        Some(answer)
+    }
+
+    /// Returns the resource that a write is about as it is known; `None`: it is not known whether there is one.
+    pub(super) fn current(&self, key: &Key) -> Option<Option<Arc<Resource>>> {
+        self.places.get(&bare(key)).map(|place| place.now.clone())
+    }
+
+    /// Decides a write of the new one's own on `current`, and keeps what it comes to.
+    pub(super) fn write(
+        &mut self,
+        write: Write,
+        manager: &str,
+        schemas: &Schemas,
+        revision: Revision,
+        current: Option<Arc<Resource>>,
+    ) -> Result<Written, StoreError> {
+        let request = Request { manager: manager.to_owned(), ..write.into() };
+        let performed = semantics::perform(&SystemSource, schemas, request, revision, |_| Ok(current.clone()))?;
+        let (resource, change) = (performed.decision.resource().clone(), performed.event());
+        let place = self.places.entry(bare(&performed.key)).or_default();
+        place.parted |= change.is_some();
+        place.now = (change != Some(EventType::Deleted)).then(|| resource.clone());
+        Ok(Written { resource: ResourceData::new(&resource, View::Whole), change })
+    }
+
+    /// Answers an HTTP request that the old one sent as well; each once.
+    pub(super) fn resend(&mut self, effect: &Effect) -> Option<Answer> {
+        self.recall(effect, None, false)
+    }
+
+    /// Returns the bytes that the old one drew, in its order.
+    pub(super) fn random(&mut self, bytes: u32) -> Option<Answer> {
+        self.recall(&Effect::Random { bytes }, None, false)
+    }
+
+    /// Returns what the old one read off a clock, in its order. Whoever looks more often sees a millisecond pass each time.
+    pub(super) fn clock(&mut self, effect: &Effect) -> Option<Answer> {
+        const MILLISECOND: u64 = 1_000_000;
+        if let Some(answer) = self.recall(effect, None, false) {
+            return Some(answer);
+        }
+        let last = self.exchanges.iter().rfind(|exchange| exchange.effect == *effect)?;
+        let Answer::Nanoseconds(time) = last.answer else { return None };
+        self.late += MILLISECOND;
+        Some(Answer::Nanoseconds(time.saturating_add(self.late)))
+    }
+
+    /// Returns the next answer to an effect that came after so many steps. `again`: else the last one is given again.
+    fn recall(&mut self, effect: &Effect, steps: Option<usize>, again: bool) -> Option<Answer> {
+        let fits =
+            |at: &usize| self.exchanges[*at].effect == *effect && steps.is_none_or(|steps| self.steps[*at] == steps);
+        let mut fitting = (0..self.exchanges.len()).filter(fits);
+        let at = match fitting.clone().find(|at| !self.used[*at]) {
+            Some(at) => at,
+            None => fitting.next_back().filter(|_| again)?,
+        };
+        self.used[at] = true;
+        Some(self.exchanges[at].answer.clone())
+    }
+}
+
+/// What an exchange is about.
+enum About {
+    Resource(Key),
+    Kind(Kind),
+}
+
+fn about(exchange: &Exchange) -> Option<About> {
+    match &exchange.effect {
+        Effect::Get { key, .. } => Some(About::Resource(bare(key))),
+        Effect::List { query, .. } => Some(About::Kind(query.kind.clone())),
+        Effect::Write(_) => written(exchange).map(About::Resource),
+        _ => None,
+    }
+}
+
+/// Returns the key that a write is about.
+fn written(exchange: &Exchange) -> Option<Key> {
+    let Effect::Write(write) = &exchange.effect else { return None };
+    if let Answer::Written(Ok(written)) = &exchange.answer {
+        return Some(bare(&written.resource.key));
+    }
+    let target = write.target().ok()?;
+    Some(bare(&Key::new(target.kind, &target.namespace, &target.name?)))
+}
+
+/// Returns the key that a write changed.
+fn changed(exchange: &Exchange) -> Option<Key> {
+    match &exchange.answer {
+        Answer::Written(Ok(Written { resource, change: Some(_) })) => Some(bare(&resource.key)),
+        _ => None,
+    }
+}
+
+/// What an answer says of a resource before anything that is done to it by the same exchange.
+enum Sight<'e> {
+    Absent,
+    Present(&'e ResourceData),
+    /// It is what was there before this revision.
+    After(Revision),
+}
+
+fn sights(exchange: &Exchange) -> Vec<(Key, Sight<'_>)> {
+    match (&exchange.effect, &exchange.answer) {
+        (Effect::Get { view: View::Whole, .. }, Answer::Resource(Ok(data))) => {
+            vec![(bare(&data.key), Sight::Present(data))]
+        }
+        (Effect::Get { key, .. }, Answer::Resource(Err(StoreError::NotFound(_)))) => vec![(bare(key), Sight::Absent)],
+        (Effect::List { view: View::Whole, .. }, Answer::Page(Ok(page))) => {
+            page.items.iter().map(|item| (bare(&item.key), Sight::Present(item))).collect()
+        }
+        (Effect::Write(_), Answer::Written(Ok(Written { resource: data, change }))) => {
+            let sight = match change {
+                None => Sight::Present(data),
+                Some(EventType::Added) => Sight::Absent,
+                Some(EventType::Modified | EventType::Deleted) => match data.revision.parse() {
+                    Ok(revision) => Sight::After(revision),
+                    Err(_) => Sight::After(Revision::ZERO),
+                },
+            };
+            vec![(bare(&data.key), sight)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns a key without the version, in which the same resource can be meant by several.
+fn bare(key: &Key) -> Key {
+    let Kind { group, name, .. } = key.kind();
+    Key::new(Kind::new(group, "", name), key.namespace(), key.name())
+}
+
+/// Reads a resource back from its whole view.
+fn resource(data: &ResourceData) -> Option<Arc<Resource>> {
+    Resource::from_document(serde_json::from_str(&data.json).ok()?).ok().map(Arc::new)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+use homeostat_component::Blob;
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Options, Precondition, Store};
+use serde_json::{Value, json};
+
+use super::*;
+
+const ME: &str = "web";
+
+fn key(name: &str) -> Key {
+    Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)
+}
+
+fn document(name: &str, size: u64) -> Value {
+    json!({"apiVersion": "demo.dev/v1", "kind": "App", "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}})
+}
+
+fn apply(name: &str, size: u64) -> Write {
+    Write::Apply { document: document(name, size), manager: ME.into(), force: false }
+}
+
+fn status(name: &str, count: u64, revision: &str) -> Write {
+    let precondition = Precondition { uid: None, revision: Some(revision.parse().unwrap()) };
+    Write::UpdateStatus { key: key(name), status: json!({ "count": count }), precondition }
+}
+
+/// The old version at work on a store, with all that it was answered.
+struct Old {
+    store: MemoryStore,
+    exchanges: Vec<Exchange>,
+}
+
+impl Old {
+    fn new() -> Self {
+        Self { store: MemoryStore::new(Options::default()), exchanges: Vec::new() }
+    }
+
+    fn exchange(&mut self, effect: Effect, answer: Answer) {
+        self.exchanges.push(Exchange { effect, answer });
+    }
+
+    async fn get(&mut self, name: &str) {
+        let resource = self.store.get(&key(name)).await;
+        let answer = Answer::Resource(resource.map(|found| ResourceData::new(&found, View::Whole)).map_err(Into::into));
+        self.exchange(Effect::Get { key: key(name), view: View::Whole }, answer);
+    }
+
+    async fn list(&mut self) {
+        let answer = Answer::Page(Ok(page(&self.store).await));
+        self.exchange(Effect::List { query: Query::all(key("").kind().clone()), view: View::Whole }, answer);
+    }
+
+    async fn write(&mut self, write: Write) {
+        let request = Request { manager: ME.into(), ..write.clone().into() };
+        let written = self.store.submit(request).await.map_err(Into::into).map(|written| Written {
+            resource: ResourceData::new(&written.resource, View::Whole),
+            change: written.change,
+        });
+        self.exchange(Effect::Write(write), Answer::Written(written));
+    }
+
+    async fn scene(&self) -> Scene {
+        crate::shadow::set_scene(&self.store, &self.exchanges).await.unwrap()
+    }
+}
+
+async fn page(store: &MemoryStore) -> PageData {
+    let page = store.list(&Query::all(key("").kind().clone())).await.unwrap();
+    let items = page.items.iter().map(|item| ResourceData::new(item, View::Whole)).collect();
+    PageData { items, revision: page.revision.to_string(), next: page.next }
+}
+
+impl Scene {
+    /// Reads a size, or the error's name.
+    fn size(&mut self, name: &str) -> Option<u64> {
+        match self.get(&key(name), View::Whole) {
+            Known::Answer(Answer::Resource(Ok(data))) => {
+                serde_json::from_str::<Value>(&data.json).unwrap()["spec"]["size"].as_u64()
+            }
+            Known::Answer(Answer::Resource(Err(StoreError::NotFound(_)))) => Some(0),
+            Known::Answer(_) | Known::AskTheStore => None,
+        }
+    }
+
+    /// Writes as the layer does, with what is known alone.
+    fn submit(&mut self, write: Write) -> Result<Written, StoreError> {
+        if let Some(answer) = self.rewrite(&write) {
+            return answer;
+        }
+        let target = write.target().unwrap();
+        let current = self.current(&Key::new(target.kind, &target.namespace, &target.name.unwrap())).flatten();
+        self.write(write, ME, &Schemas::default(), Revision(99), current)
+    }
+}
+
+#[tokio::test]
+async fn what_the_old_one_changed_is_as_it_was_before_until_the_new_one_does_the_same() {
+    let mut old = Old::new();
+    old.store.write(apply("unread", 1)).await.unwrap();
+    old.store.write(apply("read", 1)).await.unwrap();
+    old.get("read").await;
+    for name in ["read", "unread", "made"] {
+        old.write(apply(name, 2)).await;
+        old.get(name).await;
+    }
+    let mut scene = old.scene().await;
+    for (name, before) in [("read", 1), ("unread", 1), ("made", 0)] {
+        assert_eq!(scene.size(name), Some(before), "{name} before");
+        assert!(scene.submit(apply(name, 2)).unwrap().change.is_some());
+        assert_eq!(scene.size(name), Some(2), "{name} after");
+    }
+    assert_eq!(scene.size("other"), None, "what the old one did not meet only the store knows");
+}
+
+#[tokio::test]
+async fn a_write_of_its_own_is_decided_on_what_was_there_and_seen_by_the_next_read_and_write() {
+    let mut old = Old::new();
+    old.store.write(Write::Create { document: document("a", 1) }).await.unwrap();
+    old.get("a").await;
+    let revision = old.store.revision().to_string();
+    old.write(status("a", 1, &revision)).await;
+    let mut scene = old.scene().await;
+    // The old one's write is in the store: there, this one would be a conflict.
+    let written = scene.submit(status("a", 2, &revision)).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written.resource.json).unwrap()["status"]["count"], 2);
+    assert!(matches!(scene.submit(status("a", 3, &revision)), Err(StoreError::Conflict(_))), "it has just changed");
+    assert_eq!(
+        scene
+            .submit(Write::Delete {
+                key: key("a"),
+                precondition: Precondition::default(),
+                propagation: Default::default()
+            })
+            .unwrap()
+            .change,
+        Some(EventType::Deleted)
+    );
+    assert_eq!(scene.size("a"), Some(0));
+    assert!(scene.submit(Write::Create { document: document("a", 5) }).is_ok());
+    assert_eq!(scene.size("a"), Some(5));
+}
+
+#[tokio::test]
+async fn a_key_that_went_its_own_way_gets_no_answer_of_the_old_one_any_more() {
+    let mut old = Old::new();
+    old.write(apply("a", 1)).await;
+    old.write(apply("a", 2)).await;
+    old.get("a").await;
+    let mut scene = old.scene().await;
+    scene.submit(apply("a", 7)).unwrap();
+    assert_eq!(scene.submit(apply("a", 2)).unwrap().change, Some(EventType::Modified), "it was 7");
+    assert_eq!(scene.size("a"), Some(2));
+    let mut late = old.scene().await;
+    let change = late.submit(apply("a", 2)).unwrap().change;
+    assert_eq!(change, Some(EventType::Added), "the old one's second write without its first is another one");
+}
+
+#[tokio::test]
+async fn lists_are_those_of_the_old_one_and_else_agree_with_what_is_known() {
+    let mut old = Old::new();
+    old.store.write(apply("b", 1)).await.unwrap();
+    old.list().await;
+    old.write(apply("a", 1)).await;
+    old.write(apply("b", 2)).await;
+    let (query, mut scene) = (Query::all(key("").kind().clone()), old.scene().await);
+    let names = |page: &PageData| page.items.iter().map(|item| item.key.name().to_owned()).collect::<Vec<_>>();
+    let Known::Answer(Answer::Page(Ok(first))) = scene.list(&query, View::Whole) else { panic!("it is known") };
+    assert_eq!(names(&first), ["b"]);
+    scene.submit(apply("c", 1)).unwrap();
+    assert!(matches!(scene.list(&query, View::Whole), Known::AskTheStore), "it has made one itself");
+    let overlaid = scene.overlay(&query, View::Whole, page(&old.store).await).unwrap();
+    assert_eq!(names(&overlaid), ["b", "c"], "the old one's is not there yet");
+    assert!(overlaid.items[0].json.contains(r#""size":1"#));
+    let paged = PageData { next: Some("more".into()), ..page(&old.store).await };
+    assert_eq!(scene.overlay(&query, View::Whole, paged), Err(Unfit::ListOfChanged));
+}
+
+#[tokio::test]
+async fn clocks_and_random_numbers_come_again_in_order_and_a_clock_goes_on() {
+    let mut old = Old::new();
+    for time in [5, 6] {
+        old.exchange(Effect::WallClock, Answer::Nanoseconds(time));
+    }
+    for byte in [1, 2] {
+        old.exchange(Effect::Random { bytes: 1 }, Answer::Bytes(Blob::from(vec![byte])));
+    }
+    let mut scene = old.scene().await;
+    let times: Vec<_> = (0..4).map(|_| scene.clock(&Effect::WallClock)).collect();
+    assert_eq!(times, [5, 6, 1_000_006, 2_000_006].map(|time| Some(Answer::Nanoseconds(time))));
+    assert_eq!(scene.clock(&Effect::MonotonicClock), None);
+    let drawn: Vec<_> = (0..3).map(|_| scene.random(1)).collect();
+    assert_eq!(drawn, [Some(Answer::Bytes(vec![1].into())), Some(Answer::Bytes(vec![2].into())), None]);
+    assert_eq!(scene.random(2), None);
+}
+
+#[tokio::test]
+async fn what_history_has_lost_cannot_be_compared() {
+    let mut old = Old::new();
+    old.store.write(apply("a", 1)).await.unwrap();
+    old.write(apply("a", 2)).await;
+    assert_eq!(Scene::set(old.exchanges.clone(), &Before::new()).err(), Some(Unfit::PastIsGone));
+    assert_eq!(
+        Scene::unseen(&old.exchanges),
+        [(key("").kind().clone(), Revision(2))].map(|(kind, at)| (Kind { version: String::new(), ..kind }, at))
+    );
+}

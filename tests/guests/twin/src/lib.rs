@@ -1,0 +1,119 @@
+//! Keeps a `Part` for each of its resources, with a time and a random number in it, and counts in its status how often it did. With a
+//! setting `face` it is another version of itself:
+//!
+//! | face | does otherwise |
+//! |---|---|
+//! | `field` | gives the part another size |
+//! | `key` | keeps a second part |
+//! | `more` | counts twice, in two writes |
+//! | `less` | keeps no part |
+//! | `look` | looks at the part and at all parts before and after it writes, and at the clock after that |
+//! | `again` | asks to be called again |
+//! | `fail`, `trap`, `loop` | fails, panics, never returns |
+//! | `ask` | asks a server |
+//! | `tell` | emits another event |
+
+use std::hint::black_box;
+
+use homeostat_sdk::http;
+use homeostat_sdk::prelude::*;
+use wasip2::random::random;
+
+#[derive(Serialize, Deserialize)]
+struct Twin {
+    size: u64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Counted {
+    count: u64,
+}
+
+impl Kind for Twin {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Twin";
+    const PLURAL: &str = "twins";
+    type Status = Counted;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Part {
+    size: u64,
+    made_at: String,
+    number: u64,
+}
+
+impl Kind for Part {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Part";
+    const PLURAL: &str = "parts";
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Twin>()
+            .ignore_status()
+            .watch(Watch::of::<Part>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let face: String = config::get_or("face", String::new())?;
+        let Some(mut twin) = Twin::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        if face == "look" {
+            look(&key)?;
+        }
+        let size = twin.spec.size + u64::from(face == "field");
+        let part = |name: &str| {
+            let (made_at, number) = (Time::now().to_string(), random::get_random_u64());
+            Resource::new(&key.namespace, name, Part { size, made_at, number }).apply()
+        };
+        if face != "less" {
+            part(&key.name)?;
+        }
+        if face == "key" {
+            part(&format!("{}-second", key.name))?;
+        }
+        let mut count = twin.status.as_ref().map_or(0, |counted| counted.count) + 1;
+        twin.set_status(Counted { count })?;
+        if face == "more" {
+            count += 1;
+            twin.set_status(Counted { count })?;
+        }
+        events::normal(if face == "tell" { "Told" } else { "Counted" }, Time::now().to_string());
+        match face.as_str() {
+            "look" => {
+                look(&key)?;
+                black_box(Time::now());
+            }
+            "again" => return Ok(Outcome::again_after(Duration::from_secs(3600))),
+            "fail" => return Err(Failure::new("failed on purpose")),
+            "trap" => panic!("on purpose"),
+            "loop" => busy(),
+            "ask" => drop(http::get("https://example.com/thing?token=secret").send()),
+            _ => {}
+        }
+        Ok(Outcome::settled())
+    }
+}
+
+fn look(key: &Key) -> Result<(), Failure> {
+    Part::get_opt(&key.beside::<Part>(&key.name))?;
+    for part in Part::list(Selector::everything().in_namespace(&key.namespace)) {
+        part?;
+    }
+    Ok(())
+}
+
+fn busy() -> ! {
+    let mut number = 0_u64;
+    loop {
+        number = black_box(number.wrapping_add(1));
+    }
+}
+
+homeostat_sdk::export!(Guest);
