@@ -1,13 +1,19 @@
 //! A new version beside the one that runs: the same keys, the same answers, and nothing of it is applied.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::{Grants, Limits};
+use async_trait::async_trait;
+use homeostat_component::{Digest, Grants, Limits};
 use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::shadow::ShadowReport;
-use homeostat_runtime::{Definition, Error};
+use homeostat_runtime::{Code, Definition, Error};
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Key, Kind};
 use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const KEYS: u64 = 5;
 
@@ -196,4 +202,109 @@ async fn what_manages_another_kind_is_no_shadow() {
     let test = running("").await;
     let other = Definition { name: "it".to_owned(), ..test.definition("it", &guest("guest-noop")).await };
     assert!(matches!(test.host.begin_shadow(other), Err(Error::ManagesAnother { .. })));
+}
+
+/// The one component that is every version.
+struct Twin;
+
+fn bytes() -> Vec<u8> {
+    std::fs::read(guest("guest-twin")).unwrap()
+}
+
+#[async_trait]
+impl Code for Twin {
+    async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
+        Ok(bytes())
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
+
+/// A host that runs what its store says: the version without a face.
+async fn keeping() -> TestHost {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let test = TestHost::over(store).await;
+    test.host.keep_controllers(Arc::new(Twin)).await.unwrap();
+    want(&test, "", json!({})).await;
+    eventually("it to be ready", async || test.host.ready("it").await.ok()).await;
+    test
+}
+
+/// Wants a version, and how it is put in.
+async fn want(test: &TestHost, face: &str, rollout: Value) {
+    let document = json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "it" },
+        "spec": {
+            "component": { "digest": Digest::of(&bytes()) }, "config": { "face": face }, "grants": grants(), "rollout": rollout,
+        },
+    });
+    test.apply(document).await;
+}
+
+/// Waits for a phase of the rollout, and returns the status.
+async fn phase(test: &TestHost, phase: &str) -> Value {
+    let key = Key::new(Kind::new("homeostat.dev", "v1alpha1", "Controller"), "", "it");
+    let is_there = |document: &Value| document["status"]["rollout"]["phase"] == phase;
+    test.until(&key, phase, is_there).await.status().clone()
+}
+
+/// As long as it takes to compare two of the five keys.
+fn short() -> Value {
+    json!({ "for": "100ms", "reconciles": 2 })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_does_the_same_passes_and_gets_its_keys() {
+    for (strategy, steps) in [("shadow", json!(null)), ("canary", json!(["50%"]))] {
+        let test = keeping().await;
+        for number in 0..KEYS {
+            test.apply(demo("Twin", &format!("t{number}"), json!({"size": number}))).await;
+        }
+        test.idle("it").await;
+        let gate = json!({ "for": "100ms", "reconciles": 1, "duration": "100x", "writes": "100x" });
+        let mut rollout = json!({ "strategy": strategy, "shadow": short(), "gate": gate });
+        if !steps.is_null() {
+            rollout["steps"] = steps;
+        }
+        want(&test, "look", rollout).await;
+        let status = phase(&test, "complete").await;
+        let shadow = &status["rollout"]["shadow"];
+        assert!(shadow["compared"].as_u64() >= Some(2), "{status}");
+        assert_eq!(shadow["compared"], shadow["equal"], "{status}");
+        let told = test.host.events().list(&EventFilter::default());
+        let told: Vec<_> = told.iter().map(|event| &*event.reason).collect();
+        assert_eq!(told.contains(&"Canary"), strategy == "canary", "{told:?}");
+        assert!(told.contains(&"Shadow") && told.contains(&"Promoted"), "{told:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_does_something_else_goes_back_says_what_and_has_left_no_mark() {
+    let test = keeping().await;
+    test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
+    let made = test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
+    let rollout = json!({ "strategy": "shadow", "shadow": { "for": "1h", "differences": 0 } });
+    want(&test, "field", rollout).await;
+    let status = phase(&test, "rolledBack").await;
+    let reason = status["rollout"]["reason"].as_str().unwrap();
+    assert!(reason.contains("Part default/t0: apply spec.size: 2 instead of 1"), "{reason}");
+    let first = &status["rollout"]["shadow"]["differences"][0];
+    assert_eq!((&first["field"], &first["old"], &first["new"]), (&json!("spec.size"), &json!("1"), &json!("2")));
+    let now = test.get(&demo_key("Part", "t0")).await.unwrap();
+    assert_eq!(now.document()["spec"]["size"], made.document()["spec"]["size"]);
+    assert_eq!(test.host.definition("it").unwrap().config["face"], "", "what ran goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn differences_that_are_wanted_are_let_pass() {
+    let test = keeping().await;
+    test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
+    test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
+    want(&test, "field", json!({ "strategy": "shadow", "shadow": { "for": "1h" } })).await;
+    phase(&test, "rolledBack").await;
+    let any = json!({ "for": "100ms", "reconciles": 1, "differences": "any" });
+    want(&test, "field", json!({ "strategy": "shadow", "shadow": any })).await;
+    let status = phase(&test, "complete").await;
+    assert!(status["rollout"]["shadow"]["differing"].as_u64() >= Some(1), "{status}");
+    test.until(&demo_key("Part", "t0"), "has the other size", |document| document["spec"]["size"] == 2).await;
 }

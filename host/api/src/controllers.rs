@@ -1,5 +1,5 @@
 //! What can be done with a controller beside what can be done with every resource: its queue, a key that is tried again, suspending,
-//! resuming, going back to an older revision, and what was seen of its needs.
+//! resuming, going back to an older revision, what was seen of its needs, and what a version does otherwise that is tried as a shadow.
 
 use axum::Json;
 use axum::http::Method;
@@ -30,6 +30,7 @@ const STATES: [&str; 5] = ["waiting", "ready", "running", "dirty", "parked"];
 pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
     match (ask.method, ask.target.name, ask.target.part) {
         (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
+        (&Method::GET, Some(name), Some("shadow")) => shadow(api, name),
         (&Method::GET, Some(name), Some("needs")) => Ok(needs(name, &*api.host.needs(name)?)),
         (&Method::POST, Some(name), Some("needs/forget")) => {
             api.host.needs(name)?.forget();
@@ -136,6 +137,16 @@ fn needs(name: &str, needs: &Needs) -> Response {
     let metadata = json!({ "name": name });
     Json(json!({ "apiVersion": API_VERSION, "kind": "Needs", "metadata": metadata, "seen": needs.seen() }))
         .into_response()
+}
+
+/// Answers with all that is known of what a version that is tried as a shadow does otherwise, or did.
+fn shadow(api: &Api, name: &str) -> Result<Response, Failure> {
+    let report = api.host.shadow_report(name)?;
+    let report =
+        report.ok_or_else(|| Failure::not_found(format!("nothing was tried as a shadow of controller {name:?}")))?;
+    let metadata = json!({ "name": name });
+    Ok(Json(json!({ "apiVersion": API_VERSION, "kind": "Shadow", "metadata": metadata, "report": report }))
+        .into_response())
 }
 
 async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> {

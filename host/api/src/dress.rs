@@ -91,6 +91,12 @@ fn lay_over(document: &mut Value, host: &Host) {
     if !document["status"].is_object() {
         document["status"] = json!({});
     }
+    if document.pointer("/status/rollout/phase").is_some_and(|phase| phase == "shadow") {
+        let report = document["metadata"]["name"].as_str().and_then(|name| host.shadow_report(name).ok().flatten());
+        if let Some(report) = report {
+            document["status"]["rollout"]["shadow"] = json!(report.brief());
+        }
+    }
     for (name, value) in live {
         // What was written of the last swap says why as well.
         if name != "lastSwap" || document["status"]["lastSwap"].is_null() {

@@ -20,7 +20,8 @@ const PAGE_ITEMS: usize = 500;
 impl Controller {
     /// Prepares a definition to be tried: everything that can refuse it is done, its start hook too, and its watches begin. It has no key.
     ///
-    /// `salt` decides which keys it gets: the same gives the same.
+    /// `salt` decides which keys it gets: the same gives the same. One that is a shadow first has its start hook to come
+    /// ([`Controller::end_shadow_of_trial`]): nothing of a shadow is done.
     ///
     /// # Errors
     /// As those of a swap, and [`Error::Store`] when the keys that labels choose cannot be read. What runs goes on.
@@ -29,12 +30,17 @@ impl Controller {
         definition: Definition,
         canary: &Canary,
         salt: u64,
+        is_shadow: bool,
     ) -> Result<Arc<Trial>, Error> {
         let changing = self.changing.lock().await;
         if self.is_stopping() {
             return Err(Error::UnknownController(self.name.to_string()));
         }
-        let loaded = self.prepare(&self.slot.current(), definition, false).await?;
+        let before = self.slot.current();
+        let loaded = match is_shadow {
+            true => self.load(&before, definition, false)?,
+            false => self.prepare(&before, definition, false).await?,
+        };
         let trial =
             Arc::new(Trial::begin(loaded, Part { share: None, chosen: Arc::default(), salt }, canary.gate.clone()));
         self.slot.try_out(Some(trial.clone()));
@@ -66,8 +72,36 @@ impl Controller {
         Ok(())
     }
 
-    /// Looks once more at the keys of the candidate, and at as many others.
+    /// Tries the candidate as a shadow for all keys, and looks at those again. Without a candidate nothing happens.
+    ///
+    /// # Errors
+    /// As those of a swap.
+    pub(crate) async fn shadow_trial(self: &Arc<Self>) -> Result<(), Error> {
+        let Some(trial) = self.slot.trial() else { return Ok(()) };
+        self.begin_shadow(trial.loaded.definition.clone())?;
+        self.look_at_trial().await;
+        Ok(())
+    }
+
+    /// Ends the shadow of a candidate that is to have keys: its start hook runs.
+    ///
+    /// # Errors
+    /// [`Error::StartHook`].
+    pub(crate) async fn end_shadow_of_trial(&self) -> Result<(), Error> {
+        self.end_shadow();
+        let Some(trial) = self.slot.trial() else { return Ok(()) };
+        if trial.loaded.generation != self.slot.current().generation {
+            self.run_start_hook(&trial.loaded).await.map_err(Error::StartHook)?;
+        }
+        Ok(())
+    }
+
+    /// Looks once more at the keys of the candidate, and at as many others; while it is a shadow, at all.
     pub(crate) async fn look_at_trial(&self) {
+        if self.shadow.load().is_some() {
+            self.look_again(Look::at(|_| Some(Fresh::No))).await;
+            return;
+        }
         let Some(trial) = self.slot.trial() else { return };
         let part = trial.part.clone();
         let is_meant = move |key: &Key| part.side(key) == Side::New || part.is_control(key);
@@ -97,6 +131,7 @@ impl Controller {
         let changing = self.changing.lock().await;
         let Some(trial) = self.slot.trial() else { return };
         trial.end();
+        self.end_shadow();
         self.slot.try_out(None);
         self.apply_suspension();
         self.feeding.follow_slot();

@@ -91,16 +91,21 @@ impl Controller {
 
     /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
     pub(crate) async fn prepare(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
+        let next = self.load(before, definition, anew)?;
+        if next.generation != before.generation {
+            self.run_start_hook(&next).await.map_err(Error::StartHook)?;
+        }
+        Ok(next)
+    }
+
+    /// As `prepare`, without the start hook.
+    pub(crate) fn load(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
         self.fits(before, &definition)?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
         let generation = before.generation + u64::from(is_swap);
-        let next = Loaded::new(definition, settings, effects, generation);
-        if is_swap {
-            self.run_start_hook(&next).await.map_err(Error::StartHook)?;
-        }
-        Ok(next)
+        Ok(Loaded::new(definition, settings, effects, generation))
     }
 
     /// Checks that a definition can take the place of another one, and declares its kinds.

@@ -19,7 +19,7 @@ mod schema;
 
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use quantity::{Bytes, Span, written};
-pub use rollout::{GateWritten, RolloutWritten, SelectorWritten, Strategy};
+pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
 pub(crate) use schema::{revision_schema, schema};
 
 /// The `apiVersion` of a controller's manifest.

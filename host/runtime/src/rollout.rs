@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::shadow::ShadowPlan;
+
 mod figures;
 mod gate;
 mod machine;
@@ -14,7 +16,7 @@ mod share;
 
 pub(crate) use figures::{Both, End, Figures, Run};
 pub(crate) use gate::{Judgement, judge};
-pub(crate) use machine::{Machine, Move, Sight};
+pub(crate) use machine::{Machine, Move, PATIENCE, Sight};
 pub(crate) use part::{Part, Side, hash};
 pub use share::{Factor, Share};
 
@@ -27,7 +29,7 @@ pub enum Plan {
     Canary(Canary),
 }
 
-/// Which keys a candidate gets, one step after the other, and when it goes back.
+/// Which keys a candidate gets, one step after the other, and when it goes back. Without a step it gets all at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canary {
     /// The shares of the keys, each greater than the one before. After the last one come all. The first is none at all when labels choose
@@ -37,6 +39,8 @@ pub struct Canary {
     pub labels: BTreeMap<String, String>,
     /// What it must hold to.
     pub gate: Gate,
+    /// How it is tried before it has a key: with what the other version is answered, and nothing of it is applied.
+    pub shadow: Option<ShadowPlan>,
 }
 
 /// What a candidate must hold to, beside the version that ran before over the same time.
@@ -90,7 +94,7 @@ impl Default for Gate {
 impl Default for Canary {
     fn default() -> Self {
         let steps = vec![Share::percent(10), Share::percent(50)];
-        Self { steps, labels: BTreeMap::new(), gate: Gate::default() }
+        Self { steps, labels: BTreeMap::new(), gate: Gate::default(), shadow: None }
     }
 }
 

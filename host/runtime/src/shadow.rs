@@ -92,7 +92,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::KindDiffers`].
     pub fn begin_shadow(&self, definition: Definition) -> Result<(), Error> {
-        self.controller(&definition.name)?.begin_shadow(definition).map(drop)
+        self.controller(&definition.name)?.begin_shadow(definition)
     }
 
     /// Ends what is tried beside the version that a controller runs, if there is something.
@@ -110,8 +110,7 @@ impl Host {
     /// [`Error::UnknownController`].
     pub fn shadow_report(&self, name: &str) -> Result<Option<ShadowReport>, Error> {
         let controller = self.controller(name)?;
-        let report = controller.shadow.load().as_ref().map(|shadow| shadow.report());
-        Ok(report.or_else(|| controller.last_shadow.lock().clone()))
+        Ok(controller.shadow_report().or_else(|| controller.last_shadow.lock().clone()))
     }
 }
 
@@ -120,7 +119,7 @@ impl Controller {
     ///
     /// # Errors
     /// As [`Host::begin_shadow`].
-    pub(crate) fn begin_shadow(self: &Arc<Self>, new: Definition) -> Result<Arc<Shadow>, Error> {
+    pub(crate) fn begin_shadow(self: &Arc<Self>, new: Definition) -> Result<(), Error> {
         self.fits(&self.slot.current(), &new)?;
         self.end_shadow();
         let (inbox, arrivals) = mpsc::channel(1);
@@ -136,7 +135,12 @@ impl Controller {
         self.shadow.store(Some(shadow.clone()));
         let (controller, beside) = (self.clone(), shadow.clone());
         self.spawn_in_turns(async move { beside.run(&controller, arrivals).await });
-        Ok(shadow)
+        Ok(())
+    }
+
+    /// Returns what came so far of what is tried beside the version that runs; `None`: nothing is.
+    pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
+        self.shadow.load().as_ref().map(|shadow| shadow.report())
     }
 
     /// Ends what is tried beside the version that runs, if there is something.

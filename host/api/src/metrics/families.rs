@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use homeostat_component::{Capability, Compiled, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{ControllerState, Counters, Priority, Rollout};
+use homeostat_runtime::{ControllerState, Counters, Priority, Rollout, Shadowed};
 
 use super::refusals::{File, Scarce};
 use super::tally::{RESULTS, Tally};
@@ -56,7 +56,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All of them, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 40] = [
+pub(super) const FAMILIES: [Family; 41] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -199,6 +199,17 @@ pub(super) const FAMILIES: [Family; 40] = [
             for one in &scrape.controllers {
                 for (end, count) in Rollout::ALL.into_iter().zip(one.measures.rollouts) {
                     text.sample(&[one.name("controller"), ("result", end.as_str())], count);
+                }
+            }
+        },
+    ),
+    counter(
+        "homeostat_shadow_reconciles",
+        "Reconciles while another version was tried as a shadow, by what came of the comparison.",
+        |scrape, text| {
+            for one in &scrape.controllers {
+                for (what, count) in Shadowed::ALL.into_iter().zip(one.measures.shadowed) {
+                    text.sample(&[one.name("controller"), ("result", what.as_str())], count);
                 }
             }
         },

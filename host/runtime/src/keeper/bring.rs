@@ -223,7 +223,7 @@ impl Keeper {
         let history = history::read(&*store, resource.uid()).await?;
         let step = history::step(&history, &document);
         if step.is_new {
-            history::record(&*store, resource, &document, &step).await?;
+            history::record(&*store, resource, &document, &definition.component, &step).await?;
         }
         let put = match self.install(host, definition, wanted::is_held(resource)).await {
             Err(Error::Stopping) => return Err(Failed::Stopping),
@@ -320,7 +320,7 @@ impl Keeper {
         }
         let current = self.taken(name).map(|taken| taken.revision);
         Record::of(resource).filter(|record| match record.phase {
-            Phase::Listing | Phase::Canary => false,
+            Phase::Listing | Phase::Shadow | Phase::Canary => false,
             Phase::Complete => current == Some(record.to),
             Phase::RolledBack => matches!(outcome, Outcome::RolledBack(_) | Outcome::Paused),
         })

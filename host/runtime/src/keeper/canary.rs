@@ -48,7 +48,14 @@ pub(super) enum Looked {
 impl Trying {
     /// Returns when to look at it next.
     pub(super) fn next(&self) -> Next {
-        Next::After((self.machine.plan().gate.lasts / 10).clamp(LOOK.0, LOOK.1))
+        Next::After((self.machine.lasts() / 10).clamp(LOOK.0, LOOK.1))
+    }
+
+    /// Keeps what came of a shadow that is about to end.
+    fn note_shadow(&mut self, controller: &Controller) {
+        if let Some(report) = controller.shadow_report() {
+            self.record.shadow = Some(serde_json::json!(report.brief()));
+        }
     }
 
     /// Returns whether no key may run: after a restart it is not ready for those that it had.
@@ -85,7 +92,7 @@ impl Keeper {
         let history = history::read(&*store, resource.uid()).await?;
         let step = history::step(&history, &document);
         if step.is_new {
-            history::record(&*store, resource, &document, &step).await?;
+            history::record(&*store, resource, &document, &definition.component, &step).await?;
         }
         let record = Record::begin(from, step.number, &plan, resource);
         write(&*store, resource, &record).await?;
@@ -117,7 +124,7 @@ impl Keeper {
         old_max: u32,
     ) -> Result<Trying, Failed> {
         let Ok(controller) = host.controller(name) else { return Err(Failed::Stopping) };
-        let trial = match controller.try_out(definition, machine.plan(), record.to).await {
+        let trial = match controller.try_out(definition, machine.plan(), record.to, machine.shadow().is_some()).await {
             Ok(trial) => trial,
             Err(Error::Stopping | Error::UnknownController(_)) => return Err(Failed::Stopping),
             Err(error) => return Err(Failed::Refused(list(&[chain(&error)]))),
@@ -211,29 +218,73 @@ impl Keeper {
         let name = resource.key().name().to_owned();
         let Ok(controller) = host.controller(&name) else { return Err(Failed::Stopping) };
         let Some(trial) = controller.slot.trial() else { return Ok(Looked::Unwanted) };
-        let both = trial.figures();
+        let (both, shadow) = (trial.figures(), controller.shadow_report());
         let sight = Sight {
             now: self.now(),
             held: is_paused || wanted::is_held(resource) || trial.loaded.definition.suspend != Suspend::No,
             listed: controller.feeding.is_listed_for_trial(),
             both: &both,
             failed: trial.failed(),
+            shadow: shadow.as_ref(),
         };
         match trying.machine.step(sight) {
             Move::Stay => {}
+            Move::BeginShadow => {
+                if let Err(reason) = self.begin_shadow(host, resource, &controller, trying).await? {
+                    return self.go_back(host, resource, &controller, trying, reason).await;
+                }
+            }
+            Move::EndShadow => {
+                trying.note_shadow(&controller);
+                match controller.end_shadow_of_trial().await {
+                    Ok(()) => trying.machine.shadowed(self.now()),
+                    Err(error) => return self.go_back(host, resource, &controller, trying, chain(&error)).await,
+                }
+            }
             Move::LookAgain => controller.look_at_trial().await,
             Move::Widen(share) => self.widen(host, resource, &controller, trying, share).await?,
             Move::Promote => return self.promote(host, resource, &controller, trying).await,
-            Move::GoBack(reason) => {
-                controller.go_back().await;
-                controller.stats.rollout(Rollout::RolledBack);
-                self.took(host, &name, Taken::of(resource, None, trying.record.from));
-                trying.record.go_back(reason);
-                trying.is_over = true;
-                return self.tell_gone_back(host, resource, trying).await;
-            }
+            Move::GoBack(reason) => return self.go_back(host, resource, &controller, trying, reason).await,
         }
         Ok(Looked::Goes(trying.outcome()))
+    }
+
+    /// Takes all keys from a candidate that was found wanting, and says so.
+    async fn go_back(
+        &self,
+        host: &Host,
+        resource: &mut Arc<Resource>,
+        controller: &Controller,
+        trying: &mut Trying,
+        reason: String,
+    ) -> Result<Looked, Failed> {
+        trying.note_shadow(controller);
+        controller.go_back().await;
+        controller.stats.rollout(Rollout::RolledBack);
+        let name = resource.key().name().to_owned();
+        self.took(host, &name, Taken::of(resource, None, trying.record.from));
+        trying.record.go_back(reason);
+        trying.is_over = true;
+        self.tell_gone_back(host, resource, trying).await
+    }
+
+    /// Tries a candidate as a shadow. The inner error says why it can be none.
+    async fn begin_shadow(
+        &self,
+        host: &Host,
+        resource: &mut Arc<Resource>,
+        controller: &Arc<Controller>,
+        trying: &mut Trying,
+    ) -> Result<Result<(), String>, Failed> {
+        let record = trying.record.shadow();
+        write(&*host.store(), resource, &record).await?;
+        if let Err(error) = controller.shadow_trial().await {
+            return Ok(Err(chain(&error)));
+        }
+        let message = format!("revision {} is a shadow of revision {}", record.to, record.from);
+        controller.context.event(&controller.name, None, Severity::Normal, "Shadow", &message);
+        trying.record = record;
+        Ok(Ok(()))
     }
 
     async fn widen(

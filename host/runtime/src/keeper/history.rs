@@ -3,6 +3,7 @@
 //! Each definition is written before it is put in, so that whoever ends in between finds the history whole. What the history comes to
 //! is decided by pure functions.
 
+use homeostat_component::Component;
 use homeostat_store::{Change, EventType, Key, Precondition, Propagation, Resource, Store, Write};
 use serde_json::{Value, json};
 
@@ -13,6 +14,9 @@ pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 
 /// Why a revision that was tried went back.
 pub(super) const WENT_BACK: &str = "homeostat.dev/wentBack";
+
+/// What is kept of what a component says of itself, in bytes: a revision must have room for its definition beside it.
+const SAID_BYTES_MAX: usize = 256 << 10;
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +92,7 @@ pub(super) async fn record(
     store: &dyn Store,
     controller: &Resource,
     spec: &Value,
+    code: &Component,
     Step { number, is_new: _, was }: &Step,
 ) -> homeostat_store::Result<()> {
     let owner = controller.key().name();
@@ -103,7 +108,10 @@ pub(super) async fn record(
                 "controller": true, "blockOwnerDeletion": true,
             }],
         },
-        "spec": { "controller": owner, "number": number, "digest": spec["component"]["digest"], "spec": spec },
+        "spec": {
+            "controller": owner, "number": number, "digest": spec["component"]["digest"], "spec": spec,
+            "component": said_by(code),
+        },
     });
     match store.write(Write::Create { document: document.clone() }).await {
         Err(homeostat_store::Error::AlreadyExists { .. }) => {
@@ -112,6 +120,12 @@ pub(super) async fn record(
         }
         written => written.map(drop),
     }
+}
+
+/// Returns what a component says of itself, so that revisions can be compared without their code; nothing, where that is very long.
+fn said_by(code: &Component) -> Value {
+    let said = json!({ "describe": code.describe(), "imports": code.imports(), "exports": code.facts().exports });
+    if said.to_string().len() > SAID_BYTES_MAX { json!({}) } else { said }
 }
 
 /// Takes a revision out of the history.

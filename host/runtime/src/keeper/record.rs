@@ -2,6 +2,7 @@
 
 use homeostat_store::Resource;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::RESTARTED;
 use crate::context::now;
@@ -13,6 +14,8 @@ use crate::rollout::{Canary, Share};
 pub(super) enum Phase {
     /// The candidate has no key: its watches lack their first lists.
     Listing,
+    /// The candidate has no key: it is tried with what the other version is answered.
+    Shadow,
     /// The candidate has some keys.
     Canary,
     /// It has all, and is what runs.
@@ -24,7 +27,7 @@ pub(super) enum Phase {
 impl Phase {
     /// Returns whether there is a candidate.
     pub(super) fn is_tried(self) -> bool {
-        matches!(self, Self::Listing | Self::Canary)
+        matches!(self, Self::Listing | Self::Shadow | Self::Canary)
     }
 }
 
@@ -49,6 +52,9 @@ pub(super) struct Record {
     /// What the resource said of when to begin anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) restarted: Option<String>,
+    /// What came of it as a shadow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) shadow: Option<Value>,
     /// Why it went back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -71,8 +77,13 @@ impl Record {
             since: now(),
             generation: Some(resource.generation()),
             restarted: resource.annotation(RESTARTED).map(str::to_owned),
+            shadow: None,
             reason: None,
         }
+    }
+
+    pub(super) fn shadow(&self) -> Self {
+        Self { phase: Phase::Shadow, since: now(), ..self.clone() }
     }
 
     pub(super) fn widen(&self, share: Share, plan: &Canary) -> Self {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use homeostat_store::{Precondition, Resource, Store, Write};
 use serde_json::{Map, Value, json};
 
-use super::record::Record;
+use super::record::{Phase, Record};
 use super::verdicts::Outcome;
 use crate::rollout::Share;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
@@ -79,6 +79,16 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
             ("Loaded", facts.running.is_some(), "Paused", goes_on.to_owned()),
             ("Progressing", false, "Paused", "changes are not taken over before it is resumed".to_owned()),
             ("Degraded", false, "Paused", String::new()),
+        ),
+        Outcome::Trying { from, to, .. } if facts.rollout.as_ref().is_some_and(|it| it.phase == Phase::Shadow) => (
+            ("Loaded", true, "Loaded", String::new()),
+            (
+                "Progressing",
+                true,
+                "Shadow",
+                format!("revision {to} is a shadow of revision {from}: nothing of it is applied"),
+            ),
+            ("Degraded", false, "Shadow", String::new()),
         ),
         Outcome::Trying { from, to, share } => (
             ("Loaded", true, "Loaded", String::new()),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Problems, Span};
 use crate::rollout::{Canary, Factor, Gate, Plan, Share};
+use crate::shadow::{Allowed, ShadowPlan};
 
 /// The shortest and the longest step.
 const LASTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(7 * 86_400);
@@ -35,6 +36,9 @@ pub struct RolloutWritten {
     /// What it must hold to in each step.
     #[serde(default)]
     pub gate: GateWritten,
+    /// How it is tried beside the version that runs before it has a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowWritten>,
 }
 
 /// For how many keys at once.
@@ -46,6 +50,33 @@ pub enum Strategy {
     Immediate,
     /// For a share that grows.
     Canary,
+    /// For none, with what the version that runs is answered; then for all, or for a share that grows where shares are given.
+    Shadow,
+}
+
+/// A shadow as people write it; what is left out keeps its default.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShadowWritten {
+    /// How long it lasts at least, as `1m`.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<Span>,
+    /// Reconciles that are compared, at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciles: Option<u32>,
+    /// Reconciles that may differ: a number, a share as `1%`, or `any`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differences: Option<DifferencesWritten>,
+}
+
+/// How many reconciles may differ, as people write it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum DifferencesWritten {
+    /// So many.
+    Count(u32),
+    /// A share as `1%`, or `any`.
+    Text(String),
 }
 
 /// Chooses keys by their resources.
@@ -88,15 +119,28 @@ pub struct GateWritten {
 
 /// Checks every bound, and fills in the defaults.
 pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -> Plan {
-    let Some(RolloutWritten { strategy, share, steps, selector, gate }) = written else { return Plan::Immediate };
+    let Some(RolloutWritten { strategy, share, steps, selector, gate, shadow }) = written else {
+        return Plan::Immediate;
+    };
     let canary = Canary {
         steps: check_steps(*share, steps.as_deref(), selector.is_some(), problems),
         labels: check_selector(selector.as_ref(), problems),
         gate: check_gate(gate, problems),
+        shadow: shadow.as_ref().map(|shadow| check_shadow(shadow, problems)),
     };
     match strategy {
-        Strategy::Immediate => Plan::Immediate,
+        Strategy::Immediate => {
+            if shadow.is_some() {
+                problems.push("spec.rollout.shadow", "needs the strategy `shadow` or `canary`".to_owned());
+            }
+            Plan::Immediate
+        }
         Strategy::Canary => Plan::Canary(canary),
+        Strategy::Shadow => {
+            let has_steps = share.is_some() || steps.is_some() || selector.is_some();
+            let steps = if has_steps { canary.steps } else { Vec::new() };
+            Plan::Canary(Canary { steps, shadow: Some(canary.shadow.unwrap_or_default()), ..canary })
+        }
     }
 }
 
@@ -129,6 +173,28 @@ fn check_selector(written: Option<&SelectorWritten>, problems: &mut Problems) ->
         problems.push("spec.rollout.selector.matchLabels", format!("must have from 1 to {LABELS_MAX} labels"));
     }
     match_labels.clone()
+}
+
+fn check_shadow(written: &ShadowWritten, problems: &mut Problems) -> ShadowPlan {
+    let ShadowWritten { lasts, reconciles, differences } = written;
+    let default = ShadowPlan::default();
+    problems.span("spec.rollout.shadow.for", *lasts, LASTS);
+    problems.number("spec.rollout.shadow.reconciles", *reconciles, 1..=1_000_000);
+    let allowed = match differences {
+        None => default.allowed,
+        Some(DifferencesWritten::Count(most)) => Allowed::Count(u64::from(*most)),
+        Some(DifferencesWritten::Text(text)) if text == "any" => Allowed::Any,
+        Some(DifferencesWritten::Text(text)) => match text.parse() {
+            Ok(share) => Allowed::Share(share),
+            Err(reason) => {
+                let reason = format!("{reason}, as a number, or as any");
+                problems.push("spec.rollout.shadow.differences", reason);
+                default.allowed
+            }
+        },
+    };
+    let lasts = lasts.map_or(default.lasts, |span| span.0);
+    ShadowPlan { lasts, reconciles: reconciles.map_or(default.reconciles, u64::from), allowed }
 }
 
 fn check_gate(written: &GateWritten, problems: &mut Problems) -> Gate {

@@ -29,6 +29,7 @@ pub(crate) fn revision_schema() -> Value {
                     ("number", number("Counts the definitions of a controller")),
                     ("digest", text("Of its code")),
                     ("spec", spec()),
+                    ("component", open("What its code says of itself: describe, imports and exports")),
                 ],
             ),
         )],
@@ -112,12 +113,28 @@ fn rollout() -> Value {
             ),
         ],
     );
+    let differences = "Reconciles that may differ: a number, a share as 1%, or any; absent: 0";
+    let shadow = object(
+        "How the new version is tried beside the old one before it has a key: nothing of it is applied",
+        [
+            ("for", span("How long that lasts at least, from 100ms to 7d; absent: 1m")),
+            (
+                "reconciles",
+                number(
+                    "Reconciles that are compared, at least, unless four times its length has passed, 1 to 1000000; absent: 100",
+                ),
+            ),
+            ("differences", json!({ "description": differences, "x-kubernetes-int-or-string": true })),
+        ],
+    );
     object(
         "How another definition takes the place of the one that runs",
         [
             (
                 "strategy",
-                text("immediate, for all keys at once, which is the default; or canary, for a share of them first"),
+                text(
+                    "immediate, for all keys at once, which is the default; canary, for a share of them first; or shadow, for none, with what the other version is answered, and then for all or for shares",
+                ),
             ),
             ("share", text("The share of the keys that takes it first, as 10%: one step, and not beside steps")),
             ("steps", texts("The shares of the keys, one step after the other; absent: 10% and 50%")),
@@ -129,6 +146,7 @@ fn rollout() -> Value {
                 ),
             ),
             ("gate", gate),
+            ("shadow", shadow),
         ],
     )
 }
@@ -252,6 +270,7 @@ mod tests {
                     "errors": "1%", "traps": 1, "limits": 1, "duration": "2x", "writes": "2x", "hotLoops": "2x", "for": "1m",
                     "reconciles": 1,
                 },
+                "shadow": { "for": "1m", "reconciles": 1, "differences": "any" },
             },
         });
         let full: Spec = serde_json::from_value(text.clone()).unwrap();

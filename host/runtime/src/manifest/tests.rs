@@ -149,6 +149,7 @@ fn every_limit_that_can_be_written_is_read_within_its_bounds_and_refused_outside
 #[test]
 fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named() {
     use crate::rollout::{Canary, Factor, Gate, Plan, Share};
+    use crate::shadow::{Allowed, ShadowPlan};
     let check = |rollout: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "rollout": rollout})).check();
     let plan = |rollout| check(rollout).unwrap().plan;
     assert_eq!(spec(json!({"component": {"file": "a.wasm"}})).check().unwrap().plan, Plan::Immediate);
@@ -179,12 +180,31 @@ fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named(
     let canary = Canary { gate: written, ..Canary::default() };
     assert_eq!(plan(json!({"strategy": "canary", "gate": gate})), Plan::Canary(canary));
 
+    let shadow = |shadow: serde_json::Value| match plan(json!({"strategy": "shadow", "shadow": shadow})) {
+        Plan::Canary(Canary { steps, shadow: Some(shadow), .. }) if steps.is_empty() => shadow,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shadow(json!({})), ShadowPlan::default());
+    let allowed = |differences: serde_json::Value| shadow(json!({"differences": differences})).allowed;
+    assert_eq!(allowed(json!(3)), Allowed::Count(3));
+    assert_eq!(allowed(json!("0.5%")), Allowed::Share("0.5%".parse().unwrap()));
+    assert_eq!(allowed(json!("any")), Allowed::Any);
+    let written = shadow(json!({"for": "2s", "reconciles": 7}));
+    assert_eq!((written.lasts, written.reconciles), (Duration::from_secs(2), 7));
+    assert_eq!(steps(json!({"strategy": "shadow", "share": "5%"})), [Share::percent(5)], "it has some keys then");
+    let Plan::Canary(both) = plan(json!({"strategy": "canary", "shadow": {}})) else { panic!() };
+    assert_eq!(both, Canary { shadow: Some(ShadowPlan::default()), ..Canary::default() });
+
     let fields = |rollout| check(rollout).unwrap_err().into_iter().map(|problem| problem.field).collect::<Vec<_>>();
     assert_eq!(fields(json!({"share": "5%", "steps": ["10%"]})), ["spec.rollout.share"]);
     for steps in [json!([]), json!(["0%"]), json!(["100%"]), json!(["10%", "10%"]), json!(["50%", "10%"])] {
         assert_eq!(fields(json!({"steps": steps})), ["spec.rollout.steps"], "{steps}");
     }
     assert_eq!(fields(json!({"selector": {"matchLabels": {}}})), ["spec.rollout.selector.matchLabels"]);
+    assert_eq!(fields(json!({"shadow": {}})), ["spec.rollout.shadow"]);
+    let wrong = json!({"for": "99ms", "reconciles": 0, "differences": "some"});
+    let named = ["for", "reconciles", "differences"].map(|name| format!("spec.rollout.shadow.{name}"));
+    assert_eq!(fields(json!({"strategy": "shadow", "shadow": wrong})), named);
     let gate = json!({
         "duration": "0.5x", "writes": "1001x", "hotLoops": "0x", "traps": 1_000_001, "limits": 1_000_001, "reconciles": 0, "for": "99ms",
     });

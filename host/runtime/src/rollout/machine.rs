@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use super::gate::{Judgement, judge};
 use super::{Both, Canary, Share};
+use crate::shadow::{ShadowPlan, ShadowReport, ShadowVerdict};
 
 /// A step that is not over after so many times its length ends, one way or the other.
-const PATIENCE: u32 = 4;
+pub(crate) const PATIENCE: u32 = 4;
+
+/// How often the keys are looked at again while a shadow lasts.
+const SHADOW_LOOKS: u128 = 4;
 
 /// One canary.
 #[derive(Clone, Debug)]
@@ -22,6 +26,10 @@ pub(crate) struct Machine {
     seen: Duration,
     /// The keys have been looked at a second time in this step.
     looked: bool,
+    /// It was a shadow for long enough.
+    is_shadowed: bool,
+    /// How often the keys were looked at again for the shadow.
+    shadow_looks: u128,
 }
 
 /// What there is to see at one moment.
@@ -37,6 +45,8 @@ pub(crate) struct Sight<'s> {
     pub(crate) both: &'s Both,
     /// Why the candidate was taken off its keys already.
     pub(crate) failed: Option<&'s str>,
+    /// What came of it as a shadow; `None`: it is none now.
+    pub(crate) shadow: Option<&'s ShadowReport>,
 }
 
 /// What is to be done.
@@ -46,6 +56,10 @@ pub(crate) enum Move {
     Stay,
     /// Look at the keys of this step once more, so that a version that writes every time is seen.
     LookAgain,
+    /// Try it with what the other version is answered, without a key.
+    BeginShadow,
+    /// It does the same as the other version, as far as is wanted: no more of that.
+    EndShadow,
     /// Give the candidate this share of the keys.
     Widen(Share),
     /// Give it all.
@@ -57,7 +71,17 @@ pub(crate) enum Move {
 impl Machine {
     /// Begins with a candidate that has no key. `resumes`: the share that it had when the host ended.
     pub(crate) fn new(plan: Canary, resumes: Option<Share>, now: Duration) -> Self {
-        Self { plan, share: None, resumes, lasted: Duration::ZERO, seen: now, looked: false }
+        let is_shadowed = resumes.is_some();
+        Self {
+            plan,
+            share: None,
+            resumes,
+            lasted: Duration::ZERO,
+            seen: now,
+            looked: false,
+            is_shadowed,
+            shadow_looks: 0,
+        }
     }
 
     pub(crate) fn plan(&self) -> &Canary {
@@ -76,7 +100,7 @@ impl Machine {
     /// Says what is to be done now. But for the time that has passed and a second look nothing has changed: a step begins when
     /// [`Machine::widened`] says so.
     pub(crate) fn step(&mut self, sight: Sight<'_>) -> Move {
-        let Sight { now, held, listed, both, failed } = sight;
+        let Sight { now, held, listed, both, failed, shadow } = sight;
         let passed = now.saturating_sub(self.seen);
         self.seen = now;
         if let Some(reason) = failed {
@@ -90,6 +114,9 @@ impl Machine {
             return Move::Stay;
         }
         self.lasted += passed;
+        if listed && let Some(plan) = self.shadow() {
+            return self.step_shadow(plan.clone(), shadow);
+        }
         let lasts = self.plan.gate.lasts;
         let is_late = self.lasted >= lasts * PATIENCE;
         if self.share.is_none() {
@@ -112,6 +139,41 @@ impl Machine {
             Judgement::Doubtful(reason) if is_late => Move::GoBack(reason),
             Judgement::Within | Judgement::Doubtful(_) | Judgement::Beyond(_) => Move::Stay,
         }
+    }
+
+    /// Returns how it is to be a shadow still.
+    pub(crate) fn shadow(&self) -> Option<&ShadowPlan> {
+        self.plan.shadow.as_ref().filter(|_| !self.is_shadowed)
+    }
+
+    fn step_shadow(&mut self, plan: ShadowPlan, report: Option<&ShadowReport>) -> Move {
+        let Some(report) = report else {
+            // It may have ended before its time, with the keys held back: then it begins anew.
+            (self.lasted, self.shadow_looks) = (Duration::ZERO, 0);
+            return Move::BeginShadow;
+        };
+        match report.verdict(&plan, self.lasted) {
+            ShadowVerdict::Failed(reason) => Move::GoBack(reason),
+            ShadowVerdict::Passed => Move::EndShadow,
+            ShadowVerdict::Waits => {
+                let looks = self.lasted.as_nanos() * SHADOW_LOOKS / plan.lasts.as_nanos().max(1);
+                if looks == self.shadow_looks {
+                    return Move::Stay;
+                }
+                self.shadow_looks = looks;
+                Move::LookAgain
+            }
+        }
+    }
+
+    /// Notes that it was a shadow for long enough.
+    pub(crate) fn shadowed(&mut self, now: Duration) {
+        (self.is_shadowed, self.lasted, self.seen) = (true, Duration::ZERO, now);
+    }
+
+    /// Returns how long what it is at now lasts at least.
+    pub(crate) fn lasts(&self) -> Duration {
+        self.shadow().map_or(self.plan.gate.lasts, |shadow| shadow.lasts)
     }
 
     /// Notes that a step has begun.

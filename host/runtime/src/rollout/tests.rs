@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::shadow::{Allowed, ShadowReport};
 
 const STEP: Duration = Duration::from_secs(60);
 
@@ -171,7 +172,7 @@ impl Course {
     }
 
     fn look(&mut self, held: bool, listed: bool) -> Move {
-        let sight = Sight { now: self.now, held, listed, both: &self.both, failed: None };
+        let sight = Sight { now: self.now, held, listed, both: &self.both, failed: None, shadow: None };
         let move_ = self.machine.step(sight);
         if let Move::Widen(share) = move_ {
             self.machine.widened(share, self.now);
@@ -247,11 +248,46 @@ fn a_candidate_whose_watches_do_not_list_gets_no_key_and_goes_back() {
 }
 
 #[test]
+fn a_shadow_comes_before_every_share_and_is_looked_for_again_until_enough_was_compared() {
+    let plan = ShadowPlan { lasts: STEP, reconciles: 2, allowed: Allowed::Count(0) };
+    for (steps, comes_to) in [(Vec::new(), Move::Promote), (vec![Share::percent(5)], Move::Widen(Share::percent(5)))] {
+        let mut machine = Machine::new(Canary { steps, shadow: Some(plan.clone()), ..Canary::default() }, None, STEP);
+        let both = Both::default();
+        let (few, enough) = (
+            ShadowReport { compared: 1, equal: 1, ..ShadowReport::default() },
+            ShadowReport { compared: 2, equal: 2, ..ShadowReport::default() },
+        );
+        let mut look = |quarters: u32, shadow| {
+            let now = STEP + STEP * quarters / 4;
+            let sight = Sight { now, held: false, listed: true, both: &both, failed: None, shadow };
+            let next = machine.step(sight);
+            if next == Move::EndShadow {
+                machine.shadowed(now);
+            }
+            next
+        };
+        assert_eq!(look(0, None), Move::BeginShadow);
+        assert_eq!(look(0, Some(&few)), Move::Stay);
+        assert_eq!(look(1, Some(&few)), Move::LookAgain);
+        assert_eq!(look(1, Some(&few)), Move::Stay);
+        assert_eq!(look(2, None), Move::BeginShadow, "somebody has ended it");
+        assert_eq!(look(5, Some(&enough)), Move::LookAgain, "its time begins anew");
+        assert_eq!(look(6, Some(&enough)), Move::EndShadow);
+        assert_eq!(look(6, None), comes_to);
+    }
+    let differing = ShadowReport { compared: 1, differing: 1, ..ShadowReport::default() };
+    let mut machine = Machine::new(Canary { shadow: Some(plan), ..Canary::default() }, None, STEP);
+    let both = Both::default();
+    let sight = Sight { now: STEP, held: false, listed: true, both: &both, failed: None, shadow: Some(&differing) };
+    assert!(matches!(machine.step(sight), Move::GoBack(reason) if reason.contains("1 of 1 reconciles differ")));
+}
+
+#[test]
 fn one_that_goes_on_after_a_restart_has_the_share_that_it_had() {
     let fifty = Some(Share::percent(50));
     let mut machine = Machine::new(Canary::default(), fifty, STEP);
     let both = Both::default();
-    let sight = Sight { now: STEP, held: false, listed: true, both: &both, failed: None };
+    let sight = Sight { now: STEP, held: false, listed: true, both: &both, failed: None, shadow: None };
     assert_eq!(machine.step(sight), Move::Widen(Share::percent(50)));
     machine.follow(Canary { steps: vec![Share::percent(20), Share::percent(60)], ..Canary::default() });
     machine.widened(Share::percent(50), STEP);

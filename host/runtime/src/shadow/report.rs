@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::compare::Difference;
+use crate::rollout::{PATIENCE, Share};
 use crate::stats::Shadowed;
 
-/// A shadow ends after so many times its length.
-const PATIENCE: u32 = 4;
+/// Differences that stand in a status.
+const BRIEF: usize = 8;
 /// Differences that are kept beside the counts.
 const DIFFERENCES_MAX: usize = 64;
 
@@ -31,8 +32,8 @@ pub enum Allowed {
     Any,
     /// So many.
     Count(u64),
-    /// So many of ten thousand that were compared.
-    Share(u32),
+    /// This share of those that were compared.
+    Share(Share),
 }
 
 /// Why two reconciles could not be compared.
@@ -67,6 +68,12 @@ pub(super) enum Compared {
     },
     /// They could not be compared.
     Unfit(Unfit),
+}
+
+impl Default for ShadowPlan {
+    fn default() -> Self {
+        Self { lasts: Duration::from_secs(60), reconciles: 100, allowed: Allowed::Count(0) }
+    }
 }
 
 impl Compared {
@@ -176,7 +183,9 @@ impl ShadowReport {
         let is_beyond = match allowed {
             Allowed::Any => false,
             Allowed::Count(most) => self.differing > most,
-            Allowed::Share(most) => is_over && self.differing * 10_000 > u64::from(most) * self.compared,
+            Allowed::Share(most) => {
+                is_over && self.differing * 10_000 > u64::from(most.of_ten_thousand()) * self.compared
+            }
         };
         if is_beyond {
             ShadowVerdict::Failed(self.reason())
@@ -187,6 +196,15 @@ impl ShadowReport {
         } else {
             ShadowVerdict::Passed
         }
+    }
+
+    /// Returns the same with the first eight differences alone, as it stands in a status.
+    #[must_use]
+    pub fn brief(&self) -> Self {
+        let mut brief = self.clone();
+        let cut = brief.differences.split_off(brief.differences.len().min(BRIEF));
+        brief.left_out += cut.iter().map(|counted| counted.times).sum::<u64>();
+        brief
     }
 
     /// Says how many differ, and the first things in which they do.

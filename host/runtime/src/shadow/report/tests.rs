@@ -43,9 +43,12 @@ fn a_number_that_is_allowed_is_exceeded_at_once_and_a_share_is_judged_at_the_end
     let soon = Duration::from_secs(1);
     assert!(matches!(report(0, 1).verdict(&plan(Allowed::Count(0)), soon), ShadowVerdict::Failed(_)));
     assert_eq!(report(9, 1).verdict(&plan(Allowed::Count(1)), MINUTE), ShadowVerdict::Passed);
-    assert_eq!(report(1, 9).verdict(&plan(Allowed::Share(100)), soon), ShadowVerdict::Waits);
-    assert!(matches!(report(98, 2).verdict(&plan(Allowed::Share(100)), MINUTE), ShadowVerdict::Failed(_)));
-    assert_eq!(report(99, 1).verdict(&plan(Allowed::Share(100)), MINUTE), ShadowVerdict::Passed);
+    assert_eq!(report(1, 9).verdict(&plan(Allowed::Share(Share::percent(1))), soon), ShadowVerdict::Waits);
+    assert!(matches!(
+        report(98, 2).verdict(&plan(Allowed::Share(Share::percent(1))), MINUTE),
+        ShadowVerdict::Failed(_)
+    ));
+    assert_eq!(report(99, 1).verdict(&plan(Allowed::Share(Share::percent(1))), MINUTE), ShadowVerdict::Passed);
     assert_eq!(report(0, 10).verdict(&plan(Allowed::Any), MINUTE), ShadowVerdict::Passed);
 }
 
@@ -65,6 +68,17 @@ fn it_waits_for_its_time_and_for_its_reconciles_but_not_for_ever() {
         matches!(nothing.verdict(&none, 4 * MINUTE), ShadowVerdict::Failed(_)),
         "it says nothing at the end either"
     );
+}
+
+#[test]
+fn a_status_has_the_first_differences_and_how_many_more_there_are() {
+    let mut report = ShadowReport::default();
+    for name in 0..20 {
+        report.note(differing(vec![difference(&name.to_string(), "spec.replicas")]));
+    }
+    let brief = report.brief();
+    assert_eq!((brief.differences.len(), brief.left_out, brief.differing), (8, 12, 20));
+    assert_eq!(brief.differences[..], report.differences[..8]);
 }
 
 #[test]
