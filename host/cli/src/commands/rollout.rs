@@ -18,6 +18,7 @@ use crate::output::{self, age};
 
 mod difference;
 mod progress;
+mod shadow;
 
 use progress::Progress;
 
@@ -99,6 +100,9 @@ struct StatusArgs {
 }
 
 /// Show what differs between two revisions
+///
+/// That is the definition, and what the code says of itself: what it describes, imports and exports. With --shadow: what the version that
+/// is tried as a shadow does otherwise than the one that runs, or what the last one did.
 #[derive(clap::Args, Clone, Debug)]
 struct DiffArgs {
     #[command(flatten)]
@@ -109,6 +113,9 @@ struct DiffArgs {
     /// The newer one [default: the newest]
     #[arg(long, value_name = "NUMBER")]
     to: Option<u64>,
+    /// Show what a shadow does otherwise, resource by resource
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    shadow: bool,
 }
 
 /// Reads the name of a controller, with or without its kind.
@@ -134,7 +141,10 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         }
         Command::Undo(UndoArgs { of, to_revision }) => undo(&client, &of.controller, to_revision, global).await,
         Command::Status(StatusArgs { of, timeout }) => status(&client, &of.controller, timeout.0, global).await,
-        Command::Diff(DiffArgs { of, from, to }) => diff(&client, &of.controller, from, to, global).await,
+        Command::Diff(DiffArgs { of, shadow: true, .. }) => shadow_diff(&client, &of.controller, global).await,
+        Command::Diff(DiffArgs { of, from, to, shadow: false }) => {
+            diff(&client, &of.controller, from, to, global).await
+        }
         Command::Restart(NameArgs { controller }) => {
             let now = Timestamp::now().to_string();
             let change = json!({ "metadata": { "annotations": { "homeostat.dev/restartedAt": now } } });
@@ -285,6 +295,19 @@ async fn follow(client: &Client, controller: &str, last: &mut String) -> anyhow:
     }
 }
 
+/// Prints what a shadow does otherwise.
+async fn shadow_diff(client: &Client, controller: &str, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Yaml, Format::Json])?;
+    let document = client.get(&format!("{}/shadow", path(controller))).await?;
+    let report = &document["report"];
+    output::print(&match format {
+        Format::Json => output::json(report),
+        Format::Yaml => output::yaml(report)?,
+        _ => shadow::lines(report).iter().map(|line| format!("{}\n", output::plain(line))).collect(),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn diff(
     client: &Client,
     controller: &str,
@@ -300,7 +323,11 @@ async fn diff(
         (None, None) => return Err(exit::failed(format!("controller `{controller}` has no revisions"))),
     };
     let from = from.map_or_else(|| revisions.before(number(to)), |wanted| revisions.numbered(wanted))?;
-    let lines = difference::lines(&from["spec"]["spec"], &to["spec"]["spec"]);
+    let mut lines = difference::lines("", &from["spec"]["spec"], &to["spec"]["spec"]);
+    // Revisions that older hosts wrote do not have it.
+    if let (Some(before), Some(after)) = (from["spec"].get("component"), to["spec"].get("component")) {
+        lines.extend(difference::lines("code", before, after));
+    }
     let head = format!("--- revision {}\n+++ revision {}\n", number(from), number(to));
     let lines: String = lines.iter().map(|line| format!("{}\n", output::plain(line))).collect();
     output::print(&format!("{head}{lines}"))?;

@@ -48,6 +48,11 @@ pub(super) fn of(document: &Value) -> Progress {
         }
         _ => {}
     }
+    if progressing["reason"] == "Shadow" {
+        let rollout = &document["status"]["rollout"];
+        let (to, from, counts) = (&rollout["to"], &rollout["from"], super::shadow::counts(&rollout["shadow"]));
+        return Progress::Waits(format!("revision {to} is a shadow of revision {from}: {counts}"));
+    }
     if loaded["status"] != "True" {
         return Progress::Refused(text(loaded, "/message").trim().to_owned());
     }
