@@ -282,8 +282,12 @@ fn history(host: &Running) -> Vec<String> {
 }
 
 fn until_status(host: &Running, path: &str, wanted: &Value) {
-    eventually_blocking(&format!("controllers/greeter: {path} = {wanted}"), || {
-        let output = host.ask(&["get", "controller", "greeter", "-o", "json"]);
+    until_status_of(host, "greeter", path, wanted);
+}
+
+fn until_status_of(host: &Running, name: &str, path: &str, wanted: &Value) {
+    eventually_blocking(&format!("controllers/{name}: {path} = {wanted}"), || {
+        let output = host.ask(&["get", "controller", name, "-o", "json"]);
         let document: Value = serde_json::from_str(&output.stdout).ok()?;
         (document.pointer(path) == Some(wanted)).then_some(())
     });
@@ -517,4 +521,42 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     let undone = host.ask(&["rollout", "undo", "fickle"]);
     assert_eq!(undone.stdout, "controller.homeostat.dev/fickle goes back to revision 6\n", "{}", undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "fickle"]).code, Some(0));
+}
+
+/// The manifest of a guest with many faces, and how another face of it is put in.
+fn twin(face: &str, rollout: &str) -> String {
+    format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: twin}}\nspec:\n  component: {{file: twin.wasm}}\n  \
+         config: {{face: \"{face}\"}}\n  grants:\n    resources: [{{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}]\n    \
+         http: [{{urls: [\"https://example.com/*\"]}}]\n{rollout}"
+    )
+}
+
+/// A version is tried as a shadow: one that writes something else goes back and says what, one that does the same takes over.
+#[test]
+fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
+    write(folder.path(), "twin.yaml", &twin("", ""));
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until_status_of(&host, "twin", "/status/state", &json!("ready"));
+    write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
+    eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
+
+    write(folder.path(), "twin.yaml", &twin("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
+    until_status_of(&host, "twin", "/status/rollout/phase", &json!("rolledBack"));
+    let status = host.ask(&["rollout", "status", "twin"]);
+    assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);
+    let told = host.ask(&["rollout", "diff", "twin", "--shadow"]);
+    assert!(told.stdout.contains("Part default/t0: apply\n  - spec.size: 1\n  + spec.size: 2"), "{}", told.stdout);
+    assert_eq!(host.json(&["get", "parts", "t0"])["spec"]["size"], 1, "nothing of it was applied");
+
+    let shadow = "  rollout: {strategy: shadow, shadow: {for: 100ms, reconciles: 1}}\n";
+    write(folder.path(), "twin.yaml", &twin("look", shadow));
+    until_status_of(&host, "twin", "/status/rollout/phase", &json!("complete"));
+    assert_eq!(host.ask(&["rollout", "status", "twin"]).code, Some(0));
+    let status = host.json(&["get", "controller", "twin"]);
+    assert_eq!(status.pointer("/status/rollout/shadow/differing"), Some(&json!(0)), "{status}");
+    let told = host.ask(&["rollout", "diff", "twin", "--from", "1"]);
+    assert!(told.stdout.contains("config.face: look") && !told.stdout.contains("code."), "{}", told.stdout);
 }

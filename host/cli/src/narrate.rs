@@ -30,7 +30,7 @@ const LINES_MAX: usize = 50;
 const TOLD_MAX: usize = 10_000;
 
 /// The events that tell how far a definition has come that is tried on some keys first.
-const STEPS: [&str; 3] = ["Canary", "Promoted", "CanaryEnded"];
+const STEPS: [&str; 4] = ["Shadow", "Canary", "Promoted", "CanaryEnded"];
 /// The events that are told elsewhere: whoever refuses tells it at length, and what goes back stands in the log.
 const TOLD: [&str; 2] = ["Refused", "RolledBack"];
 

@@ -182,7 +182,7 @@ impl Revisions {
         items.retain(|item| text(item, "/metadata/ownerReferences/0/uid") == uid);
         items.sort_by_key(number);
         let status = &document["status"];
-        let is_tried = matches!(status["rollout"]["phase"].as_str(), Some("listing" | "canary"));
+        let is_tried = matches!(status["rollout"]["phase"].as_str(), Some("listing" | "shadow" | "canary"));
         let tried = status["rollout"]["to"].as_u64().filter(|_| is_tried);
         Ok(Self { controller: controller.to_owned(), items, current: status["revision"].as_u64(), tried })
     }

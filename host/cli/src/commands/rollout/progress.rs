@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::shadow;
 use crate::output::columns::text;
 
 /// How far it is.
@@ -36,22 +37,21 @@ pub(super) fn of(document: &Value) -> Progress {
     let rollout = &document["status"]["rollout"];
     if progressing["reason"] == "Paused" {
         return match rollout["phase"].as_str() {
-            Some("canary" | "listing") => Progress::Waits(format!("it is paused: {}", step(rollout))),
+            Some("canary" | "listing" | "shadow") => Progress::Waits(format!("it is paused: {}", step(rollout))),
             _ => waits("it is paused, and changes are not taken over"),
         };
     }
     match progressing["reason"].as_str() {
         Some("Canary") => return Progress::Waits(step(rollout)),
+        Some("Shadow") => {
+            let (to, from, counts) = (&rollout["to"], &rollout["from"], shadow::counts(&rollout["shadow"]));
+            return Progress::Waits(format!("revision {to} is a shadow of revision {from}: {counts}"));
+        }
         Some("RolledBack") => {
             let (to, from, why) = (&rollout["to"], &rollout["from"], text(document, "/status/rollout/reason"));
             return Progress::WentBack(format!("revision {to} went back to revision {from}: {why}"));
         }
         _ => {}
-    }
-    if progressing["reason"] == "Shadow" {
-        let rollout = &document["status"]["rollout"];
-        let (to, from, counts) = (&rollout["to"], &rollout["from"], super::shadow::counts(&rollout["shadow"]));
-        return Progress::Waits(format!("revision {to} is a shadow of revision {from}: {counts}"));
     }
     if loaded["status"] != "True" {
         return Progress::Refused(text(loaded, "/message").trim().to_owned());
@@ -111,6 +111,8 @@ mod tests {
         };
         let step = "revision 4 has 10% of the keys (step 1 of 2), revision 3 the others";
         assert_eq!(with("Canary", "canary"), Progress::Waits(step.to_owned()));
+        let Progress::Waits(told) = with("Shadow", "shadow") else { panic!("it is waited for") };
+        assert!(told.starts_with("revision 4 is a shadow of revision 3: 0 compared"), "{told}");
         assert_eq!(with("Paused", "canary"), Progress::Waits(format!("it is paused: {step}")));
         let back = Progress::WentBack("revision 4 went back to revision 3: it trapped".to_owned());
         assert_eq!(with("RolledBack", "rolledBack"), back);
