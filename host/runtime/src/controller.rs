@@ -164,7 +164,7 @@ impl Controller {
     /// Starts the workers that are missing, once the start hook succeeded.
     pub(crate) fn spawn_workers(self: &Arc<Self>) {
         if self.started.is_cancelled() {
-            for _ in 0..self.workers.missing(self.slot.current().settings.concurrency) {
+            for _ in 0..self.workers.missing(self.slot.concurrency()) {
                 self.tasks.spawn(self.account.run(|turn| worker::work(self.clone(), turn)));
             }
         }

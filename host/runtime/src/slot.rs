@@ -78,7 +78,12 @@ impl Slot {
         self.sides.load().current.clone()
     }
 
-    /// Returns what is tried, unless it was found wanting.
+    /// Returns how many reconciles there may be at once: what runs says so for both.
+    pub(crate) fn concurrency(&self) -> u32 {
+        self.sides.load().current.settings.concurrency
+    }
+
+    /// Returns what is tried.
     pub(crate) fn trial(&self) -> Option<Arc<Trial>> {
         self.sides.load().trial.clone()
     }

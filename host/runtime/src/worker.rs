@@ -98,7 +98,7 @@ async fn run_one(
     }
     let (queued_for, ended) = (claim.queued_for(), Instant::now());
     let pauses = turn.is_over(ended)
-        || controller.workers.are_surplus(controller.slot.current().settings.concurrency)
+        || controller.workers.are_surplus(controller.slot.concurrency())
         || !controller.feeding.is_listed();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
     if let Some(seat) = seat {
@@ -125,7 +125,7 @@ async fn reconcile(controller: &Controller, key: &Key) -> (Taken, Report<Outcome
 impl Controller {
     /// Lets the calling worker leave when there are more than the slot asks for.
     fn leaves(&self) -> bool {
-        self.workers.leave_if_surplus(self.slot.current().settings.concurrency)
+        self.workers.leave_if_surplus(self.slot.concurrency())
     }
 
     /// Keeps what a reconcile asked to follow, and tells of a failure. Returns whether the key follows something else than before.
