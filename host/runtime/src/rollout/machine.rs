@@ -110,7 +110,8 @@ impl Machine {
         if let Judgement::Beyond(reason) = judgement {
             return Move::GoBack(reason);
         }
-        if held {
+        // After a restart no key runs before it has its share again: that waits for nobody.
+        if held && (self.share.is_some() || self.resumes.is_none()) {
             return Move::Stay;
         }
         self.lasted += passed;

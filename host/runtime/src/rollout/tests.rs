@@ -287,12 +287,13 @@ fn one_that_goes_on_after_a_restart_has_the_share_that_it_had() {
     let fifty = Some(Share::percent(50));
     let mut machine = Machine::new(Canary::default(), fifty, STEP);
     let both = Both::default();
-    let sight = Sight { now: STEP, held: false, listed: true, both: &both, failed: None, shadow: None };
-    assert_eq!(machine.step(sight), Move::Widen(Share::percent(50)));
+    let sight = Sight { now: STEP, held: true, listed: true, both: &both, failed: None, shadow: None };
+    assert_eq!(machine.step(sight), Move::Widen(Share::percent(50)), "also while it is held: nothing else runs before");
     machine.follow(Canary { steps: vec![Share::percent(20), Share::percent(60)], ..Canary::default() });
     machine.widened(Share::percent(50), STEP);
     let both = Both { new: figures(20, 0, End::Fine), ..Both::default() };
-    let later = Sight { now: STEP * 2, both: &both, ..sight };
+    assert_eq!(machine.step(Sight { now: STEP, ..sight }), Move::Stay);
+    let later = Sight { now: STEP * 2, held: false, both: &both, ..sight };
     assert_eq!(machine.step(later), Move::Widen(Share::percent(60)), "another plan never takes keys away");
 }
 
