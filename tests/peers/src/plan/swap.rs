@@ -26,6 +26,7 @@ pub(super) fn works() -> Vec<Work> {
     let memory = vec![Figure::lower("memory that 1,000 swaps leave behind", "MiB", "left mib")];
     let bystander = vec![
         Figure::lower("bystander p99", "µs", "beside p99 us"),
+        Figure::lower("bystander p99, as fast as controllers come and go", "µs", "hurried p99 us"),
         Figure::lower("bystander p99, nothing beside it", "µs", "alone p99 us"),
     ];
     vec![
