@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::arguments::{Contender, Suite};
 use crate::values::{self, Values};
-use crate::{bare, ours};
+use crate::{bare, cores, ours};
 
 /// Does one work and prints what it came to, as one line of JSON. `guests` is the folder of the guests' components.
 ///
@@ -18,6 +18,9 @@ pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<()> {
 
 async fn values(contender: &Contender, guests: &Path) -> Result<Values> {
     let Contender { system, suite, work, size } = contender;
+    if work == cores::TWO_CORES {
+        return cores::run(contender, guests).await;
+    }
     match (system.as_str(), suite) {
         ("homeostat", Suite::Queue) => ours::queue::run(work, size).await,
         ("homeostat", Suite::Loop) => ours::loops::run(work, size, guests).await,

@@ -12,6 +12,7 @@
 mod arguments;
 mod bare;
 mod contender;
+mod cores;
 mod driver;
 mod go;
 mod guests;

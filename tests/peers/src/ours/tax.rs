@@ -26,26 +26,44 @@ pub(crate) async fn host(work: &str, size: &Size, guests: &Path) -> Result<Value
     Ok(named([("us", nanos_each(took, size.keys) / 1e3)]))
 }
 
-/// Through the sandbox with its limits and its meter, and nothing around it.
+/// Through the sandbox with its limits and its meter, and nothing around it, in so many tasks at once.
 pub(crate) async fn sandbox(work: &str, size: &Size, guests: &Path) -> Result<Values> {
     ensure!(work == "no-op", "there is no tax on {work}");
     let engine = Engine::new(EngineOptions::default()).context("the engine does not start")?;
     let component = engine.load(guests::read(guests, "noop")?, &Grants::default()).await?;
-    let keys: Vec<Key> = (0..BATCH).map(|number| key(&component.describe().manages.kind, number)).collect();
-    let long = Duration::from_millis(size.millis);
-    let calls = tokio::spawn(async move {
-        let (name, limits): (Arc<str>, Limits) = ("measured".into(), Limits::default());
-        let nothing: Arc<dyn Effects> = Arc::new(Nothing);
-        let (mut laps, mut failed) = (Laps::start(long), 0_usize);
-        while laps.another() {
-            for key in &keys {
-                let report = component.reconcile(&name, key, &limits, nothing.clone()).await;
-                failed += usize::from(report.result.is_err());
+    let calls = |laps: Laps| {
+        let component = component.clone();
+        async move {
+            let mut laps = laps;
+            let keys: Vec<Key> = (0..BATCH).map(|number| key(&component.describe().manages.kind, number)).collect();
+            let (name, limits): (Arc<str>, Limits) = ("measured".into(), Limits::default());
+            let (nothing, mut failed): (Arc<dyn Effects>, usize) = (Arc::new(Nothing), 0);
+            while laps.another() {
+                for key in &keys {
+                    let report = component.reconcile(&name, key, &limits, nothing.clone()).await;
+                    failed += usize::from(report.result.is_err());
+                }
             }
+            (laps.nanos_each(BATCH), failed)
         }
-        (laps.nanos_each(BATCH), failed)
-    });
-    let (nanos, failed) = calls.await.context("the calling task failed")?;
-    ensure!(failed == 0, "{failed} calls failed");
-    Ok(named([("us", nanos / 1e3)]))
+    };
+    Ok(named([("us", at_once(size, calls).await? / 1e3)]))
+}
+
+/// Lets as many tasks as there are workers call at once, each in laps of its own, and returns the nanoseconds from one call's end to
+/// the next one's, of all tasks together. Each task needs a thread of its own, and says how long
+/// its calls took and how many failed.
+pub(crate) async fn at_once<F>(size: &Size, calls: impl Fn(Laps) -> F) -> Result<f64>
+where
+    F: Future<Output = (f64, usize)> + Send + 'static,
+{
+    let long = Duration::from_millis(size.millis);
+    let tasks: Vec<_> = (0..size.workers).map(|_| tokio::spawn(calls(Laps::start(long)))).collect();
+    let mut each_ns = 0.0;
+    for task in tasks {
+        let (nanos, failed) = task.await.context("a calling task failed")?;
+        ensure!(failed == 0, "{failed} calls failed");
+        each_ns += 1.0 / nanos;
+    }
+    Ok(1.0 / each_ns)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{CONTROLLER_RUNTIME, Figure, KUBE, SANDBOX, System, Taken, WASMTIME, Work};
 use crate::arguments::{Size, Suite};
+use crate::cores::TWO_CORES;
 
 const KEYS: usize = 100_000;
 /// How long a controller is watched beside another one.
@@ -24,7 +25,12 @@ pub(super) fn tax() -> Vec<Work> {
     let reconcile = Figure::lower("reconcile, no-op", "µs", "us");
     let tax = Figure { name: "host tax, no-op".to_owned(), taken: Taken::AbovePeer, ..reconcile.clone() };
     let size = Size { keys: KEYS, workers: 1, millis: 1000 };
-    vec![Work { figures: vec![reconcile, tax], ..work(Suite::Tax, "no-op", size, &[WASMTIME, SANDBOX]) }]
+    let peers = [WASMTIME, SANDBOX];
+    let cores = Figure::higher("no-op reconcile, two cores beside one", "x", "x");
+    vec![
+        Work { figures: vec![reconcile, tax], ..work(Suite::Tax, "no-op", size, &peers) },
+        Work { figures: vec![cores], ..work(Suite::Tax, TWO_CORES, size, &peers) },
+    ]
 }
 
 fn no_op(workers: usize) -> Work {

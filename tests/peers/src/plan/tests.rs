@@ -25,6 +25,7 @@ fn figures_that_others_look_for_keep_their_names() {
         "bytes per waiting key",
         "no-op loop, 2 workers",
         "host tax, no-op",
+        "no-op reconcile, two cores beside one",
         "durable writes, 64 writers",
         "idle controller, one component",
         "idle controller, distinct components",
