@@ -71,7 +71,7 @@ pub struct ShadowWritten {
 
 /// How many reconciles may differ, as people write it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected how many may differ: a number, a share as 1%, or any")]
 pub enum DifferencesWritten {
     /// So many.
     Count(u32),
@@ -130,8 +130,15 @@ pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -
     };
     match strategy {
         Strategy::Immediate => {
-            if shadow.is_some() {
-                problems.push("spec.rollout.shadow", "needs the strategy `shadow` or `canary`".to_owned());
+            let tried = [
+                ("spec.rollout.share", share.is_some()),
+                ("spec.rollout.steps", steps.is_some()),
+                ("spec.rollout.selector", selector.is_some()),
+                ("spec.rollout.gate", *gate != GateWritten::default()),
+                ("spec.rollout.shadow", shadow.is_some()),
+            ];
+            for (field, _) in tried.iter().filter(|(_, is_written)| *is_written) {
+                problems.push(field, "needs the strategy `canary` or `shadow`: all keys change at once".to_owned());
             }
             Plan::Immediate
         }

@@ -196,12 +196,18 @@ fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named(
     assert_eq!(both, Canary { shadow: Some(ShadowPlan::default()), ..Canary::default() });
 
     let fields = |rollout| check(rollout).unwrap_err().into_iter().map(|problem| problem.field).collect::<Vec<_>>();
-    assert_eq!(fields(json!({"share": "5%", "steps": ["10%"]})), ["spec.rollout.share"]);
+    assert_eq!(fields(json!({"strategy": "canary", "share": "5%", "steps": ["10%"]})), ["spec.rollout.share"]);
     for steps in [json!([]), json!(["0%"]), json!(["100%"]), json!(["10%", "10%"]), json!(["50%", "10%"])] {
-        assert_eq!(fields(json!({"steps": steps})), ["spec.rollout.steps"], "{steps}");
+        assert_eq!(fields(json!({"strategy": "canary", "steps": steps})), ["spec.rollout.steps"], "{steps}");
     }
-    assert_eq!(fields(json!({"selector": {"matchLabels": {}}})), ["spec.rollout.selector.matchLabels"]);
-    assert_eq!(fields(json!({"shadow": {}})), ["spec.rollout.shadow"]);
+    assert_eq!(
+        fields(json!({"strategy": "canary", "selector": {"matchLabels": {}}})),
+        ["spec.rollout.selector.matchLabels"]
+    );
+    let tried = json!({"share": "5%", "selector": {"matchLabels": {"a": "b"}}, "gate": {"traps": 1}, "shadow": {}});
+    let named = ["share", "selector", "gate", "shadow"].map(|name| format!("spec.rollout.{name}"));
+    assert_eq!(fields(tried), named, "nothing is tried without a strategy");
+    assert_eq!(fields(json!({"strategy": "immediate", "steps": ["5%"]})), ["spec.rollout.steps"]);
     let wrong = json!({"for": "99ms", "reconciles": 0, "differences": "some"});
     let named = ["for", "reconciles", "differences"].map(|name| format!("spec.rollout.shadow.{name}"));
     assert_eq!(fields(json!({"strategy": "shadow", "shadow": wrong})), named);
@@ -212,7 +218,11 @@ fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named(
         .iter()
         .map(|name| format!("spec.rollout.gate.{name}"))
         .collect();
-    assert_eq!(fields(json!({"gate": gate})), named);
+    assert_eq!(fields(json!({"strategy": "canary", "gate": gate})), named);
+    let negative =
+        json!({"component": {"file": "a.wasm"}, "rollout": {"strategy": "shadow", "shadow": {"differences": -1}}});
+    let told = serde_json::from_value::<Spec>(negative).unwrap_err().to_string();
+    assert!(told.contains("a number, a share as 1%, or any"), "{told}");
     for wrong in [json!({"strategy": "slowly"}), json!({"gate": {"error": "1%"}}), json!({"gate": {"errors": 1}})] {
         let written = json!({"component": {"file": "a.wasm"}, "rollout": wrong});
         assert!(serde_json::from_value::<Spec>(written).is_err(), "{wrong}");
