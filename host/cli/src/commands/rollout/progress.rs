@@ -37,16 +37,14 @@ pub(super) fn of(document: &Value) -> Progress {
     let rollout = &document["status"]["rollout"];
     if progressing["reason"] == "Paused" {
         return match rollout["phase"].as_str() {
-            Some("canary" | "listing" | "shadow") => Progress::Waits(format!("it is paused: {}", step(rollout))),
+            Some("canary" | "listing") => Progress::Waits(format!("it is paused: {}", step(rollout))),
+            Some("shadow") => Progress::Waits(format!("it is paused: {}", shadowing(rollout))),
             _ => waits("it is paused, and changes are not taken over"),
         };
     }
     match progressing["reason"].as_str() {
         Some("Canary") => return Progress::Waits(step(rollout)),
-        Some("Shadow") => {
-            let (to, from, counts) = (&rollout["to"], &rollout["from"], shadow::counts(&rollout["shadow"]));
-            return Progress::Waits(format!("revision {to} is a shadow of revision {from}: {counts}"));
-        }
+        Some("Shadow") => return Progress::Waits(shadowing(rollout)),
         Some("RolledBack") => {
             let (to, from, why) = (&rollout["to"], &rollout["from"], text(document, "/status/rollout/reason"));
             return Progress::WentBack(format!("revision {to} went back to revision {from}: {why}"));
@@ -68,6 +66,12 @@ fn step(rollout: &Value) -> String {
     let (to, from, share) = (&rollout["to"], &rollout["from"], rollout["share"].as_str().unwrap_or("none"));
     let (step, steps) = (&rollout["step"], &rollout["steps"]);
     format!("revision {to} has {share} of the keys (step {step} of {steps}), revision {from} the others")
+}
+
+/// Says how far a shadow is.
+fn shadowing(rollout: &Value) -> String {
+    let (to, from, counts) = (&rollout["to"], &rollout["from"], shadow::counts(&rollout["shadow"]));
+    format!("revision {to} is a shadow of revision {from}: {counts}")
 }
 
 #[cfg(test)]
@@ -113,6 +117,7 @@ mod tests {
         assert_eq!(with("Canary", "canary"), Progress::Waits(step.to_owned()));
         let Progress::Waits(told) = with("Shadow", "shadow") else { panic!("it is waited for") };
         assert!(told.starts_with("revision 4 is a shadow of revision 3: 0 compared"), "{told}");
+        assert_eq!(with("Paused", "shadow"), Progress::Waits(format!("it is paused: {told}")));
         assert_eq!(with("Paused", "canary"), Progress::Waits(format!("it is paused: {step}")));
         let back = Progress::WentBack("revision 4 went back to revision 3: it trapped".to_owned());
         assert_eq!(with("RolledBack", "rolledBack"), back);
