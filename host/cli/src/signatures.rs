@@ -1,12 +1,12 @@
 //! `homeostat keygen`, `sign` and `verify-signature`: who vouches for a component.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use homeostat_api::read_private;
 use homeostat_registry::{Policy, PublicKey, SecretKey, TrustedKey, sign, verify};
@@ -79,7 +79,12 @@ pub(crate) fn keygen(args: &KeygenArgs, global: &Global) -> Result<ExitCode> {
 fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
     let written = created.and_then(|mut created| created.write_all(text.as_bytes()));
-    written.with_context(|| format!("{} cannot be made", file.display()))
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            anyhow!("{} is there already, and is not replaced: choose another name", file.display())
+        }
+        _ => anyhow::Error::new(error).context(format!("{} cannot be made", file.display())),
+    })
 }
 
 /// Runs `homeostat sign`.

@@ -53,13 +53,17 @@ impl Policy {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Policy { path: path.to_owned(), reason };
         let text = read(path).map_err(wrong)?;
+        let options = serde_saphyr::options! { with_snippet: false };
         let Written { require, keys: written } =
-            serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut keys: Vec<TrustedKey> = Vec::new();
         for KeyWritten { name, file, pem } in written {
             let pem = match (file, pem) {
-                (Some(file), None) => read(&folder.join(file)),
+                (Some(file), None) => {
+                    let file = folder.join(file);
+                    read(&file).map_err(|reason| format!("{} {reason}", file.display()))
+                }
                 (None, Some(pem)) => Ok(pem),
                 _ => Err("must have one of `file` and `pem`".to_owned()),
             };
@@ -94,9 +98,9 @@ impl Policy {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let told = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    let told = |error: std::io::Error| format!("cannot be read: {error}");
     if fs::metadata(path).map_err(told)?.len() > BYTES_MAX {
-        return Err(format!("{} has more than {BYTES_MAX} bytes", path.display()));
+        return Err(format!("has more than {BYTES_MAX} bytes"));
     }
     fs::read_to_string(path).map_err(told)
 }

@@ -58,3 +58,15 @@ fn a_policy_that_cannot_mean_what_it_says_is_refused() {
         assert!(matches!(policy(folder.path(), text), Err(Error::Policy { .. })), "{text}");
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_policy_is_told_in_one_line_that_names_each_file_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |text: &str| policy(folder.path(), text).unwrap_err().to_string();
+    assert!(!told("requires: true\n").contains('\n'));
+    assert!(told("requires: true\n").contains("unknown field `requires`"));
+    let lacking = told("require: true\nkeys:\n- {name: a, file: nope.pub}\n");
+    assert_eq!(lacking.matches("nope.pub").count(), 1, "{lacking}");
+    let gone = Policy::read(&folder.path().join("gone.yaml")).unwrap_err().to_string();
+    assert_eq!(gone.matches("gone.yaml").count(), 1, "{gone}");
+}
