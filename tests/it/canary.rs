@@ -21,6 +21,8 @@ use tokio::time::Instant;
 const KEYS: u64 = 200;
 const NAME: &str = "fickle";
 
+mod disturbed;
+
 /// The one component that is every version.
 struct Fickle;
 

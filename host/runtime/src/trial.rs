@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(1);
 pub(crate) struct Trial {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) part: Part,
-    gate: Gate,
+    gate: Mutex<Gate>,
     both: Mutex<Both>,
     fate: Arc<Fate>,
 }
@@ -34,12 +34,19 @@ struct Fate {
 impl Trial {
     /// Begins with a candidate that has no key.
     pub(crate) fn begin(loaded: Loaded, part: Part, gate: Gate) -> Self {
+        let gate = Mutex::new(gate);
         Self { loaded: Arc::new(loaded), part, gate, both: Mutex::default(), fate: Arc::default() }
     }
 
     /// Returns the same candidate with other keys, or held to another gate. Figures begin anew.
     pub(crate) fn next(&self, part: Part, gate: Gate) -> Self {
+        let gate = Mutex::new(gate);
         Self { loaded: self.loaded.clone(), part, gate, both: Mutex::default(), fate: self.fate.clone() }
+    }
+
+    /// Holds the candidate to another gate from now on, by what both did in this step so far too.
+    pub(crate) fn hold_to(&self, gate: Gate) {
+        *self.gate.lock() = gate;
     }
 
     /// Returns who reconciles a key. After a failure that is the old version, for every key and at once.
@@ -60,7 +67,7 @@ impl Trial {
             Side::Old => both.old.note(run),
             Side::New => {
                 both.new.note(run);
-                if let Judgement::Beyond(reason) = judge(&self.gate, &both) {
+                if let Judgement::Beyond(reason) = judge(&self.gate.lock(), &both) {
                     self.fail(reason);
                 }
             }

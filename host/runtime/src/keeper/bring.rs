@@ -122,6 +122,8 @@ impl Keeper {
         let trying = self.trying.lock().remove(&name);
         if let Some(mut trying) = trying {
             match self.look_at(host, resource, &mut trying).await {
+                // Something else is wanted since.
+                Ok(Looked::Ended(Outcome::RolledBack(_))) if trying.record.refuses(resource).is_none() => {}
                 Ok(Looked::Ended(outcome)) => return Ok(outcome),
                 Ok(Looked::Goes(outcome)) => {
                     self.trying.lock().insert(name, trying);
@@ -152,6 +154,9 @@ impl Keeper {
         }
         let (old_max, plan) = (wanted.checked.old_revisions, wanted.checked.plan.clone());
         let loaded = self.load(host, &name, wanted).await?;
+        if plan != Plan::Immediate && host.controller(&name).is_err() {
+            self.begin_with_what_ran(host, resource, &loaded.document).await?;
+        }
         if let (Plan::Canary(plan), Some(running)) = (plan, host.definition(&name))
             && can_be_tried(&running, &loaded.definition)
         {
@@ -236,26 +241,24 @@ impl Keeper {
             }
             Ok(put) => put,
         };
-        self.cut(&*store, resource.uid(), step.number, old_max).await?;
+        self.cut(&*store, resource.uid(), step.number, old_max).await;
         Ok((put, step.number))
     }
 
-    /// Takes what is not kept out of a history.
-    pub(super) async fn cut(
-        &self,
-        store: &dyn Store,
-        uid: &str,
-        current: u64,
-        old_max: u32,
-    ) -> homeostat_store::Result<()> {
-        let surplus = history::surplus(&history::read(store, uid).await?, current, old_max);
-        for name in &surplus {
-            history::remove(store, name).await?;
+    /// Takes what is not kept out of a history. What cannot be taken out now is the next time.
+    pub(super) async fn cut(&self, store: &dyn Store, uid: &str, current: u64, old_max: u32) {
+        let cut = async {
+            let surplus = history::surplus(&history::read(store, uid).await?, current, old_max);
+            for name in &surplus {
+                history::remove(store, name).await?;
+            }
+            Ok::<bool, homeostat_store::Error>(!surplus.is_empty())
+        };
+        match cut.await {
+            Ok(true) => self.sweep_later(),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "old revisions stay for now"),
         }
-        if !surplus.is_empty() {
-            self.sweep_later();
-        }
-        Ok(())
     }
 
     pub(super) async fn install(&self, host: &Host, definition: Definition, held: bool) -> Result<Put, Error> {
@@ -267,20 +270,41 @@ impl Keeper {
         Ok(put)
     }
 
-    /// Puts in the newest revision that can be, where what is wanted cannot and nothing runs: the host has started anew.
+    /// Puts in what ran when the host ended, where that is something else than what is wanted: that is tried beside it.
+    async fn begin_with_what_ran(&self, host: &Host, resource: &Resource, wanted: &Value) -> Result<(), Failed> {
+        let history = history::read(&*host.store(), resource.uid()).await?;
+        let ran = history.iter().find(|recorded| Some(recorded.number) == ran(resource));
+        if let Some(recorded) = ran.filter(|recorded| recorded.spec != *wanted) {
+            // Where it cannot run any more there is nothing to try anything beside.
+            self.put_back(host, resource, recorded).await;
+        }
+        Ok(())
+    }
+
+    /// Puts in what ran, else the newest revision that can be, where what is wanted cannot and nothing runs: the host has started anew.
     async fn fall_back(&self, host: &Host, resource: &Resource) -> Result<(), String> {
-        let name = resource.key().name();
         let history = history::read(&*host.store(), resource.uid()).await.map_err(|error| chain(&error))?;
+        let has_run = |recorded: &&Recorded| Some(recorded.number) == ran(resource);
         // What went back is not tried again behind anybody's back.
-        for Recorded { number, spec, .. } in history.iter().rev().filter(|recorded| !recorded.went_back) {
-            let Ok(wanted) = read(spec) else { continue };
-            let Ok(Loaded { definition, .. }) = self.load(host, name, wanted).await else { continue };
-            if self.install(host, definition, wanted::is_held(resource)).await.is_ok() {
-                self.took(host, name, Taken::of(resource, None, *number));
+        let others = history.iter().rev().filter(|recorded| !recorded.went_back && !has_run(recorded));
+        for recorded in history.iter().filter(has_run).chain(others) {
+            if self.put_back(host, resource, recorded).await {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Puts in a revision, where nothing runs. Returns whether it can run.
+    async fn put_back(&self, host: &Host, resource: &Resource, Recorded { number, spec, .. }: &Recorded) -> bool {
+        let name = resource.key().name();
+        let Ok(wanted) = read(spec) else { return false };
+        let Ok(Loaded { definition, .. }) = self.load(host, name, wanted).await else { return false };
+        if self.install(host, definition, wanted::is_held(resource)).await.is_err() {
+            return false;
+        }
+        self.took(host, name, Taken::of(resource, None, *number));
+        true
     }
 
     /// Says in the status of a controller how it is, when that is something else than it says. Returns the revision that it has then.
@@ -290,17 +314,8 @@ impl Keeper {
         resource: &Arc<Resource>,
         outcome: &Outcome,
     ) -> Result<homeostat_store::Revision, String> {
-        let name = resource.key().name();
-        let facts = Facts {
-            generation: resource.generation(),
-            outcome,
-            wanted: resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
-            running: host.controller(name).ok().map(|controller| controller.status()),
-            revision: self.taken(name).map(|taken| taken.revision),
-            cause: resource.annotation(history::CAUSE),
-            rollout: self.rollout(name, resource, outcome),
-        };
-        let status = report::status(resource.status(), &facts, &crate::context::now());
+        let rollout = self.rollout(resource.key().name(), resource, outcome);
+        let status = self.status(host, resource, outcome, rollout);
         if status == *resource.status() {
             return Ok(resource.revision());
         }
@@ -313,18 +328,41 @@ impl Keeper {
         }
     }
 
+    /// Returns what the status of a controller is to say.
+    pub(super) fn status(&self, host: &Host, resource: &Resource, outcome: &Outcome, rollout: Option<Record>) -> Value {
+        let name = resource.key().name();
+        let facts = Facts {
+            generation: resource.generation(),
+            outcome,
+            wanted: resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
+            running: host.controller(name).ok().map(|controller| controller.status()),
+            revision: self.taken(name).map(|taken| taken.revision),
+            cause: resource.annotation(history::CAUSE),
+            rollout,
+        };
+        report::status(resource.status(), &facts, &crate::context::now())
+    }
+
     /// Returns what is to be said of a rollout: of the one that goes on, or of the last one for as long as it tells something about now.
     fn rollout(&self, name: &str, resource: &Resource, outcome: &Outcome) -> Option<Record> {
         if let Some(trying) = self.trying.lock().get(name) {
             return Some(trying.record.clone());
         }
         let current = self.taken(name).map(|taken| taken.revision);
-        Record::of(resource).filter(|record| match record.phase {
-            Phase::Listing | Phase::Shadow | Phase::Canary => false,
-            Phase::Complete => current == Some(record.to),
-            Phase::RolledBack => matches!(outcome, Outcome::RolledBack(_) | Outcome::Paused),
-        })
+        let record = Record::of(resource)?;
+        match record.phase {
+            // It has just been given the last of them.
+            Phase::Canary if current == Some(record.to) => Some(record.complete()),
+            Phase::Complete if current == Some(record.to) => Some(record),
+            Phase::RolledBack if matches!(outcome, Outcome::RolledBack(_) | Outcome::Paused) => Some(record),
+            _ => None,
+        }
     }
+}
+
+/// Returns the number of the revision that ran when the status was written.
+fn ran(resource: &Resource) -> Option<u64> {
+    resource.status()["revision"].as_u64()
 }
 
 fn read(spec: &Value) -> Result<Wanted, Failed> {

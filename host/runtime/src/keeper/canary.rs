@@ -1,13 +1,14 @@
 //! What the keeper does about a candidate: step by step from some keys to all, or back.
 //!
 //! What a step is to be stands in the status before it takes effect, and going back is done before it is written: who is killed in
-//! between finds one version current, and goes on, or tries and goes back once more.
+//! between finds one version current, and goes on, or tries and goes back once more. The last step is to all keys; that the candidate is what
+//! runs is written behind it. Each of these is one write of the whole status: nobody reads a phase beside conditions that belong to another.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::Severity;
-use homeostat_store::{Resource, Store};
+use homeostat_store::Resource;
 use homeostat_workqueue::{Next, Priority};
 use serde_json::Value;
 
@@ -95,7 +96,7 @@ impl Keeper {
             history::record(&*store, resource, &document, &definition.component, &step).await?;
         }
         let record = Record::begin(from, step.number, &plan, resource);
-        write(&*store, resource, &record).await?;
+        self.tell_of(host, resource, &record).await?;
         let tried =
             self.prepare(host, &name, definition, record, document, Machine::new(plan, None, self.now()), old_max);
         let mut trying = match tried.await {
@@ -106,6 +107,8 @@ impl Keeper {
             }
             tried => tried?,
         };
+        // What is tried stays beside what runs, and as many others as are kept.
+        self.cut(&*store, resource.uid(), from, old_max.saturating_add(1)).await;
         let looked = self.advance(host, resource, &mut trying, false).await;
         self.trying.lock().insert(name, trying);
         looked
@@ -178,13 +181,16 @@ impl Keeper {
         if trying.is_over {
             return self.tell_gone_back(host, resource, trying).await;
         }
-        if host.controller(&name).ok().and_then(|controller| controller.slot.trial()).is_none() {
+        let Some(trial) = host.controller(&name).ok().and_then(|controller| controller.slot.trial()) else {
             return Ok(Looked::Unwanted);
-        }
+        };
         let is_same_try = resource.annotation(RESTARTED) == trying.record.restarted.as_deref();
         let mut is_paused = false;
         if Some(resource.generation()) != trying.record.generation || !is_same_try {
-            let Ok(wanted) = wanted::Wanted::read(&resource.document()["spec"]) else { return Ok(Looked::Unwanted) };
+            let Ok(mut wanted) = wanted::Wanted::read(&resource.document()["spec"]) else {
+                return Ok(Looked::Unwanted);
+            };
+            wanted.pin(&trying.document);
             is_paused = wanted.spec.paused;
             if !is_paused {
                 let (plan, old_max) = (wanted.checked.plan.clone(), wanted.checked.old_revisions);
@@ -196,6 +202,7 @@ impl Keeper {
                 if loaded.document != trying.document || !is_same_try {
                     return Ok(Looked::Unwanted);
                 }
+                trial.hold_to(plan.gate.clone());
                 trying.machine.follow(plan);
                 trying.record.generation = Some(resource.generation());
                 trying.old_max = old_max;
@@ -277,7 +284,7 @@ impl Keeper {
         trying: &mut Trying,
     ) -> Result<Result<(), String>, Failed> {
         let record = trying.record.shadow();
-        write(&*host.store(), resource, &record).await?;
+        self.tell_of(host, resource, &record).await?;
         if let Err(error) = controller.shadow_trial().await {
             return Ok(Err(chain(&error)));
         }
@@ -296,7 +303,7 @@ impl Keeper {
         share: Share,
     ) -> Result<(), Failed> {
         let record = trying.record.widen(share, trying.machine.plan());
-        write(&*host.store(), resource, &record).await?;
+        self.tell_of(host, resource, &record).await?;
         controller.widen(share, trying.machine.plan()).await.map_err(|error| match error {
             Error::Store(error) => Failed::Store(error),
             _ => Failed::Stopping,
@@ -318,18 +325,17 @@ impl Keeper {
         trying: &mut Trying,
     ) -> Result<Looked, Failed> {
         let (store, name) = (host.store(), resource.key().name().to_owned());
-        let record = trying.record.complete();
-        write(&*store, resource, &record).await?;
+        let record = trying.record.widen(Share::ALL, trying.machine.plan());
+        self.tell_of(host, resource, &record).await?;
+        history::mark(&*store, &history::name(&name, record.to), None).await?;
         // It failed while that was written: the next look takes it back.
         let Some(swapped) = controller.promote().await else { return Ok(Looked::Goes(trying.outcome())) };
         controller.stats.rollout(Rollout::Promoted);
         let message = format!("revision {} has all keys, after revision {}", record.to, record.from);
         tell(controller, "Promoted", &message);
         self.took(host, &name, Taken::of(resource, record.generation, record.to));
-        history::mark(&*store, &history::name(&name, record.to), None).await?;
-        self.cut(&*store, resource.uid(), record.to, trying.old_max).await?;
+        self.cut(&*store, resource.uid(), record.to, trying.old_max).await;
         wake_when_ready(host, self, &name, controller.clone());
-        trying.record = record;
         Ok(Looked::Ended(Outcome::Put(crate::Put::Changed(swapped))))
     }
 
@@ -343,7 +349,7 @@ impl Keeper {
         let (store, name, record) = (host.store(), resource.key().name().to_owned(), &trying.record);
         let reason = record.reason.clone().unwrap_or_default();
         history::mark(&*store, &history::name(&name, record.to), Some(&reason)).await?;
-        write(&*store, resource, record).await?;
+        self.tell_of(host, resource, record).await?;
         if let Ok(controller) = host.controller(&name) {
             let message = format!("revision {} went back to revision {}: {reason}", record.to, record.from);
             controller.context.event(&controller.name, None, Severity::Warning, "RolledBack", &message);
@@ -362,6 +368,15 @@ impl Keeper {
         tell(&controller, "CanaryEnded", &message);
     }
 
+    /// Writes how far a rollout has come into the status of its controller, which is then what was written.
+    async fn tell_of(&self, host: &Host, resource: &mut Arc<Resource>, record: &Record) -> Result<(), Failed> {
+        let status = self.status(host, resource, &record.outcome(), Some(record.clone()));
+        if status != *resource.status() {
+            *resource = report::write(&*host.store(), resource, status).await?;
+        }
+        Ok(())
+    }
+
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -371,15 +386,4 @@ impl Keeper {
 fn tell(controller: &Controller, reason: &str, message: &str) {
     controller.context.event(&controller.name, None, Severity::Normal, reason, message);
     tracing::info!("controller/{} canary: {message}", controller.name);
-}
-
-/// Writes a record into the status of a controller, which is then what was written.
-async fn write(store: &dyn Store, resource: &mut Arc<Resource>, record: &Record) -> Result<(), Failed> {
-    let mut status = resource.status().clone();
-    if !status.is_object() {
-        status = Value::Object(serde_json::Map::new());
-    }
-    status["rollout"] = serde_json::json!(record);
-    *resource = report::write(store, resource, status).await?;
-    Ok(())
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::RESTARTED;
+use super::verdicts::Outcome;
 use crate::context::now;
 use crate::rollout::{Canary, Share};
 
@@ -103,6 +104,14 @@ impl Record {
     /// Returns the share with which a candidate goes on after a restart; `None`: it had no key.
     pub(super) fn resumes(&self) -> Option<Share> {
         (self.phase == Phase::Canary).then_some(self.share)
+    }
+
+    /// Returns what a rollout that is told of came to.
+    pub(super) fn outcome(&self) -> Outcome {
+        match &self.reason {
+            Some(reason) if self.phase == Phase::RolledBack => Outcome::RolledBack(reason.clone()),
+            _ => Outcome::Trying { from: self.from, to: self.to, share: self.resumes() },
+        }
     }
 
     /// Returns why what a resource wants now went back, if it did.

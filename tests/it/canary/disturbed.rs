@@ -1,0 +1,229 @@
+//! A canary that is disturbed: by a host that ends, by an edit at the wrong moment, by a registry that answers otherwise, by a start hook.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use homeostat_store::Scope;
+use homeostat_tests::{Fault, FaultyStore, On, renamed};
+
+use super::*;
+
+/// Every status that was ever written of the controller, one after the other.
+async fn told(world: &World, begun: Revision) -> Vec<Value> {
+    let store = world.test.host.store();
+    let last = world.test.get(&of_host("Controller", NAME)).await.unwrap().revision();
+    let mut watch = store.watch(Scope::Kind(of_host("Controller", NAME).kind().clone()), begun).await.unwrap();
+    let mut told = Vec::new();
+    loop {
+        let event = watch.next().await.unwrap();
+        told.push(event.resource.status().clone());
+        if event.revision == last {
+            return told;
+        }
+    }
+}
+
+/// The phase, the conditions and the revision are one word: no reader sees one without the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_status_on_the_way_says_two_things_at_once() {
+    let world = World::start(20).await;
+    let begun = world.test.host.store().revision();
+    world.put(version(json!({ "version": "two" }), quick())).await;
+    world.until_rollout("/phase", json!("complete")).await;
+    world.put(version(config("three", "trap", 1), watched(json!({})))).await;
+    world.until_rollout("/phase", json!("rolledBack")).await;
+    let mut phases = BTreeSet::new();
+    // The first is of the edit, which has no status of its own.
+    for status in told(&world, begun).await.iter().skip(1) {
+        let rollout = &status["rollout"];
+        let Some(phase) = rollout["phase"].as_str() else { continue };
+        phases.insert(phase.to_owned());
+        let (reason, runs) = match phase {
+            "listing" | "canary" => ("Canary", "from"),
+            "complete" => ("Complete", "to"),
+            _ => ("RolledBack", "from"),
+        };
+        if rollout["generation"] == status["observedGeneration"] {
+            assert_eq!(condition(status, "Progressing")["reason"], reason, "{status}");
+            assert_eq!(status["revision"], rollout[runs], "{status}");
+        }
+    }
+    assert_eq!(phases.len(), 4, "{phases:?}");
+}
+
+/// What is wanted while no host runs, or was not begun by the one that ended, is tried on a share as any other edit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_version_that_a_host_finds_when_it_starts_reaches_its_share_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.redb");
+    let keys = 40;
+    World::over(opened(&file).await, keys).await.end().await;
+    let store = opened(&file).await;
+    let spec = version(config("two", "trap", 1), watched(json!({})))["spec"].clone();
+    let change = Change::Merge(json!({ "spec": spec }));
+    let (key, precondition) = (of_host("Controller", NAME), Precondition::default());
+    store.write(Write::Patch { key, change, precondition }).await.unwrap();
+    store.close().await;
+    drop(store);
+
+    let world = World::again(opened(&file).await).await;
+    let status = world.until_rollout("/phase", json!("rolledBack")).await;
+    assert_eq!((&status["revision"], &status["rollout"]["from"]), (&json!(1), &json!(1)));
+    assert!((world.touched("two").await.len() as u64) < keys * 6 / 10);
+    assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
+}
+
+/// The newest revision may be one that had some keys and was replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_starts_with_what_is_refused_runs_what_ran_and_not_what_was_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.redb");
+    let world = World::over(opened(&file).await, 10).await;
+    world.put(version(json!({ "version": "two" }), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.patch(json!({ "spec": { "component": { "digest": Digest::of(b"absent").to_string() } } })).await;
+    assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
+    world.end().await;
+
+    let world = World::again(opened(&file).await).await;
+    eventually("it to run", async || world.test.host.definition(NAME)).await;
+    assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
+}
+
+/// Whoever mends a version at the moment at which it goes back is heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_comes_while_a_version_goes_back_is_taken_over() {
+    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let world = World::over(store.clone(), 0).await;
+    world.put(version(config("two", "trap", 1), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    // Going back is done, and cannot be written.
+    store.fault(On::Write, "ControllerRevision", Fault::Wait);
+    for number in 0..20 {
+        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+    }
+    let went_back = async || (world.test.host.measure().controllers[0].rollouts.iter().sum::<u64>() > 0).then_some(());
+    eventually("it to go back", went_back).await;
+    let change = Change::Merge(json!({ "spec": { "config": { "version": "three", "bad": null } } }));
+    let (key, precondition) = (of_host("Controller", NAME), Precondition::default());
+    world.test.host.write(Write::Patch { key, change, precondition }.into()).await.unwrap();
+    store.heal(On::Write, "ControllerRevision");
+    world.until_rollout("/to", json!(3)).await;
+    world.until_rollout("/phase", json!("canary")).await;
+}
+
+/// The code of one version, by a tag that a registry answers once.
+#[derive(Default)]
+struct Once(AtomicUsize);
+
+#[async_trait]
+impl Code for Once {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        if source.digest.is_none() && self.0.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Err("the registry is away".to_owned());
+        }
+        Ok(std::fs::read(guest("guest-fickle")).unwrap())
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_is_resolved_once_for_a_canary_however_often_it_is_paused_and_resumed() {
+    let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+    test.host.keep_controllers(Arc::new(Once::default())).await.unwrap();
+    let world = World { test };
+    world.begin(version(json!({ "version": "one" }), json!({})), 10).await;
+    let mut tagged = version(json!({ "version": "two" }), watched(json!({})));
+    tagged["spec"]["component"] = json!({ "oci": "registry.example/fickle:1" });
+    world.put(tagged).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.patch(json!({ "spec": { "paused": true } })).await;
+    world.patch(json!({ "spec": { "paused": null } })).await;
+    let status = world.until_rollout("/share", json!("30%")).await;
+    assert_eq!(condition(&status, "Progressing")["reason"], "Canary", "{status}");
+    assert_eq!(world.events("CanaryEnded"), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_that_go_back_one_after_the_other_leave_no_more_revisions_than_are_kept() {
+    let world = World::start(4).await;
+    for number in 2..8 {
+        let mut bad = version(config(&number.to_string(), "trap", 1), watched(json!({})));
+        bad["spec"]["revisionHistoryLimit"] = json!(1);
+        bad["spec"]["rollout"]["selector"] = json!({ "matchLabels": { "tier": "first" } });
+        world.put(bad).await;
+        world.until_rollout("/to", json!(number)).await;
+        world.until_rollout("/phase", json!("rolledBack")).await;
+    }
+    let revisions = world.test.host.store().list(&Query::all(of_host("ControllerRevision", "").kind().clone())).await;
+    let names: BTreeSet<_> = revisions.unwrap().items.iter().map(|item| item.key().name().to_owned()).collect();
+    assert!(names.contains("fickle-1") && names.contains("fickle-7"), "{names:?}");
+    assert!(names.len() <= 3, "what runs, what was tried, and one that is kept: {names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_is_let_out_counts_at_once() {
+    let world = World::start(0).await;
+    world.put(version(config("two", "trap", 1), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.patch(json!({ "spec": { "rollout": { "gate": { "traps": 1_000_000, "writes": "1000x" } } } })).await;
+    for number in 0..20 {
+        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+    }
+    let tried = async || (world.seen().await.iter().all(|(_, by)| !by.is_empty())).then_some(());
+    eventually("all to be reconciled", tried).await;
+    assert!(world.touched("two").await.len() > 1);
+    let status = world.status().await;
+    assert_eq!(status["rollout"]["phase"], "canary", "{status}");
+}
+
+/// The code of a guest with a start hook, as two components.
+struct Lives;
+
+fn lives(number: u8) -> Vec<u8> {
+    renamed(&std::fs::read(guest("guest-lifecycle")).unwrap(), &number.to_string())
+}
+
+#[async_trait]
+impl Code for Lives {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        let found = (1..=2).map(lives).find(|bytes| Some(Digest::of(bytes).as_str()) == source.digest.as_deref());
+        found.ok_or_else(|| "no such code".to_owned())
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
+
+/// Before it has a key, or after it was a shadow: what runs goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_hook_that_fails_stops_the_rollout_before_the_candidate_has_a_key() {
+    let shadow = json!({ "strategy": "shadow", "shadow": { "for": "100ms", "reconciles": 1, "differences": "any" } });
+    for rollout in [json!({ "strategy": "canary" }), shadow] {
+        let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+        test.host.keep_controllers(Arc::new(Lives)).await.unwrap();
+        let world = World { test };
+        let digest = |number| Digest::of(&lives(number)).to_string();
+        let wanted = |number, rollout: &Value| {
+            let mut document = version(json!({}), rollout.clone());
+            document["spec"]["component"]["digest"] = json!(digest(number));
+            document
+        };
+        world.put(wanted(1, &json!({}))).await;
+        eventually("it to be ready", async || world.test.host.ready(NAME).await.ok()).await;
+        world.test.apply(demo("Phase", "start", json!({ "failures": 1_000_000 }))).await;
+        world.put(wanted(2, &rollout)).await;
+        let (reason, at) =
+            if rollout["strategy"] == "canary" { ("Refused", "Loaded") } else { ("RolledBack", "Degraded") };
+        let status = eventually("it to be stopped", async || {
+            let status = world.status().await;
+            (condition(&status, at)["reason"] == reason).then_some(status)
+        })
+        .await;
+        assert!(condition(&status, at)["message"].as_str().unwrap().contains("that fail"), "{status}");
+        assert_eq!((&status["revision"], &status["digest"]), (&json!(1), &json!(digest(1))), "{status}");
+        assert_eq!((world.events("Canary").len(), world.events("Promoted").len()), (0, 0));
+        world.test.apply(demo("Phase", "another", json!({}))).await;
+        world.test.until(&demo_key("Phase", "another"), "is reconciled", |it| it["status"]["starts"].is_u64()).await;
+        assert_eq!(world.test.status(NAME).answered.unwrap().digest, digest(1));
+    }
+}
