@@ -447,10 +447,7 @@ impl Fickle {
         eventually_blocking(&format!("the rollout: {what}"), || {
             let output = host.ask(&["get", "controller", "fickle", "-o", "json"]);
             let status = serde_json::from_str::<Value>(&output.stdout).ok()?["status"].clone();
-            let rollout = &status["rollout"];
-            // The phase is written before the step is made, and the revision behind it.
-            let is_made = rollout["phase"] != "complete" || rollout["to"] == status["revision"];
-            (is_made && wanted(rollout)).then_some(status)
+            wanted(&status["rollout"]).then_some(status)
         })
     }
 
@@ -559,4 +556,32 @@ fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
     assert_eq!(status.pointer("/status/rollout/shadow/differing"), Some(&json!(0)), "{status}");
     let told = host.ask(&["rollout", "diff", "twin", "--from", "1"]);
     assert!(told.stdout.contains("config.face: look") && !told.stdout.contains("code."), "{}", told.stdout);
+}
+
+/// Whoever is killed while a version is a shadow finds the one before it current, and begins the shadow anew.
+#[test]
+fn a_shadow_begins_anew_after_kill_9() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
+    write(folder.path(), "twin.yaml", &twin("", ""));
+    write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
+    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
+    eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
+    let shadow = |lasts: &str| format!("  rollout: {{strategy: shadow, shadow: {{for: {lasts}, reconciles: 1}}}}\n");
+    let history = |host: &Running| {
+        let told = host.ask(&["rollout", "history", "twin"]).stdout;
+        told.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect::<Vec<_>>()
+    };
+    write(folder.path(), "twin.yaml", &twin("look", &shadow("1h")));
+    for _ in 0..2 {
+        until_status_of(&host, "twin", "/status/rollout/phase", &json!("shadow"));
+        assert_eq!(history(&host), ["1 *", "2 ?"]);
+        assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 1);
+        host.kill();
+        host = Running::start("run", folder.path(), scratch.path(), &[]);
+    }
+    write(folder.path(), "twin.yaml", &twin("look", &shadow("100ms")));
+    until_status_of(&host, "twin", "/status/rollout/phase", &json!("complete"));
+    assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 2);
+    assert_eq!(history(&host), ["1", "2 *"]);
 }
