@@ -202,7 +202,11 @@ impl Writer<'_> {
                 let path = shared.place.name().display();
                 tracing::error!(%error, %path, "writes are refused, and nothing of them was written");
                 reopen(shared);
-                Error::unavailable(format!("using {path} failed: {error}; nothing was written"))
+                // That something failed before says less than what fails now.
+                let met = shared.unreadable.lock().expect("nobody panics while holding the reason").clone();
+                let met = met.filter(|_| matches!(*error, redb::Error::PreviousIo));
+                let reason = met.unwrap_or_else(|| format!("using {path} failed: {error}"));
+                Error::unavailable(format!("{reason}; nothing was written"))
             }
         };
         // What this batch has decided is to be forgotten. The rest of what is pending is in the pages: now, or once they can be read again, and
