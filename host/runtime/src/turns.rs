@@ -51,6 +51,8 @@ struct Entry {
     account: usize,
     phase: Phase,
     habit: Habit,
+    /// What its turn was expected to be when it asked for it.
+    asked: Length,
     /// How often it still lets others go first before its next turn.
     passes: u8,
     /// Makes tokio poll it.
@@ -233,7 +235,14 @@ struct Ended {
 /// **Invariant.** No turn is free while somebody waits for one.
 impl State {
     fn enter(&mut self, account: usize) -> usize {
-        let entry = Some(Entry { account, phase: Phase::Idle, habit: Habit::default(), passes: 0, waker: None });
+        let entry = Some(Entry {
+            account,
+            phase: Phase::Idle,
+            habit: Habit::default(),
+            asked: Length::Brief,
+            passes: 0,
+            waker: None,
+        });
         match self.vacant.pop() {
             Some(number) => {
                 self.tasks[number] = entry;
@@ -263,7 +272,7 @@ impl State {
         }
         let all_are_out = self.shares.are_out();
         let entry = self.entry(number);
-        if all_are_out && entry.passes > 0 && entry.habit.length() != Length::Brief {
+        if all_are_out && entry.passes > 0 && entry.asked != Length::Brief {
             entry.passes -= 1;
             return Begun::Passes;
         }
@@ -288,15 +297,14 @@ impl State {
     /// Ends a task's turn.
     fn end(&mut self, number: usize, cost_ns: u64, done: bool) -> Ended {
         let entry = self.entry(number);
-        let (account, length) = (entry.account, entry.habit.length());
+        let (account, length) = (entry.account, entry.asked);
         let again = !done && entry.phase == Phase::Running { again: true };
         entry.phase = if again { Phase::Asked } else { Phase::Idle };
         entry.habit.note(cost_ns);
         entry.passes = PASSES;
-        let next_length = entry.habit.length();
         self.shares.end(account, cost_ns, length);
         if again {
-            self.shares.ask(account, number, next_length);
+            self.stand(number);
         }
         let mut ended = Ended { again: false, next: None };
         // Two at most: where a long turn ends and the task asks for a short one, that and the long turn of another may begin.
@@ -316,18 +324,28 @@ impl State {
         self.vacant.push(number);
         match entry.phase {
             Phase::Idle => return None,
-            Phase::Asked => self.shares.withdraw(entry.account, &number, entry.habit.length()),
-            Phase::Granted | Phase::Running { .. } => self.shares.end(entry.account, 0, entry.habit.length()),
+            Phase::Asked => self.shares.withdraw(entry.account, &number, entry.asked),
+            Phase::Granted | Phase::Running { .. } => self.shares.end(entry.account, 0, entry.asked),
         }
         self.grant().and_then(|granted| self.entry(granted).waker.clone())
+    }
+
+    /// Puts a task in line. One of a controller that has more in line is not brief, whatever it was before: workers that wake up to a long
+    /// queue are many.
+    fn stand(&mut self, number: usize) {
+        let entry = self.entry(number);
+        let (account, length) = (entry.account, entry.habit.length());
+        let is_one_of_many = length == Length::Brief && self.shares.is_in_line(account);
+        let asked = if is_one_of_many { Length::Short } else { length };
+        self.entry(number).asked = asked;
+        self.shares.ask(account, number, asked);
     }
 
     /// Puts a task that is idle in line, and returns it if it has a turn at once.
     fn ask(&mut self, number: usize) -> Option<usize> {
         let entry = self.entry(number);
         entry.phase = Phase::Asked;
-        let (account, length) = (entry.account, entry.habit.length());
-        self.shares.ask(account, number, length);
+        self.stand(number);
         self.grant()
     }
 

@@ -155,6 +155,11 @@ impl<T: PartialEq> Shares<T> {
         Some(waiter)
     }
 
+    /// Returns whether somebody of an account waits.
+    pub(crate) fn is_in_line(&self, account: usize) -> bool {
+        Length::ALL.iter().any(|length| self.accounts[account].waiting.get(*length).place.is_some())
+    }
+
     /// Returns whether every turn is out that is not brief.
     pub(crate) fn are_out(&self) -> bool {
         self.free == 0
