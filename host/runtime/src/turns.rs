@@ -30,9 +30,12 @@ use shares::{Length, Shares};
 /// time, and a quarter of what a guest may take that computes.
 const TURN: Duration = Duration::from_micros(250);
 
+/// How long it goes on in a turn that was expected to be brief.
+const BRIEF: Duration = Duration::from_micros(50);
+
 /// How often a task that is not brief lets others go first, while every thread is busy: as many steps as lead from a socket to a worker
 /// through tasks of the host.
-const PASSES: u8 = 4;
+const PASSES: u8 = 8;
 
 /// The turns of one host.
 pub(crate) struct Turns {
@@ -87,8 +90,8 @@ pub(crate) struct Turn(Arc<Task>);
 struct Task {
     account: Account,
     number: usize,
-    /// When its turn began, in nanoseconds from the origin of all turns.
-    began_ns: AtomicU64,
+    /// When its turn is over, in nanoseconds from the origin of all turns.
+    over_ns: AtomicU64,
 }
 
 /// A future that is polled in its account's turns alone.
@@ -126,7 +129,7 @@ impl Account {
     /// Runs what `make` returns in turns of this account.
     pub(crate) fn run<F: Future>(&self, make: impl FnOnce(Turn) -> F) -> InTurns<F> {
         let number = self.0.turns.state.lock().enter(self.0.number);
-        let task = Arc::new(Task { account: self.clone(), number, began_ns: AtomicU64::new(0) });
+        let task = Arc::new(Task { account: self.clone(), number, over_ns: AtomicU64::new(0) });
         InTurns { future: Box::pin(make(Turn(task.clone()))), waker: task.clone().into(), task }
     }
 }
@@ -134,8 +137,7 @@ impl Account {
 impl Turn {
     /// Returns whether it has lasted as long as it may at `now`.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
-        let lasted_ns = self.0.turns().ns_at(now).saturating_sub(self.0.began_ns.load(Ordering::Relaxed));
-        Duration::from_nanos(lasted_ns) >= TURN
+        self.0.turns().ns_at(now) >= self.0.over_ns.load(Ordering::Relaxed)
     }
 
     /// Lets the others have a turn, if this one is over.
@@ -179,17 +181,18 @@ impl<F: Future> Future for InTurns<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let Self { future, task, waker } = &mut *self;
         let turns = task.turns();
-        match turns.state.lock().begin(task.number, context.waker()) {
-            Begun::Runs => {}
+        let may_last = match turns.state.lock().begin(task.number, context.waker()) {
+            Begun::Runs { may_last } => may_last,
             Begun::Passes => {
                 // To the end of the thread's line: before it comes up again, tokio looks after sockets and timers, and what they wake runs.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             Begun::Waits => return Poll::Pending,
-        }
-        let began_ns = turns.ns_at(Instant::now());
-        task.began_ns.store(began_ns, Ordering::Relaxed);
+        };
+        let began = Instant::now();
+        let began_ns = turns.ns_at(began);
+        task.over_ns.store(turns.ns_at(began + may_last), Ordering::Relaxed);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
         let cost_ns = turns.ns_at(Instant::now()).saturating_sub(began_ns);
         let Ended { again, next } = turns.state.lock().end(task.number, cost_ns, polled.is_ready());
@@ -216,8 +219,8 @@ impl<F> Drop for InTurns<F> {
 /// What comes of a task that could go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
-    /// It has a turn.
-    Runs,
+    /// It has a turn, and is to pause after this long if it has more to do.
+    Runs { may_last: Duration },
     /// It has one, and lets others go first.
     Passes,
     /// It has none.
@@ -277,7 +280,7 @@ impl State {
             return Begun::Passes;
         }
         entry.phase = Phase::Running { again: false };
-        Begun::Runs
+        Begun::Runs { may_last: if entry.asked == Length::Brief { BRIEF } else { TURN } }
     }
 
     /// Notes that a task can go on, and returns how to tell tokio if it may at once.
@@ -300,7 +303,7 @@ impl State {
         let (account, length) = (entry.account, entry.asked);
         let again = !done && entry.phase == Phase::Running { again: true };
         entry.phase = if again { Phase::Asked } else { Phase::Idle };
-        entry.habit.note(cost_ns);
+        entry.habit.note(cost_ns, again);
         entry.passes = PASSES;
         self.shares.end(account, cost_ns, length);
         if again {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::TURN;
 use super::shares::Length;
+use super::{BRIEF, TURN};
 
 /// What a turn costs that only the epoch clock has ended: more than a worker takes that pauses, less than a tick.
 pub(super) const LONG_NS: u64 = 600_000;
@@ -24,19 +24,19 @@ const FORGOTTEN_NS_MIN: u64 = 10_000;
 pub(super) struct Habit {
     /// For how long it has computed, less what it has done in turns that were not long.
     computed_ns: u64,
-    /// Its last turn lasted as long as one may.
+    /// Its last turn lasted as long as one may, or as a brief one may and there was more to do.
     lasted: bool,
 }
 
 impl Habit {
-    /// Notes that a turn has ended.
-    pub(super) fn note(&mut self, cost_ns: u64) {
+    /// Notes that a turn has ended, and whether the task goes on at once.
+    pub(super) fn note(&mut self, cost_ns: u64, goes_on: bool) {
         self.computed_ns = if cost_ns >= LONG_NS {
             self.computed_ns.saturating_add(cost_ns).min(COMPUTED_NS_MAX)
         } else {
             self.computed_ns.saturating_sub(cost_ns.max(FORGOTTEN_NS_MIN))
         };
-        self.lasted = Duration::from_nanos(cost_ns) >= TURN;
+        self.lasted = Duration::from_nanos(cost_ns) >= if goes_on { BRIEF } else { TURN };
     }
 
     /// Returns what its next turn is expected to be.

@@ -6,7 +6,7 @@ const BRIEF_NS: u64 = 2_000;
 
 fn after(turns: impl IntoIterator<Item = u64>) -> Length {
     let mut habit = Habit::default();
-    turns.into_iter().for_each(|cost_ns| habit.note(cost_ns));
+    turns.into_iter().for_each(|cost_ns| habit.note(cost_ns, false));
     habit.length()
 }
 
