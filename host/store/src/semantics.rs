@@ -239,7 +239,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, moment: 
 }
 
 /// Fields of the metadata that the host owns and nobody can write.
-const HOST_OWNED: [&str; 8] = [
+pub const HOST_OWNED: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",

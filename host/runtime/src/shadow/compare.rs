@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use homeostat_component::{Answer, Effect, Exchange, Fault, HttpRequest, Outcome, Retry, StoreError, Written};
+use homeostat_store::semantics::HOST_OWNED;
 use homeostat_store::{Change, Key, Kind, Write};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,18 +20,6 @@ use crate::manifest::HIDDEN;
 const DIFFERENCES_MAX: usize = 64;
 /// Bytes of a value that are told.
 const VALUE_BYTES_MAX: usize = 120;
-
-/// Metadata that the host owns, or that is a precondition: nothing that a version wants.
-const NOT_WANTED: [&str; 8] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
 
 /// Something that the new version does otherwise.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -212,7 +201,8 @@ fn wanted(mut document: Value, part: Part) -> Value {
         fields.remove("status");
     }
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in NOT_WANTED {
+        // What the host owns no version wants.
+        for field in HOST_OWNED {
             metadata.remove(field);
         }
     }
