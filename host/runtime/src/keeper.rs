@@ -304,23 +304,6 @@ fn revisions_of(uid: &str) -> Query {
     Query { selector: Selector { owner: Some(uid.to_owned()), ..Selector::default() }, ..Query::all(revisions()) }
 }
 
-/// Writes reasons as a list, one below the other.
-fn list<T: ToString>(reasons: &[T]) -> String {
-    let lines = reasons.iter().map(|reason| format!("  - {}", reason.to_string().replace('\n', "\n    ")));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Writes an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
-}
-
 /// Tells that a definition was refused, unless that was told already.
 fn tell_refused(host: &Host, name: &str, reason: &str) {
     if !host.verdicts().is_refused(name, reason) {

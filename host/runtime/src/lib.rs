@@ -33,6 +33,7 @@ pub mod manifest;
 pub mod mapping;
 mod observations;
 mod observer;
+pub mod reasons;
 pub mod rollout;
 mod settings;
 pub mod settle;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use homeostat_component::Digest;
 use homeostat_runtime::keeper::{MANAGED_BY, Outcome, Verdict};
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest};
+use homeostat_runtime::reasons::{chain, list};
 use homeostat_runtime::{Error, Put};
 use homeostat_store::{Key, Kind, LabelRequirement, Precondition, Propagation, Query, Revision, Selector, Write};
 use serde_json::{Value, json};
@@ -351,26 +352,6 @@ fn brought(document: &Value, digest: Option<&Digest>) -> (Value, String) {
 fn key(name: &str) -> Key {
     let (group, version) = API_VERSION.split_once('/').expect("it has a group");
     Key::new(Kind::new(group, version, KIND), "", name)
-}
-
-/// Writes reasons as a list, one below the other.
-fn list<T: ToString>(reasons: &[T]) -> String {
-    reasons
-        .iter()
-        .map(|reason| format!("  - {}", reason.to_string().replace('\n', "\n    ")))
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-/// Writes an error with its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 /// Cuts a digest to what people compare.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use homeostat_component::Digest;
 use homeostat_runtime::Error;
+use homeostat_runtime::reasons::chain;
 use homeostat_store::EventType;
 use tokio::task::JoinSet;
 
-use super::controllers::chain;
 use super::{Document, Folder, Problem};
 
 /// Who applies: the field manager of everything that comes from a folder.

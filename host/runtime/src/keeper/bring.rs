@@ -13,8 +13,9 @@ use super::record::{Phase, Record};
 use super::report::{self, Facts};
 use super::verdicts::Outcome;
 use super::wanted::{self, Wanted};
-use super::{Keeper, RESTARTED, Taken, chain, key, list, tell_refused, wake_when_ready};
+use super::{Keeper, RESTARTED, Taken, key, tell_refused, wake_when_ready};
 use crate::manifest::{Checked, ComponentSource};
+use crate::reasons::{chain, list};
 use crate::rollout::Plan;
 use crate::{Definition, Error, Host, Put};
 
