@@ -50,6 +50,38 @@ async fn no_status_on_the_way_says_two_things_at_once() {
     assert_eq!(phases.len(), 4, "{phases:?}");
 }
 
+/// Who starts anew in the middle goes on with the share that the status says, and what went back is not tried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_starts_in_the_middle_of_a_canary_goes_on_and_does_not_try_again_what_went_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.redb");
+    let keys = 40;
+    let world = World::over(opened(&file).await, keys).await;
+    world.put(version(json!({ "version": "two" }), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.test.idle(NAME).await;
+    let share = world.touched("two").await;
+    world.end().await;
+
+    let world = World::again(opened(&file).await).await;
+    let status = world.until_rollout("/share", json!("30%")).await;
+    assert_eq!((&status["revision"], &status["rollout"]["to"]), (&json!(1), &json!(2)));
+    world.change_all(keys).await;
+    world.test.idle(NAME).await;
+    assert_eq!(world.touched("two").await, share, "each key is where it was");
+    assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "and was nowhere else between");
+    world.patch(json!({ "spec": { "config": { "version": "three", "bad": "trap" } } })).await;
+    world.until_rollout("/phase", json!("rolledBack")).await;
+    world.end().await;
+
+    let world = World::again(opened(&file).await).await;
+    let status = world.status().await;
+    assert_eq!((&status["revision"], &status["rollout"]["phase"]), (&json!(1), &json!("rolledBack")));
+    world.test.idle(NAME).await;
+    assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
+    assert_eq!(world.events("Canary").len(), 0);
+}
+
 /// What is wanted while no host runs, or was not begun by the one that ended, is tried on a share as any other edit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_version_that_a_host_finds_when_it_starts_reaches_its_share_alone() {

@@ -1,0 +1,90 @@
+//! A canary that people have a say in: they hold it, resume it, undo it, replace it, suspend it and delete it.
+
+use super::*;
+
+/// The share stays while it is paused, and what is undone has no key any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say() {
+    let keys = 40;
+    let world = World::start(keys).await;
+    world.put(version(json!({ "version": "two" }), watched(json!({ "reconciles": 1 })))).await;
+    let status = world.until_rollout("/share", json!("30%")).await;
+    assert_eq!(condition(&status, "Progressing")["reason"], "Canary");
+    world.test.idle(NAME).await;
+    let share = world.touched("two").await;
+    assert!(!share.is_empty() && share.len() < 24, "{share:?}");
+
+    world.patch(json!({ "spec": { "paused": true, "rollout": { "gate": { "for": "100ms" } } } })).await;
+    let status = world.until_rollout("/phase", json!("canary")).await;
+    assert_eq!(condition(&status, "Progressing")["reason"], "Paused");
+    world.change_all(keys).await;
+    world.test.idle(NAME).await;
+    assert_eq!(world.touched("two").await, share, "it has its keys, and no others");
+
+    assert_eq!(
+        world.test.host.undo(NAME, None).await.unwrap_err().to_string().split(':').next(),
+        Some("controller `fickle` is paused")
+    );
+    world.patch(json!({ "spec": { "rollout": { "gate": { "for": "1h" } } } })).await;
+    world.patch(json!({ "spec": { "paused": null } })).await;
+    assert_eq!(world.status().await["rollout"]["share"], "30%");
+    assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 1, "to what runs");
+    eventually("it to be undone", async || {
+        let status = world.status().await;
+        (status["rollout"].is_null() && condition(&status, "Progressing")["reason"] == "Complete").then_some(())
+    })
+    .await;
+    world.test.idle(NAME).await;
+    assert!(world.seen().await.iter().all(|(_, by)| by.last().is_some_and(|by| by == "one")));
+
+    // Another edit replaces what is tried; one that is refused leaves what runs alone.
+    let base = world.status().await["revision"].clone();
+    world.put(version(json!({ "version": "three" }), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.put(version(config("four", "trap", 1), watched(json!({})))).await;
+    let status = world.until_rollout("/phase", json!("rolledBack")).await;
+    assert_eq!((&status["revision"], &status["rollout"]["from"]), (&base, &base));
+    assert_eq!(world.events("CanaryEnded").len(), 2);
+    world.patch(json!({ "metadata": { "annotations": { "note": "no other definition" } } })).await;
+    assert_eq!(world.status().await["rollout"]["phase"], "rolledBack", "it is not tried again");
+    let before = world.events("RolledBack").len();
+    world.patch(json!({ "metadata": { "annotations": { "homeostat.dev/restartedAt": "now" } } })).await;
+    eventually("it to be tried again", async || {
+        let status = world.status().await;
+        (status["rollout"]["restarted"] == "now" && status["rollout"]["phase"] == "rolledBack").then_some(())
+    })
+    .await;
+    assert_eq!(world.status().await["rollout"]["to"], status["rollout"]["to"], "it is the same revision");
+    assert!(world.events("RolledBack").len() >= before);
+
+    world.put(version(json!({ "version": "five" }), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    let absent = Digest::of(b"absent").to_string();
+    world.patch(json!({ "spec": { "component": { "digest": absent } } })).await;
+    let status = world.status().await;
+    assert_eq!((&condition(&status, "Loaded")["reason"], &status["rollout"]), (&json!("Refused"), &Value::Null));
+    assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
+    let world = World::start(20).await;
+    world.test.host.suspend_for_good(NAME, true).await.unwrap();
+    world.put(version(json!({ "version": "two" }), quick())).await;
+    world.until_rollout("/phase", json!("listing")).await;
+    world.change_all(20).await;
+    assert_eq!(world.status().await["rollout"]["phase"], "listing", "time does not pass while nothing runs");
+    assert!(world.touched("two").await.is_empty());
+    world.test.host.suspend_for_good(NAME, false).await.unwrap();
+    world.until_rollout("/phase", json!("complete")).await;
+
+    world.put(version(json!({ "version": "three" }), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    let (key, precondition) = (of_host("Controller", NAME), Precondition::default());
+    let propagation = homeostat_store::Propagation::Background;
+    world.test.host.write(Write::Delete { key, precondition, propagation }.into()).await.unwrap();
+    eventually("it to be gone", async || world.test.host.status(NAME).is_none().then_some(())).await;
+    world.put(version(json!({ "version": "four" }), quick())).await;
+    assert_eq!(world.status().await["revision"], 1, "there is nothing to try it beside");
+    eventually("all to be reconciled", async || (world.touched("four").await.len() == 20).then_some(())).await;
+}

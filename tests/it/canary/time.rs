@@ -1,0 +1,32 @@
+//! How long a canary takes by the defaults of its gate, in virtual time.
+
+use tokio::time::Instant;
+
+use super::*;
+
+/// By the defaults of a gate, with nothing that happens beside it.
+#[tokio::test(start_paused = true)]
+async fn a_quiet_controller_takes_a_minute_for_each_step_and_one_with_few_keys_four() {
+    let canary = json!({ "strategy": "canary", "gate": { "duration": "1000x" } });
+    for (keys, minutes) in [(100, 2), (2, 8)] {
+        let world = World::in_virtual_time(keys).await;
+        let begun = Instant::now();
+        world.put(version(json!({ "version": "two" }), canary.clone())).await;
+        world.until_rollout("/phase", json!("complete")).await;
+        let took = begun.elapsed();
+        let expected = Duration::from_secs(60 * minutes);
+        assert!(took >= expected && took < expected + Duration::from_secs(30), "{keys} keys: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_writes_every_time_is_found_by_the_second_look_of_a_step() {
+    let world = World::in_virtual_time(150).await;
+    let begun = Instant::now();
+    let canary = json!({ "strategy": "canary", "share": "30%", "gate": { "duration": "1000x" } });
+    world.put(version(config("two", "write", 1), canary)).await;
+    let status = world.until_rollout("/phase", json!("rolledBack")).await;
+    assert!(status["rollout"]["reason"].as_str().unwrap().contains("writes"), "{status}");
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(30) && took < Duration::from_secs(60), "{took:?}");
+}

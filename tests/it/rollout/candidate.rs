@@ -1,0 +1,181 @@
+//! The binary while a version is tried, as a canary or as a shadow: what it tells, and where it goes on after `kill -9`.
+
+use homeostat_tests::{Running, demo, eventually_blocking, guest};
+use serde_json::{Value, json};
+
+use super::folder::{until_status_of, write};
+
+/// A folder with a controller that is every version, and keys for it.
+struct Fickle {
+    folder: tempfile::TempDir,
+    scratch: tempfile::TempDir,
+}
+
+impl Fickle {
+    fn new(keys: u32) -> Self {
+        let fickle = Self { folder: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
+        std::fs::copy(guest("guest-fickle"), fickle.folder.path().join("fickle.wasm")).unwrap();
+        let kind = "apiVersion: demo.homeostat.dev/v1\nkind: Fickle\n";
+        let resource = |number| format!("{kind}metadata: {{name: k{number}, namespace: default}}\nspec: {{}}\n");
+        write(fickle.folder.path(), "keys.yaml", &(0..keys).map(resource).collect::<Vec<_>>().join("---\n"));
+        fickle
+    }
+
+    /// Saves another version. `lasts`: how long each of its steps does.
+    fn save(&self, version: &str, bad: &str, lasts: &str) {
+        let gate = format!("{{for: {lasts}, reconciles: 1, duration: 1000x}}");
+        let text = format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: fickle}}\nspec:\n  component: {{file: fickle.wasm}}\n  \
+             config: {{version: \"{version}\", bad: \"{bad}\"}}\n  grants:\n    resources:\n    - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n  \
+             rollout: {{strategy: canary, steps: [30%, 60%], gate: {gate}}}\n"
+        );
+        write(self.folder.path(), "fickle.yaml", &text);
+    }
+
+    fn run(&self) -> Running {
+        Running::start("run", self.folder.path(), self.scratch.path(), &[])
+    }
+
+    /// Waits until the controller's rollout is like this. Returns its status.
+    fn until(host: &Running, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        eventually_blocking(&format!("the rollout: {what}"), || {
+            let output = host.ask(&["get", "controller", "fickle", "-o", "json"]);
+            let status = serde_json::from_str::<Value>(&output.stdout).ok()?["status"].clone();
+            wanted(&status["rollout"]).then_some(status)
+        })
+    }
+
+    fn history(host: &Running) -> Vec<String> {
+        let output = host.ask(&["rollout", "history", "fickle"]);
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        output.stdout.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect()
+    }
+}
+
+/// Whoever is killed in the middle of a canary finds one version current, and goes on.
+#[test]
+fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
+    let fickle = Fickle::new(20);
+    fickle.save("one", "", "1h");
+    let mut host = fickle.run();
+    host.until_said("controller/fickle added");
+    fickle.save("two", "", "1h");
+    host.until_said("controller/fickle canary: revision 2 has 30% of the keys, revision 1 the others");
+    host.kill();
+    host = fickle.run();
+    let status = Fickle::until(&host, "to go on", |rollout| rollout["phase"] == "canary");
+    assert_eq!(
+        (&status["revision"], &status["rollout"]["to"], &status["rollout"]["share"]),
+        (&json!(1), &json!(2), &json!("30%"))
+    );
+    assert_eq!(Fickle::history(&host), ["1 *", "2 ?"]);
+    fickle.save("two", "", "100ms");
+    host.until_said("controller/fickle canary: revision 2 has all keys, after revision 1");
+    let status = host.ask(&["rollout", "status", "fickle"]);
+    assert_eq!(
+        (status.code, status.stdout.as_str()),
+        (Some(0), "controller \"fickle\" successfully rolled out: revision 2 runs\n")
+    );
+    assert_eq!(Fickle::history(&host), ["1", "2 *"]);
+
+    // At each step, and wherever it comes to be meanwhile.
+    for (number, wanted) in [(3, "listing"), (4, "30%"), (5, "60%"), (6, "100%")] {
+        fickle.save(&number.to_string(), "", "200ms");
+        Fickle::until(&host, wanted, |rollout| {
+            rollout["to"] == number
+                && (wanted == "listing" || rollout["share"] == wanted || rollout["phase"] == "complete")
+        });
+        host.kill();
+        host = fickle.run();
+        let status =
+            Fickle::until(&host, "to be complete", |rollout| rollout["to"] == number && rollout["phase"] == "complete");
+        assert_eq!(status["revision"], number);
+        let history = Fickle::history(&host);
+        assert_eq!(history.len(), number as usize, "{history:?}");
+        assert_eq!(history.iter().filter(|line| line.ends_with('*')).collect::<Vec<_>>(), [&format!("{number} *")]);
+    }
+
+    fickle.save("bad", "trap", "1h");
+    host.until_said("controller/fickle rolled back: revision 7 went back to revision 6: ");
+    let status = host.ask(&["rollout", "status", "fickle"]);
+    assert_eq!(status.code, Some(3), "{}", status.stderr);
+    assert!(
+        status.stderr.contains("revision 7 went back to revision 6") && status.stderr.contains("trapped"),
+        "{}",
+        status.stderr
+    );
+    host.kill();
+    host = fickle.run();
+    let status = Fickle::until(&host, "to stay back", |rollout| rollout["phase"] == "rolledBack");
+    assert_eq!(status["revision"], 6);
+    assert_eq!(Fickle::history(&host)[5..], ["6 *", "7 -"]);
+    let undone = host.ask(&["rollout", "undo", "fickle"]);
+    assert_eq!(undone.stdout, "controller.homeostat.dev/fickle goes back to revision 6\n", "{}", undone.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "fickle"]).code, Some(0));
+}
+
+/// The manifest of a guest with many faces, and how another face of it is put in.
+fn twin(face: &str, rollout: &str) -> String {
+    format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: twin}}\nspec:\n  component: {{file: twin.wasm}}\n  \
+         config: {{face: \"{face}\"}}\n  grants:\n    resources: [{{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}]\n    \
+         http: [{{urls: [\"https://example.com/*\"]}}]\n{rollout}"
+    )
+}
+
+/// A version is tried as a shadow: one that writes something else goes back and says what, one that does the same takes over.
+#[test]
+fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
+    write(folder.path(), "twin.yaml", &twin("", ""));
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until_status_of(&host, "twin", "/status/state", &json!("ready"));
+    write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
+    eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
+
+    write(folder.path(), "twin.yaml", &twin("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
+    until_status_of(&host, "twin", "/status/rollout/phase", &json!("rolledBack"));
+    let status = host.ask(&["rollout", "status", "twin"]);
+    assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);
+    let told = host.ask(&["rollout", "diff", "twin", "--shadow"]);
+    assert!(told.stdout.contains("Part default/t0: apply\n  - spec.size: 1\n  + spec.size: 2"), "{}", told.stdout);
+    assert_eq!(host.json(&["get", "parts", "t0"])["spec"]["size"], 1, "nothing of it was applied");
+
+    let shadow = "  rollout: {strategy: shadow, shadow: {for: 100ms, reconciles: 1}}\n";
+    write(folder.path(), "twin.yaml", &twin("look", shadow));
+    until_status_of(&host, "twin", "/status/rollout/phase", &json!("complete"));
+    assert_eq!(host.ask(&["rollout", "status", "twin"]).code, Some(0));
+    let status = host.json(&["get", "controller", "twin"]);
+    assert_eq!(status.pointer("/status/rollout/shadow/differing"), Some(&json!(0)), "{status}");
+    let told = host.ask(&["rollout", "diff", "twin", "--from", "1"]);
+    assert!(told.stdout.contains("config.face: look") && !told.stdout.contains("code."), "{}", told.stdout);
+}
+
+/// Whoever is killed while a version is a shadow finds the one before it current, and begins the shadow anew.
+#[test]
+fn a_shadow_begins_anew_after_kill_9() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
+    write(folder.path(), "twin.yaml", &twin("", ""));
+    write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
+    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
+    eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
+    let shadow = |lasts: &str| format!("  rollout: {{strategy: shadow, shadow: {{for: {lasts}, reconciles: 1}}}}\n");
+    let history = |host: &Running| {
+        let told = host.ask(&["rollout", "history", "twin"]).stdout;
+        told.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect::<Vec<_>>()
+    };
+    write(folder.path(), "twin.yaml", &twin("look", &shadow("1h")));
+    for _ in 0..2 {
+        until_status_of(&host, "twin", "/status/rollout/phase", &json!("shadow"));
+        assert_eq!(history(&host), ["1 *", "2 ?"]);
+        assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 1);
+        host.kill();
+        host = Running::start("run", folder.path(), scratch.path(), &[]);
+    }
+    write(folder.path(), "twin.yaml", &twin("look", &shadow("100ms")));
+    until_status_of(&host, "twin", "/status/rollout/phase", &json!("complete"));
+    assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 2);
+    assert_eq!(history(&host), ["1", "2 *"]);
+}

@@ -1,0 +1,154 @@
+//! The binary over a folder: each edit is a revision, and what was applied beside the folder stays.
+
+use std::path::Path;
+
+use homeostat_component::Digest;
+use homeostat_tests::{Running, eventually_blocking, guest, renamed};
+use serde_json::{Value, json};
+
+pub(super) fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+fn manifest(more: &str) -> String {
+    format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: greeter}}\nspec:\n  component: {{file: greeter.wasm}}\n  \
+         grants:\n    resources:\n    - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n{more}"
+    )
+}
+
+fn history(host: &Running) -> Vec<String> {
+    let output = host.ask(&["rollout", "history", "greeter"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    output.stdout.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect()
+}
+
+fn until_status(host: &Running, path: &str, wanted: &Value) {
+    until_status_of(host, "greeter", path, wanted);
+}
+
+pub(super) fn until_status_of(host: &Running, name: &str, path: &str, wanted: &Value) {
+    eventually_blocking(&format!("controllers/{name}: {path} = {wanted}"), || {
+        let output = host.ask(&["get", "controller", name, "-o", "json"]);
+        let document: Value = serde_json::from_str(&output.stdout).ok()?;
+        (document.pointer(path) == Some(wanted)).then_some(())
+    });
+}
+
+/// Edit, save, swapped; a bad edit is refused; history, undo, and `kill -9` between any two steps.
+#[test]
+fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let greeter = std::fs::read(guest("greeter")).unwrap();
+    let component = |tag: &str| std::fs::write(folder.path().join("greeter.wasm"), renamed(&greeter, tag)).unwrap();
+    component("one");
+    write(folder.path(), "greeter.yaml", &manifest(""));
+    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let restart = |host: Running| {
+        host.kill();
+        Running::start("run", folder.path(), scratch.path(), &[])
+    };
+    host.until_said("controller/greeter added");
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(history(&host), ["1 *"]);
+
+    component("two");
+    host.until_said("controller/greeter swapped: generation 2");
+    until_status(&host, "/status/lastSwap/why", &json!("its component changed"));
+    write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
+    until_status(&host, "/status/concurrency", &json!(2));
+    assert_eq!(history(&host), ["1", "2", "3 *"]);
+    let diff = host.ask(&["rollout", "diff", "greeter"]);
+    assert_eq!(diff.stdout, "--- revision 2\n+++ revision 3\n+ concurrency: 2\n", "{}", diff.stderr);
+    let other = host.ask(&["rollout", "diff", "greeter", "--from", "1", "--to", "2"]).stdout;
+    assert!(other.contains("- component.digest: sha256:") && other.contains("+ component.digest: sha256:"), "{other}");
+
+    assert_eq!(host.said().matches("controller/greeter added").count(), 1, "each change is told once: {}", host.said());
+    assert_eq!(host.said().matches("controller/greeter changed").count(), 1, "{}", host.said());
+    host = restart(host);
+    until_status(&host, "/status/concurrency", &json!(2));
+    assert_eq!(history(&host), ["1", "2", "3 *"], "a restart makes no revision");
+
+    let source =
+        host.json(&["get", "controller", "greeter"])["metadata"]["annotations"]["homeostat.dev/source"].clone();
+    std::fs::write(folder.path().join("greeter.wasm"), &greeter[..greeter.len() / 2]).unwrap();
+    host.until_said("controller/greeter refused, the one that runs goes on");
+    let status = host.ask(&["rollout", "status", "greeter"]);
+    assert_eq!(status.code, Some(3), "{}", status.stderr);
+    assert!(status.stderr.contains("cut off"), "{}", status.stderr);
+    assert_eq!(history(&host), ["1", "2", "3 *"]);
+    host = restart(host);
+    until_status(&host, "/status/concurrency", &json!(2));
+    assert_eq!(history(&host), ["1", "2", "3 *"], "one is current, and the history is whole");
+    let undone = host.ask(&["rollout", "undo", "greeter"]);
+    assert!(undone.stdout.ends_with("goes back to revision 3\n"), "to what ran: {} {}", undone.stdout, undone.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(history(&host), ["1", "2", "3 *"]);
+
+    component("two");
+    // Nothing but the digest tells that it has been looked at again: what runs is the same.
+    let digest = json!(Digest::of(&renamed(&greeter, "two")).as_str());
+    until_status(&host, "/metadata/annotations/homeostat.dev~1source", &source);
+    until_status(&host, "/status/wantedDigest", &digest);
+    let undone = host.ask(&["rollout", "undo", "greeter", "--to-revision", "1"]);
+    assert_eq!(undone.stdout, "controller.homeostat.dev/greeter goes back to revision 1\n", "{}", undone.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(history(&host), ["2", "3", "4 *"], "it has moved to the top");
+    until_status(&host, "/status/concurrency", &json!(4));
+    host.kill();
+    write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
+    host = Running::start("run", folder.path(), scratch.path(), &[]);
+    // Resources are applied after the controllers: the folder has had its say.
+    host.until_said("namespace/other created");
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    until_status(&host, "/status/revision", &json!(4));
+    until_status(&host, "/status/concurrency", &json!(4));
+
+    component("three");
+    until_status(&host, "/status/revision", &json!(5));
+    until_status(&host, "/status/concurrency", &json!(2));
+
+    host.kill();
+    std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    host.until_said("controller/greeter removed");
+    let left = host.ask(&["get", "controllers", "-o", "name"]);
+    assert_eq!(left.stdout, "", "what left the folder while no host ran is deleted");
+}
+
+/// What the folder did not bring is left alone, and runs.
+#[test]
+fn what_is_applied_beside_the_folder_runs_and_stays() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    write(elsewhere.path(), "greeter.yaml", &manifest(""));
+    let file = elsewhere.path().join("greeter.yaml").display().to_string();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let applied = host.ask(&["apply", "-f", &file]);
+    assert_eq!(applied.stdout, "controller.homeostat.dev/greeter created\n", "{}", applied.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
+    assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
+    host.kill();
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until_status(&host, "/status/state", &json!("suspended"));
+    assert_eq!(host.ask(&["resume", "greeter"]).code, Some(0));
+    until_status(&host, "/status/state", &json!("ready"));
+
+    assert_eq!(host.ask(&["rollout", "pause", "greeter"]).code, Some(0));
+    write(elsewhere.path(), "greeter.yaml", &manifest("  concurrency: 2\n  paused: true\n"));
+    assert_eq!(host.ask(&["apply", "-f", &file]).code, Some(0));
+    until_status(&host, "/status/conditions/2/reason", &json!("Paused"));
+    assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["concurrency"], 4, "it is not taken over");
+    let refused = host.ask(&["rollout", "undo", "greeter"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("resume"), "{}", refused.stderr);
+    assert_eq!(host.ask(&["rollout", "resume", "greeter"]).code, Some(0));
+    until_status(&host, "/status/concurrency", &json!(2));
+
+    assert_eq!(host.ask(&["rollout", "restart", "greeter"]).code, Some(0));
+    until_status(&host, "/status/generation", &json!(2));
+    assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));
+    eventually_blocking("it to be gone", || {
+        (host.ask(&["get", "controller", "greeter"]).code == Some(1)).then_some(())
+    });
+}
