@@ -22,15 +22,6 @@ fn start(verb: &str, folder: &Path) -> (Running, tempfile::TempDir) {
     (Running::start(verb, folder, scratch.path(), &[]), scratch)
 }
 
-/// Waits until the resource has this at a path.
-fn until(host: &Running, kind: &str, name: &str, path: &str, wanted: &serde_json::Value) {
-    homeostat_tests::eventually_blocking(&format!("{kind}/{name}: {path} = {wanted}"), || {
-        let output = host.ask(&["get", kind, name, "-o", "json"]);
-        let document: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
-        (document.pointer(path) == Some(wanted)).then_some(())
-    });
-}
-
 #[test]
 fn every_command_says_what_it_does() {
     let commands = [
@@ -77,7 +68,7 @@ fn every_command_says_what_it_does() {
 fn grants_of_a_running_controller_are_a_role_of_kubernetes() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
     let output = host.ask(&["grants", "rbac", "greeter", "-o", "json"]);
     let roles: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     let role = &roles["items"][0];
@@ -93,7 +84,7 @@ fn grants_of_a_running_controller_are_a_role_of_kubernetes() {
 fn a_folder_runs_and_every_question_has_an_answer() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
 
     for form in ["greeting/world", "greetings", "Greeting", "greetings.demo.homeostat.dev"] {
         assert_eq!(host.ask(&["get", form, "-o", "name"]).stdout, "greeting.demo.homeostat.dev/world\n", "{form}");
@@ -114,7 +105,7 @@ fn a_folder_runs_and_every_question_has_an_answer() {
     let moon = elsewhere.path().join("moon.yaml").display().to_string();
     let applied = host.ask(&["apply", "-f", &moon]);
     assert_eq!(applied.stdout, "greeting.demo.homeostat.dev/moon created\n", "{}", applied.stderr);
-    until(&host, "greeting", "moon", "/status/message", &json!("Hello, Moon!"));
+    host.until("greeting", "moon", "/status/message", &json!("Hello, Moon!"));
     assert_eq!(host.ask(&["apply", "-f", &moon]).stdout, "greeting.demo.homeostat.dev/moon unchanged\n");
     write(elsewhere.path(), "twice.yaml", &more.replace("name: Moon", "name: Luna"));
     let both = host.ask(&["apply", "-f", &elsewhere.path().display().to_string()]);
@@ -159,7 +150,7 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
         "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: greeter}\nspec:\n  component: {file: greeter.wasm}\n",
     );
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
     for place in ["wrong.yaml:6:3", "wrong.yaml:13:16", "wrong.yaml:16:7"] {
         host.until_said(place);
     }
@@ -178,7 +169,7 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
 fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
     let good = std::fs::read(folder.path().join("greeter.wasm")).unwrap();
     let core = b"\0asm\x01\0\0\0".to_vec();
     let cases = [
@@ -199,7 +190,7 @@ fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on
         assert_eq!(host.json(&["get", "controllers", "greeter"])["status"]["generation"], 1, "{what}");
     }
     std::fs::write(folder.path().join("greeter.wasm"), homeostat_tests::renamed(&good, "new")).unwrap();
-    until(&host, "controllers", "greeter", "/status/generation", &json!(2));
+    host.until("controllers", "greeter", "/status/generation", &json!(2));
 }
 
 /// The manifest of a controller that may do everything with resources.
@@ -215,12 +206,12 @@ fn a_controller_without_its_component_is_named_by_place_and_the_others_run() {
     let folder = greeter();
     write(folder.path(), "absent.yaml", &controller("absent", "absent.wasm", "{}"));
     let (host, _scratch) = start("run", folder.path());
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
     host.until_said("absent.yaml:3:18: controller/absent refused, it does not run");
     assert!(host.said().contains("absent.wasm"), "{}", host.said());
     assert_eq!(host.ask(&["get", "controllers", "-o", "name"]).stdout.lines().count(), 1);
     std::fs::copy(guest("greeter"), folder.path().join("absent.wasm")).unwrap();
-    until(&host, "controllers", "absent", "/status/state", &json!("ready"));
+    host.until("controllers", "absent", "/status/state", &json!("ready"));
 }
 
 #[test]
@@ -233,19 +224,19 @@ fn a_controller_that_somebody_suspended_stays_so_when_its_files_change() {
         let state = host.json(&["get", "controllers", "greeter"])["status"]["state"].clone();
         assert_eq!(state, "suspended", "{what}");
     };
-    until(&host, "controllers", "greeter", "/status/state", &json!("ready"));
+    host.until("controllers", "greeter", "/status/state", &json!("ready"));
     assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
     is_suspended("it was asked to");
 
     write(folder.path(), "greeter.yaml", &format!("{manifest}  concurrency: 3\n"));
-    until(&host, "controllers", "greeter", "/status/concurrency", &json!(3));
+    host.until("controllers", "greeter", "/status/concurrency", &json!(3));
     is_suspended("other settings are no word on that");
     let component = std::fs::read(guest("greeter")).unwrap();
     std::fs::write(folder.path().join("greeter.wasm"), homeostat_tests::renamed(&component, "new")).unwrap();
-    until(&host, "controllers", "greeter", "/status/generation", &json!(2));
+    host.until("controllers", "greeter", "/status/generation", &json!(2));
     is_suspended("another component is no word on that");
     assert_eq!(host.ask(&["resume", "greeter"]).code, Some(0));
-    until(&host, "controllers", "greeter", "/status/state", &json!("ready"));
+    host.until("controllers", "greeter", "/status/state", &json!("ready"));
 }
 
 /// C8
@@ -258,7 +249,7 @@ fn a_second_signal_ends_a_host_at_once_while_a_guest_hangs() {
         let slow = "apiVersion: demo.homeostat.dev/v1\nkind: Hostile\nmetadata: {name: slow}\nspec: {}\n";
         write(folder.path(), "slow.yaml", slow);
         let (host, _scratch) = start("run", folder.path());
-        until(&host, "controllers", "hostile", "/status/counts/running", &json!(1));
+        host.until("controllers", "hostile", "/status/counts/running", &json!(1));
         host.signal(signal);
         host.until_said("a second signal ends it at once");
         host.signal(signal);
@@ -312,7 +303,7 @@ fn a_store_that_cannot_be_used_is_left_as_it_is() {
     let output = run(&[&arguments[..], &["--listen", &socket]].concat());
     assert_eq!(output.code, Some(75), "{}", output.stderr);
     assert!(output.stderr.contains("store.redb"), "{}", output.stderr);
-    until(&host, "greeting", "world", "/status/message", &json!("Hello, world!"));
+    host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
 }
 
 #[test]

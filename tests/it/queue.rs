@@ -35,11 +35,7 @@ impl Host {
     }
 
     fn until_state(&self, wanted: &str) {
-        eventually_blocking(&format!("the controller to be {wanted}"), || {
-            let output = self.running.ask(&["get", "controllers", "moody", "-o", "json"]);
-            let document: Value = serde_json::from_str(&output.stdout).ok()?;
-            (document["status"]["state"] == wanted).then_some(())
-        });
+        self.running.until("controller", "moody", "/status/state", &wanted.into());
     }
 
     fn apply(&self, moods: &[(&str, &str)]) {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::artifacts::{cache_folder, edited_folder};
-use crate::{eventually_built, homeostat};
+use crate::wait::BUILD_BOUND;
+use crate::{eventually_blocking, eventually_built, homeostat, wait};
 
 /// What a process left behind.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Output {
 /// Runs `homeostat` with these arguments to its end.
 ///
 /// # Panics
-/// When it cannot be started.
+/// When it cannot be started, or does not end within five minutes.
 pub fn run(arguments: &[&str]) -> Output {
     run_with(arguments, &[])
 }
@@ -31,23 +32,17 @@ pub fn run(arguments: &[&str]) -> Output {
 /// Runs the same with these variables of the environment.
 ///
 /// # Panics
-/// When it cannot be started.
+/// When it cannot be started, or does not end within five minutes.
 pub fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = command();
-    let output = command.args(arguments).envs(environment.iter().copied()).output().expect("the binary starts");
-    Output {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    command.args(arguments).envs(environment.iter().copied());
+    Process::start(command).ended(&format!("homeostat {arguments:?}"))
 }
 
 /// A host that runs as a process. It is killed when this is dropped.
 pub struct Running {
-    child: Child,
+    process: Process,
     socket: PathBuf,
-    stdout: Heard,
-    stderr: Heard,
 }
 
 impl Running {
@@ -58,7 +53,7 @@ impl Running {
     pub fn start(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
         let mut running = Self::spawn(verb, folder, scratch, more);
         eventually_built("the host to answer", || {
-            let ended = running.child.try_wait().expect("it is our child");
+            let ended = running.process.child.try_wait().expect("it is our child");
             assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", running.said());
             (running.ask(&["get", "controllers", "-o", "name"]).code == Some(0)).then_some(())
         });
@@ -71,20 +66,14 @@ impl Running {
     /// When it cannot be started.
     pub fn spawn(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
         let socket = scratch.join("host.sock");
-        let mut child = command()
+        let mut command = command();
+        command
             .arg(verb)
             .arg(folder)
             .args(["--listen", &format!("unix:{}", socket.display())])
             .args(["--data", &scratch.join("data").display().to_string()])
-            .args(more)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        let stdout = Heard::of(child.stdout.take().expect("it is piped"));
-        let stderr = Heard::of(child.stderr.take().expect("it is piped"));
-        Self { child, socket, stdout, stderr }
+            .args(more);
+        Self { process: Process::start(command), socket }
     }
 
     /// Runs a command against this host.
@@ -105,14 +94,26 @@ impl Running {
         serde_json::from_str(&output.stdout).expect("it is JSON")
     }
 
+    /// Waits until a resource is there and has `wanted` at this place, a JSON pointer.
+    ///
+    /// # Panics
+    /// When it does not come to that within a minute.
+    pub fn until(&self, kind: &str, name: &str, pointer: &str, wanted: &serde_json::Value) {
+        eventually_blocking(&format!("{kind}/{name}: {pointer} = {wanted}"), || {
+            let output = self.ask(&["get", kind, name, "-o", "json"]);
+            let document: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
+            (document.pointer(pointer) == Some(wanted)).then_some(())
+        });
+    }
+
     /// Returns the number of the process.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.child.id()
     }
 
     /// Returns what the host said to people so far.
     pub fn said(&self) -> String {
-        self.stderr.text()
+        self.process.stderr.text()
     }
 
     /// Waits until the host has said this.
@@ -128,8 +129,8 @@ impl Running {
     /// # Panics
     /// When it cannot be waited for.
     pub fn kill(mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it is our child");
+        self.process.child.kill().expect("it runs");
+        self.process.child.wait().expect("it is our child");
     }
 
     /// Sends a signal: `TERM`, `INT`, `HUP`.
@@ -137,7 +138,7 @@ impl Running {
     /// # Panics
     /// When the process is gone.
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
         assert!(sent.expect("kill starts").success(), "the host is gone; it said:\n{}", self.said());
     }
 
@@ -145,9 +146,8 @@ impl Running {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn ended(mut self) -> Output {
-        let status = eventually_built("the host to end", || self.child.try_wait().expect("it is our child"));
-        Output { code: status.code(), stdout: self.stdout.all(), stderr: self.stderr.all() }
+    pub fn ended(self) -> Output {
+        self.process.ended("the host")
     }
 
     /// Asks the process to end (`SIGTERM`), and waits for it.
@@ -160,7 +160,34 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+/// A process, and what it says. It is killed when this is dropped.
+struct Process {
+    child: Child,
+    stdout: Heard,
+    stderr: Heard,
+}
+
+impl Process {
+    fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        let stdout = Heard::of(child.stdout.take().expect("it is piped"));
+        let stderr = Heard::of(child.stderr.take().expect("it is piped"));
+        Self { child, stdout, stderr }
+    }
+
+    /// Waits for it to end by itself. One that does not is killed, and what it said until then is told: a bound, as what it does may
+    /// take as long as building guests.
+    fn ended(mut self, what: &str) -> Output {
+        let status = wait::until(BUILD_BOUND, || self.child.try_wait().expect("it is our child"));
+        let Some(status) = status else {
+            panic!("{what} does not end; it said:\n{}{}", self.stdout.text(), self.stderr.text());
+        };
+        Output { code: status.code(), stdout: self.stdout.all(), stderr: self.stderr.all() }
+    }
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended already.
         drop(self.child.kill());

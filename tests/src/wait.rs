@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// The longest that any test waits for a state. Far above what it takes on a slow machine: a bound, not a measure.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 /// The same for what may have to build guests, with everything that they depend on.
-const BUILD_BOUND: Duration = Duration::from_secs(300);
+pub(crate) const BUILD_BOUND: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until `look` returns something.
@@ -28,7 +28,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: 
 /// # Panics
 /// When it did not within a minute; says what was waited for.
 pub fn eventually_blocking<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    wait(BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
+    until(BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
 }
 
 /// The same for what may have to build guests first.
@@ -36,11 +36,12 @@ pub fn eventually_blocking<T>(what: &str, look: impl FnMut() -> Option<T>) -> T 
 /// # Panics
 /// When it did not within five minutes; says what was waited for.
 pub fn eventually_built<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    wait(BUILD_BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
+    until(BUILD_BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
 }
 
+/// Waits for as long as `bound` until `look` returns something. It is asked once more at the end.
 #[expect(clippy::disallowed_methods, reason = "there is no executor to be blocked, and the wait is for a state")]
-fn wait<T>(bound: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn until<T>(bound: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     while begun.elapsed() < bound {
         if let Some(found) = look() {

@@ -3,7 +3,7 @@
 use homeostat_tests::{Running, demo, eventually_blocking, guest};
 use serde_json::{Value, json};
 
-use super::folder::{until_status_of, write};
+use super::folder::write;
 
 /// A folder with a controller that is every version, and keys for it.
 struct Fickle {
@@ -130,12 +130,12 @@ fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
     std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
     write(folder.path(), "twin.yaml", &twin("", ""));
     let host = Running::start("run", folder.path(), scratch.path(), &[]);
-    until_status_of(&host, "twin", "/status/state", &json!("ready"));
+    host.until("controller", "twin", "/status/state", &json!("ready"));
     write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
     eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
 
     write(folder.path(), "twin.yaml", &twin("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
-    until_status_of(&host, "twin", "/status/rollout/phase", &json!("rolledBack"));
+    host.until("controller", "twin", "/status/rollout/phase", &json!("rolledBack"));
     let status = host.ask(&["rollout", "status", "twin"]);
     assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);
     let told = host.ask(&["rollout", "diff", "twin", "--shadow"]);
@@ -144,7 +144,7 @@ fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
 
     let shadow = "  rollout: {strategy: shadow, shadow: {for: 100ms, reconciles: 1}}\n";
     write(folder.path(), "twin.yaml", &twin("look", shadow));
-    until_status_of(&host, "twin", "/status/rollout/phase", &json!("complete"));
+    host.until("controller", "twin", "/status/rollout/phase", &json!("complete"));
     assert_eq!(host.ask(&["rollout", "status", "twin"]).code, Some(0));
     let status = host.json(&["get", "controller", "twin"]);
     assert_eq!(status.pointer("/status/rollout/shadow/differing"), Some(&json!(0)), "{status}");
@@ -168,14 +168,14 @@ fn a_shadow_begins_anew_after_kill_9() {
     };
     write(folder.path(), "twin.yaml", &twin("look", &shadow("1h")));
     for _ in 0..2 {
-        until_status_of(&host, "twin", "/status/rollout/phase", &json!("shadow"));
+        host.until("controller", "twin", "/status/rollout/phase", &json!("shadow"));
         assert_eq!(history(&host), ["1 *", "2 ?"]);
         assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 1);
         host.kill();
         host = Running::start("run", folder.path(), scratch.path(), &[]);
     }
     write(folder.path(), "twin.yaml", &twin("look", &shadow("100ms")));
-    until_status_of(&host, "twin", "/status/rollout/phase", &json!("complete"));
+    host.until("controller", "twin", "/status/rollout/phase", &json!("complete"));
     assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 2);
     assert_eq!(history(&host), ["1", "2 *"]);
 }

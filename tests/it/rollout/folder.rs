@@ -23,16 +23,8 @@ fn history(host: &Running) -> Vec<String> {
     output.stdout.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect()
 }
 
-fn until_status(host: &Running, path: &str, wanted: &Value) {
-    until_status_of(host, "greeter", path, wanted);
-}
-
-pub(super) fn until_status_of(host: &Running, name: &str, path: &str, wanted: &Value) {
-    eventually_blocking(&format!("controllers/{name}: {path} = {wanted}"), || {
-        let output = host.ask(&["get", "controller", name, "-o", "json"]);
-        let document: Value = serde_json::from_str(&output.stdout).ok()?;
-        (document.pointer(path) == Some(wanted)).then_some(())
-    });
+fn until(host: &Running, pointer: &str, wanted: &Value) {
+    host.until("controller", "greeter", pointer, wanted);
 }
 
 /// Edit, save, swapped; a bad edit is refused; history, undo, and `kill -9` between any two steps.
@@ -54,9 +46,11 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
 
     component("two");
     host.until_said("controller/greeter swapped: generation 2");
-    until_status(&host, "/status/lastSwap/why", &json!("its component changed"));
+    until(&host, "/status/lastSwap/why", &json!("its component changed"));
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
-    until_status(&host, "/status/concurrency", &json!(2));
+    host.until_said("controller/greeter changed");
+    until(&host, "/status/revision", &json!(3));
+    until(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"]);
     let diff = host.ask(&["rollout", "diff", "greeter"]);
     assert_eq!(diff.stdout, "--- revision 2\n+++ revision 3\n+ concurrency: 2\n", "{}", diff.stderr);
@@ -66,7 +60,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     assert_eq!(host.said().matches("controller/greeter added").count(), 1, "each change is told once: {}", host.said());
     assert_eq!(host.said().matches("controller/greeter changed").count(), 1, "{}", host.said());
     host = restart(host);
-    until_status(&host, "/status/concurrency", &json!(2));
+    until(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"], "a restart makes no revision");
 
     let source =
@@ -78,7 +72,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     assert!(status.stderr.contains("cut off"), "{}", status.stderr);
     assert_eq!(history(&host), ["1", "2", "3 *"]);
     host = restart(host);
-    until_status(&host, "/status/concurrency", &json!(2));
+    until(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"], "one is current, and the history is whole");
     let undone = host.ask(&["rollout", "undo", "greeter"]);
     assert!(undone.stdout.ends_with("goes back to revision 3\n"), "to what ran: {} {}", undone.stdout, undone.stderr);
@@ -88,25 +82,25 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     component("two");
     // Nothing but the digest tells that it has been looked at again: what runs is the same.
     let digest = json!(Digest::of(&renamed(&greeter, "two")).as_str());
-    until_status(&host, "/metadata/annotations/homeostat.dev~1source", &source);
-    until_status(&host, "/status/wantedDigest", &digest);
+    until(&host, "/metadata/annotations/homeostat.dev~1source", &source);
+    until(&host, "/status/wantedDigest", &digest);
     let undone = host.ask(&["rollout", "undo", "greeter", "--to-revision", "1"]);
     assert_eq!(undone.stdout, "controller.homeostat.dev/greeter goes back to revision 1\n", "{}", undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(history(&host), ["2", "3", "4 *"], "it has moved to the top");
-    until_status(&host, "/status/concurrency", &json!(4));
+    until(&host, "/status/concurrency", &json!(4));
     host.kill();
     write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
     host = Running::start("run", folder.path(), scratch.path(), &[]);
     // Resources are applied after the controllers: the folder has had its say.
     host.until_said("namespace/other created");
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
-    until_status(&host, "/status/revision", &json!(4));
-    until_status(&host, "/status/concurrency", &json!(4));
+    until(&host, "/status/revision", &json!(4));
+    until(&host, "/status/concurrency", &json!(4));
 
     component("three");
-    until_status(&host, "/status/revision", &json!(5));
-    until_status(&host, "/status/concurrency", &json!(2));
+    until(&host, "/status/revision", &json!(5));
+    until(&host, "/status/concurrency", &json!(2));
 
     host.kill();
     std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
@@ -131,22 +125,22 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
     assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
     host.kill();
     let host = Running::start("run", folder.path(), scratch.path(), &[]);
-    until_status(&host, "/status/state", &json!("suspended"));
+    until(&host, "/status/state", &json!("suspended"));
     assert_eq!(host.ask(&["resume", "greeter"]).code, Some(0));
-    until_status(&host, "/status/state", &json!("ready"));
+    until(&host, "/status/state", &json!("ready"));
 
     assert_eq!(host.ask(&["rollout", "pause", "greeter"]).code, Some(0));
     write(elsewhere.path(), "greeter.yaml", &manifest("  concurrency: 2\n  paused: true\n"));
     assert_eq!(host.ask(&["apply", "-f", &file]).code, Some(0));
-    until_status(&host, "/status/conditions/2/reason", &json!("Paused"));
+    until(&host, "/status/conditions/2/reason", &json!("Paused"));
     assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["concurrency"], 4, "it is not taken over");
     let refused = host.ask(&["rollout", "undo", "greeter"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("resume"), "{}", refused.stderr);
     assert_eq!(host.ask(&["rollout", "resume", "greeter"]).code, Some(0));
-    until_status(&host, "/status/concurrency", &json!(2));
+    until(&host, "/status/concurrency", &json!(2));
 
     assert_eq!(host.ask(&["rollout", "restart", "greeter"]).code, Some(0));
-    until_status(&host, "/status/generation", &json!(2));
+    until(&host, "/status/generation", &json!(2));
     assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));
     eventually_blocking("it to be gone", || {
         (host.ask(&["get", "controller", "greeter"]).code == Some(1)).then_some(())
