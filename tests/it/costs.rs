@@ -30,10 +30,7 @@ impl Host {
         std::fs::write(folder.path().join("controller.yaml"), manifest).unwrap();
         let running = Running::start("run", folder.path(), scratch.path(), &[]);
         let host = Self { running, _folder: folder, scratch };
-        eventually_blocking("the controller to be ready", || {
-            let controller = host.running.ask(&["get", "controllers", "web", "-o", "json"]);
-            controller.stdout.contains("\"ready\"").then_some(())
-        });
+        host.running.until("controller", "web", "/status/state", &json!("ready"));
         host.apply(names);
         host
     }
@@ -111,14 +108,18 @@ fn grants_that_will_be_missing_are_told_all_at_once_before_the_first_call() {
 #[test]
 fn the_smallest_grants_are_proposed_out_of_what_was_seen() {
     let host = Host::start(&["foreign", "good"]);
+    let line = |answer: &Value, verb: &str| {
+        let lines = answer["learned"]["grants"]["resources"].as_array()?;
+        lines.iter().find(|line| line["verbs"].as_array().unwrap().contains(&json!(verb))).cloned()
+    };
+    // The one is seen to write and the other to be denied, in whatever order they run.
     let learned = host.until(&["grants", "learn", "web", "-o", "json"], |answer| {
-        let of = |grants: &Value| grants["resources"].as_array().map_or(0, Vec::len);
-        of(&answer["learned"]["grants"]) > 0 && of(&answer["learned"]["denied"]) > 0
+        let denied = answer["learned"]["denied"]["resources"].as_array().map_or(0, Vec::len);
+        line(answer, "update-status").is_some() && denied > 0
     });
-    let lines = learned["learned"]["grants"]["resources"].as_array().unwrap();
-    let line = |verb: &str| lines.iter().find(|line| line["verbs"].as_array().unwrap().contains(&json!(verb))).unwrap();
-    assert_eq!(line("update-status")["kinds"], json!(["demo.homeostat.dev/Hostile"]));
-    assert_eq!(line("update-status")["names"], json!(["good"]), "the other one gets no further than its denial");
+    let writes = line(&learned, "update-status").unwrap();
+    assert_eq!(writes["kinds"], json!(["demo.homeostat.dev/Hostile"]));
+    assert_eq!(writes["names"], json!(["good"]), "the other one gets no further than its denial");
     assert_eq!(learned["learned"]["denied"]["resources"][0]["kinds"], json!(["Secret"]));
 
     let text = host.ask(&["grants", "learn", "web"]);
