@@ -77,74 +77,24 @@ func mib(bytes int) float64 {
 // neighbours watches well-behaved controllers beside so many that do nothing but compute.
 func neighbours(size size, hogs int) (values, error) {
 	for number := range hogs {
-		queue, err := start(fmt.Sprintf("bad-%d", number), size.workers, func(context.Context, reconcile.Request) (reconcile.Result, error) {
-			for begun := time.Now(); time.Since(begun) < hogLimit; {
-			}
-			return reconcile.Result{}, fmt.Errorf("it computes without end")
-		})
-		if err != nil {
+		if err := startHog(fmt.Sprintf("bad-%d", number), size.workers, size.keys); err != nil {
 			return nil, err
 		}
-		for _, key := range requestsOf(size.keys) {
-			queue.Add(key)
-		}
 	}
-	var lock sync.Mutex
-	var happened, ended []int64
+	var times times
 	queues := make([]requests, good)
-	for number := range queues {
+	for at := range queues {
 		var err error
-		queues[number], err = start(fmt.Sprintf("good-%d", number), size.workers, func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
-			lock.Lock()
-			defer lock.Unlock()
-			ended[numberOf(request)] = time.Now().UnixNano()
+		queues[at], err = start(fmt.Sprintf("good-%d", at), size.workers, func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
+			times.note(number(request.Name))
 			return reconcile.Result{}, nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	ticks, err := startTicks()
-	if err != nil {
+	if err := times.follow(atOnce, func(number int) { queues[number%good].Add(request(number)) }); err != nil {
 		return nil, err
 	}
-	go func() {
-		for {
-			at, err := ticks.next()
-			if err != nil {
-				panic(err)
-			}
-			for range atOnce {
-				lock.Lock()
-				next := len(happened)
-				happened, ended = append(happened, at), append(ended, 0)
-				lock.Unlock()
-				queues[next%good].Add(request(next))
-			}
-		}
-	}()
-	for count := 0; count < unmeasuredEvents; {
-		time.Sleep(time.Millisecond)
-		lock.Lock()
-		count = len(happened)
-		lock.Unlock()
-	}
-	time.Sleep(size.long)
-	lock.Lock()
-	defer lock.Unlock()
-	now := time.Now().UnixNano()
-	var took []time.Duration
-	for number := unmeasuredEvents; number < len(happened); number++ {
-		at := ended[number]
-		if at == 0 {
-			// What has not ended yet has taken until now.
-			at = now
-		}
-		took = append(took, time.Duration(at-happened[number]))
-	}
-	return values{"p50 us": percentileUs(took, 50), "p99 us": percentileUs(took, 99)}, nil
-}
-
-func numberOf(request reconcile.Request) int {
-	return number(request.Name)
+	return times.waits(unmeasuredEvents, size.long)
 }

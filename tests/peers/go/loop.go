@@ -129,66 +129,40 @@ func besideReady(size size) (values, error) {
 
 // besideHog watches a controller beside one whose reconciler does nothing but compute, on every worker that it has.
 func besideHog(size size) (values, error) {
-	queue, err := start("busy", size.workers, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+	if err := startHog("busy", size.workers, hogKeys); err != nil {
+		return nil, err
+	}
+	return watch(size)
+}
+
+// startHog runs a controller whose reconciler does nothing but compute.
+func startHog(name string, workers, keys int) error {
+	queue, err := start(name, workers, func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		for begun := time.Now(); time.Since(begun) < hogLimit; {
 		}
 		return reconcile.Result{}, fmt.Errorf("it computes without end")
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, key := range requestsOf(hogKeys) {
+	for _, key := range requestsOf(keys) {
 		queue.Add(key)
 	}
-	return watch(size)
+	return nil
 }
 
 // watch gives a controller a key for each event from outside, and looks how long each waits.
 func watch(size size) (values, error) {
-	var lock sync.Mutex
-	var happened, begun []int64
+	var times times
 	queue, err := start("watched", size.workers, func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
-		now := time.Now().UnixNano()
-		lock.Lock()
-		defer lock.Unlock()
-		begun[number(request.Name)] = now
+		times.note(number(request.Name))
 		return reconcile.Result{}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	ticks, err := startTicks()
-	if err != nil {
+	if err := times.follow(1, func(number int) { queue.Add(request(number)) }); err != nil {
 		return nil, err
 	}
-	go func() {
-		for {
-			at, err := ticks.next()
-			if err != nil {
-				panic(err)
-			}
-			lock.Lock()
-			next := len(happened)
-			happened, begun = append(happened, at), append(begun, 0)
-			lock.Unlock()
-			queue.Add(request(next))
-		}
-	}()
-	time.Sleep(size.long)
-	lock.Lock()
-	defer lock.Unlock()
-	now := time.Now().UnixNano()
-	var waits []time.Duration
-	for number := unmeasuredTicks; number < len(happened); number++ {
-		at := begun[number]
-		if at == 0 {
-			// What has not begun yet has waited until now.
-			at = now
-		}
-		waits = append(waits, time.Duration(at-happened[number]))
-	}
-	if len(waits) == 0 {
-		return nil, fmt.Errorf("nothing has happened")
-	}
-	return values{"p50 us": percentileUs(waits, 50), "p99 us": percentileUs(waits, 99)}, nil
+	return times.waits(unmeasuredTicks, size.long)
 }
