@@ -22,6 +22,7 @@
 mod admit;
 mod apply;
 mod delete;
+mod document;
 #[cfg(test)]
 mod tests;
 mod unknown;
@@ -29,9 +30,11 @@ mod unknown;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::admit::Part;
+pub use self::document::HOST_OWNED;
+use self::document::{asked, fields, in_version_of, into_stored_version, metadata, set, strip, tidy, timestamp};
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Known, Schema, Schemas};
 use crate::{
@@ -238,18 +241,6 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, moment: 
     }
 }
 
-/// Fields of the metadata that the host owns and nobody can write.
-pub const HOST_OWNED: [&str; 8] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
-
 fn create(mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
     validate::document(&document)?;
     if !asked(&document, "resourceVersion").is_empty() {
@@ -288,36 +279,11 @@ fn resource(document: Value, text: Vec<u8>) -> Result<(Arc<Resource>, Vec<u8>)> 
     Ok((Arc::new(Resource::of_length(document, text.len() as u64)?), text))
 }
 
-/// Returns the document of a resource in the version that somebody calls it by, which is what they change.
-fn in_version_of(key: &Key, resource: &Resource) -> Value {
-    let mut document = resource.document().clone();
-    set(fields(&mut document), "apiVersion", Some(json!(key.kind().api_version())));
-    document
-}
-
-/// Gives a document the version that documents of its kind are stored in.
-fn into_stored_version(document: &mut Value, moment: &Moment) {
-    let Some(version) = &moment.known.stored else { return };
-    let written = document["apiVersion"].as_str().unwrap_or_default();
-    let stored = written.split_once('/').map_or_else(|| version.clone(), |(group, _)| format!("{group}/{version}"));
-    set(fields(document), "apiVersion", Some(json!(stored)));
-}
-
 /// Takes out of a document what the schema does not know.
 fn prune(schema: Option<&Schema>, document: &mut Value) {
     if let Some(schema) = schema {
         schema.prune(document);
     }
-}
-
-/// Takes out of a document what its writer cannot write.
-fn strip(document: &mut Value) {
-    set(fields(document), "status", None);
-    let metadata = metadata(document);
-    for field in HOST_OWNED {
-        set(metadata, field, None);
-    }
-    tidy(metadata);
 }
 
 /// Stores a status; `null` removes it.
@@ -428,47 +394,4 @@ fn asked_precondition(current: &Resource, document: &Value) -> Result<Preconditi
         ),
     };
     Ok(Precondition { uid: some(asked(document, "uid")), revision })
-}
-
-/// Returns what a document says in a text field of its metadata; empty when it says nothing.
-fn asked<'a>(document: &'a Value, field: &str) -> &'a str {
-    document.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
-}
-
-/// Writes equal metadata in one way, so that equal documents are equal: nothing is left out rather than empty.
-fn tidy(metadata: &mut Map<String, Value>) {
-    for field in ["annotations", "finalizers", "generateName", "labels", "namespace", "ownerReferences"] {
-        let empty = match metadata.get(field) {
-            Some(Value::Null) => true,
-            Some(Value::String(text)) => text.is_empty(),
-            Some(Value::Array(items)) => items.is_empty(),
-            Some(Value::Object(entries)) => entries.is_empty(),
-            _ => false,
-        };
-        if empty {
-            metadata.remove(field);
-        }
-    }
-}
-
-fn set(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
-    match value {
-        Some(value) => fields.insert(name.to_owned(), value),
-        None => fields.remove(name),
-    };
-}
-
-fn fields(document: &mut Value) -> &mut Map<String, Value> {
-    document.as_object_mut().expect("the document was validated")
-}
-
-fn metadata(document: &mut Value) -> &mut Map<String, Value> {
-    fields(document).get_mut("metadata").and_then(Value::as_object_mut).expect("the document was validated")
-}
-
-/// Writes a time of day as RFC 3339 with whole seconds, as `2026-01-02T03:04:05Z`.
-fn timestamp(now: SystemTime) -> String {
-    // Out of the calendar's range is as good as the beginning of time: it is told to people only.
-    let at = jiff::Timestamp::try_from(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    format!("{at:.0}")
 }
