@@ -18,6 +18,7 @@ mod rollout;
 mod schema;
 
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
+pub(crate) use quantity::as_text;
 pub use quantity::{Bytes, Span, written};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
 pub(crate) use schema::{revision_schema, schema};

@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use homeostat_component::Amount;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A length of time: `250ms`, `5s`, `10m`, `1h`, `2d`, or a sum of such parts from large to small, `1h30m`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -100,14 +99,15 @@ pub fn written(amount: Amount) -> String {
     }
 }
 
+/// Reads and writes a type as text, by its `FromStr` and its `Display`. A number is read as its digits: `30` says what is missing behind it.
 macro_rules! as_text {
     ($name:ident, $expecting:literal) => {
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Visitor;
                 impl serde::de::Visitor<'_> for Visitor {
                     type Value = $name;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         f.write_str($expecting)
                     }
                     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
@@ -121,13 +121,15 @@ macro_rules! as_text {
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
     };
 }
+
+pub(crate) use as_text;
 
 as_text!(Span, "a length of time as 250ms, 5s, 10m or 1h");
 as_text!(Bytes, "a size as 65536, 64Ki or 64Mi");

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::manifest::as_text;
+
 /// A share of a whole, in hundredths of a percent: from none to all.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Share(u16);
@@ -99,32 +101,6 @@ impl fmt::Display for Factor {
     }
 }
 
-macro_rules! as_text {
-    ($name:ident, $expecting:literal) => {
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Visitor;
-                impl serde::de::Visitor<'_> for Visitor {
-                    type Value = $name;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($expecting)
-                    }
-                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
-                        text.parse().map_err(E::custom)
-                    }
-                }
-                deserializer.deserialize_str(Visitor)
-            }
-        }
-
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-    };
-}
-
 as_text!(Share, "a share as 10% or 0.5%");
 as_text!(Factor, "a factor as 2x or 1.5x");
 
@@ -140,6 +116,8 @@ mod tests {
         for text in ["", "%", "10", "10 %", "100.01%", "-1%", "1.%", ".5%", "0.125%", "700%", "1e1%", "+1%"] {
             assert!(text.parse::<Share>().is_err(), "{text}");
         }
+        let bare = serde_json::from_str::<Share>("30").unwrap_err().to_string();
+        assert!(bare.contains("`30` is not a share; write it as 10%"), "{bare}");
         for text in ["1x", "2x", "1.5x", "10.25x"] {
             assert_eq!(text.parse::<Factor>().unwrap().to_string(), text);
         }
