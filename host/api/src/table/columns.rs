@@ -53,12 +53,12 @@ fn text(value: &Value) -> String {
 fn well_known(info: &KindInfo) -> Vec<Column> {
     match (info.kind.group.as_str(), info.kind.name.as_str()) {
         ("apps", "Deployment") => vec![
-            column("Ready", "string", 0, share("/status/readyReplicas", "/spec/replicas")),
+            column("Ready", "string", 0, made(ready)),
             column("Up-to-date", "integer", 0, count("/status/updatedReplicas")),
             column("Available", "integer", 0, count("/status/availableReplicas")),
         ],
         ("apps", "ReplicaSet") => vec![
-            column("Desired", "integer", 0, count("/spec/replicas")),
+            column("Desired", "integer", 0, made(|document| replicas(document).into())),
             column("Current", "integer", 0, count("/status/replicas")),
             column("Ready", "integer", 0, count("/status/readyReplicas")),
         ],
@@ -105,14 +105,20 @@ fn made(cell: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Cell {
 }
 
 fn count(pointer: &'static str) -> Cell {
-    made(move |document| document.pointer(pointer).and_then(Value::as_u64).unwrap_or(0).into())
+    made(move |document| number(document, pointer).unwrap_or(0).into())
 }
 
-fn share(some: &'static str, all: &'static str) -> Cell {
-    made(move |document| {
-        let number = |pointer| document.pointer(pointer).and_then(Value::as_u64);
-        format!("{}/{}", number(some).unwrap_or(0), number(all).unwrap_or(1)).into()
-    })
+fn number(document: &Value, pointer: &str) -> Option<u64> {
+    document.pointer(pointer).and_then(Value::as_u64)
+}
+
+/// Returns how many replicas are wanted: one where nothing is said.
+fn replicas(document: &Value) -> u64 {
+    number(document, "/spec/replicas").unwrap_or(1)
+}
+
+fn ready(document: &Value) -> Value {
+    json!(format!("{}/{}", number(document, "/status/readyReplicas").unwrap_or(0), replicas(document)))
 }
 
 fn phase(document: &Value) -> Value {

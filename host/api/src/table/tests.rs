@@ -28,6 +28,18 @@ fn a_row_has_a_cell_for_each_column_and_the_metadata_of_its_resource() {
     assert_eq!(shown["rows"][0]["object"]["metadata"], document["metadata"]);
 }
 
+/// As a Deployment, which wants one replica where nothing is said.
+#[test]
+fn a_replica_set_that_says_nothing_wants_one_replica() {
+    let kind = Kind::new("apps", "v1", "ReplicaSet");
+    let declaration =
+        KindDeclaration { kind, plural: "replicasets".into(), namespaced: true, keys_only: false, schema: None };
+    let table = Table::of(&KindInfo::declared(&declaration, "controller web"), Included::None);
+    let document = json!({"metadata": {"name": "web"}, "spec": {}, "status": {"replicas": 1}});
+    let shown = json!(table.document(&json!({}), [&document]));
+    assert_eq!(shown["rows"][0]["cells"], json!(["web", 1, 1, 0, null]));
+}
+
 #[test]
 fn ages_are_told_as_people_read_them() {
     let table = table();
