@@ -312,7 +312,7 @@ async fn a_delay_that_was_asked_for_is_no_failure() {
 /// C8: feeders end first. What changes while the last ones run is left for the next host.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_stops_takes_no_more_changes_while_it_finishes_what_runs() {
-    let limits = Limits { deadline: Duration::from_millis(1500), ..Limits::default() };
+    let limits = Limits { deadline: Duration::from_secs(4), ..Limits::default() };
     let test = hostile(limits, Overrides::default()).await;
     test.apply(demo("Hostile", "slow", json!({}))).await;
     running(&test).await;

@@ -2,21 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
-use std::time::Duration;
 
 use homeostat_api::{Options, serve};
 use homeostat_component::KindDeclaration;
 use homeostat_runtime::KindInfo;
 use homeostat_store::{Change, Kind, Precondition, Propagation, Write};
-use homeostat_tests::{TestHost, demo, demo_key, informer};
+use homeostat_tests::{BOUND, TestHost, demo, demo_key, informer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::wire::Wire;
-
-/// No line takes this long to come.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running informer, and what it has told.
 struct Followed {
@@ -44,7 +40,7 @@ impl Followed {
     }
 
     async fn line(&mut self) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("a line comes").unwrap();
+        let line = tokio::time::timeout(BOUND, self.lines.next_line()).await.expect("a line comes").unwrap();
         serde_json::from_str(&line.expect("the informer goes on")).unwrap()
     }
 }

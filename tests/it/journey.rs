@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use homeostat_component::Limits;
 use homeostat_runtime::events::EventFilter;
-use homeostat_runtime::{ControllerState, Definition, Overrides};
-use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use homeostat_runtime::{Definition, Overrides};
+use homeostat_tests::{BOUND, TestHost, demo, demo_key, eventually, guest};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,46 +41,53 @@ async fn what_was_there_before_the_controller_is_reconciled_too() {
 async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
     let test = TestHost::start().await;
     let definition = test.definition("hostile", &guest("guest-hostile")).await;
-    // Far apart, so that a machine with much else to do does not take the one for the other.
-    let (cpu, deadline) = (Duration::from_millis(400), Duration::from_secs(12));
-    let limits = Limits { cpu, deadline, effects_max: 200, events_max: 100, ..Limits::default() };
-    let overrides = Overrides { concurrency: Some(16), ..Overrides::default() };
-    test.host.put(Definition { limits, overrides, ..definition }).await.unwrap();
-    eventually("the controller", async || (test.status("hostile").state == ControllerState::Ready).then_some(())).await;
-
-    let expected = [
-        ("trap", "Trapped", "unreachable"),
-        ("panic", "Trapped", "on purpose"),
-        ("loop", "LimitExceeded", "limit cpu"),
-        ("memory", "LimitExceeded", "limit memory"),
-        ("recurse", "Trapped", "recursion"),
-        ("calls", "LimitExceeded", "limit effects"),
-        ("log-flood", "LimitExceeded", "limit log-lines"),
-        ("event-flood", "LimitExceeded", "limit events"),
-        ("slow", "LimitExceeded", "limit deadline"),
-        ("huge-error", "ReconcileFailed", "xxxx"),
-        ("bad-json", "ReconcileFailed", "EOF"),
-        ("huge-status", "ReconcileFailed", "too large"),
-        ("fail-never", "ReconcileFailed", "failed on purpose"),
+    let (short, long) = (Duration::from_millis(400), Duration::from_secs(600));
+    // A machine with much else to do takes none of them for another: where one limit is hit, the others are out of reach.
+    let limits = Limits { cpu: long, deadline: long, effects_max: 200, events_max: 100, ..Limits::default() };
+    let rounds = [
+        (
+            limits.clone(),
+            &[
+                ("trap", "Trapped", "unreachable"),
+                ("panic", "Trapped", "on purpose"),
+                ("memory", "LimitExceeded", "limit memory"),
+                ("recurse", "Trapped", "recursion"),
+                ("calls", "LimitExceeded", "limit effects"),
+                ("log-flood", "LimitExceeded", "limit log-lines"),
+                ("event-flood", "LimitExceeded", "limit events"),
+                ("huge-error", "ReconcileFailed", "xxxx"),
+                ("bad-json", "ReconcileFailed", "EOF"),
+                ("huge-status", "ReconcileFailed", "too large"),
+                ("fail-never", "ReconcileFailed", "failed on purpose"),
+            ][..],
+        ),
+        (Limits { cpu: short, ..limits.clone() }, &[("loop", "LimitExceeded", "limit cpu")]),
+        (Limits { deadline: short, ..limits }, &[("slow", "LimitExceeded", "limit deadline")]),
     ];
-    for (name, ..) in expected {
-        test.apply(demo("Hostile", name, json!({}))).await;
-    }
-    for number in 0..100 {
-        test.apply(demo("Hostile", &format!("good{number}"), json!({}))).await;
-    }
-    for number in 0..100 {
-        let key = demo_key("Hostile", &format!("good{number}"));
-        test.until(&key, "is well", |document| document["status"]["message"] == "well").await;
-    }
-    for (name, reason, text) in expected {
-        let filter = EventFilter { key: Some(demo_key("Hostile", name)), ..EventFilter::default() };
-        let event = eventually(&format!("an event of {name}"), async || {
-            test.host.events().list(&filter).into_iter().find(|event| event.reason == reason)
-        })
-        .await;
-        assert!(event.message.contains(text), "{name}: {}", event.message);
-        assert!(event.message.len() <= 8192, "{name}: the message has {} bytes", event.message.len());
+    for (round, (limits, expected)) in rounds.into_iter().enumerate() {
+        let overrides = Overrides { concurrency: Some(16), ..Overrides::default() };
+        test.host.put(Definition { limits, overrides, ..definition.clone() }).await.unwrap();
+        test.host.ready("hostile").await.unwrap();
+        for (name, ..) in expected {
+            test.apply(demo("Hostile", name, json!({}))).await;
+        }
+        let others = (0..100).map(|number| format!("good{round}-{number}"));
+        for name in others.clone() {
+            test.apply(demo("Hostile", &name, json!({}))).await;
+        }
+        for name in others {
+            let wanted = |document: &serde_json::Value| document["status"]["message"] == "well";
+            test.until(&demo_key("Hostile", &name), "is well", wanted).await;
+        }
+        for (name, reason, text) in expected {
+            let filter = EventFilter { key: Some(demo_key("Hostile", name)), ..EventFilter::default() };
+            let event = eventually(&format!("an event of {name}"), async || {
+                test.host.events().list(&filter).into_iter().find(|event| event.reason == *reason)
+            })
+            .await;
+            assert!(event.message.contains(text), "{name}: {}", event.message);
+            assert!(event.message.len() <= 8192, "{name}: the message has {} bytes", event.message.len());
+        }
     }
 }
 
@@ -252,19 +259,24 @@ async fn a_controller_can_be_removed_and_its_name_used_again_at_once() {
 async fn a_shutdown_finishes_what_is_ready_and_reports_what_is_left() {
     let test = TestHost::start().await;
     test.add("greeter", &guest("greeter")).await;
-    test.add("hostile", &guest("guest-hostile")).await;
     for number in 0..50 {
         test.apply(demo("Greeting", &format!("g{number}"), json!({"name": "World"}))).await;
     }
-    test.apply(demo("Hostile", "slow", json!({}))).await;
-    eventually("the slow one to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
     eventually("all to be queued", async || {
         let status = test.status("greeter");
         (status.reconciles + (status.counts.ready + status.counts.running) as u64 >= 50).then_some(())
     })
     .await;
-    let report = test.host.shutdown(Duration::from_millis(500)).await;
+    let report = test.host.shutdown(BOUND).await;
     assert!(report["greeter"].dropped.is_empty() && report["greeter"].interrupted.is_empty());
+
+    let test = TestHost::start().await;
+    let definition = test.definition("hostile", &guest("guest-hostile")).await;
+    let limits = Limits { deadline: 2 * BOUND, ..Limits::default() };
+    test.host.put(Definition { limits, ..definition }).await.unwrap();
+    test.apply(demo("Hostile", "slow", json!({}))).await;
+    eventually("the slow one to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
+    let report = test.host.shutdown(Duration::from_millis(500)).await;
     assert_eq!(report["hostile"].interrupted, [demo_key("Hostile", "slow")]);
 }
 

@@ -3,22 +3,18 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use homeostat_api::{Handle, Options, serve};
 use homeostat_component::KindDeclaration;
 use homeostat_runtime::KindInfo;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Change, Kind, Precondition, Propagation, Write};
-use homeostat_tests::{TestHost, demo, demo_key, kube};
+use homeostat_tests::{BOUND, TestHost, demo, demo_key, kube};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::wire::Wire;
-
-/// No event takes this long to come.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Changes that the store remembers.
 const HISTORY: u64 = 20;
@@ -70,7 +66,7 @@ impl Notes {
         document.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
         let mut command = self.command("apply", &self.served.address().to_string());
         let ended = command.args([manager, part, force, &document.to_string()]).output();
-        let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap();
+        let output = tokio::time::timeout(BOUND, ended).await.expect("it ends").unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -101,7 +97,7 @@ struct Followed {
 impl Followed {
     /// Returns event, name and text of the next line that is no error.
     async fn next(&mut self) -> (String, String, String) {
-        tokio::time::timeout(PATIENCE, self.next_event()).await.expect("an event comes")
+        tokio::time::timeout(BOUND, self.next_event()).await.expect("an event comes")
     }
 
     async fn next_event(&mut self) -> (String, String, String) {

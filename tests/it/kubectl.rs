@@ -2,21 +2,17 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use homeostat_api::{Handle, Options, serve};
 use homeostat_component::Severity;
 use homeostat_store::{Key, Kind, Write};
-use homeostat_tests::{TestHost, eventually, kubectl};
+use homeostat_tests::{BOUND, TestHost, eventually, kubectl};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use crate::apps::apps;
-
-/// How long one command of kubectl may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host that serves its API, and a home folder for kubectl.
 pub(crate) struct Cluster {
@@ -48,7 +44,7 @@ impl Cluster {
 
     /// Runs kubectl and returns what it printed, and whether it succeeded.
     pub(crate) async fn run(&self, arguments: &[&str]) -> (bool, String) {
-        let output = tokio::time::timeout(PATIENCE, self.command(arguments).output()).await;
+        let output = tokio::time::timeout(BOUND, self.command(arguments).output()).await;
         let output = output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
@@ -186,7 +182,7 @@ async fn kubectl_watches_and_deletes() {
     cluster.done(&["rollout", "status", "deploy/web"]).await;
     let mut watch = cluster.command(&["get", "deploy", "-w", "--no-headers"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut line = async || tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    let mut line = async || tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
     assert_eq!(cells(&line().await)[..2], ["web", "1/1"]);
     cluster.done(&["scale", "deploy/web", "--replicas=2"]).await;
     while cells(&line().await)[1] != "2/2" {}
@@ -248,7 +244,7 @@ async fn kubectl_shows_events_of_a_resource_and_follows_them() {
 
     let mut watch = cluster.command(&["get", "events", "-w", "--no-headers"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut line = async || tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    let mut line = async || tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
     while !line().await.contains("ScalingReplicaSet") {}
     let key = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
     for _ in 0..2 {
@@ -313,7 +309,7 @@ async fn kubectl_reads_and_writes_every_version_of_a_kind_that_is_served() {
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut told = async |wanted: &str| {
-        while !tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap().contains(wanted) {}
+        while !tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap().contains(wanted) {}
     };
     told("stable.example.com/v1beta1").await;
     cluster.done(&["delete", "-f", "old.yaml"]).await;

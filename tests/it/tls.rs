@@ -4,20 +4,16 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use homeostat_api::{Certificate, Handle, Options, serve};
 use homeostat_component::KindDeclaration;
 use homeostat_runtime::KindInfo;
 use homeostat_tests::{
-    Fault, FaultyStore, On, Output, TestHost, demo, demo_key, eventually, homeostat, informer, kubectl, run,
+    BOUND, Fault, FaultyStore, On, Output, TestHost, demo, demo_key, eventually, homeostat, informer, kubectl, run,
 };
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
-
-/// How long one command may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const READER: &str = "a-token-that-only-reads";
 const WRITER: &str = "a-token-that-also-writes";
@@ -69,7 +65,7 @@ impl Guarded {
 
     /// Runs kubectl and returns whether it succeeded, and what it printed.
     async fn ask(&self, token: &str, arguments: &[&str]) -> (bool, String) {
-        let output = tokio::time::timeout(PATIENCE, self.kubectl(token, arguments).output()).await;
+        let output = tokio::time::timeout(BOUND, self.kubectl(token, arguments).output()).await;
         let output = output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
@@ -117,7 +113,7 @@ async fn kubectl_reads_writes_and_watches_in_tls_with_a_token() {
     let watch = guarded.kubectl(READER, &["get", "notes", "-w", "-o", "jsonpath={.spec.text}{\"\\n\"}"]);
     let mut watch = { watch }.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut line = async || tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    let mut line = async || tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
     assert_eq!(line().await, "one");
     guarded.test.apply(demo("Note", "a", json!({"text": "two"}))).await;
     assert_eq!(line().await, "two");
@@ -135,7 +131,7 @@ async fn a_shared_informer_follows_in_tls_with_a_token() {
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut until = async |part: &str| {
         let found = async { while !lines.next_line().await.unwrap().expect("the informer goes on").contains(part) {} };
-        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("the informer does not tell {part}"));
+        tokio::time::timeout(BOUND, found).await.unwrap_or_else(|_| panic!("the informer does not tell {part}"));
     };
     until("\"event\":\"synced\"").await;
     guarded.test.apply(demo("Note", "b", json!({}))).await;

@@ -16,4 +16,4 @@ pub use process::{Output, Running, run, run_with};
 pub use registry::{Access, Amiss, Asked, TestRegistry};
 pub use sources::copy_of_sources;
 pub use tools::{informer, kube, kubectl};
-pub use wait::{eventually, eventually_blocking, eventually_built};
+pub use wait::{BOUND, eventually, eventually_blocking, eventually_built};

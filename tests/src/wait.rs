@@ -3,22 +3,44 @@
 use std::time::{Duration, Instant};
 
 /// The longest that any test waits for a state. Far above what it takes on a slow machine: a bound, not a measure.
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+pub const BOUND: Duration = Duration::from_secs(60);
 /// The same for what may have to build guests, with everything that they depend on.
 pub(crate) const BUILD_BOUND: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// What a look takes of a bound at most: a machine that stands still for a minute, or has no time for us, makes no test fail.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// What is left of a bound.
+struct Patience {
+    left: Duration,
+    looked: Instant,
+}
+
+impl Patience {
+    fn new(bound: Duration) -> Self {
+        Self { left: bound, looked: Instant::now() }
+    }
+
+    /// Takes off what has passed since the last look. Returns whether anything is left.
+    fn lasts(&mut self) -> bool {
+        let passed = self.looked.elapsed();
+        self.looked += passed;
+        self.left = self.left.saturating_sub(passed.min(LOOK_MAX));
+        !self.left.is_zero()
+    }
+}
 
 /// Waits until `look` returns something.
 ///
 /// # Panics
 /// When it did not within a minute; says what was waited for.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
-    let begun = Instant::now();
+    let mut patience = Patience::new(BOUND);
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(begun.elapsed() < BOUND, "waited in vain for: {what}");
+        assert!(patience.lasts(), "waited in vain for: {what}");
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -42,8 +64,8 @@ pub fn eventually_built<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 /// Waits for as long as `bound` until `look` returns something. It is asked once more at the end.
 #[expect(clippy::disallowed_methods, reason = "there is no executor to be blocked, and the wait is for a state")]
 pub(crate) fn until<T>(bound: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let begun = Instant::now();
-    while begun.elapsed() < bound {
+    let mut patience = Patience::new(bound);
+    while patience.lasts() {
         if let Some(found) = look() {
             return Some(found);
         }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+
+use homeostat_tests::BOUND;
 
 /// An answer to one request.
 pub(crate) struct Answer {
@@ -16,7 +17,7 @@ pub(crate) struct Answer {
 /// Gets a path from the host whose socket is in this folder.
 pub(crate) fn get(scratch: &Path, path: &str, accept: &str) -> Answer {
     let mut stream = UnixStream::connect(scratch.join("host.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(BOUND)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
