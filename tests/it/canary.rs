@@ -23,6 +23,7 @@ const NAME: &str = "fickle";
 mod asked;
 mod disturbed;
 mod time;
+mod watches;
 
 /// The one component that is every version.
 struct Fickle;

@@ -41,8 +41,12 @@ impl Controller {
             true => self.load(&before, definition, false)?,
             false => self.prepare(&before, definition, false).await?,
         };
-        let trial =
-            Arc::new(Trial::begin(loaded, Part { share: None, chosen: Arc::default(), salt }, canary.gate.clone()));
+        let trial = Arc::new(Trial::begin(
+            loaded,
+            Part { share: None, chosen: Arc::default(), salt },
+            canary.gate.clone(),
+            is_shadow,
+        ));
         self.slot.try_out(Some(trial.clone()));
         self.apply_suspension();
         self.feeding.follow_slot();
@@ -83,7 +87,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Ends the shadow of a candidate that is to have keys: its start hook runs.
+    /// Ends the shadow of a candidate that is to have keys: its start hook runs, and its feeders begin.
     ///
     /// # Errors
     /// [`Error::StartHook`].
@@ -93,6 +97,13 @@ impl Controller {
         if trial.loaded.generation != self.slot.current().generation {
             self.run_start_hook(&trial.loaded).await.map_err(Error::StartHook)?;
         }
+        let changing = self.changing.lock().await;
+        // A swap may have come in between.
+        if self.slot.trial().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
+            self.slot.try_out(Some(Arc::new(trial.after_shadow())));
+            self.feeding.follow_slot();
+        }
+        drop(changing);
         Ok(())
     }
 

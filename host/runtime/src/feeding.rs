@@ -1,6 +1,6 @@
 //! The feeders of one controller: which there are, and when each begins and ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use homeostat_component::{Changes, Mapping, Watch};
@@ -16,7 +16,9 @@ use crate::feeders::{
     supervise,
 };
 use crate::follows::Follows;
+use crate::rollout::Side;
 use crate::slot::{Loaded, Slot};
+use crate::trial::Trial;
 use crate::turns::Account;
 
 pub(crate) struct Feeding {
@@ -28,7 +30,7 @@ pub(crate) struct Feeding {
     deletions: Arc<Deletions>,
     manages: Kind,
     gate: Gate,
-    /// Of the watches that only a candidate asks for: they hold back nobody but it.
+    /// Of the feeders that only a candidate asks for: they hold back nobody but it.
     tried: Gate,
     tasks: TaskTracker,
     /// Cancelled when the controller goes.
@@ -59,6 +61,8 @@ enum Wish {
 
 struct Running {
     wish: Wish,
+    /// The candidate for which it was begun.
+    whose: Option<Weak<Loaded>>,
     gate: Gate,
     ticket: Ticket,
     end: CancellationToken,
@@ -117,29 +121,35 @@ impl Feeding {
         [self.gate.failing(), self.tried.failing()].concat()
     }
 
-    /// Brings the feeders in line with what the slot's component asks for now, and the watches with what a candidate asks for besides. Those
-    /// that are asked for still go on undisturbed.
+    /// Brings the feeders in line with what the slot's component asks for now, and with what a candidate asks for besides. Those that are
+    /// asked for still go on undisturbed. One that asks the guest asks the version that wants it, and each of both has its own; one that
+    /// does not is the same for both.
     ///
     /// A feeder that is no longer asked for ends when all new ones have listed: a change in between is told by one of them.
     pub(crate) fn follow_slot(&self) {
+        let trial = self.slot.trial();
         let wishes = wishes(&self.slot.current());
-        let tried = self.slot.trial().map(|trial| watches(&trial.loaded)).unwrap_or_default();
-        let tried: Vec<Wish> = tried.into_iter().filter(|wish| !wishes.contains(wish)).collect();
+        let tried = trial.as_deref().filter(|trial| !trial.is_shadow).map(|trial| wishes_of_candidate(&trial.loaded));
+        let tried = tried.into_iter().flatten().filter(|wish| wish.asks_guest() || !wishes.contains(wish));
+        let tried: Vec<_> = tried.map(|wish| (wish, Side::New)).collect();
+        let mut missing: Vec<_> = wishes.into_iter().map(|wish| (wish, Side::Old)).chain(tried).collect();
         let mut current = self.current.lock();
-        let (kept, gone) = std::mem::take(&mut current.wanted)
-            .into_iter()
-            .partition(|running| wishes.contains(&running.wish) || tried.contains(&running.wish));
+        let (kept, gone) = std::mem::take(&mut current.wanted).into_iter().partition(|running| {
+            let side = running.side(trial.as_deref());
+            let at = missing.iter().position(|(wish, wanted_by)| *wish == running.wish && *wanted_by == side);
+            at.map(|at| missing.remove(at)).is_some()
+        });
         current.wanted = kept;
         let mut new = Vec::new();
-        let wishes =
-            wishes.into_iter().map(|wish| (wish, &self.gate)).chain(tried.into_iter().map(|wish| (wish, &self.tried)));
-        for (wish, gate) in wishes {
-            if !current.wanted.iter().any(|running| running.wish == wish) {
-                let end = self.end.child_token();
-                let ticket = self.supervise(&mut current, self.feeder(&wish), gate, end.clone());
-                new.push((gate.clone(), ticket.clone()));
-                current.wanted.push(Running { wish, gate: gate.clone(), ticket, end });
-            }
+        for (wish, side) in missing {
+            let (gate, whose) = match side {
+                Side::Old => (&self.gate, None),
+                Side::New => (&self.tried, trial.as_ref().map(|trial| Arc::downgrade(&trial.loaded))),
+            };
+            let end = self.end.child_token();
+            let ticket = self.supervise(&mut current, self.feeder(&wish, whose.clone()), gate, end.clone());
+            new.push((gate.clone(), ticket.clone()));
+            current.wanted.push(Running { wish, whose, gate: gate.clone(), ticket, end });
         }
         drop(current);
         self.end_after(gone, new);
@@ -212,7 +222,7 @@ impl Feeding {
         ticket
     }
 
-    fn feeder(&self, wish: &Wish) -> Arc<dyn Feeder> {
+    fn feeder(&self, wish: &Wish, whose: Option<Weak<Loaded>>) -> Arc<dyn Feeder> {
         let (store, watches) = (self.context.store.clone(), self.context.watches.clone());
         let manages = self.manages.clone();
         let (controller, slot, context) = (self.controller.clone(), self.slot.clone(), self.context.clone());
@@ -221,15 +231,34 @@ impl Feeding {
                 Arc::new(WatchFeeder::new(&kind.to_string(), watches, kind, manages, How::Itself, changes))
             }
             Wish::Watch(watch) => {
-                let how = match watch.mapping {
-                    Mapping::Guest => How::Asked(GuestMap::new(&watch.name, controller, slot, context)),
-                    mapping => How::Mapped(mapping),
+                let how = match &watch.mapping {
+                    Mapping::Guest => How::Asked(GuestMap::new(watch.clone(), controller, slot, whose, context)),
+                    mapping => How::Mapped(mapping.clone()),
                 };
                 Arc::new(WatchFeeder::new(&watch.name, watches, watch.of.kind, manages, how, watch.changes))
             }
             Wish::Resync(kind, every) => Arc::new(ResyncFeeder { store, kind, every }),
-            Wish::Poll(every) => Arc::new(PollFeeder { controller, slot, context, every }),
+            Wish::Poll(every) => Arc::new(PollFeeder { controller, slot, whose, context, every }),
         }
+    }
+}
+
+impl Wish {
+    /// Returns whether the guest answers which keys there are.
+    fn asks_guest(&self) -> bool {
+        match self {
+            Self::Watch(watch) => matches!(watch.mapping, Mapping::Guest),
+            Self::Poll(_) => true,
+            Self::Itself(..) | Self::Resync(..) => false,
+        }
+    }
+}
+
+impl Running {
+    /// Returns for which version it feeds. What was begun for a candidate is what runs' when that is promoted.
+    fn side(&self, trial: Option<&Trial>) -> Side {
+        let is_candidates = |trial: &Trial| self.whose.as_ref().is_some_and(|whose| trial.is_of(whose));
+        if trial.is_some_and(is_candidates) { Side::New } else { Side::Old }
     }
 }
 
@@ -242,6 +271,11 @@ fn wishes(loaded: &Loaded) -> Vec<Wish> {
     }
     wishes.extend(loaded.settings.poll.map(Wish::Poll));
     wishes
+}
+
+/// Returns what a candidate asks for: the resync is that of what runs.
+fn wishes_of_candidate(loaded: &Loaded) -> Vec<Wish> {
+    wishes(loaded).into_iter().filter(|wish| !matches!(wish, Wish::Resync(..))).collect()
 }
 
 /// Returns the watches that a component asks for: of its own kind, and of the others.

@@ -1,8 +1,8 @@
 //! The named place that holds what a controller runs now: component, grants, limits and settings, replaced together; and beside it, while a
 //! rollout lasts, the candidate that some keys are tried on.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use homeostat_component::{Component, Effects};
@@ -35,7 +35,7 @@ pub(crate) struct Loaded {
     revision: AtomicU64,
 }
 
-/// What a key is reconciled by.
+/// What a key is reconciled by, or a feeder asks.
 pub(crate) struct Taken {
     pub(crate) loaded: Arc<Loaded>,
     /// What takes note of it, and on which side.
@@ -108,13 +108,13 @@ impl Slot {
         self.sides.store(Arc::new(Sides { current, trial }));
     }
 
-    /// Returns who is asked about a watch of this name: what runs, unless only the candidate has it.
-    pub(crate) fn asked(&self, watch: &str) -> Arc<Loaded> {
+    /// Returns who is asked by a feeder that was begun for `whose`: that candidate for as long as it is tried, and else what runs. Whoever
+    /// asks looks whether it wants to be asked.
+    pub(crate) fn asked(&self, whose: Option<&Weak<Loaded>>) -> Taken {
         let sides = self.sides.load();
-        let has = |loaded: &Loaded| loaded.component().describe().watches.iter().any(|known| known.name == watch);
-        match &sides.trial {
-            Some(trial) if !has(&sides.current) && has(&trial.loaded) => trial.loaded.clone(),
-            _ => sides.current.clone(),
-        }
+        let Some(trial) = &sides.trial else { return Taken { loaded: sides.current.clone(), trial: None } };
+        let is_candidates = whose.is_some_and(|whose| trial.is_of(whose));
+        let (loaded, side) = if is_candidates { (&trial.loaded, Side::New) } else { (&sides.current, Side::Old) };
+        Taken { loaded: loaded.clone(), trial: Some((trial.clone(), side)) }
     }
 }

@@ -1,6 +1,6 @@
 //! A candidate beside what a controller runs: which keys it has, what both do, and whether it may go on.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use homeostat_component::{EffectClass, Fault, Outcome, Report};
@@ -8,7 +8,7 @@ use homeostat_store::Key;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::rollout::{Both, End, Gate, Judgement, Part, Run, Share, Side, hash, judge};
+use crate::rollout::{Both, End, Figures, Gate, Judgement, Part, Run, Share, Side, hash, judge};
 use crate::slot::Loaded;
 
 /// A guest that asks to be run again before that does so at once.
@@ -18,6 +18,8 @@ const SOON: Duration = Duration::from_secs(1);
 pub(crate) struct Trial {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) part: Part,
+    /// Nothing that it does is applied yet: nobody asks it for keys.
+    pub(crate) is_shadow: bool,
     gate: Mutex<Gate>,
     both: Mutex<Both>,
     fate: Arc<Fate>,
@@ -32,16 +34,26 @@ struct Fate {
 }
 
 impl Trial {
-    /// Begins with a candidate that has no key.
-    pub(crate) fn begin(loaded: Loaded, part: Part, gate: Gate) -> Self {
+    /// Begins with a candidate that has no key, and is a shadow first or is not.
+    pub(crate) fn begin(loaded: Loaded, part: Part, gate: Gate, is_shadow: bool) -> Self {
         let gate = Mutex::new(gate);
-        Self { loaded: Arc::new(loaded), part, gate, both: Mutex::default(), fate: Arc::default() }
+        Self { loaded: Arc::new(loaded), part, is_shadow, gate, both: Mutex::default(), fate: Arc::default() }
     }
 
     /// Returns the same candidate with other keys, or held to another gate. Figures begin anew.
     pub(crate) fn next(&self, part: Part, gate: Gate) -> Self {
-        let gate = Mutex::new(gate);
-        Self { loaded: self.loaded.clone(), part, gate, both: Mutex::default(), fate: self.fate.clone() }
+        let (loaded, fate) = (self.loaded.clone(), self.fate.clone());
+        Self { loaded, part, is_shadow: false, gate: Mutex::new(gate), both: Mutex::default(), fate }
+    }
+
+    /// Returns the same candidate, which is no shadow any more and has no key yet.
+    pub(crate) fn after_shadow(&self) -> Self {
+        self.next(self.part.clone(), self.gate.lock().clone())
+    }
+
+    /// Returns whether this is the candidate.
+    pub(crate) fn is_of(&self, loaded: &Weak<Loaded>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.loaded), loaded.as_ptr())
     }
 
     /// Holds the candidate to another gate from now on, by what both did in this step so far too.
@@ -62,11 +74,20 @@ impl Trial {
     /// Takes note of one reconcile. The one that takes the candidate beyond its gate is the last that begins.
     pub(crate) fn note(&self, side: Side, key: &Key, report: &Report<Outcome>) {
         let run = run(hash(key, self.part.salt), report);
+        self.note_in(side, |figures| figures.note(run));
+    }
+
+    /// Takes note of a fault of `map` or `poll`: a trap or a limit there counts as one of a reconcile.
+    pub(crate) fn note_asked(&self, side: Side, fault: &Fault) {
+        self.note_in(side, |figures| figures.note_asked(end(fault)));
+    }
+
+    fn note_in(&self, side: Side, note: impl FnOnce(&mut Figures)) {
         let mut both = self.both.lock();
         match side {
-            Side::Old => both.old.note(run),
+            Side::Old => note(&mut both.old),
             Side::New => {
-                both.new.note(run);
+                note(&mut both.new);
                 if let Judgement::Beyond(reason) = judge(&self.gate.lock(), &both) {
                     self.fail(reason);
                 }
@@ -103,12 +124,15 @@ impl Trial {
 
 /// Takes from a report what gates look at.
 fn run(key: u64, Report { result, cost }: &Report<Outcome>) -> Run {
-    let end = match result {
-        Ok(_) => End::Fine,
-        Err(Fault::Failure { .. }) => End::Error,
-        Err(Fault::Trap { .. }) => End::Trap,
-        Err(Fault::Limit { .. }) => End::Limit,
-    };
+    let end = result.as_ref().err().map_or(End::Fine, end);
     let again_soon = matches!(result, Ok(Outcome::AgainAfter(delay)) if *delay < SOON);
     Run { key, end, writes: cost.effects.of(EffectClass::Write), again_soon, wall: cost.wall }
+}
+
+fn end(fault: &Fault) -> End {
+    match fault {
+        Fault::Failure { .. } => End::Error,
+        Fault::Trap { .. } => End::Trap,
+        Fault::Limit { .. } => End::Limit,
+    }
 }

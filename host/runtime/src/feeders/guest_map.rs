@@ -2,21 +2,23 @@
 //! holds back no other change.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use homeostat_component::Severity;
+use homeostat_component::{Severity, Watch};
 use homeostat_store::{Key, Resource};
 use homeostat_workqueue::{Claim, Next, Options, Priority, Queue};
 use parking_lot::Mutex;
 
 use super::{Intake, add_answered};
 use crate::context::Context;
-use crate::slot::Slot;
+use crate::slot::{Loaded, Slot, Taken};
 
 pub(crate) struct GuestMap {
-    watch: String,
+    watch: Box<Watch>,
     controller: Arc<str>,
     slot: Arc<Slot>,
+    /// The candidate for which it was begun.
+    whose: Option<Weak<Loaded>>,
     context: Arc<Context>,
     changes: Queue<Key>,
     seen: Mutex<BTreeMap<Key, Seen>>,
@@ -32,9 +34,15 @@ struct Seen {
 }
 
 impl GuestMap {
-    pub(crate) fn new(watch: &str, controller: Arc<str>, slot: Arc<Slot>, context: Arc<Context>) -> Self {
-        let changes = Queue::new(Options { seed: context.seed(watch), ..Options::default() });
-        Self { watch: watch.into(), controller, slot, context, changes, seen: Mutex::default() }
+    pub(crate) fn new(
+        watch: Box<Watch>,
+        controller: Arc<str>,
+        slot: Arc<Slot>,
+        whose: Option<Weak<Loaded>>,
+        context: Arc<Context>,
+    ) -> Self {
+        let changes = Queue::new(Options { seed: context.seed(&watch.name), ..Options::default() });
+        Self { watch, controller, slot, whose, context, changes, seen: Mutex::default() }
     }
 
     /// Puts a change in line.
@@ -71,15 +79,23 @@ impl GuestMap {
             claim.finish(Next::Done);
             return;
         };
-        let loaded = self.slot.asked(&self.watch);
+        let Taken { loaded, trial } = self.slot.asked(self.whose.as_ref());
+        if !loaded.component().describe().watches.contains(&self.watch) {
+            // Nobody wants this watch any more: it is about to end.
+            claim.finish(Next::Done);
+            return;
+        }
         let (limits, effects) = (&loaded.definition.limits, loaded.effects.clone());
-        let report = loaded.component().map(&self.controller, &self.watch, &resource, limits, effects).await;
+        let report = loaded.component().map(&self.controller, &self.watch.name, &resource, limits, effects).await;
         match report.result {
             Ok(keys) => {
                 self.lead_to(intake, claim.key(), keys, deleted);
                 claim.finish(Next::Done);
             }
             Err(fault) => {
+                if let Some((trial, side)) = trial {
+                    trial.note_asked(side, &fault);
+                }
                 let message = format!("map of {} failed: {fault}", claim.key());
                 self.context.event(&self.controller, None, Severity::Warning, "MapFailed", &message);
                 claim.finish(Next::Retry { at_least: None, error: fault.to_string().into() });
@@ -101,7 +117,7 @@ impl GuestMap {
         }
         drop(all);
         let left: Vec<Key> = before.into_iter().filter(|key| !keys.contains(key)).collect();
-        let asked = format!("map of the watch {}", self.watch);
+        let asked = format!("map of the watch {}", self.watch.name);
         add_answered(intake, keys, &asked, &self.controller, &self.context);
         for key in left {
             intake.add(key, Priority::NORMAL);

@@ -1,6 +1,6 @@
 //! The guest as a feeder: its `poll` is called at once, then at a fixed rate, never twice at a time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,11 +9,13 @@ use tokio::time::MissedTickBehavior;
 
 use super::{Feeder, FeederError, Intake, add_answered};
 use crate::context::Context;
-use crate::slot::Slot;
+use crate::slot::{Loaded, Slot, Taken};
 
 pub(crate) struct PollFeeder {
     pub(crate) controller: Arc<str>,
     pub(crate) slot: Arc<Slot>,
+    /// The candidate for which it was begun.
+    pub(crate) whose: Option<Weak<Loaded>>,
     pub(crate) context: Arc<Context>,
     pub(crate) every: Duration,
 }
@@ -44,11 +46,18 @@ async fn at_fixed_rate<F: Future<Output = ()> + Send>(every: Duration, mut poll:
 impl PollFeeder {
     /// Polls once. A failure is an event; the next tick tries again.
     async fn poll(&self, intake: &Intake) {
-        let loaded = self.slot.current();
+        let Taken { loaded, trial } = self.slot.asked(self.whose.as_ref());
+        if loaded.settings.poll.is_none() {
+            // Nobody wants it any more: it is about to end.
+            return;
+        }
         let report = loaded.component().poll(&self.controller, &loaded.definition.limits, loaded.effects.clone()).await;
         match report.result {
             Ok(keys) => add_answered(intake, keys, "poll", &self.controller, &self.context),
             Err(fault) => {
+                if let Some((trial, side)) = trial {
+                    trial.note_asked(side, &fault);
+                }
                 self.context.event(&self.controller, None, Severity::Warning, "PollFailed", &fault.to_string());
             }
         }

@@ -244,6 +244,9 @@ impl Keeper {
             }
             Move::EndShadow => {
                 trying.note_shadow(&controller);
+                let record = trying.record.listing();
+                self.tell_of(host, resource, &record).await?;
+                trying.record = record;
                 match controller.end_shadow_of_trial().await {
                     Ok(()) => trying.machine.shadowed(self.now()),
                     Err(error) => return self.go_back(host, resource, &controller, trying, chain(&error)).await,

@@ -83,6 +83,10 @@ impl Record {
         }
     }
 
+    pub(super) fn listing(&self) -> Self {
+        Self { phase: Phase::Listing, since: now(), ..self.clone() }
+    }
+
     pub(super) fn shadow(&self) -> Self {
         Self { phase: Phase::Shadow, since: now(), ..self.clone() }
     }

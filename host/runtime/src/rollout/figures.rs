@@ -107,6 +107,15 @@ impl Figures {
         self.row_max = self.row_max.max(*row);
     }
 
+    /// Takes note of how a call of `map` or `poll` ended. That one fails says nothing of the version: what it asks for may not be there yet.
+    pub(crate) fn note_asked(&mut self, end: End) {
+        match end {
+            End::Fine | End::Error => {}
+            End::Trap => self.traps += 1,
+            End::Limit => self.limits += 1,
+        }
+    }
+
     /// Returns the length that half of the reconciles did not exceed; zero when there was none.
     pub(crate) fn median(&self) -> Duration {
         let mut seen = 0;

@@ -59,7 +59,8 @@ fn tally(what: &str, most: u32, new: (u64, u64), old: (u64, u64)) -> Judgement {
     if count <= u64::from(most) {
         return Judgement::Within;
     }
-    let text = || format!("{count} of {runs} reconciles {what}, of the old version's {} of {}", old.0, old.1);
+    let text =
+        || format!("{count} of its calls {what} in {runs} reconciles, of the old version's {} in {}", old.0, old.1);
     if old.0 == 0 { Judgement::Beyond(text()) } else { excess(new, old, 0.0, text) }
 }
 

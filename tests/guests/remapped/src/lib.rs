@@ -1,0 +1,99 @@
+//! Another version of `mapped`: its watch `guest` is of another kind, and it has a poll.
+//!
+//! A `Mapped` says in its status which `Origin` documents name it, as `origin/NAME`, and each look counts in the `Tally` of its name. The mapper reads their `/spec/names`; nobody may ask
+//! it about anything else, and the name `trap` makes it panic. The poll answers the names in the setting `items`, with spaces between them; there too
+//! `trap` makes it panic.
+
+use homeostat_sdk::Changed;
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Mapped {}
+
+#[derive(Serialize, Deserialize)]
+struct Sources {
+    /// Names of the origins, sorted.
+    sources: Vec<String>,
+}
+
+impl Kind for Mapped {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Mapped";
+    const PLURAL: &str = "mappeds";
+    type Status = Sources;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Origin {
+    names: Vec<String>,
+}
+
+impl Kind for Origin {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Origin";
+    const PLURAL: &str = "origins";
+    type Status = ();
+}
+
+#[derive(Serialize, Deserialize)]
+struct Tally {
+    /// How often the resource was looked at.
+    count: u64,
+}
+
+impl Kind for Tally {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Tally";
+    const PLURAL: &str = "tallies";
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Mapped>()
+            .watch(Watch::of::<Origin>(Mapping::guest()).named("guest"))
+            // It declares the kind; nothing has the label, so that a tally brings no key.
+            .watch(Watch::of::<Tally>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
+            .poll_every(Duration::from_millis(200))
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut mapped) = Mapped::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        let all = Origin::list(Selector::everything().in_namespace(&key.namespace)).all()?;
+        let naming = all.iter().filter(|origin| origin.spec.names.contains(&key.name));
+        let sources = naming.map(|origin| format!("origin/{}", origin.metadata.name)).collect();
+        mapped.set_status(Sources { sources })?;
+        let tally = Tally::get_opt(&key.beside::<Tally>(&key.name))?;
+        let count = tally.map_or(0, |tally| tally.spec.count) + 1;
+        Resource::new(&key.namespace, &key.name, Tally { count }).apply()?;
+        Ok(Outcome::settled())
+    }
+}
+
+impl Mapper for Guest {
+    fn map(watch: &str, changed: Changed) -> Result<Vec<Key>, Failure> {
+        let origin: Resource<Origin> = changed.resource()?;
+        if watch != "guest" || changed.key().kind.name != Origin::NAME {
+            return Err(Failure::never(format!("nobody should ask {watch:?} about a {}", changed.key().kind.name)));
+        }
+        origin.spec.names.iter().map(|name| Ok(changed.key().beside::<Mapped>(found(name)))).collect()
+    }
+}
+
+impl Poller for Guest {
+    fn poll() -> Result<Vec<Key>, Failure> {
+        let items = config::get("items")?.unwrap_or_default();
+        Ok(items.split_whitespace().map(|name| Mapped::key("default", found(name))).collect())
+    }
+}
+
+fn found(name: &str) -> &str {
+    assert_ne!(name, "trap", "on purpose");
+    name
+}
+
+homeostat_sdk::export!(Guest: mapper, poller);
