@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use homeostat_component::{Digest, Engine, EngineOptions};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
-use homeostat_runtime::{Code, Options};
+use homeostat_runtime::{Code, ControllerState, Options};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Change, Key, Kind, Precondition, Query, Revision, Store, Write};
@@ -275,6 +275,43 @@ async fn labels_choose_the_keys_of_the_first_step() {
     eventually("those to be reconciled", async || (world.touched("two").await == first).then_some(())).await;
     world.test.idle(NAME).await;
     assert_eq!(world.touched("two").await, first);
+}
+
+/// What labels choose is chosen once: neither labels that change nor a host that starts anew moves a key.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_labels_chose_stay_where_they_are_over_a_restart_whatever_labels_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.redb");
+    let keys = 40;
+    let world = World::over(opened(&file).await, keys).await;
+    let mut rollout = watched(json!({}));
+    rollout["selector"] = json!({ "matchLabels": { "tier": "first" } });
+    world.put(version(json!({ "version": "two" }), rollout)).await;
+    world.until_rollout("/phase", json!("canary")).await;
+    let first: BTreeSet<String> = (0..10).map(|number| format!("k{number}")).collect();
+    eventually("those to be reconciled", async || (world.touched("two").await == first).then_some(())).await;
+    world.test.idle(NAME).await;
+    // The labels go to other keys.
+    let relabel = async |world: &World| {
+        for number in 0..keys {
+            let mut document = demo("Fickle", &format!("k{number}"), json!({}));
+            document["metadata"]["labels"] = json!({ "tier": if number < 30 { "rest" } else { "first" } });
+            document["metadata"]["annotations"] = json!({ "at": world.test.host.store().revision().to_string() });
+            world.test.apply(document).await;
+        }
+        world.test.idle(NAME).await;
+    };
+    relabel(&world).await;
+    assert_eq!(world.touched("two").await, first);
+    world.end().await;
+
+    let world = World::again(opened(&file).await).await;
+    world.until_rollout("/share", json!("0%")).await;
+    relabel(&world).await;
+    assert_eq!(world.touched("two").await, first, "each key is where it was");
+    assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "and was nowhere else between");
+    world.patch(json!({ "spec": { "rollout": { "gate": { "for": "100ms", "duration": "100x" } } } })).await;
+    world.until_rollout("/phase", json!("complete")).await;
 }
 
 /// Failures in a row and due times are the queue's, and no version's.

@@ -3,8 +3,8 @@
 //! One file for every test that needs a store which fails: those beside the runtime's own code take it in by its path.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -49,12 +49,36 @@ pub struct FaultyStore {
     inner: Arc<dyn Store>,
     faults: Arc<Faults>,
     open: Arc<AtomicUsize>,
+    /// Writes of this group that are still let through, where they are counted: after them none is, of any kind.
+    left: Mutex<Option<(&'static str, usize)>>,
 }
 
 impl FaultyStore {
     /// Returns a store that does what `inner` does.
     pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, faults: Arc::default(), open: Arc::default() })
+        Arc::new(Self { inner, faults: Arc::default(), open: Arc::default(), left: Mutex::default() })
+    }
+
+    /// Lets so many writes of a group's resources through, and then nothing is written any more: as if the process had been killed there.
+    pub fn cut_after(&self, group: &'static str, writes: usize) {
+        *self.left.lock().unwrap() = Some((group, writes));
+    }
+
+    /// Returns whether a write was held up for good.
+    pub fn is_cut(&self) -> bool {
+        self.left.lock().unwrap().is_some_and(|(group, left)| group.is_empty() && left == 0)
+    }
+
+    /// Returns whether a write comes after the cut.
+    fn cuts(&self, kind: &Kind) -> bool {
+        let mut left = self.left.lock().unwrap();
+        let Some((group, writes)) = &mut *left else { return false };
+        if group.is_empty() || (kind.group == *group && *writes == 0) {
+            *left = Some(("", 0));
+            return true;
+        }
+        *writes -= usize::from(kind.group == *group);
+        false
     }
 
     /// Turns a fault on, also for watches that are open.
@@ -141,6 +165,9 @@ impl Store for FaultyStore {
     }
 
     async fn submit(&self, request: Request) -> Result<Written> {
+        if self.cuts(&request.write.target()?.kind) {
+            std::future::pending::<()>().await;
+        }
         pass(&self.faults, On::Write, &request.write.target()?.kind.name).await?;
         self.inner.submit(request).await
     }

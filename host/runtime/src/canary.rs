@@ -3,14 +3,13 @@
 //! As with a swap the queue is the same all the time: failures, due times and holds stay whatever becomes of the candidate. A claim takes
 //! one side, and nobody else has the key meanwhile.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use homeostat_store::{Key, LabelRequirement, Query, Selector};
 
 use crate::change::{Fresh, Look, Swapped};
 use crate::controller::Controller;
-use crate::rollout::{Canary, Part, Share, Side, hash};
+use crate::rollout::{Canary, Chosen, Gate, Part, Share, Side, hash};
 use crate::trial::Trial;
 use crate::{Definition, Error};
 
@@ -20,16 +19,16 @@ const PAGE_ITEMS: usize = 500;
 impl Controller {
     /// Prepares a definition to be tried: everything that can refuse it is done, its start hook too, and its watches begin. It has no key.
     ///
-    /// `salt` decides which keys it gets: the same gives the same. One that is a shadow first has its start hook to come
+    /// `part` decides which keys it gets when it has a share. One that is a shadow first has its start hook to come
     /// ([`Controller::end_shadow_of_trial`]): nothing of a shadow is done.
     ///
     /// # Errors
-    /// As those of a swap, and [`Error::Store`] when the keys that labels choose cannot be read. What runs goes on.
+    /// As those of a swap. What runs goes on.
     pub(crate) async fn try_out(
         self: &Arc<Self>,
         definition: Definition,
-        canary: &Canary,
-        salt: u64,
+        gate: Gate,
+        part: Part,
         is_shadow: bool,
     ) -> Result<Arc<Trial>, Error> {
         let changing = self.changing.lock().await;
@@ -41,12 +40,7 @@ impl Controller {
             true => self.load(&before, definition, false)?,
             false => self.prepare(&before, definition, false).await?,
         };
-        let trial = Arc::new(Trial::begin(
-            loaded,
-            Part { share: None, chosen: Arc::default(), salt },
-            canary.gate.clone(),
-            is_shadow,
-        ));
+        let trial = Arc::new(Trial::begin(loaded, part, gate, is_shadow));
         self.slot.try_out(Some(trial.clone()));
         self.apply_suspension();
         self.feeding.follow_slot();
@@ -54,26 +48,20 @@ impl Controller {
         Ok(trial)
     }
 
-    /// Gives the candidate this share of the keys, and looks again at those that it gets. Without a candidate nothing happens.
-    ///
-    /// # Errors
-    /// [`Error::Store`] when the keys that labels choose cannot be read. Nothing has changed then.
-    pub(crate) async fn widen(&self, share: Share, canary: &Canary) -> Result<(), Error> {
+    /// Gives the candidate this share of the keys, beside those that were chosen where it says which, and looks again at those that it gets.
+    /// Without a candidate nothing happens.
+    pub(crate) async fn widen(&self, share: Share, chosen: Option<Chosen>, gate: Gate) {
         let changing = self.changing.lock().await;
-        let Some(before) = self.slot.trial() else { return Ok(()) };
-        let mut part = Part { share: Some(share), ..before.part.clone() };
-        if before.part.share.is_none() && !canary.labels.is_empty() {
-            part.chosen = Arc::new(self.chosen(canary, part.salt).await?);
-        }
-        let (was, now) = (before.part.clone(), part.clone());
-        self.slot.try_out(Some(Arc::new(before.next(part, canary.gate.clone()))));
+        let Some(before) = self.slot.trial() else { return };
+        let was = before.part.clone();
+        let now = Part { share: Some(share), chosen: chosen.unwrap_or_else(|| was.chosen.clone()), salt: was.salt };
+        self.slot.try_out(Some(Arc::new(before.next(now.clone(), gate))));
         let look = Look::at(move |key| match (was.side(key), now.side(key)) {
             (Side::Old, Side::New) => Some(Fresh::Yes),
             _ => now.is_control(key).then_some(Fresh::No),
         });
         self.look_again(look).await;
         drop(changing);
-        Ok(())
     }
 
     /// Tries the candidate as a shadow for all keys, and looks at those again. Without a candidate nothing happens.
@@ -151,11 +139,14 @@ impl Controller {
         drop(changing);
     }
 
-    /// Returns the hashes of the keys whose resources have the labels now.
-    async fn chosen(&self, canary: &Canary, salt: u64) -> Result<HashSet<u64>, Error> {
+    /// Returns the keys whose resources have the labels now, within their bound. Where nothing is stored, there are none.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn chosen(&self, canary: &Canary, salt: u64) -> homeostat_store::Result<Chosen> {
         let manages = self.slot.current().component().describe().manages.clone();
-        let mut chosen = HashSet::new();
-        if manages.keys_only {
+        let mut chosen = Chosen::default();
+        if manages.keys_only || canary.labels.is_empty() {
             return Ok(chosen);
         }
         let labels = canary.labels.iter().map(|(name, value)| LabelRequirement::Equals(name.clone(), value.clone()));
@@ -163,7 +154,7 @@ impl Controller {
         let mut query = Query { selector, limit: Some(PAGE_ITEMS), ..Query::all(manages.kind) };
         loop {
             let page = self.context.store.list(&query).await?;
-            chosen.extend(page.items.iter().map(|resource| hash(resource.key(), salt)));
+            chosen = chosen.and(page.items.iter().map(|resource| hash(resource.key(), salt)));
             match page.next {
                 Some(next) => query.from = Some(next),
                 None => return Ok(chosen),

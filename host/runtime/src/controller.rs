@@ -56,8 +56,8 @@ pub(crate) struct Controller {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Cancelled when the start hook has succeeded.
     started: CancellationToken,
-    /// A person holds its keys back. Locked while that, or what the definition says, reaches the queue.
-    held: Mutex<bool>,
+    /// Whether its keys are held back, whatever the definition says. Locked while that, or what the definition says, reaches the queue.
+    held: Mutex<Suspend>,
     /// Cancelled when nothing runs any more of the controller that had the name before.
     before: Option<CancellationToken>,
     /// Cancelled when nothing runs any more under this name.
@@ -68,11 +68,11 @@ pub(crate) struct Controller {
 impl Controller {
     /// Starts a controller: its feeders at once, its workers when every watch had its first full list and the start hook succeeded.
     ///
-    /// `held`: a person holds its keys back. `before` is cancelled when the controller that had the name has ended: no key runs on both.
+    /// `held`: whether its keys are held back, whatever the definition says. `before` is cancelled when the controller that had the name has ended: no key runs on both.
     pub(crate) fn start(
         context: Arc<Context>,
         definition: Definition,
-        held: bool,
+        held: Suspend,
         before: Option<CancellationToken>,
     ) -> Arc<Self> {
         let name: Arc<str> = definition.name.as_str().into();
@@ -202,8 +202,8 @@ impl Controller {
         self.feeding.is_stopped()
     }
 
-    /// Holds the keys back on behalf of a person, or lets them go again, whatever the definition says.
-    pub(crate) fn hold(&self, hold: bool) {
+    /// Holds the keys back, or lets them go again, whatever the definition says.
+    pub(crate) fn hold(&self, hold: Suspend) {
         let mut held = self.held.lock();
         *held = hold;
         self.suspend_by(*held);
@@ -216,7 +216,7 @@ impl Controller {
     }
 
     /// `held` stays locked meanwhile.
-    fn suspend_by(&self, held: bool) {
+    fn suspend_by(&self, held: Suspend) {
         let deletions = self.feeding.deletions();
         match self.suspension(held) {
             Suspend::No => {
@@ -237,14 +237,9 @@ impl Controller {
         }
     }
 
-    /// What the definition and a person say together.
-    fn suspension(&self, held: bool) -> Suspend {
-        let asked = || match self.slot.trial() {
-            // It is what is wanted now.
-            Some(trial) => trial.loaded.definition.suspend,
-            None => self.slot.current().definition.suspend,
-        };
-        if held { Suspend::Yes } else { asked() }
+    /// What the definition and whoever holds the keys back say together.
+    fn suspension(&self, held: Suspend) -> Suspend {
+        held.and(self.slot.current().definition.suspend)
     }
 
     /// Notes which grants are missing of those that its component will ask for.

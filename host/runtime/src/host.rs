@@ -20,7 +20,7 @@ use crate::feeders::Feeder;
 use crate::keeper::{Keeper, Verdicts};
 use crate::observer::Nobody;
 use crate::sink::NoSecrets;
-use crate::{Definition, Error, Observer};
+use crate::{Definition, Error, Observer, Suspend};
 
 mod kept;
 mod told;
@@ -169,17 +169,17 @@ impl Host {
     /// [`Error::Stopping`]; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
     /// runs goes on.
     pub async fn put(&self, definition: Definition) -> Result<Put, Error> {
-        self.put_held(definition, false).await
+        self.put_held(definition, Suspend::No).await
     }
 
-    /// As [`Host::put`], with a person's word on whether the keys are held back: no key runs in between.
-    pub(crate) async fn put_held(&self, definition: Definition, held: bool) -> Result<Put, Error> {
+    /// As [`Host::put`], with a word on whether the keys are held back: no key runs in between.
+    pub(crate) async fn put_held(&self, definition: Definition, held: Suspend) -> Result<Put, Error> {
         let (name, grants) = (definition.name.clone(), definition.grants.clone());
         let put = if self.controller(&name).is_err() && self.add(&definition, held)? {
             Put::Added
         } else {
-            if held {
-                self.hold(&name, true);
+            if held != Suspend::No {
+                self.hold(&name, held);
             }
             self.controller(&name)?.change(definition).await?.map_or(Put::Unchanged, Put::Changed)
         };
@@ -200,7 +200,7 @@ impl Host {
     }
 
     /// Starts a controller. Returns `false` when somebody else put one of that name in first.
-    fn add(&self, definition: &Definition, held: bool) -> Result<bool, Error> {
+    fn add(&self, definition: &Definition, held: Suspend) -> Result<bool, Error> {
         self.inner.context.declare(&definition.name, definition.component.describe())?;
         let mut controllers = self.inner.controllers.write();
         if controllers.stopping {
@@ -269,7 +269,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`].
     pub fn suspend(&self, name: &str, suspend: bool) -> Result<(), Error> {
-        self.controller(name)?.hold(suspend);
+        self.controller(name)?.hold(if suspend { Suspend::Yes } else { Suspend::No });
         Ok(())
     }
 

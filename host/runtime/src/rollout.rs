@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use crate::shadow::ShadowPlan;
 
+mod chosen;
 mod figures;
 mod gate;
 mod machine;
 mod part;
 mod share;
 
+pub(crate) use chosen::Chosen;
 pub(crate) use figures::{Both, End, Figures, Run};
 pub(crate) use gate::{Judgement, judge};
 pub(crate) use machine::{Machine, Move, PATIENCE, Sight};

@@ -20,6 +20,17 @@ pub enum Suspend {
     ExceptDeletes,
 }
 
+impl Suspend {
+    /// Returns what both say together: what holds back more.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Yes, _) | (_, Self::Yes) => Self::Yes,
+            (Self::ExceptDeletes, _) | (_, Self::ExceptDeletes) => Self::ExceptDeletes,
+            (Self::No, Self::No) => Self::No,
+        }
+    }
+}
+
 impl Serialize for Suspend {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

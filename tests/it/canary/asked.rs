@@ -88,3 +88,36 @@ async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
     assert_eq!(world.status().await["revision"], 1, "there is nothing to try it beside");
     eventually("all to be reconciled", async || (world.touched("four").await.len() == 20).then_some(())).await;
 }
+
+/// To hold the keys back is no other definition: what is tried waits where it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_that_its_spec_suspends_waits_and_goes_on_where_it_was() {
+    let keys = 40;
+    let world = World::start(keys).await;
+    world.put(version(json!({ "version": "two" }), watched(json!({ "reconciles": 1, "duration": "1000x" })))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.test.idle(NAME).await;
+    let (share, begun) = (world.touched("two").await, world.status().await["rollout"].clone());
+    for word in [json!(true), json!("exceptDeletes")] {
+        world.patch(json!({ "spec": { "suspend": word, "rollout": { "gate": { "for": "100ms" } } } })).await;
+        assert_eq!(world.test.status(NAME).state, ControllerState::Suspended, "{word}");
+        world.change_all(keys).await;
+        let now = world.status().await;
+        assert_eq!((&now["rollout"]["since"], &now["rollout"]["to"]), (&begun["since"], &json!(2)), "{word}: {now}");
+        assert_eq!(world.touched("two").await, share);
+    }
+    world.patch(json!({ "spec": { "suspend": null, "rollout": { "gate": { "for": "1h" } } } })).await;
+    world.test.idle(NAME).await;
+    assert_eq!(world.touched("two").await, share, "each key is where it was");
+    world.patch(json!({ "spec": { "rollout": { "gate": { "for": "100ms" } } } })).await;
+    let status = world.until_rollout("/phase", json!("complete")).await;
+    assert_eq!((&status["revision"], world.events("CanaryEnded").len()), (&json!(2), 0), "{status}");
+    assert_eq!(world.events("Canary").len(), 1, "each step is made once");
+
+    world.patch(json!({ "spec": { "suspend": true } })).await;
+    assert_eq!(world.test.status(NAME).state, ControllerState::Suspended);
+    assert_eq!(world.status().await["revision"], 2, "nor is it another revision");
+    assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 1);
+    world.until_rollout("/to", json!(3)).await;
+    assert_eq!(world.test.status(NAME).state, ControllerState::Suspended, "to go back does not let the keys go");
+}

@@ -121,6 +121,68 @@ async fn a_host_that_starts_with_what_is_refused_runs_what_ran_and_not_what_was_
     assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
 }
 
+/// Says what a history is: the numbers of its revisions. Each definition is in it once.
+async fn whole_history(world: &World) -> Vec<u64> {
+    let revisions = world.test.host.store().list(&Query::all(of_host("ControllerRevision", "").kind().clone())).await;
+    let items = revisions.unwrap().items;
+    let specs: BTreeSet<String> = items.iter().map(|item| item.document()["spec"]["spec"].to_string()).collect();
+    assert_eq!(specs.len(), items.len(), "no definition is there twice");
+    let numbers: BTreeSet<u64> = items.iter().filter_map(|item| item.document()["spec"]["number"].as_u64()).collect();
+    assert_eq!(numbers.len(), items.len(), "no number is there twice");
+    numbers.into_iter().collect()
+}
+
+/// Between any two writes of a rollout, the last step too, whichever way it ends. What was not kept before it began is kept by none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_cut_off_between_any_two_writes_finds_one_version_current_and_goes_on() {
+    let keys = 6;
+    for (bad, ends, runs) in [("", "complete", 2), ("trap", "rolledBack", 1)] {
+        let mut writes = 0;
+        loop {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("store.redb");
+            let store = FaultyStore::over(opened(&file).await);
+            let world = World::over(store.clone(), keys).await;
+            let mut wanted = version(config("two", bad, 1), json!({}));
+            wanted["spec"]["rollout"] = json!({
+                "strategy": "canary", "share": "90%", "gate": { "for": "100ms", "reconciles": 1, "duration": "1000x" },
+            });
+            wanted["spec"]["revisionHistoryLimit"] = json!(0);
+            world.test.host.apply_resource(wanted, "me").await.unwrap();
+            store.cut_after("homeostat.dev", writes);
+            let is_over = async || {
+                let phase = world.status().await["rollout"]["phase"].clone();
+                (store.is_cut() || phase == ends).then_some(phase == ends)
+            };
+            let was_over = eventually("it to end, or to be cut off", is_over).await;
+            world.end().await;
+            drop(store);
+
+            let world = World::again(opened(&file).await).await;
+            let status =
+                eventually("it to run", async || Some(world.status().await).filter(|it| it["revision"].is_u64())).await;
+            let current = status["revision"].as_u64().unwrap();
+            assert!(whole_history(&world).await.contains(&current), "{bad} {writes}: {status}");
+            let status = world.until_rollout("/phase", json!(ends)).await;
+            assert_eq!(status["revision"], runs, "{bad} {writes}: {status}");
+            assert!(whole_history(&world).await.contains(&runs), "{bad} {writes}");
+            world.change_all(keys).await;
+            world.test.idle(NAME).await;
+            let by = if runs == 2 { "two" } else { "one" };
+            assert!(
+                world.seen().await.iter().all(|(_, seen)| seen.last().is_some_and(|last| last == by)),
+                "{bad} {writes}"
+            );
+            world.end().await;
+            if was_over {
+                break;
+            }
+            writes += 1;
+        }
+        assert!(writes >= 4, "{bad}: a rollout has more writes than {writes}");
+    }
+}
+
 /// Whoever mends a version at the moment at which it goes back is heard.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_that_comes_while_a_version_goes_back_is_taken_over() {

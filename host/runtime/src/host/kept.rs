@@ -6,7 +6,7 @@ use homeostat_store::Revision;
 
 use super::Host;
 use crate::keeper::{self, Keeper, Verdict, Verdicts};
-use crate::{Code, Error};
+use crate::{Code, Error, Suspend};
 
 impl Host {
     /// Runs the controllers of the store from now on: each resource of kind `Controller` is made true, and followed. Returns when each that is
@@ -58,7 +58,7 @@ impl Host {
     }
 
     /// Holds the keys of a controller back, or lets them go, if it runs.
-    pub(crate) fn hold(&self, name: &str, held: bool) {
+    pub(crate) fn hold(&self, name: &str, held: Suspend) {
         if let Ok(controller) = self.controller(name) {
             controller.hold(held);
         }

@@ -17,7 +17,7 @@ use super::{Keeper, RESTARTED, Taken, key, tell_refused, wake_when_ready};
 use crate::manifest::{Checked, ComponentSource};
 use crate::reasons::{chain, list};
 use crate::rollout::Plan;
-use crate::{Definition, Error, Host, Put};
+use crate::{Definition, Error, Host, Put, Suspend};
 
 /// Why nothing was put in.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Keeper {
             Some(trying) => (trying.next(), trying.holds()),
             None => (Next::Done, false),
         };
-        host.hold(name, holds || wanted::is_held(&resource));
+        host.hold(name, if holds { Suspend::Yes } else { wanted::suspension(&resource) });
         let seen = self.report(host, &resource, &outcome).await?;
         if let Outcome::Refused(reason) = &outcome {
             tell_refused(host, name, reason);
@@ -196,7 +196,9 @@ impl Keeper {
             None => self.component(host, &spec.component, &checked).await?,
         };
         document["component"]["digest"] = component.digest().as_str().into();
-        let Checked { grants, limits, config, overrides, suspend, digest: _, old_revisions: _, plan: _ } = checked;
+        let Checked { grants, limits, config, overrides, suspend: _, digest: _, old_revisions: _, plan: _ } = checked;
+        // Held back is the controller, whichever definition it runs.
+        let suspend = Suspend::No;
         let definition = Definition { name: name.to_owned(), component, grants, limits, config, overrides, suspend };
         Ok(Loaded { definition, document })
     }
@@ -231,7 +233,7 @@ impl Keeper {
         if step.is_new {
             history::record(&*store, resource, &document, &definition.component, &step).await?;
         }
-        let put = match self.install(host, definition, wanted::is_held(resource)).await {
+        let put = match self.install(host, definition, wanted::suspension(resource)).await {
             Err(Error::Stopping) => return Err(Failed::Stopping),
             Err(error) => {
                 if step.is_new {
@@ -262,7 +264,7 @@ impl Keeper {
         }
     }
 
-    pub(super) async fn install(&self, host: &Host, definition: Definition, held: bool) -> Result<Put, Error> {
+    pub(super) async fn install(&self, host: &Host, definition: Definition, held: Suspend) -> Result<Put, Error> {
         let name = definition.name.clone();
         let put = host.put_held(definition, held).await?;
         if let (Ok(controller), true) = (host.controller(&name), put != Put::Unchanged) {
@@ -301,7 +303,7 @@ impl Keeper {
         let name = resource.key().name();
         let Ok(wanted) = read(spec) else { return false };
         let Ok(Loaded { definition, .. }) = self.load(host, name, wanted).await else { return false };
-        if self.install(host, definition, wanted::is_held(resource)).await.is_err() {
+        if self.install(host, definition, wanted::suspension(resource)).await.is_err() {
             return false;
         }
         self.took(host, name, Taken::of(resource, None, *number));

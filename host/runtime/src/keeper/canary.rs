@@ -19,7 +19,7 @@ use super::verdicts::Outcome;
 use super::{Job, Keeper, RESTARTED, Taken, report, wake_when_ready, wanted};
 use crate::controller::Controller;
 use crate::reasons::{chain, list};
-use crate::rollout::{self, Machine, Move, Plan, Share, Sight};
+use crate::rollout::{self, Chosen, Machine, Move, Part, Plan, Share, Sight};
 use crate::stats::Rollout;
 use crate::{Definition, Error, Host, Suspend};
 
@@ -98,8 +98,8 @@ impl Keeper {
         }
         let record = Record::begin(from, step.number, &plan, resource);
         self.tell_of(host, resource, &record).await?;
-        let tried =
-            self.prepare(host, &name, definition, record, document, Machine::new(plan, None, self.now()), old_max);
+        let (machine, chosen) = (Machine::new(plan, None, self.now()), Chosen::default());
+        let tried = self.prepare(host, &name, definition, record, document, chosen, machine, old_max);
         let mut trying = match tried.await {
             Err(Failed::Refused(reason)) if step.is_new => {
                 // It never ran.
@@ -115,7 +115,7 @@ impl Keeper {
         looked
     }
 
-    /// Makes a candidate ready, without a key.
+    /// Makes a candidate ready, without a key. `chosen`: the keys that labels chose before the host ended.
     #[expect(clippy::too_many_arguments, reason = "they are what a candidate is")]
     async fn prepare(
         &self,
@@ -124,11 +124,14 @@ impl Keeper {
         definition: Definition,
         record: Record,
         document: Value,
+        chosen: Chosen,
         machine: Machine,
         old_max: u32,
     ) -> Result<Trying, Failed> {
         let Ok(controller) = host.controller(name) else { return Err(Failed::Stopping) };
-        let trial = match controller.try_out(definition, machine.plan(), record.to, machine.shadow().is_some()).await {
+        let part = Part { share: None, chosen, salt: record.to };
+        let gate = machine.plan().gate.clone();
+        let trial = match controller.try_out(definition, gate, part, machine.shadow().is_some()).await {
             Ok(trial) => trial,
             Err(Error::Stopping | Error::UnknownController(_)) => return Err(Failed::Stopping),
             Err(error) => return Err(Failed::Refused(list(&[chain(&error)]))),
@@ -156,9 +159,13 @@ impl Keeper {
         let base =
             self.load(host, name, wanted::Wanted::read(spec).map_err(|wrong| Failed::Refused(list(&wrong)))?).await?;
         // Nothing runs before it is clear by which version.
-        self.install(host, base.definition, true).await.map_err(|error| Failed::Refused(list(&[chain(&error)])))?;
+        self.install(host, base.definition, Suspend::Yes)
+            .await
+            .map_err(|error| Failed::Refused(list(&[chain(&error)])))?;
         self.took(host, name, Taken::of(resource, None, record.from));
-        let Some(Recorded { spec, .. }) = find(record.to).filter(|_| record.phase.is_tried()) else { return Ok(()) };
+        let Some(Recorded { spec, chosen, .. }) = find(record.to).filter(|_| record.phase.is_tried()) else {
+            return Ok(());
+        };
         let Ok(wanted) = wanted::Wanted::read(spec) else { return Ok(()) };
         let old_max = wanted.checked.old_revisions;
         // The history does not have how a definition is put in.
@@ -166,7 +173,7 @@ impl Keeper {
         let Some(Plan::Canary(plan)) = now.map(|now| now.checked.plan) else { return Ok(()) };
         let Loaded { definition, document } = self.load(host, name, wanted).await?;
         let machine = Machine::new(plan, record.resumes(), self.now());
-        let trying = self.prepare(host, name, definition, record, document, machine, old_max).await?;
+        let trying = self.prepare(host, name, definition, record, document, chosen.clone(), machine, old_max).await?;
         self.trying.lock().insert(name.to_owned(), trying);
         Ok(())
     }
@@ -229,7 +236,7 @@ impl Keeper {
         let (both, shadow) = (trial.figures(), controller.shadow_report());
         let sight = Sight {
             now: self.now(),
-            held: is_paused || wanted::is_held(resource) || trial.loaded.definition.suspend != Suspend::No,
+            held: is_paused || wanted::suspension(resource) != Suspend::No,
             listed: controller.feeding.is_listed_for_trial(),
             both: &both,
             failed: trial.failed(),
@@ -306,12 +313,19 @@ impl Keeper {
         trying: &mut Trying,
         share: Share,
     ) -> Result<(), Failed> {
-        let record = trying.record.widen(share, trying.machine.plan());
+        let (plan, is_first) = (trying.machine.plan(), trying.machine.share().is_none());
+        // Chosen once, and kept before anything of it takes effect: labels that change later, or a restart, move no key.
+        let chosen = if is_first && trying.record.resumes().is_none() {
+            let chosen = controller.chosen(plan, trying.record.to).await?;
+            let revision = history::name(&controller.name, trying.record.to);
+            history::choose(&*host.store(), &revision, &chosen).await?;
+            Some(chosen)
+        } else {
+            None
+        };
+        let record = trying.record.widen(share, plan);
         self.tell_of(host, resource, &record).await?;
-        controller.widen(share, trying.machine.plan()).await.map_err(|error| match error {
-            Error::Store(error) => Failed::Store(error),
-            _ => Failed::Stopping,
-        })?;
+        controller.widen(share, chosen, plan.gate.clone()).await;
         trying.machine.widened(share, self.now());
         let chosen = if trying.machine.plan().labels.is_empty() { "" } else { " beside the keys that labels choose" };
         let message =

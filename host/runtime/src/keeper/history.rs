@@ -7,6 +7,8 @@ use homeostat_component::Component;
 use homeostat_store::{Change, EventType, Key, Precondition, Propagation, Resource, Store, Write};
 use serde_json::{Value, json};
 
+use crate::rollout::Chosen;
+
 use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
 
 /// Where people say why they changed something. Source: kubectl.
@@ -28,6 +30,8 @@ pub(super) struct Recorded {
     pub(super) spec: Value,
     /// It was tried on some keys, and went back.
     pub(super) went_back: bool,
+    /// The keys that labels chose for it when it was tried last.
+    pub(super) chosen: Chosen,
 }
 
 impl Recorded {
@@ -35,7 +39,8 @@ impl Recorded {
         let spec = &resource.document()["spec"];
         let (name, number) = (resource.key().name().to_owned(), spec["number"].as_u64()?);
         let went_back = resource.annotation(WENT_BACK).is_some();
-        Some(Self { name, number, spec: spec.get("spec")?.clone(), went_back })
+        let chosen = spec["chosen"].as_str().and_then(Chosen::parse).unwrap_or_default();
+        Some(Self { name, number, spec: spec.get("spec")?.clone(), went_back, chosen })
     }
 }
 
@@ -158,6 +163,17 @@ pub(super) async fn mark(store: &dyn Store, name: &str, why: Option<&str>) -> ho
     }
 }
 
+/// Notes on a revision which keys labels chose for it.
+///
+/// # Errors
+/// Those of the store.
+pub(super) async fn choose(store: &dyn Store, name: &str, chosen: &Chosen) -> homeostat_store::Result<()> {
+    let text = Some(chosen.text()).filter(|text| !text.is_empty());
+    let change = Change::Merge(json!({ "spec": { "chosen": text } }));
+    let (key, precondition) = (Key::new(revisions(), "", name), Precondition::default());
+    store.write(Write::Patch { key, change, precondition }).await.map(drop)
+}
+
 /// Returns the name of a revision.
 pub(super) fn name(controller: &str, number: u64) -> String {
     format!("{controller}-{number}")
@@ -173,6 +189,7 @@ mod tests {
             number: *number,
             spec: json!(spec),
             went_back: false,
+            chosen: Chosen::default(),
         };
         specs.iter().map(recorded).collect()
     }

@@ -37,7 +37,7 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     let Recorded { number, spec: older, .. } =
         chosen.ok_or_else(|| Error::NoRevision { controller: name.to_owned(), number: to })?;
     let mut next = older.clone();
-    for field in wanted::HOW_IT_CHANGES {
+    for field in wanted::NOT_OF_A_REVISION {
         if let Some(value) = spec.get(field) {
             next[field] = value.clone();
         }
@@ -93,8 +93,13 @@ mod tests {
 
     #[test]
     fn the_one_before_is_meant_unless_a_number_says_otherwise() {
-        let recorded =
-            |number: u64| Recorded { name: String::new(), number, spec: Value::Null, went_back: number == 5 };
+        let recorded = |number: u64| Recorded {
+            name: String::new(),
+            number,
+            spec: Value::Null,
+            went_back: number == 5,
+            chosen: Default::default(),
+        };
         let history = [recorded(1), recorded(3), recorded(4), recorded(5)];
         let number = |current, to| choose(&history, current, to).map(|recorded| recorded.number);
         assert_eq!(number(Some(4), None), Some(3));

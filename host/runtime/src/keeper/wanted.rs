@@ -6,11 +6,11 @@ use homeostat_store::{EventType, Request, Resource, Store, Written};
 use serde_json::{Value, json};
 
 use super::SUSPENDED;
-use crate::Error;
 use crate::manifest::{Checked, Spec};
+use crate::{Error, Suspend};
 
-/// The fields that say how a controller is changed, and not what it is: no revision has them.
-pub(super) const HOW_IT_CHANGES: [&str; 3] = ["paused", "revisionHistoryLimit", "rollout"];
+/// The fields that say how a controller is changed, and whether it is held back, and not what it is: no revision has them.
+pub(super) const NOT_OF_A_REVISION: [&str; 4] = ["paused", "revisionHistoryLimit", "rollout", "suspend"];
 
 /// What one controller is to be.
 pub(super) struct Wanted {
@@ -37,7 +37,7 @@ impl Wanted {
         })?;
         let mut document = document.clone();
         if let Some(fields) = document.as_object_mut() {
-            HOW_IT_CHANGES.iter().for_each(|field| drop(fields.remove(*field)));
+            NOT_OF_A_REVISION.iter().for_each(|field| drop(fields.remove(*field)));
         }
         Ok(Self { spec, checked, document })
     }
@@ -77,9 +77,11 @@ fn misread(document: &Value, error: &serde_json::Error) -> Violation {
     Violation { path, reason: Reason::Invalid, detail }
 }
 
-/// Returns whether a person holds its keys back.
-pub(super) fn is_held(resource: &Resource) -> bool {
-    resource.annotation(SUSPENDED) == Some("true")
+/// Returns whether its keys are held back: by a person's word, or by its spec. That counts at once, whatever becomes of the rest of it.
+pub(super) fn suspension(resource: &Resource) -> Suspend {
+    let of_person = if resource.annotation(SUSPENDED) == Some("true") { Suspend::Yes } else { Suspend::No };
+    let of_spec = resource.document()["spec"].get("suspend").cloned();
+    of_person.and(of_spec.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default())
 }
 
 /// Writes a controller, unless what it would be is nothing that could run.

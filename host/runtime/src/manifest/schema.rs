@@ -29,6 +29,7 @@ pub(crate) fn revision_schema() -> Value {
                     ("number", number("Counts the definitions of a controller")),
                     ("digest", text("Of its code")),
                     ("spec", spec()),
+                    ("chosen", text("Which keys labels chose for it when it was tried last, by their hashes")),
                     ("component", open("What its code says of itself: describe, imports and exports")),
                 ],
             ),

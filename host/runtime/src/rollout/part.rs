@@ -1,12 +1,9 @@
 //! Which keys a candidate gets.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use homeostat_store::Key;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::Share;
+use super::{Chosen, Share};
 
 /// The version that a key is reconciled by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,8 +22,8 @@ pub(crate) enum Side {
 pub(crate) struct Part {
     /// `None`: no key at all, whatever was chosen.
     pub(crate) share: Option<Share>,
-    /// The hashes of keys that labels have chosen.
-    pub(crate) chosen: Arc<HashSet<u64>>,
+    /// The keys that labels have chosen.
+    pub(crate) chosen: Chosen,
     pub(crate) salt: u64,
 }
 
@@ -38,7 +35,7 @@ impl Part {
     pub(crate) fn side(&self, key: &Key) -> Side {
         let Some(share) = self.share else { return Side::Old };
         let hash = hash(key, self.salt);
-        if bucket(hash) < share.of_ten_thousand() || self.chosen.contains(&hash) { Side::New } else { Side::Old }
+        if bucket(hash) < share.of_ten_thousand() || self.chosen.contains(hash) { Side::New } else { Side::Old }
     }
 
     /// Returns whether a key is one of those of the old version that are looked at beside the candidate's, so that there is something to
@@ -76,7 +73,7 @@ mod tests {
     }
 
     fn part(share: Share, salt: u64) -> Part {
-        Part { share: Some(share), chosen: Arc::default(), salt }
+        Part { share: Some(share), chosen: Chosen::default(), salt }
     }
 
     #[test]
@@ -98,9 +95,9 @@ mod tests {
 
     #[test]
     fn a_chosen_key_is_the_candidates_at_every_share() {
-        let chosen = Arc::new([hash(&key(7), 3)].into());
+        let chosen: Chosen = [hash(&key(7), 3)].into_iter().collect();
         for share in [Share::NONE, Share::percent(10), Share::percent(50)] {
-            let part = Part { share: Some(share), chosen: Arc::clone(&chosen), salt: 3 };
+            let part = Part { share: Some(share), chosen: chosen.clone(), salt: 3 };
             assert_eq!(part.side(&key(7)), Side::New);
         }
         let unlisted = Part { share: None, chosen, salt: 3 };

@@ -1,0 +1,71 @@
+//! The keys that labels have chosen for a candidate, bounded, and as they are kept over a restart.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Keys that labels choose, at most: 32 KiB. Of more it is those with the least hashes.
+pub(crate) const CHOSEN_MAX: usize = 4096;
+
+/// Digits of a hash as text.
+const DIGITS: usize = 16;
+
+/// Keys by their hashes, in order.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Chosen(Arc<[u64]>);
+
+impl Chosen {
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        self.0.binary_search(&hash).is_ok()
+    }
+
+    /// Returns these keys and others, within the bound.
+    pub(crate) fn and(&self, hashes: impl Iterator<Item = u64>) -> Self {
+        self.0.iter().copied().chain(hashes).collect()
+    }
+
+    /// Writes the hashes one after the other, in sixteen digits each.
+    pub(crate) fn text(&self) -> String {
+        self.0.iter().map(|hash| format!("{hash:0DIGITS$x}")).collect()
+    }
+
+    /// Reads what [`Chosen::text`] wrote. Returns `None` for anything else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if text.len() > CHOSEN_MAX * DIGITS || !text.is_ascii() || !text.len().is_multiple_of(DIGITS) {
+            return None;
+        }
+        let hashes = (0..text.len()).step_by(DIGITS).map(|at| u64::from_str_radix(&text[at..at + DIGITS], 16).ok());
+        Some(hashes.collect::<Option<BTreeSet<_>>>()?.into_iter().collect())
+    }
+}
+
+impl FromIterator<u64> for Chosen {
+    /// Keeps [`CHOSEN_MAX`] of the hashes, and never more than that.
+    fn from_iter<I: IntoIterator<Item = u64>>(hashes: I) -> Self {
+        let mut least = BTreeSet::new();
+        for hash in hashes {
+            least.insert(hash);
+            if least.len() > CHOSEN_MAX {
+                least.pop_last();
+            }
+        }
+        Self(least.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_has_a_bound_and_reads_back() {
+        let many: Chosen = (0..2 * CHOSEN_MAX as u64).rev().chain([u64::MAX]).collect();
+        assert!(many.contains(0) && many.contains(CHOSEN_MAX as u64 - 1));
+        assert!(!many.contains(CHOSEN_MAX as u64) && !many.contains(u64::MAX));
+        for chosen in [many, Chosen::default(), [u64::MAX, 7].into_iter().collect()] {
+            assert_eq!(Chosen::parse(&chosen.text()), Some(chosen));
+        }
+        for wrong in ["1", "000000000000000g", "\u{e9}00000000000000", &"0".repeat(DIGITS * (CHOSEN_MAX + 1))] {
+            assert_eq!(Chosen::parse(wrong), None, "{wrong}");
+        }
+    }
+}
