@@ -21,6 +21,7 @@ mod fields;
 mod managers;
 mod merge;
 mod shape;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 use crate::{Error, Key, Result};
-use difference::{all, differ, named};
+use difference::{Difference, all, differ, named};
 use fields::{Element, Fields};
 pub(crate) use managers::Operation;
 use managers::{Manager, Managers};
@@ -99,11 +100,16 @@ pub(crate) fn begin(document: &mut Value, writer: Writer<'_>) -> Result<()> {
 pub(crate) fn track(old: &Value, document: &mut Value, writer: Writer<'_>) -> Result<()> {
     let shape = Shape::document(writer.schema);
     let difference = differ(old, document, shape);
-    if difference.is_empty() {
+    if difference.is_empty() || standing::touch(document, &difference, writer) {
         return Ok(());
     }
+    hand_over(old, document, difference, writer)
+}
+
+/// Gives the fields in which a document differs from `old` to their writer.
+fn hand_over(old: &Value, document: &mut Value, difference: Difference, writer: Writer<'_>) -> Result<()> {
     let mut managers = Managers::of(document);
-    if managers.is_empty() && !all(old, shape).is_empty() {
+    if managers.is_empty() && !all(old, Shape::document(writer.schema)).is_empty() {
         return Ok(());
     }
     managers.take_out(&difference.set);

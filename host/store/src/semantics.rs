@@ -122,7 +122,7 @@ pub fn perform(
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
 ) -> Result<Performed> {
     let Request { mut write, manager, dry_run: _, unknown } = request;
-    let generates = write.target()?.name.is_none();
+    let generates = matches!(&write, Write::Create { document } if asked(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
     let (key, previous) = loop {
         let key = address(&mut write, || source.suffix())?;
@@ -326,10 +326,10 @@ fn update(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, mome
 fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
     let old = current.document();
     into_stored_version(&mut document, moment);
-    if document == *old {
+    let respecified = specification(&document).ne(specification(old));
+    if !respecified && document == *old {
         return Ok(Decision::Unchanged(Arc::clone(current)));
     }
-    let respecified = specification(&document).ne(specification(old));
     let generation = current.generation() + u64::from(respecified);
     let metadata = metadata(&mut document);
     set(metadata, "generation", Some(json!(generation)));

@@ -14,12 +14,30 @@ const LABEL_BYTES_MAX: usize = 63;
 /// Names and values of all annotations together. Source: Kubernetes.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const FINALIZERS_MAX: usize = 64;
+/// No number is written longer, with a separator: a float has 17 digits, a sign, a point and an exponent.
+const NUMBER_BYTES_MAX: u64 = 32;
 const OWNERS_MAX: usize = 64;
 
 /// Checks size and nesting of a value, without recursion deeper than the limit.
 pub(crate) fn size(what: &str, value: &Value) -> Result<()> {
     nesting(what, value)?;
-    length(what, bytes(value))
+    // Most documents are far from the limit, and counting costs as much as writing them.
+    if bytes_at_most(value) <= DOCUMENT_BYTES_MAX { Ok(()) } else { length(what, bytes(value)) }
+}
+
+/// Returns what the JSON text of a value cannot be longer than. The value is no deeper than the limit.
+fn bytes_at_most(value: &Value) -> u64 {
+    // Each byte can become an escape of six, and quotes and a separator stand around.
+    let text = |text: &str| 6 * text.len() as u64 + 3;
+    match value {
+        Value::Null | Value::Bool(_) => 6,
+        Value::Number(_) => NUMBER_BYTES_MAX,
+        Value::String(string) => text(string),
+        Value::Array(items) => 3 + items.iter().map(bytes_at_most).sum::<u64>(),
+        Value::Object(fields) => {
+            3 + fields.iter().map(|(name, value)| text(name) + 1 + bytes_at_most(value)).sum::<u64>()
+        }
+    }
 }
 
 /// Returns the JSON text of a value, which is no deeper than the limit.

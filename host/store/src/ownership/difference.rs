@@ -89,12 +89,10 @@ impl Difference {
 
 /// Compares two values at the same place of two documents. Parts that are equal are not looked into.
 pub(super) fn differ(old: &Value, new: &Value, shape: Shape<'_>) -> Difference {
-    if old == new {
-        return Difference::default();
-    }
     match (shape.parts(old), shape.parts(new)) {
         (Parts::Fields(old), Parts::Fields(new)) => differ_fields(old, new, shape),
         (Parts::Items(old), Parts::Items(new)) => differ_items(old.into_iter().collect(), new, shape.items()),
+        _ if old == new => Difference::default(),
         _ => Difference::set(new, shape),
     }
 }
@@ -102,14 +100,13 @@ pub(super) fn differ(old: &Value, new: &Value, shape: Shape<'_>) -> Difference {
 fn differ_fields(old: &Map<String, Value>, new: &Map<String, Value>, shape: Shape<'_>) -> Difference {
     let mut found = Difference::default();
     for (name, new) in new {
-        let old = old.get(name);
-        if old == Some(new) {
-            continue;
-        }
-        if let Some(shape) = shape.field(name) {
-            let part = old.map_or_else(|| Difference::set(new, shape), |old| differ(old, new, shape));
-            found.add(Element::Field(name.clone()), part);
-        }
+        let Some(shape) = shape.field(name) else { continue };
+        let part = match old.get(name) {
+            Some(old) if old == new => continue,
+            Some(old) => differ(old, new, shape),
+            None => Difference::set(new, shape),
+        };
+        found.add(Element::Field(name.clone()), part);
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         if shape.field(name).is_some() {

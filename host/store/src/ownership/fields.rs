@@ -41,7 +41,8 @@ impl Element {
         }
     }
 
-    fn text(&self) -> String {
+    /// Returns the step as `FieldsV1` writes it.
+    pub(super) fn text(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(fields) => format!("k:{fields}"),
@@ -82,6 +83,11 @@ impl Fields {
 
     pub(super) fn is_empty(&self) -> bool {
         !self.owned && self.below.is_empty()
+    }
+
+    /// Returns whether the set has this very value.
+    pub(super) fn is_owned(&self) -> bool {
+        self.owned
     }
 
     /// Adds this very value to the set.

@@ -20,7 +20,8 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    fn text(self) -> &'static str {
+    /// Returns how entries write it.
+    pub(super) fn text(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
             Self::Update => "Update",

@@ -1,0 +1,87 @@
+//! Whether a write leaves every field with the owner that it has: most writers change again what is theirs already. Then nothing of
+//! `managedFields` is to be understood and written anew but the time of the writer's entry.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use super::Writer;
+use super::difference::Difference;
+use super::fields::{Element, Fields};
+
+/// Notes in a document when its owners last wrote, if a write of this difference changes nothing else about them; returns whether that is so.
+///
+/// The writer does not apply. The entries are those that a store has kept, so they are in order and none of them is empty.
+pub(super) fn touch(document: &mut Value, difference: &Difference, writer: Writer<'_>) -> bool {
+    let Difference { set, removed, gained } = difference;
+    if !removed.is_empty() || gained.is_empty() {
+        return false;
+    }
+    let version = super::version(document);
+    let entries = document.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+    let Some(entries) = entries.and_then(Value::as_array_mut) else { return false };
+    let mut own = None;
+    for (at, entry) in entries.iter().enumerate() {
+        if is_of(entry, writer, &version) {
+            own = Some(at);
+        } else if entry.get("fieldsV1").is_none_or(|fields| overlaps(fields, set)) {
+            return false;
+        }
+    }
+    let Some(entry) = own.and_then(|at| entries.get_mut(at)) else { return false };
+    if !entry.get("fieldsV1").is_some_and(|fields| has_already(fields, set, gained)) {
+        return false;
+    }
+    match entry.get_mut("time") {
+        Some(Value::String(time)) => writer.time.clone_into(time),
+        _ => return false,
+    }
+    entries.sort_by(|one, other| order(one).cmp(&order(other)));
+    true
+}
+
+/// Returns whether an entry is that of a writer in this version.
+fn is_of(entry: &Value, writer: Writer<'_>, version: &str) -> bool {
+    let Writer { manager, operation, subresource, time: _, schema: _ } = writer;
+    text(entry, "manager") == manager
+        && text(entry, "operation") == operation.text()
+        && text(entry, "subresource") == subresource
+        && text(entry, "apiVersion") == version
+}
+
+/// Returns where an entry stands among the others.
+fn order(entry: &Value) -> [&str; 5] {
+    ["operation", "time", "manager", "apiVersion", "subresource"].map(|field| text(entry, field))
+}
+
+fn text<'a>(entry: &'a Value, field: &str) -> &'a str {
+    entry.get(field).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Returns whether `fieldsV1` has anything at or below a path of a set.
+fn overlaps(json: &Value, set: &Fields) -> bool {
+    set.parts().any(|(element, root)| part(json, element).is_some_and(|part| root.is_owned() || overlaps(part, root)))
+}
+
+/// Returns whether `fieldsV1` has, at every path of a set and below it, what is gained there and nothing else.
+fn has_already(json: &Value, set: &Fields, gained: &Fields) -> bool {
+    set.parts().all(|(element, root)| match (part(json, element), gained.get(element)) {
+        (Some(part), Some(gained)) if root.is_owned() => is_written_as(gained, part),
+        (Some(part), Some(gained)) => has_already(part, root, gained),
+        _ => false,
+    })
+}
+
+/// Returns whether `fieldsV1` says the same as a set.
+fn is_written_as(fields: &Fields, json: &Value) -> bool {
+    let Value::Object(parts) = json else { return false };
+    let itself = usize::from(parts.contains_key("."));
+    fields.is_owned() == (parts.is_empty() || itself > 0)
+        && fields.parts().count() == parts.len() - itself
+        && fields.parts().all(|(element, below)| part(json, element).is_some_and(|part| is_written_as(below, part)))
+}
+
+fn part<'a>(json: &'a Value, element: &Element) -> Option<&'a Value> {
+    json.get(element.text())
+}
