@@ -1,4 +1,5 @@
-//! Changes that are decided and not in the pages yet: what the next decisions are made on.
+//! What the next decisions are made on: the changes that are not in the pages yet, and resources that were written last, which need not be
+//! read and parsed again.
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,9 @@ impl Change {
     }
 }
 
+/// What the resources may come to that are kept although the pages have them, in bytes of the log. Parsed they take some three times as much.
+const KEPT_BYTES_MAX: u64 = 32 << 20;
+
 /// Changes that are synced together.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -45,20 +49,25 @@ pub(super) struct Batch {
     pub(super) compacted: Revision,
 }
 
-/// The changes that are pending, and what they make of their resources.
+/// The changes that are pending, what they make of their resources, and the resources that were pending last.
 ///
-/// Invariant: `latest` has the last entry of each path in `order`, and nothing else.
+/// Whoever decides makes every change there is, so what is kept is what the pages have, for as long as nothing fails.
+///
+/// Invariant: `latest` has the last entry of each path in `kept` and `order`, and nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// By path: the revision of the last change, and the resource after it; `None` when it is gone.
     latest: HashMap<Path, (Revision, Option<Arc<Resource>>)>,
-    /// In the order of revisions, with the bytes of each.
+    /// Changes that are pending, in the order of revisions, with the bytes of each.
     order: VecDeque<(Revision, Path, u64)>,
     bytes: u64,
+    /// As `order`, of changes before those: the pages have them.
+    kept: VecDeque<(Revision, Path, u64)>,
+    kept_bytes: u64,
 }
 
 impl Pending {
-    /// Returns the resource at a path after the changes that are pending, if one of them is about it; the inner `None` when it is gone.
+    /// Returns the resource at a path, if one of the changes is about it; the inner `None` when it is gone.
     pub(super) fn latest(&self, path: &Path) -> Option<Option<&Arc<Resource>>> {
         self.latest.get(path).map(|(_, resource)| resource.as_ref())
     }
@@ -73,10 +82,17 @@ impl Pending {
         self.bytes += bytes;
     }
 
-    /// Forgets the changes up to and including a revision: the pages have them.
+    /// Notes that the pages have the changes up to and including a revision.
     pub(super) fn settle(&mut self, through: Revision) {
-        while let Some((revision, path, bytes)) = self.order.pop_front_if(|(revision, ..)| *revision <= through) {
-            self.bytes -= bytes;
+        while let Some(change) = self.order.pop_front_if(|(revision, ..)| *revision <= through) {
+            self.bytes -= change.2;
+            self.kept_bytes += change.2;
+            self.kept.push_back(change);
+        }
+        while self.kept_bytes > KEPT_BYTES_MAX
+            && let Some((revision, path, bytes)) = self.kept.pop_front()
+        {
+            self.kept_bytes -= bytes;
             if self.latest.get(&path).is_some_and(|(latest, _)| *latest == revision) {
                 self.latest.remove(&path);
             }

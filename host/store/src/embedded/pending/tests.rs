@@ -14,24 +14,20 @@ fn change(name: &str, revision: u64, kind: EventType) -> Change {
 }
 
 #[test]
-fn a_decision_sees_the_last_change_until_the_pages_have_it() {
+fn a_decision_sees_the_last_change_also_when_the_pages_have_it() {
     let (created, changed) = (change("a", 1, EventType::Added), change("a", 3, EventType::Modified));
     let (gone, path) = (change("b", 2, EventType::Deleted), created.path.clone());
     let mut pending = Pending::default();
     for change in [&created, &gone, &changed] {
         pending.add(change);
     }
-    assert_eq!(pending.latest(&path), Some(Some(&changed.event.resource)));
-    assert_eq!(pending.latest(&gone.path), Some(None), "it is gone, whatever the pages say");
-    pending.settle(Revision(2));
-    assert_eq!(
-        pending.latest(&path),
-        Some(Some(&changed.event.resource)),
-        "the first change is settled, not the last one"
-    );
-    assert_eq!(pending.latest(&gone.path), None);
-    pending.settle(Revision(3));
-    assert_eq!(pending.latest(&path), None);
+    for settled in 0..=3 {
+        pending.settle(Revision(settled));
+        assert_eq!(pending.latest(&path), Some(Some(&changed.event.resource)), "{settled}");
+        assert_eq!(pending.latest(&gone.path), Some(None), "it is gone, whatever the pages say; {settled}");
+    }
+    pending.clear();
+    assert_eq!(pending.latest(&path), None, "after a failure, the pages are asked");
 }
 
 #[test]
@@ -48,6 +44,25 @@ fn what_is_pending_is_bounded_in_number_and_size() {
         }
         assert!(pending.is_full());
         pending.settle(Revision(count as u64));
-        assert!(!pending.is_full() && pending.bytes == 0 && pending.latest.is_empty());
+        assert!(!pending.is_full() && pending.bytes == 0 && pending.order.is_empty());
     }
+}
+
+#[test]
+fn what_is_kept_of_the_settled_is_bounded_and_the_oldest_goes_first() {
+    let mut pending = Pending::default();
+    for revision in 1..=40 {
+        // Every second change is one of the same resource, which stays the newest.
+        let name = if revision % 2 == 0 { "same".to_owned() } else { format!("a{revision}") };
+        let change = change(&name, revision, EventType::Modified);
+        pending.add(&Change { document: vec![b' '; 1 << 20], ..change });
+        pending.settle(Revision(revision));
+        assert!(pending.kept_bytes <= KEPT_BYTES_MAX, "{}", pending.kept_bytes);
+        assert_eq!(pending.kept_bytes, pending.kept.iter().map(|(.., bytes)| bytes).sum::<u64>());
+    }
+    let known = |name: &str| {
+        pending.latest.values().any(|(_, found)| found.as_ref().is_some_and(|found| found.key().name() == name))
+    };
+    assert!(known("same") && known("a39") && !known("a1"));
+    assert_eq!(pending.latest.len(), pending.kept.len() / 2 + 1, "nothing else is left of those that are forgotten");
 }
