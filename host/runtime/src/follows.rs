@@ -1,6 +1,7 @@
 //! What keys asked to follow: the set of a key's last successful reconcile, and the one being gathered now.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use homeostat_store::{Key, Kind, Resource, Selector};
 use parking_lot::Mutex;
@@ -33,6 +34,8 @@ impl Target {
 /// The sets of one controller.
 #[derive(Default)]
 pub(crate) struct Follows {
+    /// Some key has asked to follow something: for as long as none has, nobody needs the lock.
+    used: AtomicBool,
     sets: Mutex<Sets>,
 }
 
@@ -53,6 +56,8 @@ impl Sets {
 impl Follows {
     /// Notes what a running reconcile asks for.
     pub(crate) fn gather(&self, follower: &Key, target: Target) {
+        // Before what is gathered is there: whoever ends this key's reconcile sees it.
+        self.used.store(true, Ordering::Release);
         let mut sets = self.sets.lock();
         let gathering = sets.gathering.entry(follower.clone()).or_default();
         if !gathering.contains(&target) {
@@ -62,6 +67,9 @@ impl Follows {
 
     /// Makes what was gathered the key's set. Returns whether it differs from the last one.
     pub(crate) fn keep(&self, follower: &Key) -> bool {
+        if !self.used.load(Ordering::Acquire) {
+            return false;
+        }
         let mut sets = self.sets.lock();
         let gathered = sets.gathering.remove(follower);
         if gathered.is_none() && sets.current.is_empty() {

@@ -4,13 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
 /// The feeders that have not listed yet, and those that fail. Clones are one gate.
 #[derive(Clone)]
-pub(crate) struct Gate {
-    feeders: Arc<watch::Sender<Feeders>>,
+pub(crate) struct Gate(Arc<Shared>);
+
+struct Shared {
+    feeders: watch::Sender<Feeders>,
+    /// Nobody is waited for. Changes with the feeders; read for every key, without their lock.
+    is_open: AtomicBool,
 }
 
 #[derive(Default)]
@@ -31,25 +36,30 @@ pub(crate) struct Ticket {
 impl Gate {
     /// Returns a gate that is open.
     pub(crate) fn new() -> Self {
-        Self { feeders: Arc::new(watch::Sender::new(Feeders::default())) }
+        Self(Arc::new(Shared { feeders: watch::Sender::new(Feeders::default()), is_open: AtomicBool::new(true) }))
     }
 
     /// Shuts the gate until this feeder has listed, or is gone.
     pub(crate) fn wait_for(&self, ticket: Ticket) {
-        self.feeders.send_if_modified(|feeders| feeders.waiting_for.insert(ticket));
+        self.0.feeders.send_if_modified(|feeders| {
+            self.0.is_open.store(false, Ordering::SeqCst);
+            feeders.waiting_for.insert(ticket)
+        });
     }
 
     /// Notes that a feeder has listed, or is gone. It fails no more.
     pub(crate) fn open(&self, ticket: &Ticket) {
-        self.feeders.send_if_modified(|feeders| {
+        self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.remove(ticket);
-            feeders.waiting_for.remove(ticket)
+            let listed = feeders.waiting_for.remove(ticket);
+            self.0.is_open.store(feeders.waiting_for.is_empty(), Ordering::SeqCst);
+            listed
         });
     }
 
     /// Notes why a feeder failed.
     pub(crate) fn failed(&self, ticket: &Ticket, error: &str) {
-        self.feeders.send_if_modified(|feeders| {
+        self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.insert(ticket.clone(), error.to_owned());
             false
         });
@@ -57,7 +67,7 @@ impl Gate {
 
     /// Notes that a feeder fails no more, or is not there any more to fail.
     pub(crate) fn well(&self, ticket: &Ticket) {
-        self.feeders.send_if_modified(|feeders| {
+        self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.remove(ticket);
             false
         });
@@ -65,7 +75,7 @@ impl Gate {
 
     /// Returns who has not listed yet, with why it failed.
     pub(crate) fn waiting_for(&self) -> Vec<Arc<str>> {
-        let feeders = self.feeders.borrow();
+        let feeders = self.0.feeders.borrow();
         let say = |ticket: &Ticket| match feeders.failing.get(ticket) {
             Some(error) => format!("{} (which failed: {error})", ticket.feeder).into(),
             None => ticket.feeder.clone(),
@@ -76,7 +86,7 @@ impl Gate {
     /// Returns who fails, with why.
     pub(crate) fn failing(&self) -> Vec<String> {
         let say = |(ticket, error): (&Ticket, &String)| format!("{} failed: {error}", ticket.feeder);
-        self.feeders.borrow().failing.iter().map(say).collect()
+        self.0.feeders.borrow().failing.iter().map(say).collect()
     }
 
     /// Waits until this feeder has listed, or is gone.
@@ -86,7 +96,7 @@ impl Gate {
 
     /// Returns whether every feeder has listed.
     pub(crate) fn is_open(&self) -> bool {
-        self.feeders.borrow().waiting_for.is_empty()
+        self.0.is_open.load(Ordering::SeqCst)
     }
 
     /// Waits until every feeder has listed.
@@ -97,7 +107,7 @@ impl Gate {
     }
 
     async fn until(&self, condition: impl FnMut(&Feeders) -> bool) {
-        let mut receiver = self.feeders.subscribe();
+        let mut receiver = self.0.feeders.subscribe();
         // The sender lives as long as `self`, so this ends only by success.
         drop(receiver.wait_for(condition).await);
     }
