@@ -1,25 +1,25 @@
-//! What the reconciles of a controller cost: sums, the last minute, and the dearest keys. Pure but for its lock.
+//! What the reconciles of a controller cost: sums, the last minute, and the dearest keys. Pure but for its locks.
 
 use std::time::Duration;
 
 use homeostat_component::{Cost, EffectClass};
 use homeostat_store::Key;
-use parking_lot::Mutex;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::Spread;
 use crate::controller::Controller;
 
 mod dearest;
 mod minute;
 
-use dearest::Dearest;
+use dearest::{Dearest, Together};
 use minute::Minute;
 
 /// The account of one controller. Holds a few hundred bytes, and up to 64 keys with their sums once it has reconciled: 20 KiB at most,
-/// with keys of ordinary length.
+/// with keys of ordinary length, for each thread that did.
 #[derive(Debug, Default)]
-pub(crate) struct Costs(Mutex<Inner>);
+pub(crate) struct Costs(Spread<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -101,7 +101,7 @@ pub struct ControllerCosts {
 impl Costs {
     /// Takes note of one reconcile that ended `elapsed` after the controller's start.
     pub(crate) fn note(&self, key: &Key, cost: &Cost, failed: bool, elapsed: Duration) {
-        let Inner { spent, minute, dearest } = &mut *self.0.lock();
+        let Inner { spent, minute, dearest } = &mut *self.0.own();
         spent.add(cost, failed);
         minute.note(elapsed, cost.cpu, failed);
         dearest.note(key, cost, failed);
@@ -109,16 +109,27 @@ impl Costs {
 
     /// Returns the sums alone.
     pub(crate) fn spent(&self) -> Spent {
-        self.0.lock().spent
+        let mut spent = Spent::default();
+        self.0.each().for_each(|part| spent.merge(&part.spent));
+        spent
     }
 
     /// Returns everything, `elapsed` after the controller's start.
     pub(crate) fn account(&self, controller: &str, elapsed: Duration, with_keys: bool) -> ControllerCosts {
-        let inner = self.0.lock();
-        let keys = if with_keys { inner.dearest.keys() } else { Vec::new() };
-        let (spent, lately) = (inner.spent, inner.minute.lately(elapsed));
-        drop(inner);
-        ControllerCosts { controller: controller.to_owned(), spent, lately, keys }
+        let (mut spent, mut minute, mut together) = (Spent::default(), Minute::default(), Together::default());
+        for part in self.0.each() {
+            spent.merge(&part.spent);
+            minute.merge(&part.minute);
+            if with_keys {
+                together.take(&part.dearest);
+            }
+        }
+        ControllerCosts {
+            controller: controller.to_owned(),
+            spent,
+            lately: minute.lately(elapsed),
+            keys: together.keys(),
+        }
     }
 }
 
@@ -140,6 +151,19 @@ impl Spent {
         for (sum, class) in self.effects.0.iter_mut().zip(EffectClass::ALL) {
             *sum += u64::from(effects.of(class));
         }
+        self.bytes_out = self.bytes_out.saturating_add(*bytes_out);
+        self.bytes_in = self.bytes_in.saturating_add(*bytes_in);
+    }
+
+    /// Adds what others used.
+    fn merge(&mut self, other: &Self) {
+        let Self { runs, failures, cpu, cpu_max, memory_bytes_max, effects, bytes_out, bytes_in } = other;
+        self.runs += runs;
+        self.failures += failures;
+        self.cpu = self.cpu.saturating_add(*cpu);
+        self.cpu_max = self.cpu_max.max(*cpu_max);
+        self.memory_bytes_max = self.memory_bytes_max.max(*memory_bytes_max);
+        self.effects.0.iter_mut().zip(effects.0).for_each(|(sum, more)| *sum += more);
         self.bytes_out = self.bytes_out.saturating_add(*bytes_out);
         self.bytes_in = self.bytes_in.saturating_add(*bytes_in);
     }

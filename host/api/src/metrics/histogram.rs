@@ -93,6 +93,14 @@ impl<const BUCKETS: usize> Histogram<BUCKETS> {
         self.sum_ns = self.sum_ns.saturating_add(ns);
     }
 
+    /// Adds what was observed elsewhere.
+    pub(super) fn merge(&mut self, other: &Self) {
+        let Self { bounds: _, counts, above, sum_ns } = other;
+        self.counts.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more);
+        self.above += above;
+        self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
+    }
+
     /// Returns how many took at most as long as each bound.
     pub(super) fn cumulative(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let labels = self.bounds.iter().map(|Bound(_, label)| *label);

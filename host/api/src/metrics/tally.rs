@@ -2,8 +2,7 @@
 
 use homeostat_component::{Fault, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{Reconciled, Recorder};
-use parking_lot::Mutex;
+use homeostat_runtime::{Reconciled, Recorder, Spread};
 
 use super::histogram::{Histogram, QUEUE, RECONCILE};
 
@@ -13,7 +12,7 @@ pub(super) const RESULTS: [Label; 6] =
 
 /// Tallies as reconciles end.
 #[derive(Default)]
-pub(super) struct Tallier(Mutex<Tally>);
+pub(super) struct Tallier(Spread<Tally>);
 
 /// What was tallied, since the controller's start.
 #[derive(Clone, Debug)]
@@ -46,13 +45,15 @@ impl Default for Tally {
 
 impl Recorder for Tallier {
     fn reconciled(&self, reconciled: &Reconciled<'_>) {
-        self.0.lock().note(reconciled);
+        self.0.own().note(reconciled);
     }
 }
 
 impl Tallier {
     pub(super) fn tally(&self) -> Tally {
-        self.0.lock().clone()
+        let mut tally = Tally::default();
+        self.0.each().for_each(|part| tally.merge(&part));
+        tally
     }
 }
 
@@ -71,6 +72,17 @@ impl Tally {
             }
             Ok(_) | Err(Fault::Failure { .. }) => {}
         }
+    }
+
+    /// Adds what was tallied elsewhere.
+    fn merge(&mut self, other: &Self) {
+        let Self { queued, worked, reconciled, results, traps, limits } = other;
+        self.queued.merge(queued);
+        self.worked.merge(worked);
+        self.reconciled.merge(reconciled);
+        self.results.iter_mut().zip(results).for_each(|(sum, more)| *sum += more);
+        self.traps += traps;
+        self.limits.iter_mut().zip(limits).for_each(|(sum, more)| *sum += more);
     }
 
     /// Returns how often this limit was hit.

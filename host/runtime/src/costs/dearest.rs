@@ -4,6 +4,8 @@
 //! no key that is dear can be kept out by many that are cheap. Of all measures together a reconcile has *points*, so that one table
 //! serves them all; each measure is summed up exactly for as long as its key is in the table.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
@@ -46,16 +48,6 @@ impl Dearest {
         self.entries[at].spent.add(cost, failed);
     }
 
-    /// Returns the keys with what they used.
-    pub(super) fn keys(&self) -> Vec<KeySpent> {
-        let key = |Entry { key, spent, inherited }: &Entry| KeySpent {
-            key: key.clone(),
-            spent: *spent,
-            at_least: *inherited > 0,
-        };
-        self.entries.iter().map(key).collect()
-    }
-
     /// Returns the place of a key, which is made where there is none.
     fn place(&mut self, key: &Key) -> usize {
         let hash = FixedState::default().hash_one(key);
@@ -75,6 +67,56 @@ impl Dearest {
         self.hashes[at] = hash;
         self.entries[at] = entry(points);
         at
+    }
+}
+
+/// What several tables know together, if each key may be in any of them.
+///
+/// A key's points above those of its table's cheapest are never more than it has, and less by a 64th of all points at most, over all
+/// tables. So whoever has more than a 64th has more left than a 64th of what all have left: it is among the 64 that have the most.
+/// Source: Agarwal, Cormode, Huang, Phillips, Wei and Yi, Mergeable Summaries, 2012.
+#[derive(Default)]
+pub(super) struct Together {
+    found: HashMap<Key, Found>,
+    /// How many tables are full.
+    full: usize,
+}
+
+#[derive(Default)]
+struct Found {
+    spent: Spent,
+    points: u64,
+    inherited: bool,
+    /// In how many full tables it is.
+    in_full: usize,
+}
+
+impl Together {
+    /// Adds what one table knows.
+    pub(super) fn take(&mut self, table: &Dearest) {
+        let is_full = table.entries.len() == KEYS_MAX;
+        let cheapest = table.points.iter().min().filter(|_| is_full).copied().unwrap_or_default();
+        self.full += usize::from(is_full);
+        for (Entry { key, spent, inherited }, points) in table.entries.iter().zip(&table.points) {
+            let found = self.found.entry(key.clone()).or_default();
+            found.spent.merge(spent);
+            found.points = found.points.saturating_add(points - cheapest);
+            found.inherited |= *inherited > 0;
+            found.in_full += usize::from(is_full);
+        }
+    }
+
+    /// Returns the keys with what they used, at most [`KEYS_MAX`].
+    pub(super) fn keys(self) -> Vec<KeySpent> {
+        let mut found: Vec<(Key, Found)> = self.found.into_iter().collect();
+        found.sort_by_key(|(_, found)| Reverse(found.points));
+        found.truncate(KEYS_MAX);
+        let key = |(key, found): (Key, Found)| {
+            // A full table that does not have it may have had it before.
+            let at_least = found.inherited || found.in_full < self.full;
+            KeySpent { key, spent: found.spent, at_least }
+        };
+        found.into_iter().map(key).collect()
     }
 }
 

@@ -8,7 +8,7 @@ const SLICES: u64 = 12;
 const SLICE: Duration = Duration::from_secs(5);
 
 /// Time is counted from the start of whoever is looked at.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Minute([Slice; SLICES as usize]);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +31,20 @@ impl Minute {
         slice.runs += 1;
         slice.failures += u64::from(failed);
         slice.cpu = slice.cpu.saturating_add(cpu);
+    }
+
+    /// Adds what was noted elsewhere, with the same start.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (own, slice) in self.0.iter_mut().zip(&other.0) {
+            if own.number < slice.number {
+                *own = Slice { number: slice.number, ..Slice::default() };
+            }
+            if own.number == slice.number {
+                own.runs += slice.runs;
+                own.failures += slice.failures;
+                own.cpu = own.cpu.saturating_add(slice.cpu);
+            }
+        }
     }
 
     /// Returns what there was in the slices that reach back a minute from `elapsed` at most.
@@ -71,5 +85,21 @@ mod tests {
         assert_eq!(minute.lately(second(700)).runs, 0);
         minute.note(second(1000), Duration::ZERO, false);
         assert_eq!(minute.lately(second(1000)).runs, 1, "what the slice held before is gone");
+    }
+    #[test]
+    fn what_several_threads_noted_adds_up() {
+        let second = Duration::from_secs;
+        let (mut one, mut other, mut both) = (Minute::default(), Minute::default(), Minute::default());
+        for at in 0..200 {
+            // The second one began to work later, and went to sleep earlier.
+            let minute = if at % 3 == 0 && (70..150).contains(&at) { &mut other } else { &mut one };
+            minute.note(second(at), Duration::from_millis(at), at % 2 == 0);
+            both.note(second(at), Duration::from_millis(at), at % 2 == 0);
+            for (one, other) in [(&one, &other), (&other, &one)] {
+                let mut merged = one.clone();
+                merged.merge(other);
+                assert_eq!(merged.lately(second(at)), both.lately(second(at)), "at {at}");
+            }
+        }
     }
 }

@@ -8,14 +8,15 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use homeostat_component::{Component, Engine, EngineOptions, Grants, HttpGrant, ResourceGrant, Verb};
 use homeostat_runtime::{
-    Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled, Recorder,
+    Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled, Recorder, Spread,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Store};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use crate::{guests, keys};
+
+/// How often is looked whether all has been done: a thousandth of what the shortest measurement takes.
+const LOOKS_EVERY: Duration = Duration::from_micros(500);
 
 /// A host and its store.
 pub(crate) struct Measured {
@@ -121,11 +122,9 @@ impl Feeder for AllAtOnce {
 #[derive(Clone, Default)]
 pub(crate) struct Count(Arc<Counting>);
 
+/// Spread over the threads, as the host's own metrics are: what is measured is what runs.
 #[derive(Default)]
-struct Counting {
-    counted: Mutex<Counted>,
-    reached: Notify,
-}
+struct Counting(Spread<Counted>);
 
 /// What reconciles came to.
 #[derive(Clone, Debug, Default)]
@@ -133,8 +132,6 @@ pub(crate) struct Counted {
     /// From the adding of each key to the start of its reconcile.
     pub(crate) waits: Vec<Duration>,
     pub(crate) failures: u64,
-    /// The number of reconciles that somebody waits for.
-    awaited: usize,
 }
 
 impl Observer for Count {
@@ -147,38 +144,28 @@ impl Recorder for Counting {
     fn reconciled(&self, reconciled: &Reconciled<'_>) {
         // Between the claim and the sandbox it may have waited for its turn.
         let begun_after = reconciled.worked_for.saturating_sub(reconciled.cost.wall);
-        let mut counted = self.counted.lock();
+        let mut counted = self.0.own();
         counted.waits.push(reconciled.queued_for + begun_after);
         counted.failures += u64::from(reconciled.label.is_failure());
-        let reached = counted.waits.len() == counted.awaited;
-        drop(counted);
-        if reached {
-            self.reached.notify_one();
-        }
     }
 }
 
 impl Count {
     /// Returns what was counted, and begins anew.
     pub(crate) fn take(&self) -> Counted {
-        std::mem::take(&mut *self.0.counted.lock())
-    }
-
-    /// Waits until this many reconciles have ended since it was taken last.
-    pub(crate) async fn until(&self, reconciles: usize) {
-        loop {
-            let reached = self.0.reached.notified();
-            if self.has(reconciles) {
-                return;
-            }
-            reached.await;
+        let mut all = Counted::default();
+        for mut part in self.0.0.each() {
+            let Counted { waits, failures } = std::mem::take(&mut *part);
+            all.waits.extend(waits);
+            all.failures += failures;
         }
+        all
     }
 
-    /// Says whether this many have ended, and asks to be told when they have.
-    fn has(&self, reconciles: usize) -> bool {
-        let mut counted = self.0.counted.lock();
-        counted.awaited = reconciles;
-        counted.waits.len() >= reconciles
+    /// Waits until this many reconciles have ended since it was taken last, and up to [`LOOKS_EVERY`] longer.
+    pub(crate) async fn until(&self, reconciles: usize) {
+        while self.0.0.each().map(|part| part.waits.len()).sum::<usize>() < reconciles {
+            tokio::time::sleep(LOOKS_EVERY).await;
+        }
     }
 }

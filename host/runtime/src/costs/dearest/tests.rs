@@ -14,6 +14,12 @@ fn cost(cpu_us: u64) -> Cost {
     Cost { cpu: Duration::from_micros(cpu_us), ..Cost::default() }
 }
 
+fn keys(tables: &[&Dearest]) -> Vec<KeySpent> {
+    let mut together = Together::default();
+    tables.iter().for_each(|table| together.take(table));
+    together.keys()
+}
+
 #[test]
 fn few_keys_are_all_there_with_all_that_they_used() {
     let mut dearest = Dearest::default();
@@ -22,7 +28,7 @@ fn few_keys_are_all_there_with_all_that_they_used() {
             dearest.note(&key(n), &cost(u64::from(n)), round == 0);
         }
     }
-    let keys = dearest.keys();
+    let keys = keys(&[&dearest]);
     assert_eq!(keys.len(), KEYS_MAX);
     for KeySpent { key, spent, at_least } in keys {
         let n: u64 = key.name().parse().unwrap();
@@ -40,8 +46,8 @@ fn a_dear_key_is_found_among_many_that_are_cheap() {
             dearest.note(&key(0), &cost(100), false);
         }
     }
-    assert_eq!(dearest.keys().len(), KEYS_MAX);
-    let dear = dearest.keys().into_iter().find(|found| found.key == key(0)).expect("it is there");
+    assert_eq!(keys(&[&dearest]).len(), KEYS_MAX);
+    let dear = keys(&[&dearest]).into_iter().find(|found| found.key == key(0)).expect("it is there");
     assert!(dear.spent.runs > 600, "{dear:?}");
 }
 
@@ -86,6 +92,29 @@ proptest! {
             prop_assert!(dearest.points[at] >= *points && dearest.points[at] - inherited <= *points);
             prop_assert!(found.cpu <= spent.cpu && found.runs <= spent.runs);
             prop_assert!(*inherited > 0 || found == spent);
+        }
+    }
+    #[test]
+    fn whoever_cost_more_than_a_64th_is_there_whichever_threads_noted_it(
+        runs in prop::collection::vec((0..3_usize, prop_oneof![0..10_u16, 0..500_u16], 0..1000_u64), 1..5000),
+    ) {
+        let (mut tables, mut exact) = ([(); 3].map(|()| Dearest::default()), HashMap::<Key, (u64, Spent)>::new());
+        for (thread, n, cpu_us) in &runs {
+            tables[*thread].note(&key(*n), &cost(*cpu_us), false);
+            let known = exact.entry(key(*n)).or_default();
+            known.0 += points(&cost(*cpu_us));
+            known.1.add(&cost(*cpu_us), false);
+        }
+        let total: u64 = exact.values().map(|(points, _)| points).sum();
+        let found = keys(&tables.each_ref());
+        prop_assert!(found.len() <= KEYS_MAX);
+        for (key, (points, spent)) in &exact {
+            let Some(found) = found.iter().find(|found| found.key == *key) else {
+                prop_assert!(*points <= total / KEYS_MAX as u64, "{} of {}", points, total);
+                continue;
+            };
+            prop_assert!(found.spent.cpu <= spent.cpu && found.spent.runs <= spent.runs);
+            prop_assert!(found.at_least || found.spent == *spent);
         }
     }
 }
