@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use clap::Args;
 use homeostat_component::layers::Nothing;
-use homeostat_component::{Component, Effects, Engine, EngineOptions, Grants, Limits};
+use homeostat_component::{Caller, Component, Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_runtime::{
     ControllerState, Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled,
     Recorder,
@@ -257,11 +257,11 @@ impl Bench {
 
 /// Returns how many fresh instances a second one task calls, one after the other, with nothing around them.
 async fn bare(component: &Component, keys: &[Key]) -> f64 {
-    let (name, limits): (Arc<str>, Limits) = (NAME.into(), Limits::default());
+    let (mut caller, limits) = (Caller::new(NAME), Limits::default());
     let nothing: Arc<dyn Effects> = Arc::new(Nothing);
     let (start, mut count) = (Instant::now(), 0_usize);
     while start.elapsed() < BARE {
-        component.reconcile(&name, &keys[count % keys.len()], &limits, nothing.clone()).await;
+        component.reconcile(&mut caller, &keys[count % keys.len()], &limits, nothing.clone()).await;
         count += 1;
     }
     count as f64 / start.elapsed().as_secs_f64()

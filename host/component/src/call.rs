@@ -1,26 +1,29 @@
 //! One call of a guest, from the permit to the report.
 
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use homeostat_store::Key;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, sleep_until};
 use wasmtime::component::{Instance, InstancePre, ResourceTableError};
 use wasmtime::{Store, Trap, format_err};
 
 use crate::bindings::types;
+use crate::caller::Leave;
 use crate::code::Lost;
 use crate::effect::{Call, Effects};
-use crate::engine::{Engine, Machine};
+use crate::engine::Machine;
 use crate::imports::convert;
-use crate::instances::Permit;
 use crate::layers::Hit;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
 use crate::millis;
 use crate::outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
 use crate::port::Port;
 use crate::state::State;
-use crate::ticker::{Running, Ticker};
 
 mod trap;
 
@@ -31,22 +34,15 @@ const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
 pub(crate) struct Sandbox<'a> {
     machine: &'a Machine,
     port: Arc<Port>,
-    _running: Option<Running<'a>>,
-    _permit: Permit,
 }
 
+/// The deadline has passed.
+struct TooLate;
+
 impl<'a> Sandbox<'a> {
-    /// Waits for leave to run one more guest.
-    pub(crate) async fn new(
-        machine: &'a Machine,
-        engine: &'a Engine,
-        call: Call,
-        limits: &Limits,
-        effects: Arc<dyn Effects>,
-    ) -> Self {
-        let permit = engine.0.instances.permit(&call.controller).await;
-        let port = Arc::new(Port::new(call, limits, effects));
-        Self { machine, port, _running: machine.ticker.as_ref().map(Ticker::running), _permit: permit }
+    /// Returns the place for one call, for whoever has leave to run it.
+    pub(crate) fn new(leave: &'a Leave, call: Call, limits: &Limits, effects: Arc<dyn Effects>) -> Self {
+        Self { machine: leave.machine(), port: Arc::new(Port::new(call, limits, effects)) }
     }
 
     /// Makes a fresh instance with every limit in place.
@@ -69,7 +65,7 @@ impl<'a> Sandbox<'a> {
             self.port.finish_output().await?;
             Ok(result)
         });
-        let ended = tokio::time::timeout(deadline, self.port.meter.measure(work)).await;
+        let ended = within(deadline, self.port.meter.measure(work)).await;
         let cost = self.port.cost();
         let result = match (ended, self.port.first_hit()) {
             // A limit is the cause of whatever came after it.
@@ -77,13 +73,13 @@ impl<'a> Sandbox<'a> {
             (Ok(Ok(Ok(value))), None) => return Report { result: Ok(value), cost },
             (Ok(Ok(Err(failed))), None) => Err(failure(failed)),
             (Ok(Err(error)), None) => Err(self.fault(&error)),
-            (Err(_), None) => {
+            (Err(TooLate), None) => {
                 let message = format!("the call did not end within {deadline:?}");
                 Err(Fault::Limit { limit: LimitName::Deadline, message })
             }
         };
         // What a guest said before it was stopped is worth most. Nothing can be done about a log that does not take it.
-        drop(tokio::time::timeout(LAST_LINES_WAIT_MAX, self.port.finish_output()).await);
+        drop(within(LAST_LINES_WAIT_MAX, self.port.finish_output()).await);
         Report { result, cost }
     }
 
@@ -109,6 +105,21 @@ impl<'a> Sandbox<'a> {
         }
         Fault::Trap { message }
     }
+}
+
+/// Waits for `work` for so long at most. Most calls end when they are first polled: these ask nothing of the clock that all tasks share.
+async fn within<T>(deadline: Duration, work: impl Future<Output = T>) -> Result<T, TooLate> {
+    let (mut work, began) = (pin!(work), Instant::now());
+    let mut timer: Option<Pin<Box<_>>> = None;
+    poll_fn(|context| {
+        if let Poll::Ready(done) = work.as_mut().poll(context) {
+            return Poll::Ready(Ok(done));
+        }
+        // Heard also where the work has used up what its task may do at once.
+        let timer = timer.get_or_insert_with(|| Box::pin(unconstrained(sleep_until(began + deadline))));
+        timer.as_mut().poll(context).map(|()| Err(TooLate))
+    })
+    .await
 }
 
 impl<T> Report<T> {

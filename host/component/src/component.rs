@@ -1,5 +1,6 @@
 //! A component that was loaded, and what can be called in it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler, types};
 use crate::call::{self, Sandbox};
+use crate::caller::{Caller, Leave};
 use crate::code::{Code, Linked, Lost, Ready};
 use crate::digest::Digest;
 use crate::effect::{Call, Effects, Entry, ResourceData};
@@ -83,7 +85,7 @@ impl fmt::Debug for Component {
 
 impl Loaded {
     /// Returns the code for one call. It does not rest before the answer is dropped.
-    fn ready(&self) -> Result<Arc<Ready>, Lost> {
+    pub(crate) fn ready(&self) -> Result<Arc<Ready>, Lost> {
         self.code.ready(self.engine.codes())
     }
 
@@ -135,23 +137,27 @@ impl Component {
     /// *Cancel safety*: dropping the future ends the guest at once, with whatever effects it had by then.
     pub async fn reconcile(
         &self,
-        controller: &Arc<str>,
+        caller: &mut Caller,
         key: &Key,
         limits: &Limits,
         effects: Arc<dyn Effects>,
     ) -> Report<Outcome> {
-        let call = new_call(controller, Entry::Reconcile, Some(key.clone()));
-        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
-        let key = convert::to_key(key);
-        // Pinned here: it is large, and this is the call that must be fast.
-        let guest = pin!(async {
-            let ready = self.0.ready()?;
-            let Linked { pre, entries } = self.0.linked(&ready)?;
-            let (mut store, instance) = sandbox.open(pre).await?;
-            let guest = entries.reconciler.load(&mut store, &instance)?;
-            guest.call_reconcile(&mut store, &key).await
-        });
-        let report = sandbox.run(guest).await;
+        let call = new_call(caller.controller(), Entry::Reconcile, Some(key.clone()));
+        let report = {
+            let (leave, hand) = caller.leave(&self.0).await;
+            let sandbox = Sandbox::new(leave, call, limits, effects);
+            let key = convert::to_key(key);
+            // Pinned here: it is large, and this is the call that must be fast.
+            let guest = pin!(async {
+                let ready = hand.ready(&self.0)?;
+                let Linked { pre, entries } = self.0.linked(ready)?;
+                let (mut store, instance) = sandbox.open(pre).await?;
+                let guest = entries.reconciler.load(&mut store, &instance)?;
+                guest.call_reconcile(&mut store, &key).await
+            });
+            sandbox.run(guest).await
+        };
+        caller.give_way();
         Report { result: report.result.map(outcome), cost: report.cost }
     }
 
@@ -170,7 +176,8 @@ impl Component {
             return Report::empty(Vec::new());
         }
         let call = new_call(controller, Entry::Map, None);
-        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
+        let leave = Leave::wait(&self.0, controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
         let changed = convert::to_resource(ResourceData::new(changed, View::Whole));
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
@@ -192,7 +199,8 @@ impl Component {
             return Report::empty(Vec::new());
         }
         let call = new_call(controller, Entry::Poll, None);
-        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
+        let leave = Leave::wait(&self.0, controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
             let Linked { pre, entries } = self.0.linked(&ready)?;
@@ -213,7 +221,8 @@ impl Component {
             return Report::empty(());
         }
         let call = new_call(controller, Entry::Start, None);
-        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
+        let leave = Leave::wait(&self.0, controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
             let Linked { pre, entries } = self.0.linked(&ready)?;
@@ -233,7 +242,8 @@ impl Component {
             return Report::empty(());
         }
         let call = new_call(controller, Entry::Stop, None);
-        let sandbox = Sandbox::new(&self.0.code.machine, &self.0.engine, call, limits, effects).await;
+        let leave = Leave::wait(&self.0, controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
             let Linked { pre, entries } = self.0.linked(&ready)?;
@@ -246,10 +256,21 @@ impl Component {
     }
 }
 
+/// How many numbers a thread takes at a time, so that threads do not meet at each call.
+const NUMBERS: u64 = 1024;
+
 /// Returns a call with a number of its own.
 pub(crate) fn new_call(controller: &Arc<str>, entry: Entry, key: Option<Key>) -> Call {
-    static CALLS: AtomicU64 = AtomicU64::new(1);
-    Call { id: CALLS.fetch_add(1, Ordering::Relaxed), controller: Arc::clone(controller), entry, key }
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static LAST: Cell<u64> = const { Cell::new(0) };
+    }
+    let last = match LAST.get() {
+        last if last.is_multiple_of(NUMBERS) => TAKEN.fetch_add(NUMBERS, Ordering::Relaxed),
+        last => last,
+    };
+    LAST.set(last + 1);
+    Call { id: last + 1, controller: Arc::clone(controller), entry, key }
 }
 
 fn outcome(outcome: types::Outcome) -> Outcome {

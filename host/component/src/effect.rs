@@ -6,6 +6,7 @@
 //! Invariant: whatever is not an `Effect` cannot be seen from inside a sandbox, but for the passing of time.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -169,7 +170,7 @@ pub struct HttpRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
-    /// Grows with every call of a guest in this process. Unique in it.
+    /// Unique in this process.
     pub id: u64,
     /// The controller's name.
     pub controller: Arc<str>,
@@ -232,10 +233,19 @@ pub trait Effects: Send + Sync + 'static {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer;
 }
 
-#[async_trait]
+/// Hands on the future itself: one that waits for it would be put into memory of its own for each effect.
 impl<T: Effects + ?Sized> Effects for Arc<T> {
-    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
-        (**self).perform(call, effect).await
+    fn perform<'effects, 'call, 'performed>(
+        &'effects self,
+        call: &'call Call,
+        effect: Effect,
+    ) -> Pin<Box<dyn Future<Output = Answer> + Send + 'performed>>
+    where
+        'effects: 'performed,
+        'call: 'performed,
+        Self: 'performed,
+    {
+        (**self).perform(call, effect)
     }
 }
 

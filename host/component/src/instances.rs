@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -12,6 +13,8 @@ use tokio::sync::oneshot;
 /// The places of one engine.
 pub(crate) struct Instances {
     state: Mutex<State>,
+    /// How many calls wait. Changes with the state alone, and is read without its lock.
+    waiting: AtomicUsize,
     /// The most that one controller may have.
     each_max: u32,
 }
@@ -42,7 +45,7 @@ impl Instances {
     pub(crate) fn new(instances_max: u32) -> Arc<Self> {
         let each_max = (instances_max - instances_max.div_ceil(4)).max(1);
         let state = State { free: instances_max, holders: HashMap::new(), ring: VecDeque::new() };
-        Arc::new(Self { state: Mutex::new(state), each_max })
+        Arc::new(Self { state: Mutex::new(state), waiting: AtomicUsize::new(0), each_max })
     }
 
     /// Waits until one more guest of this controller may run.
@@ -76,6 +79,7 @@ impl Instances {
         }
         let (give, given) = oneshot::channel();
         holder.waiting.push_back(give);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         if holder.held < self.each_max && !holder.in_ring {
             holder.in_ring = true;
             ring.push_back(controller.clone());
@@ -94,6 +98,7 @@ impl Instances {
         loop {
             let next = self.state.lock().pass_on(&from, self.each_max);
             let Some((next, give)) = next else { return };
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
             // Outside of the lock. Who does not wait any more leaves the place to the next, without one more call for each of them.
             let Err(mut refused) = give.send(self.place(&next)) else { return };
             refused.is_given = false;
@@ -125,6 +130,13 @@ impl State {
             self.ring.push_back(next.clone());
         }
         Some((next, give))
+    }
+}
+
+impl Permit {
+    /// Returns whether somebody waits for a place, of whichever controller: then nobody keeps one from call to call.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.instances.waiting.load(Ordering::Relaxed) > 0
     }
 }
 

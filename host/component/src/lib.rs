@@ -18,6 +18,7 @@
 mod bindings;
 mod cache;
 mod call;
+mod caller;
 mod code;
 mod compiler;
 mod component;
@@ -43,6 +44,7 @@ mod spec;
 mod state;
 mod ticker;
 
+pub use caller::Caller;
 pub use compiler::{Compiled, Compiler, Ended, Task};
 pub use component::{Component, Exports, Facts};
 pub use digest::Digest;

@@ -30,9 +30,9 @@ struct Shared {
     ended: AtomicBool,
 }
 
-/// A guest that runs; the clock ticks while there is one.
+/// Somebody who runs guests; the clock ticks while there is one.
 #[derive(Debug)]
-pub(crate) struct Running<'a>(&'a Ticker);
+pub(crate) struct Running(Arc<Shared>);
 
 impl Ticker {
     /// Starts the clock of `engine`.
@@ -47,18 +47,18 @@ impl Ticker {
     }
 
     /// Keeps the clock ticking until the answer is dropped.
-    pub(crate) fn running(&self) -> Running<'_> {
+    pub(crate) fn running(&self) -> Running {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
-        Running(self)
+        Running(Arc::clone(&self.shared))
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     fn drop(&mut self) {
-        self.0.shared.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -271,6 +271,7 @@ impl Controller {
         let spec = loaded.component().describe();
         let counts = self.queue.counts();
         let (state, message) = self.state();
+        let spent = self.costs.spent();
         ControllerStatus {
             name: self.name.to_string(),
             state,
@@ -287,8 +288,8 @@ impl Controller {
                 running: counts.running,
                 parked: counts.parked,
             },
-            reconciles: self.stats.reconciles(),
-            failures: self.stats.failures(),
+            reconciles: spent.runs,
+            failures: spent.failures,
             last_swap: self.stats.last_swap(),
         }
     }

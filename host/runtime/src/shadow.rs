@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use homeostat_component::layers::{Headers, Recorder, World};
-use homeostat_component::{Effects, Fault, Needs, Outcome};
+use homeostat_component::{Caller, Effects, Fault, Needs, Outcome};
 use homeostat_store::{Key, Kind, Revision, Scope, Store};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -231,7 +231,8 @@ impl Shadow {
         let denials = Denials::before(None);
         let needs = Arc::<Needs>::default();
         let effects = sink::within(context, needs, denials.clone(), &self.new, recorder.clone());
-        let report = self.new.component.reconcile(&controller.name, key, &self.new.limits, effects).await;
+        let mut caller = Caller::new(&controller.name);
+        let report = self.new.component.reconcile(&mut caller, key, &self.new.limits, effects).await;
         if let Some(unfit) = shadowed.unfit() {
             return Err(unfit);
         }

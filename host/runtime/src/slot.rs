@@ -12,7 +12,7 @@ use crate::rollout::Side;
 use crate::trial::Trial;
 use crate::{Answered, Definition, Settings};
 
-/// Reading never waits. Who took a [`Loaded`] keeps it: what runs finishes on what it began with.
+/// Reading never waits. Who took a [`Loaded`] keeps it for that key: what runs finishes on what it began with.
 pub(crate) struct Slot {
     sides: ArcSwap<Sides>,
 }
@@ -35,11 +35,31 @@ pub(crate) struct Loaded {
     revision: AtomicU64,
 }
 
-/// What a key is reconciled by, or a feeder asks.
-pub(crate) struct Taken {
+/// What a key is reconciled by.
+pub(crate) struct Taken<'a> {
+    pub(crate) kept: &'a Kept,
+    /// What takes note of it, and on which side.
+    pub(crate) trial: Option<(Arc<Trial>, Side)>,
+}
+
+/// What a feeder asks.
+pub(crate) struct Asked {
     pub(crate) loaded: Arc<Loaded>,
     /// What takes note of it, and on which side.
     pub(crate) trial: Option<(Arc<Trial>, Side)>,
+}
+
+/// What a worker took, and keeps for its next keys: counting itself in and out for each of them would cost every worker the others' time.
+pub(crate) struct Kept {
+    pub(crate) loaded: Arc<Loaded>,
+    /// The same way out as that of `loaded`, counted by this worker alone.
+    pub(crate) effects: Arc<dyn Effects>,
+}
+
+impl Kept {
+    fn of(loaded: &Arc<Loaded>) -> Self {
+        Self { loaded: loaded.clone(), effects: Arc::new(loaded.effects.clone()) }
+    }
 }
 
 impl Loaded {
@@ -89,12 +109,16 @@ impl Slot {
     }
 
     /// Returns what a key is reconciled by now. Asked once for each claim: as nobody else has the key then, it never runs by both.
-    pub(crate) fn take(&self, key: &Key) -> Taken {
+    /// `kept` is what the same worker took last, or nothing.
+    pub(crate) fn take<'a>(&self, key: &Key, kept: &'a mut Option<Kept>) -> Taken<'a> {
         let sides = self.sides.load();
-        let Some(trial) = &sides.trial else { return Taken { loaded: sides.current.clone(), trial: None } };
-        let side = trial.side(key);
-        let loaded = if side == Side::New { &trial.loaded } else { &sides.current };
-        Taken { loaded: loaded.clone(), trial: Some((trial.clone(), side)) }
+        let trial = sides.trial.as_ref().map(|trial| (trial.clone(), trial.side(key)));
+        let loaded = match &trial {
+            Some((trial, Side::New)) => &trial.loaded,
+            _ => &sides.current,
+        };
+        let known = kept.take().filter(|known| Arc::ptr_eq(&known.loaded, loaded));
+        Taken { kept: kept.insert(known.unwrap_or_else(|| Kept::of(loaded))), trial }
     }
 
     /// Puts another definition in, for all keys. What was tried is tried no more.
@@ -110,11 +134,11 @@ impl Slot {
 
     /// Returns who is asked by a feeder that was begun for `whose`: that candidate for as long as it is tried, and else what runs. Whoever
     /// asks looks whether it wants to be asked.
-    pub(crate) fn asked(&self, whose: Option<&Weak<Loaded>>) -> Taken {
+    pub(crate) fn asked(&self, whose: Option<&Weak<Loaded>>) -> Asked {
         let sides = self.sides.load();
-        let Some(trial) = &sides.trial else { return Taken { loaded: sides.current.clone(), trial: None } };
+        let Some(trial) = &sides.trial else { return Asked { loaded: sides.current.clone(), trial: None } };
         let is_candidates = whose.is_some_and(|whose| trial.is_of(whose));
         let (loaded, side) = if is_candidates { (&trial.loaded, Side::New) } else { (&sides.current, Side::Old) };
-        Taken { loaded: loaded.clone(), trial: Some((trial.clone(), side)) }
+        Asked { loaded: loaded.clone(), trial: Some((trial.clone(), side)) }
     }
 }

@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use crate::controller::Controller;
 use crate::costs::Spent;
 use crate::rollout::Share;
-use crate::settle::Label;
 use crate::slot::Loaded;
 use crate::status::{Answered, ControllerStatus, SwapRecord};
 
@@ -77,8 +76,6 @@ impl Controller {
 
 #[derive(Default)]
 pub(crate) struct Stats {
-    reconciles: AtomicU64,
-    failures: AtomicU64,
     answered: ArcSwapOption<Answered>,
     last_swap: Mutex<Option<SwapRecord>>,
     swaps: AtomicU64,
@@ -150,12 +147,8 @@ impl Stats {
         self.shadowed[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one reconcile that ended, and who answered it.
-    pub(crate) fn count(&self, label: Label, by: &Loaded) {
-        self.reconciles.fetch_add(1, Ordering::Relaxed);
-        if label.is_failure() {
-            self.failures.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Notes who answered a reconcile that ended.
+    pub(crate) fn answered_by(&self, by: &Loaded) {
         let is_known = |answered: &Answered| {
             answered.generation == by.generation
                 && answered.revision == by.revision()
@@ -164,14 +157,6 @@ impl Stats {
         if !self.answered.load().as_deref().is_some_and(is_known) {
             self.answered.store(Some(Arc::new(by.answered())));
         }
-    }
-
-    pub(crate) fn reconciles(&self) -> u64 {
-        self.reconciles.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
     }
 
     pub(crate) fn answered(&self) -> Option<Answered> {

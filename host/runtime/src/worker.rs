@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use homeostat_component::{Fault, Outcome, Report, Severity};
+use homeostat_component::{Caller, Fault, Outcome, Report, Severity};
 use homeostat_store::Key;
 use homeostat_workqueue::{Claim, Queue};
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use crate::controller::Controller;
 use crate::observer::Reconciled;
 use crate::settle::{Label, settle};
 use crate::shadow::Seat;
-use crate::slot::{Loaded, Taken};
+use crate::slot::{Kept, Loaded, Taken};
 use crate::turns::Turn;
 
 /// How long a worker that panicked stays away: a key that makes it panic again must not keep a processor busy.
@@ -49,9 +49,22 @@ async fn run_keys(
     mut aborted: Pin<&mut impl Future<Output = ()>>,
     turn: &Turn,
 ) {
-    let mut claimed = Some(claim);
+    let (mut claimed, mut hands) = (Some(claim), Hands::of(controller));
     while let Some(claim) = claimed {
-        claimed = run_one(controller, claim, aborted.as_mut(), turn).await;
+        claimed = run_one(controller, claim, aborted.as_mut(), turn, &mut hands).await;
+    }
+}
+
+/// What a worker keeps from key to key. All workers of a controller share it, and to take it for each key costs them more than the rest
+/// of a turn; so it takes it once, and lays it down when it waits for anything but its guest.
+struct Hands {
+    caller: Caller,
+    kept: Option<Kept>,
+}
+
+impl Hands {
+    fn of(controller: &Controller) -> Self {
+        Self { caller: Caller::new(&controller.name), kept: None }
     }
 }
 
@@ -73,14 +86,15 @@ async fn run_one(
     claim: Claim<Key>,
     aborted: Pin<&mut impl Future<Output = ()>>,
     turn: &Turn,
+    hands: &mut Hands,
 ) -> Option<Claim<Key>> {
     let (key, began) = (claim.key().clone(), Instant::now());
     let reconciled = tokio::select! {
         biased;
-        reconciled = reconcile(controller, &key) => Some(reconciled),
+        reconciled = reconcile(controller, &key, hands) => Some(reconciled),
         () = aborted => None,
     };
-    let Some((Taken { loaded, trial }, report, seat)) = reconciled else {
+    let Some((Taken { kept, trial }, report, seat)) = reconciled else {
         // Dropping the claim gives the key back; the queue reports it as left over.
         controller.follows.roll_back(&key);
         return None;
@@ -105,20 +119,24 @@ async fn run_one(
         seat.settled(&key, &result);
     }
     let label = if finished.dropped { Label::Dropped } else { label };
-    controller.count(&loaded, &key, label);
     controller.costs.note(&key, &cost, label.is_failure(), ended - controller.began);
+    controller.note_end(&kept.loaded, &key, label);
     let worked_for = ended - began;
     controller.recorder.reconciled(&Reconciled { key: &key, queued_for, worked_for, result: &result, label, cost });
     claimed
 }
 
 /// Calls the guest. What passes is kept where another version is tried beside it, and has a place free.
-async fn reconcile(controller: &Controller, key: &Key) -> (Taken, Report<Outcome>, Option<Seat>) {
-    let taken = controller.slot.take(key);
-    let Loaded { definition, effects, .. } = &*taken.loaded;
-    let seat = controller.seat(&taken.loaded);
+async fn reconcile<'a>(
+    controller: &Controller,
+    key: &Key,
+    Hands { caller, kept }: &'a mut Hands,
+) -> (Taken<'a>, Report<Outcome>, Option<Seat>) {
+    let taken = controller.slot.take(key, kept);
+    let Kept { loaded, effects } = taken.kept;
+    let seat = controller.seat(loaded);
     let effects = seat.as_ref().map_or_else(|| effects.clone(), Seat::effects);
-    let report = definition.component.reconcile(&controller.name, key, &definition.limits, effects).await;
+    let report = loaded.component().reconcile(caller, key, &loaded.definition.limits, effects).await;
     (taken, report, seat)
 }
 
@@ -148,8 +166,8 @@ impl Controller {
         false
     }
 
-    fn count(&self, loaded: &Loaded, key: &Key, label: Label) {
-        self.stats.count(label, loaded);
+    fn note_end(&self, loaded: &Loaded, key: &Key, label: Label) {
+        self.stats.answered_by(loaded);
         if label == Label::Dropped {
             let message = "every retry is used up: parked until it changes or somebody asks";
             self.context.event(&self.name, Some(key.clone()), Severity::Warning, "RetriesUsedUp", message);

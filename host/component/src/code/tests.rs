@@ -12,7 +12,7 @@ use crate::grants::Grants;
 use crate::layers::Nothing;
 use crate::limits::Limits;
 use crate::outcome::{Fault, Outcome, Report, Retry};
-use crate::{Component, Error};
+use crate::{Caller, Component, Error};
 
 fn engine() -> Engine {
     Engine::new(EngineOptions { instances_max: 2, ..EngineOptions::default() }).unwrap()
@@ -91,7 +91,7 @@ fn is_in_memory(component: &Component) -> bool {
 
 async fn call(component: &Component) -> Report<Outcome> {
     let key = Key::new(Kind { group: String::new(), version: "v1".into(), name: "Thing".into() }, "default", "it");
-    component.reconcile(&Arc::from("test"), &key, &Limits::default(), Arc::new(Nothing)).await
+    component.reconcile(&mut Caller::new("test"), &key, &Limits::default(), Arc::new(Nothing)).await
 }
 
 /// Lets a component rest, and checks that it does.
@@ -152,6 +152,13 @@ async fn code_that_is_called_now_and_then_or_runs_does_not_rest() {
         tokio::time::sleep(REST_AFTER * 5).await;
         assert!(is_in_memory(&component));
         drop(running);
+        let_rest(&component).await;
+        let mut caller = Caller::new("test");
+        let key = Key::new(Kind::new("", "v1", "Thing"), "default", "it");
+        component.reconcile(&mut caller, &key, &Limits::default(), Arc::new(Nothing)).await.result.unwrap();
+        tokio::time::sleep(REST_AFTER * 5).await;
+        assert!(is_in_memory(&component), "whoever called it last still has it at hand");
+        drop(caller);
         let_rest(&component).await;
     })
     .await;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use homeostat_store::{Key, Kind};
 
-use super::Component;
+use super::{Component, new_call};
+use crate::caller::Caller;
 use crate::effect::{Answer, Call, Effect, Effects, Entry};
 use crate::engine::{Engine, EngineOptions};
 use crate::fixture;
@@ -49,7 +50,7 @@ async fn load(reconcile: &str) -> Component {
 
 async fn run(component: &Component, limits: Limits, clock: Clock) -> Report<Outcome> {
     let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
-    component.reconcile(&Arc::from("test"), &key, &limits, Arc::new(clock)).await
+    component.reconcile(&mut Caller::new("test"), &key, &limits, Arc::new(clock)).await
 }
 
 fn limit(report: &Report<Outcome>) -> LimitName {
@@ -64,6 +65,18 @@ async fn reason(describe: &str) -> String {
     let reasons = refused.unwrap_err().reasons;
     assert!(matches!(reasons.as_slice(), [Reason::Describe { .. } | Reason::Description { .. }]), "{reasons:?}");
     reasons[0].to_string()
+}
+
+#[test]
+fn every_call_has_a_number_of_its_own_whichever_thread_makes_it() {
+    let numbers = || -> Vec<u64> {
+        let name = Arc::from("test");
+        (0..3000).map(|_| new_call(&name, Entry::Map, None).id).collect()
+    };
+    let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(numbers)).collect();
+    let all: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let distinct: std::collections::HashSet<u64> = all.iter().copied().collect();
+    assert_eq!(distinct.len(), all.len());
 }
 
 #[tokio::test]

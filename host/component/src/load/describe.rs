@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::{Reason, Refused};
 use crate::bindings::reconciler as wit;
 use crate::call::{self, Sandbox};
+use crate::caller::Leave;
 use crate::code::Linked;
 use crate::component::new_call;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, StoreError};
@@ -28,13 +29,14 @@ const CONCURRENCY_MAX: u32 = 1024;
 /// `Describe` when it came to no answer, else `Description` for everything that is out of range.
 pub(super) async fn describe(
     engine: &Engine,
-    machine: &Machine,
+    machine: &Arc<Machine>,
     Linked { pre, entries }: &Linked,
 ) -> Result<ControllerSpec, Refused> {
     let sealed = Arc::new(Sealed::default());
     let call = new_call(&Arc::from(""), Entry::Describe, None);
     let effects: Arc<dyn Effects> = sealed.clone();
-    let sandbox = Sandbox::new(machine, engine, call, &describe_limits(), effects).await;
+    let leave = Leave::of(machine, engine, &call.controller).await;
+    let sandbox = Sandbox::new(&leave, call, &describe_limits(), effects);
     let report = sandbox.run(async {
         let (mut store, instance) = sandbox.open(pre).await?;
         let guest = entries.reconciler.load(&mut store, &instance)?;

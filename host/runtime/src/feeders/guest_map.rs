@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::{Intake, add_answered};
 use crate::context::Context;
-use crate::slot::{Loaded, Slot, Taken};
+use crate::slot::{Asked, Loaded, Slot};
 
 pub(crate) struct GuestMap {
     watch: Box<Watch>,
@@ -79,7 +79,7 @@ impl GuestMap {
             claim.finish(Next::Done);
             return;
         };
-        let Taken { loaded, trial } = self.slot.asked(self.whose.as_ref());
+        let Asked { loaded, trial } = self.slot.asked(self.whose.as_ref());
         if !loaded.component().describe().watches.contains(&self.watch) {
             // Nobody wants this watch any more: it is about to end.
             claim.finish(Next::Done);

@@ -9,7 +9,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::{Feeder, FeederError, Intake, add_answered};
 use crate::context::Context;
-use crate::slot::{Loaded, Slot, Taken};
+use crate::slot::{Asked, Loaded, Slot};
 
 pub(crate) struct PollFeeder {
     pub(crate) controller: Arc<str>,
@@ -46,7 +46,7 @@ async fn at_fixed_rate<F: Future<Output = ()> + Send>(every: Duration, mut poll:
 impl PollFeeder {
     /// Polls once. A failure is an event; the next tick tries again.
     async fn poll(&self, intake: &Intake) {
-        let Taken { loaded, trial } = self.slot.asked(self.whose.as_ref());
+        let Asked { loaded, trial } = self.slot.asked(self.whose.as_ref());
         if loaded.settings.poll.is_none() {
             // Nobody wants it any more: it is about to end.
             return;

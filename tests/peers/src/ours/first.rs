@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use homeostat_component::layers::Nothing;
-use homeostat_component::{Component, Effects, Grants, Limits};
+use homeostat_component::{Caller, Component, Effects, Grants, Limits};
 
 use super::host::key;
 use super::idle::{all_rest, compile_apart, engine, variant};
@@ -48,10 +48,10 @@ pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
 
 /// Calls a component once, and returns how long that took.
 async fn call(component: &Component) -> Result<Duration> {
-    let (name, nothing): (Arc<str>, Arc<dyn Effects>) = ("measured".into(), Arc::new(Nothing));
+    let (mut caller, nothing): (Caller, Arc<dyn Effects>) = (Caller::new("measured"), Arc::new(Nothing));
     let key = key(&component.describe().manages.kind, 0);
     let start = Instant::now();
-    let report = component.reconcile(&name, &key, &Limits::default(), nothing).await;
+    let report = component.reconcile(&mut caller, &key, &Limits::default(), nothing).await;
     let took = start.elapsed();
     match report.result {
         Ok(_) => Ok(took),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use homeostat_component::layers::Nothing;
-use homeostat_component::{Effects, Engine, EngineOptions, Grants, Limits};
+use homeostat_component::{Caller, Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_store::Key;
 
 use super::host::key;
@@ -36,11 +36,11 @@ pub(crate) async fn sandbox(work: &str, size: &Size, guests: &Path) -> Result<Va
         async move {
             let mut laps = laps;
             let keys: Vec<Key> = (0..BATCH).map(|number| key(&component.describe().manages.kind, number)).collect();
-            let (name, limits): (Arc<str>, Limits) = ("measured".into(), Limits::default());
+            let (mut caller, limits) = (Caller::new("measured"), Limits::default());
             let (nothing, mut failed): (Arc<dyn Effects>, usize) = (Arc::new(Nothing), 0);
             while laps.another() {
                 for key in &keys {
-                    let report = component.reconcile(&name, key, &limits, nothing.clone()).await;
+                    let report = component.reconcile(&mut caller, key, &limits, nothing.clone()).await;
                     failed += usize::from(report.result.is_err());
                 }
             }

@@ -1,0 +1,67 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use homeostat_store::{Key, Kind};
+
+use super::Caller;
+use crate::component::Component;
+use crate::engine::{Engine, EngineOptions};
+use crate::fixture;
+use crate::grants::Grants;
+use crate::layers::Nothing;
+use crate::limits::Limits;
+use crate::outcome::{Fault, Outcome};
+
+fn engine(instances_max: u32) -> Engine {
+    Engine::new(EngineOptions { instances_max, ..EngineOptions::default() }).unwrap()
+}
+
+async fn call(component: &Component, caller: &mut Caller) -> Result<Outcome, Fault> {
+    let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
+    component.reconcile(caller, &key, &Limits::default(), Arc::new(Nothing)).await.result
+}
+
+#[tokio::test]
+async fn a_caller_keeps_one_place_from_call_to_call_and_gives_it_back_when_it_goes() {
+    let engine = engine(2);
+    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let mut caller = Caller::new("test");
+    assert_eq!(engine.instances_free(), 2, "who has not called yet has none");
+    for _ in 0..3 {
+        assert_eq!(call(&component, &mut caller).await, Ok(Outcome::Settled));
+        assert_eq!(engine.instances_free(), 1);
+    }
+    drop(caller);
+    assert_eq!(engine.instances_free(), 2);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_place_goes_before_whoever_keeps_one() {
+    let engine = engine(1);
+    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let [mut keeps, mut waits] = ["keeps", "waits"].map(Caller::new);
+    call(&component, &mut keeps).await.unwrap();
+    let mut waiting = pin!(call(&component, &mut waits));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "there is but one place");
+    let mut again = pin!(call(&component, &mut keeps));
+    assert!(again.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "it is somebody else's turn");
+    let Poll::Ready(served) = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("the place was not given up");
+    };
+    assert_eq!(served, Ok(Outcome::Settled));
+    assert_eq!(tokio::time::timeout(Duration::from_secs(30), again).await.unwrap(), Ok(Outcome::Settled));
+}
+
+#[tokio::test]
+async fn a_caller_calls_what_it_is_told_to_call_whatever_it_called_before() {
+    let engine = engine(2);
+    let settles = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let traps = engine.load(fixture::guest("global.get $spec", "unreachable"), &Grants::default()).await.unwrap();
+    let mut caller = Caller::new("test");
+    for _ in 0..3 {
+        assert_eq!(call(&settles, &mut caller).await, Ok(Outcome::Settled));
+        assert!(matches!(call(&traps, &mut caller).await, Err(Fault::Trap { .. })));
+    }
+}
