@@ -8,7 +8,7 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// Which room may know which. Nothing points back.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     (
         "homeostat",
         &["homeostat-api", "homeostat-component", "homeostat-registry", "homeostat-runtime", "homeostat-store"],
@@ -16,8 +16,9 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("homeostat-api", &["homeostat-runtime", "homeostat-component", "homeostat-store"]),
     ("homeostat-runtime", &["homeostat-component", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
-    ("homeostat-component", &["homeostat-store"]),
-    ("homeostat-registry", &[]),
+    ("homeostat-component", &["homeostat-digest", "homeostat-store"]),
+    ("homeostat-registry", &["homeostat-digest"]),
+    ("homeostat-digest", &[]),
     ("homeostat-store", &[]),
     ("homeostat-workqueue", &[]),
     ("homeostat-sdk", &[]),
@@ -161,7 +162,7 @@ fn impurity_is_seen_in_every_form() {
 
 #[test]
 fn the_environment_is_read_in_the_binary_alone() {
-    for room in ["workqueue", "store", "component", "runtime", "verify", "api", "registry"] {
+    for room in ["workqueue", "store", "digest", "component", "runtime", "verify", "api", "registry"] {
         for path in sources(&repository().join("host").join(room).join("src")) {
             assert!(!code(&path).contains("env::var"), "{} reads the environment", path.display());
         }

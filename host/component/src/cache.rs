@@ -12,10 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use homeostat_digest::{Digest, to_hex};
 use sha2::{Digest as _, Sha256};
-
-use crate::digest::Digest;
-use crate::effect::to_hex;
 
 mod restore;
 mod seal;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
+use homeostat_digest::Digest;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wasmtime::component::{Component, InstancePre};
@@ -14,7 +15,6 @@ use wasmtime::component::{Component, InstancePre};
 use crate::cache::{self, Authentic, Entry, Name, Trusted};
 use crate::compiler::Made;
 use crate::component::Entries;
-use crate::digest::Digest;
 use crate::engine::{Engine, Machine};
 use crate::load::Reason;
 use crate::state::State;

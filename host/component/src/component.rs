@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use homeostat_digest::Digest;
 use homeostat_store::{Key, Resource, View};
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use crate::bindings::{lifecycle, mapper, poller, reconciler, types};
 use crate::call::{self, Sandbox};
 use crate::caller::{Caller, Leave};
 use crate::code::{Code, Linked, Lost, Ready};
-use crate::digest::Digest;
 use crate::effect::{Call, Effects, Entry, ResourceData};
 use crate::engine::Engine;
 use crate::grants::{Grants, Verb};

@@ -21,7 +21,6 @@ mod size;
 
 pub use answer::{Answer, HttpError, HttpResponse, PageData, ResourceData, StoreError, Written};
 pub use blob::Blob;
-pub(crate) use blob::to_hex;
 pub use class::EffectClass;
 pub use exchange::Exchange;
 

@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use homeostat_digest::Digest;
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::cache::Cache;
 use crate::code::Codes;
 use crate::compiler::{Compilations, Compiled, Compiler};
-use crate::digest::Digest;
 use crate::error::Error;
 use crate::grants::Grants;
 use crate::imports;

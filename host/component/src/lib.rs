@@ -22,7 +22,6 @@ mod caller;
 mod code;
 mod compiler;
 mod component;
-mod digest;
 mod effect;
 mod engine;
 mod error;
@@ -47,7 +46,6 @@ mod ticker;
 pub use caller::Caller;
 pub use compiler::{Compiled, Compiler, Ended, Task};
 pub use component::{Component, Exports, Facts};
-pub use digest::Digest;
 pub use effect::{
     Answer, Blob, Call, Effect, EffectClass, Effects, Entry, Exchange, HttpError, HttpRequest, HttpResponse, Level,
     PageData, ResourceData, Severity, StoreError, Written,
@@ -58,6 +56,7 @@ pub use grants::{
     AddressRange, Capability, Grants, HeaderSource, HttpGrant, HttpNeed, Learned, Needs, Request, ResourceGrant,
     ResourceNeed, Seen, Verb, is_secret_name,
 };
+pub use homeostat_digest::Digest;
 pub use limits::{Amount, FixedBound, Limits, fixed as fixed_bounds};
 pub use load::{Reason, Refused};
 pub use outcome::{Cost, EffectCounts, Fault, LimitName, Outcome, Report, Retry};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use homeostat_digest::Digest;
+
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
 use crate::code::{self, Code, Linked};
 use crate::component::{Component, Entries, Exports, Facts, Loaded};
-use crate::digest::Digest;
 use crate::engine::{Engine, Machine};
 use crate::grants::Grants;
 

@@ -1,9 +1,9 @@
 //! The layout of a component in a registry: a manifest, a configuration, and one layer with the component. Source: the CNCF's wasm OCI artifact.
 
+use homeostat_digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::digest::Digest;
 use crate::error::Error;
 use crate::origin::Origin;
 

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::digest::Digest;
+use homeostat_digest::Digest;
+
 use crate::error::Error;
 
 /// Bytes of all files together. Beyond it, those that were not used for longest go.

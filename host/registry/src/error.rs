@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::digest::Digest;
+use homeostat_digest::Digest;
 
 /// Why an artifact was not pulled or pushed, or a component not signed or trusted.
 #[derive(Debug, thiserror::Error)]

@@ -6,9 +6,9 @@ use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use homeostat_digest::to_hex;
 use sha2::Sha256;
 
-use crate::digest::to_hex;
 use crate::error::Error;
 
 /// What stands before the 32 bytes of a public key in DER. Source: RFC 8410.

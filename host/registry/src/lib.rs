@@ -9,7 +9,6 @@ mod artifact;
 mod cache;
 mod challenge;
 mod credentials;
-mod digest;
 mod error;
 mod keys;
 mod origin;
@@ -22,8 +21,8 @@ mod wasm;
 
 pub use artifact::{COMPONENT_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest};
 pub use cache::CACHE_BYTES_MAX;
-pub use digest::Digest;
 pub use error::Error;
+pub use homeostat_digest::Digest;
 pub use keys::{PublicKey, SecretKey};
 pub use origin::{Origin, Package};
 pub use policy::{Policy, TrustedKey};

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::digest::Digest;
+use homeostat_digest::Digest;
+
 use crate::error::Error;
 
 /// Characters of a reference. Source: the OCI distribution specification has 255 for registry and repository.

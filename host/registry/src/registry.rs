@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use homeostat_digest::Digest;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, StatusCode};
 
 use crate::artifact::{self, Blob, COMPONENT_BYTES_MAX, MANIFEST, MANIFEST_BYTES_MAX, Manifest, Packed};
 use crate::cache::Cache;
-use crate::digest::Digest;
 use crate::error::Error;
 use crate::reference::Reference;
 use crate::session::{Ask, Clients, Session, read, refused};

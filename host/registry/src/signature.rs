@@ -3,9 +3,9 @@
 //! A signature here is for the whole component, or it does not count. The form also knows signatures of the first sections alone; a
 //! component that was cut off behind those would pass for what was signed.
 
+use homeostat_digest::to_hex;
 use sha2::{Digest as _, Sha256};
 
-use crate::digest::to_hex;
 use crate::error::Error;
 use crate::keys::SecretKey;
 use crate::policy::TrustedKey;

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use homeostat_digest::Digest;
+
 use super::{Authentic, Cache, DRAFT_PREFIX, Name};
 use crate::code::{self, Origin};
-use crate::digest::Digest;
 use crate::engine::{Engine, EngineOptions};
 use crate::fixture;
 

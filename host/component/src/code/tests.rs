@@ -2,10 +2,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use homeostat_digest::Digest;
 use homeostat_store::{Key, Kind};
 
 use super::{Code, Origin, make};
-use crate::digest::Digest;
 use crate::engine::{Engine, EngineOptions};
 use crate::fixture;
 use crate::grants::Grants;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use bytes::Bytes;
+use homeostat_digest::to_hex;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -73,12 +74,6 @@ impl<'de> Deserialize<'de> for Blob {
             },
         }
     }
-}
-
-/// Returns two digits in lower case for each byte.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

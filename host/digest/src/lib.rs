@@ -1,11 +1,15 @@
-//! The name of what a registry keeps, by its content. A manifest has one, and each blob; that of a component's blob is the component's own.
+//! Names of bytes by what they are: of components, of manifests in registries, and of what those keep.
+//!
+//! Absent on purpose: everything else. Rooms that know nothing of one another call the same bytes by the same name.
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// `sha256:` and 64 hexadecimal digits in lower case.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// `sha256:` and 64 hexadecimal digits in lower case. Cheap to compare, 71 bytes to keep.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Digest(String);
 
 impl Digest {
@@ -34,6 +38,11 @@ impl fmt::Display for Digest {
 }
 
 /// Writes bytes as hexadecimal digits in lower case.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+pub fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
 }
+
+#[cfg(test)]
+mod tests;
