@@ -48,13 +48,12 @@ impl Components {
     /// What the file system says.
     pub(crate) async fn keep(&self, bytes: Vec<u8>) -> Result<Digest, String> {
         let this = self.clone();
-        let kept = tokio::task::spawn_blocking(move || this.write(&bytes)).await;
+        let kept = tokio::task::spawn_blocking(move || this.write(Digest::of(&bytes), &bytes)).await;
         kept.expect("writing a file does not panic")
             .map_err(|error| format!("the code cannot be kept in {}: {error}", self.folder.display()))
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<Digest> {
-        let digest = Digest::of(bytes);
+    fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<Digest> {
         let path = self.path(&digest);
         if fs::read(&path).is_ok_and(|known| known == bytes) {
             // It is young again: nobody removes it before it is named.
@@ -100,13 +99,14 @@ impl Components {
     }
 
     /// Keeps what may run.
+        let digest = Digest::of(&bytes);
     fn admit(&self, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         if let Some(policy) = &self.policy {
             let signers =
                 policy.check(&bytes).map_err(|error| format!("the policy of signatures refuses it: {error}"))?;
-            tracing::info!(digest = %Digest::of(&bytes), ?signers, "the signatures are as the policy wants them");
+            tracing::info!(%digest, ?signers, "the signatures are as the policy wants them");
         }
-        self.write(&bytes).map_err(|error| format!("the code cannot be kept: {error}"))?;
+        self.write(digest, &bytes).map_err(|error| format!("the code cannot be kept: {error}"))?;
         Ok(bytes)
     }
 

@@ -159,7 +159,20 @@ impl Engine {
     /// # Errors
     /// All reasons at once. *Cancel safety*: safe; a compilation that is under way runs to its end.
     pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, Refused> {
-        load::load(self, bytes.into(), grants).await
+        load::load(self, bytes.into(), None, grants).await
+    }
+
+    /// As [`Engine::load`], for bytes that must have the digest `wanted`: others are refused, and not compiled.
+    ///
+    /// # Errors
+    /// All reasons at once. *Cancel safety*: as [`Engine::load`].
+    pub async fn load_named(
+        &self,
+        bytes: impl Into<Vec<u8>>,
+        wanted: &Digest,
+        grants: &Grants,
+    ) -> Result<Component, Refused> {
+        load::load(self, bytes.into(), Some(wanted), grants).await
     }
 
     /// As [`Engine::load`], for a component that somebody has loaded and still has: its bytes are not needed, and nothing is compiled. `None`:

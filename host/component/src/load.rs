@@ -19,10 +19,15 @@ mod world;
 
 pub use refused::{Reason, Refused};
 
-/// Compiles, checks and describes.
-pub(crate) async fn load(engine: &Engine, bytes: Vec<u8>, grants: &Grants) -> Result<Component, Refused> {
+/// Compiles, checks and describes. `wanted`: the digest that the bytes must have.
+pub(crate) async fn load(
+    engine: &Engine,
+    bytes: Vec<u8>,
+    wanted: Option<&Digest>,
+    grants: &Grants,
+) -> Result<Component, Refused> {
     bytes::check(&bytes, engine.options().component_bytes_max)?;
-    let (code, digest) = code(engine, bytes).await?;
+    let (code, digest) = code(engine, bytes, wanted).await?;
     check(engine, code, digest, grants).await
 }
 
@@ -65,8 +70,14 @@ async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, grants: &Grants
 }
 
 /// Returns the code of a component and its name. Who loads what another one has, or is compiling, gets the same.
-async fn code(engine: &Engine, bytes: Vec<u8>) -> Result<(Arc<Code>, Digest), Refused> {
+///
+/// # Errors
+/// `OtherDigest`, before anything is compiled; those of compilation.
+async fn code(engine: &Engine, bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Arc<Code>, Digest), Refused> {
     let (digest, bytes) = code::blocking(move || (Digest::of(&bytes), Arc::new(bytes))).await?;
+    if let Some(wanted) = wanted.filter(|wanted| **wanted != digest) {
+        return Err(Reason::OtherDigest { wanted: wanted.clone(), found: digest }.into());
+    }
     let place = engine.codes().place(&digest);
     let mut known = place.lock().await;
     if let Some(code) = known.upgrade() {

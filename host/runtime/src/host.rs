@@ -150,6 +150,14 @@ impl Host {
         self.inner.context.engine.load(bytes, grants).await
     }
 
+    /// As [`Host::load`], for bytes that must have the digest `wanted`: others are refused, and not compiled.
+    ///
+    /// # Errors
+    /// [`Refused`], with every reason at once.
+    pub async fn load_named(&self, bytes: Vec<u8>, wanted: &Digest, grants: &Grants) -> Result<Component, Refused> {
+        self.inner.context.engine.load_named(bytes, wanted, grants).await
+    }
+
     /// As [`Host::load`], for a component that a controller runs: nothing is read or compiled. `None`: none does.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use homeostat_digest::Digest;
 use serde::Serialize;
 
 use crate::outcome::LimitName;
@@ -32,6 +33,13 @@ pub enum Reason {
         bytes: u64,
         /// The size allowed.
         bytes_max: u64,
+    },
+    /// It is not the component that was named.
+    OtherDigest {
+        /// What was named.
+        wanted: Digest,
+        /// What came.
+        found: Digest,
     },
     /// It is damaged, or uses a proposal that is off.
     Malformed {
@@ -115,6 +123,7 @@ impl fmt::Display for Reason {
             Self::TooLarge { bytes, bytes_max } => {
                 write!(f, "the component has {bytes} bytes, {bytes_max} are allowed; build it optimised and stripped")
             }
+            Self::OtherDigest { wanted, found } => write!(f, "the code has the digest {found}, wanted is {wanted}"),
             Self::Malformed { reason } => write!(f, "the component is malformed: {reason}"),
             Self::Limit { limit, message } => write!(f, "limit {limit}: {message}"),
             Self::Compiler { reason } => write!(f, "the compiler came to no answer: {reason}; try again"),

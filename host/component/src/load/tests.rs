@@ -1,5 +1,8 @@
+use homeostat_digest::Digest;
+
 use super::Reason;
 use crate::engine::{Engine, EngineOptions};
+use crate::fixture;
 use crate::grants::Grants;
 
 const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
@@ -55,6 +58,18 @@ async fn a_component_that_is_too_large_is_refused_before_it_is_compiled() {
 }
 
 #[tokio::test]
+async fn code_that_is_named_by_its_digest_is_that_code_or_is_not_compiled() {
+    let (engine, grants) = (engine(), Grants::default());
+    let (wanted, other) = (Digest::of(&fixture::good()), fixture::guest("global.get $spec", "unreachable"));
+    let found = Digest::of(&other);
+    let refused = engine.load_named(other, &wanted, &grants).await.unwrap_err();
+    assert_eq!(refused.reasons, [Reason::OtherDigest { wanted: wanted.clone(), found: found.clone() }]);
+    assert!(engine.load_again(&found, &grants).await.is_none(), "nobody has compiled it");
+    let loaded = engine.load_named(fixture::good(), &wanted, &grants).await.unwrap();
+    assert_eq!(*loaded.digest(), wanted);
+}
+
+#[tokio::test]
 async fn every_reason_is_told_at_once() {
     let text = r#"(component
         (import "wasi:sockets/tcp@0.2.0" (instance))
@@ -91,10 +106,10 @@ async fn an_import_of_another_type_is_refused() {
 #[tokio::test]
 async fn what_does_not_fit_the_pool_is_compiled_for_the_other_machine() {
     let memories = "(core module $m (memory 1)) (core instance (instantiate $m))";
-    let one = super::code(&engine(), component(&format!("(component {memories})"))).await.unwrap().0;
+    let one = super::code(&engine(), component(&format!("(component {memories})")), None).await.unwrap().0;
     assert!(one.pooled);
     let module = "(core module $m (memory 1))";
     let many = format!("(component {module} {})", "(core instance (instantiate $m))".repeat(5));
-    let many = super::code(&engine(), component(&many)).await.unwrap().0;
+    let many = super::code(&engine(), component(&many), None).await.unwrap().0;
     assert!(!many.pooled);
 }

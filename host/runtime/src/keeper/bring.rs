@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use homeostat_component::{Component, Digest};
+use homeostat_component::Component;
 use homeostat_store::{Resource, Store};
 use homeostat_workqueue::Next;
 use serde_json::Value;
@@ -211,12 +211,11 @@ impl Keeper {
             return loaded.map_err(refused);
         }
         let bytes = self.code.fetch(source).await.map_err(|reason| Failed::Refused(list(&[reason])))?;
-        let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
-        let (digest, bytes) = hashed.expect("hashing does not panic");
-        if let Some(wanted) = checked.digest.as_ref().filter(|wanted| **wanted != digest) {
-            return Err(Failed::Refused(list(&[format!("the code has the digest {digest}, wanted is {wanted}")])));
-        }
-        host.load(bytes, &checked.grants).await.map_err(refused)
+        let loaded = match &checked.digest {
+            Some(digest) => host.load_named(bytes, digest, &checked.grants).await,
+            None => host.load(bytes, &checked.grants).await,
+        };
+        loaded.map_err(refused)
     }
 
     /// Writes a definition into the history and puts it in. Returns the number of its revision too.
