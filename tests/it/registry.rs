@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 /// `user:secret-word`.
 const PAIR: &str = "dXNlcjpzZWNyZXQtd29yZA==";
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 
 /// A person with a home of their own.
-struct Person(tempfile::TempDir);
+pub(crate) struct Person(tempfile::TempDir);
 
 impl Person {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.path().join(name).display().to_string()
     }
 
@@ -40,14 +40,14 @@ impl Person {
     }
 
     /// Runs what must work, and returns what it prints.
-    fn does(&self, arguments: &[&str]) -> String {
+    pub(crate) fn does(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.code, Some(0), "{arguments:?}: {}", output.stderr);
         output.stdout
     }
 
     /// Runs what must not work, with this code, and returns the last line of what it says.
-    fn cannot(&self, code: i32, arguments: &[&str]) -> String {
+    pub(crate) fn cannot(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
         output.stderr.lines().last().unwrap_or_default().to_owned()
@@ -60,12 +60,12 @@ impl Person {
     }
 
     /// Forgets what was pulled.
-    fn forgets(&self) {
+    pub(crate) fn forgets(&self) {
         drop(fs::remove_dir_all(self.path("cache/homeostat/registry")));
     }
 }
 
-fn greeter() -> String {
+pub(crate) fn greeter() -> String {
     guest("greeter").display().to_string()
 }
 
@@ -240,7 +240,7 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
 }
 
 /// Writes a manifest of the greeter that takes its code from here.
-fn write_manifest(folder: &Path, component: &Value, concurrency: u32) {
+pub(crate) fn write_manifest(folder: &Path, component: &Value, concurrency: u32) {
     let text = fs::read_to_string(repository().join("examples/greeter/greeter.yaml")).unwrap();
     let own = "component: {file: greeter.wasm}";
     assert!(text.contains(own), "{text}");
@@ -249,7 +249,7 @@ fn write_manifest(folder: &Path, component: &Value, concurrency: u32) {
 }
 
 /// Waits until the controller runs this code.
-fn until_runs(host: &Running, digest: &str) {
+pub(crate) fn until_runs(host: &Running, digest: &str) {
     eventually_built(&format!("the controller to run {digest}"), || {
         let output = host.ask(&["get", "controller", "greeter", "-o", "json"]);
         let document: Value = serde_json::from_str(&output.stdout).ok()?;

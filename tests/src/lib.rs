@@ -1,6 +1,7 @@
 //! What the tests share: guests that are built once, a host in this process, a host as a process of its own, and waiting with a bound.
 
 mod artifacts;
+mod distribution;
 mod faulty;
 mod host;
 mod process;
@@ -10,10 +11,11 @@ mod tools;
 mod wait;
 
 pub use artifacts::{embed, guest, homeostat, renamed, repository};
+pub use distribution::{Distribution, Way};
 pub use faulty::{Fault, FaultyStore, On};
 pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run, run_with};
 pub use registry::{Access, Amiss, Asked, TestRegistry};
 pub use sources::copy_of_sources;
-pub use tools::{informer, kube, kubectl};
+pub use tools::{crane, informer, kube, kubectl, oras};
 pub use wait::{BOUND, eventually, eventually_blocking, eventually_built};

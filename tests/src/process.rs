@@ -196,13 +196,13 @@ impl Drop for Process {
 }
 
 /// What came out of a pipe so far.
-struct Heard {
+pub(crate) struct Heard {
     text: Arc<Mutex<Vec<u8>>>,
     listening: Option<JoinHandle<()>>,
 }
 
 impl Heard {
-    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+    pub(crate) fn of(mut pipe: impl Read + Send + 'static) -> Self {
         let text = Arc::<Mutex<Vec<u8>>>::default();
         let into = text.clone();
         let listening = std::thread::spawn(move || {
@@ -214,7 +214,7 @@ impl Heard {
         Self { text, listening: Some(listening) }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let text = self.text.lock().expect("no code panics while it holds the text");
         String::from_utf8_lossy(&text).into_owned()
     }

@@ -1,5 +1,5 @@
 //! Programs of others that tests talk to. Their versions and checksums stand in `tests/tools/go.mod` and `go.sum`, and in
-//! `tests/tools/kube/Cargo.lock`.
+//! `tests/tools/kube/Cargo.lock`, those about registries in `tests/tools/registry`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,6 +9,9 @@ use crate::repository;
 
 /// What kubectl is told of its own version. The module's version stands in `go.mod`.
 const KUBECTL_VERSION: &str = "v1.36.3";
+
+/// The module of what is about registries. Not that of Kubernetes, which has other versions of the same libraries.
+const REGISTRY: &str = "tests/tools/registry";
 
 /// Returns the `kubectl` of a current release, building it the first time that anybody asks on this machine.
 ///
@@ -22,7 +25,7 @@ pub fn kubectl() -> PathBuf {
             let flags = format!(
                 "-s -w -X {component}.gitVersion={KUBECTL_VERSION} -X {component}.gitMajor=1 -X {component}.gitMinor=36"
             );
-            go_build("k8s.io/kubernetes/cmd/kubectl", &flags).join("kubectl")
+            go_build("tests/tools", "k8s.io/kubernetes/cmd/kubectl", &flags).join("kubectl")
         })
         .clone()
 }
@@ -33,7 +36,9 @@ pub fn kubectl() -> PathBuf {
 /// When it cannot be built: it needs Go 1.26 or newer.
 pub fn informer() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| go_build("homeostat.dev/tests/tools/informer", "-s -w").join("informer")).clone()
+    BUILT
+        .get_or_init(|| go_build("tests/tools", "homeostat.dev/tests/tools/informer", "-s -w").join("informer"))
+        .clone()
 }
 
 /// Returns a program that follows and applies resources with kube-rs (`tests/tools/kube`), building it the first time that anybody asks
@@ -57,12 +62,41 @@ pub fn kube() -> PathBuf {
         .clone()
 }
 
-/// Builds a program and returns the folder in which it lies. Go itself knows when there is nothing to do.
-fn go_build(package: &str, flags: &str) -> PathBuf {
+/// Returns the registry of the Distribution project.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub(crate) fn registry() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let package = "homeostat.dev/tests/tools/registry";
+    BUILT.get_or_init(|| go_build(REGISTRY, package, "-s -w").join("registry")).clone()
+}
+
+/// Returns `oras`, a client of registries for any artifact.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn oras() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(REGISTRY, "oras.land/oras/cmd/oras", "-s -w").join("oras")).clone()
+}
+
+/// Returns `crane`, a client of registries for images and whatever else lies there.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn crane() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let package = "github.com/google/go-containerregistry/cmd/crane";
+    BUILT.get_or_init(|| go_build(REGISTRY, package, "-s -w").join("crane")).clone()
+}
+
+/// Builds a program of a Go module of ours, and returns the folder in which it lies. Go itself knows when there is nothing to do.
+fn go_build(module: &str, package: &str, flags: &str) -> PathBuf {
     let folder = repository().join("target/tools");
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(format!("{}/", folder.display())).arg(package);
-    command.current_dir(repository().join("tests/tools")).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
+    command.current_dir(repository().join(module)).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
     let output = command.output().expect("go is there, in version 1.26 or newer");
     assert!(output.status.success(), "{package} does not build: {}", String::from_utf8_lossy(&output.stderr));
     folder

@@ -2,7 +2,7 @@
 
 use homeostat_digest::Digest;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::origin::Origin;
@@ -15,6 +15,10 @@ pub const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 const LAYER: &str = "application/wasm";
+/// What a layer is called by. A client that makes files of layers leaves out those without.
+const TITLE: &str = "org.opencontainers.image.title";
+/// The same for all, so that a component has one manifest, whatever its file was called.
+const FILE: &str = "component.wasm";
 const ARCHITECTURE: &str = "wasm";
 /// Components. Modules have `wasip1`.
 const OS: &str = "wasip2";
@@ -63,6 +67,9 @@ struct Descriptor {
     media_type: String,
     digest: String,
     size: u64,
+    /// What those of others say is not looked at.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    annotations: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -170,12 +177,14 @@ pub(crate) fn pack(component: &[u8]) -> Result<Packed, Error> {
         media_type: media_type.to_owned(),
         digest: digest.to_string(),
         size: bytes,
+        annotations: None,
     };
+    let layer = Descriptor { annotations: Some(json!({ TITLE: FILE })), ..descriptor(LAYER, layer) };
     let manifest = Written {
         schema_version: 2,
         media_type: Some(MANIFEST.to_owned()),
         config: descriptor(CONFIG, Blob::of(&config)),
-        layers: vec![descriptor(LAYER, layer)],
+        layers: vec![layer],
     };
     let manifest = serde_json::to_vec(&manifest).expect("it has nothing that is no JSON");
     Ok(Packed { manifest, config })

@@ -1,0 +1,171 @@
+//! The registry of the Distribution project as a process, and a way to it that can be held up.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::process::Heard;
+use crate::{eventually_blocking, tools};
+
+/// What it says when it listens, before the port.
+const LISTENING: &str = "listening on 127.0.0.1:";
+
+/// A registry that nobody here has written. It is killed when this is dropped.
+pub struct Distribution {
+    child: Child,
+    port: u16,
+    /// Is read for as long as it runs, so that it never waits for us.
+    _log: Heard,
+}
+
+impl Distribution {
+    /// Starts one that keeps what it is given in `folder` and lets everybody do everything, on a free port.
+    ///
+    /// # Panics
+    /// When it cannot be built or started.
+    pub fn start(folder: &Path) -> Self {
+        let configuration = json!({
+            "version": "0.1",
+            "storage": { "filesystem": { "rootdirectory": folder.join("kept") }, "delete": { "enabled": true } },
+            "http": { "addr": "127.0.0.1:0" },
+        });
+        // What is JSON is YAML too.
+        Self::start_with(folder, &configuration.to_string())
+    }
+
+    /// Starts one with this configuration, which must have it listen on loopback, on a free port.
+    ///
+    /// # Panics
+    /// When it cannot be built or started.
+    pub fn start_with(folder: &Path, configuration: &str) -> Self {
+        let file = folder.join("registry.yaml");
+        fs::write(&file, configuration).expect("files can be written");
+        let mut command = Command::new(tools::registry());
+        command.arg("serve").arg(&file).current_dir(folder).env_clear().env("OTEL_TRACES_EXPORTER", "none");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the registry starts");
+        let log = Heard::of(child.stderr.take().expect("it is piped"));
+        let port = eventually_blocking("the registry to listen", || {
+            let text = log.text();
+            let ended = child.try_wait().expect("it is our child");
+            assert!(ended.is_none(), "the registry ended with {ended:?}: {text}");
+            let (_, rest) = text.split_once(LISTENING)?;
+            let (port, _) = rest.split_once('"')?;
+            port.parse().ok()
+        });
+        Self { child, port, _log: log }
+    }
+
+    /// Returns how an artifact in it is named: `end` is its repository with a tag or a digest.
+    pub fn reference(&self, end: &str) -> String {
+        format!("127.0.0.1:{}/{end}", self.port)
+    }
+
+    /// Returns the port on which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Distribution {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A way to what listens on this machine, under an address that stays. It can be held up in the middle of an answer.
+pub struct Way {
+    port: u16,
+    shared: Arc<Leads>,
+}
+
+struct Leads {
+    to: AtomicU16,
+    /// Bytes of answers that still come through.
+    left: AtomicUsize,
+    is_held_up: AtomicBool,
+}
+
+impl Way {
+    /// Begins to lead to a port.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub fn to(port: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+        let own = listener.local_addr().expect("it listens").port();
+        let (to, left) = (AtomicU16::new(port), AtomicUsize::new(usize::MAX));
+        let shared = Arc::new(Leads { to, left, is_held_up: AtomicBool::new(false) });
+        let for_all = shared.clone();
+        // It ends with the process of the tests.
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let to = for_all.to.load(Ordering::SeqCst);
+                if let Ok(far) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) {
+                    lead(&for_all, near, far);
+                }
+            }
+        });
+        Self { port: own, shared }
+    }
+
+    /// Returns how an artifact is named that is asked for on this way.
+    pub fn reference(&self, end: &str) -> String {
+        format!("127.0.0.1:{}/{end}", self.port)
+    }
+
+    /// Lets this many bytes of answers through, of all together, and holds up what comes then for as long as the other end is there.
+    pub fn hold_up_after(&self, bytes: usize) {
+        self.shared.is_held_up.store(false, Ordering::SeqCst);
+        self.shared.left.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Waits until an answer is held up.
+    ///
+    /// # Panics
+    /// When none is within a minute.
+    pub fn until_held_up(&self) {
+        eventually_blocking("an answer to be held up", || self.shared.is_held_up.load(Ordering::SeqCst).then_some(()));
+    }
+
+    /// Leads to another port from now on, and lets everything through.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.to.store(port, Ordering::SeqCst);
+        self.shared.left.store(usize::MAX, Ordering::SeqCst);
+    }
+}
+
+/// Carries what is asked and answered over one connection, until one end closes it.
+fn lead(shared: &Arc<Leads>, near: TcpStream, far: TcpStream) {
+    let (Ok(mut asks), Ok(mut asked)) = (near.try_clone(), far.try_clone()) else { return };
+    std::thread::spawn(move || {
+        drop(std::io::copy(&mut asks, &mut asked));
+        drop(asked.shutdown(Shutdown::Both));
+    });
+    let (shared, mut near, mut far) = (shared.clone(), near, far);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = far.read(&mut buffer) {
+            let left = shared.left.load(Ordering::SeqCst);
+            let through = count.min(left);
+            if left != usize::MAX {
+                shared.left.store(left - through, Ordering::SeqCst);
+            }
+            if near.write_all(&buffer[..through]).is_err() {
+                break;
+            }
+            if through < count {
+                shared.is_held_up.store(true, Ordering::SeqCst);
+            }
+        }
+        drop(near.shutdown(Shutdown::Both));
+    });
+}
