@@ -234,6 +234,15 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
     fs::write(&signed, changed).unwrap();
     let altered = person.cannot(3, &["verify-signature", &signed, "--policy", &policy]);
     assert!(altered.contains("changed after it was signed"), "{altered}");
+    for (arguments, told) in [
+        (["sign", &greeter(), "--key", &public], "it is a public key"),
+        (["verify-signature", &signed, "--key", &key], "it is a secret key"),
+        (["sign", &greeter(), "--key", &person.path("none.key")], "none.key"),
+        (["verify-signature", &signed, "--key", &person.path("none.pub")], "none.pub cannot be read"),
+    ] {
+        let refused = person.cannot(1, &arguments);
+        assert!(refused.contains(told), "{arguments:?}: {refused}");
+    }
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let open = person.cannot(1, &["sign", &greeter(), "--key", &key, "--to", &signed]);
     assert!(open.contains("chmod 600"), "{open}");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use homeostat_api::read_private;
+use homeostat_api::{BadFile, read_private};
 use homeostat_registry::{Policy, PublicKey, SecretKey, TrustedKey, sign, verify};
 use serde_json::json;
 
@@ -94,15 +94,27 @@ fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
 pub(crate) fn run_sign(args: &SignArgs, global: &Global) -> Result<ExitCode> {
     global.format(&[Format::Table])?;
     let SignArgs { file, key, to } = args;
-    let pem = read_private(key).with_context(|| format!("{} cannot be used", key.display()))?;
-    let pem = String::from_utf8_lossy(&pem);
-    let secret = SecretKey::from_pem(&pem).with_context(|| format!("{} cannot be used", key.display()))?;
+    let secret = secret(key).with_context(|| format!("{} cannot be used", key.display()))?;
     let component = registry::read_file(file)?;
     let signed = sign(&component, &secret).with_context(|| format!("{} is not signed", file.display()))?;
     let to = to.as_deref().unwrap_or(file);
     registry::write(to, &signed)?;
     output::print(&format!("{} signed with {}\n", to.display(), secret.public().id()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a secret key.
+fn secret(file: &Path) -> Result<SecretKey> {
+    let pem = match read_private(file) {
+        Ok(pem) => String::from_utf8_lossy(&pem).into_owned(),
+        // A public key may be open to all, and is the wrong one all the same.
+        Err(open @ BadFile::Open { .. }) => {
+            let is_public = |pem: &String| PublicKey::from_pem(pem).is_ok();
+            std::fs::read_to_string(file).ok().filter(is_public).ok_or(open)?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(SecretKey::from_pem(&pem)?)
 }
 
 /// Runs `homeostat verify-signature`.

@@ -15,6 +15,8 @@ use crate::error::Error;
 const PUBLIC_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 const PUBLIC_LABEL: &str = "PUBLIC KEY";
 const SECRET_LABEL: &str = "PRIVATE KEY";
+const ENCRYPTED_LABEL: &str = "ENCRYPTED PRIVATE KEY";
+const NO_SECRET: &str = "it is no secret key of Ed25519 in PEM, as `openssl genpkey -algorithm ed25519` writes it";
 
 /// Bytes of the id of a key.
 const ID_BYTES: usize = 12;
@@ -40,9 +42,14 @@ impl SecretKey {
     /// # Errors
     /// [`Error::Key`]. It has no part of the text in it.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
-        let wrong = Error::Key("it is no secret key of Ed25519 in PEM");
-        let Some(der) = unwrap(text, SECRET_LABEL) else { return Err(wrong) };
-        Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map(Self).map_err(|_| wrong)
+        let der = unwrap(text, SECRET_LABEL).ok_or_else(|| match is_labelled(text, PUBLIC_LABEL) {
+            true => Error::Key("it is a public key, which verifies; the secret one signs, which `homeostat keygen NAME` writes into NAME.key"),
+            false if is_labelled(text, ENCRYPTED_LABEL) => {
+                Error::Key("it is an encrypted key, and nobody is asked for a password here: `openssl pkey` decrypts it")
+            }
+            false => Error::Key(NO_SECRET),
+        })?;
+        Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map(Self).map_err(|_| Error::Key(NO_SECRET))
     }
 
     /// Returns the key in PKCS #8 and PEM, to be written where nobody else can read it.
@@ -80,7 +87,10 @@ impl PublicKey {
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let der = unwrap(text, PUBLIC_LABEL);
         let bytes = der.as_ref().and_then(|der| der.strip_prefix(&PUBLIC_PREFIX)?.try_into().ok());
-        bytes.map(Self).ok_or(Error::Key("it is no public key of Ed25519 in PEM"))
+        bytes.map(Self).ok_or(match is_labelled(text, SECRET_LABEL) {
+            true => Error::Key("it is a secret key, which signs and is for nobody else; the public one verifies, which `homeostat keygen NAME` writes into NAME.pub"),
+            false => Error::Key("it is no public key of Ed25519 in PEM, as `openssl pkey -pubout` writes it"),
+        })
     }
 
     /// Returns the key in PEM.
@@ -119,8 +129,15 @@ fn wrap(der: &[u8], label: &str) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
 
+fn is_labelled(text: &str, label: &str) -> bool {
+    text.contains(&format!("-----BEGIN {label}-----"))
+}
+
 fn unwrap(text: &str, label: &str) -> Option<Vec<u8>> {
     let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
     let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
     STANDARD.decode(body.split_ascii_whitespace().collect::<String>()).ok()
 }
+
+#[cfg(test)]
+mod tests;

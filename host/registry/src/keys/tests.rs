@@ -1,0 +1,28 @@
+use super::*;
+
+#[test]
+fn whoever_names_the_wrong_key_is_told_which_one_is_meant() {
+    let key = SecretKey::generate().unwrap();
+    let (secret, public) = (key.to_pem().unwrap(), key.public().to_pem());
+    let encrypted = wrap(b"who knows", ENCRYPTED_LABEL);
+    for (text, told) in [
+        (public.as_str(), "it is a public key"),
+        (&encrypted, "it is an encrypted key"),
+        ("", "no secret key of Ed25519"),
+        ("-----BEGIN PRIVATE KEY-----\nbm90aGluZw==\n-----END PRIVATE KEY-----\n", "no secret key of Ed25519"),
+    ] {
+        let refused = SecretKey::from_pem(text).unwrap_err().to_string();
+        assert!(refused.contains(told), "{refused}");
+    }
+    let rsa = wrap(b"a public key of another kind", PUBLIC_LABEL);
+    for (text, told) in
+        [(secret.as_str(), "it is a secret key"), (&rsa, "no public key of Ed25519"), ("", "no public key of Ed25519")]
+    {
+        let refused = PublicKey::from_pem(text).unwrap_err().to_string();
+        assert!(refused.contains(told), "{refused}");
+        let body = secret.lines().nth(1).unwrap();
+        assert!(!refused.contains(body), "no part of a key is told");
+    }
+    assert_eq!(PublicKey::from_pem(&public).unwrap(), key.public());
+    assert_eq!(SecretKey::from_pem(&secret).unwrap().public(), key.public());
+}
