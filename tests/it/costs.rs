@@ -7,9 +7,19 @@ use serde_json::{Value, json};
 
 use crate::metrics::scrape::Scrape;
 
+/// Writes the manifest of the guest that misbehaves, with these lines in its `spec`.
+fn write_manifest(folder: &Path, grants: &str) {
+    let indented: String = grants.lines().map(|line| format!("  {line}\n")).collect();
+    let manifest = format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: web}}\nspec:\n  component: {{file: guest.wasm}}\n  \
+         backoff: {{base: 10ms, max: 100ms}}\n{indented}"
+    );
+    std::fs::write(folder.join("controller.yaml"), manifest).unwrap();
+}
+
 struct Host {
     running: Running,
-    _folder: tempfile::TempDir,
+    served: tempfile::TempDir,
     scratch: tempfile::TempDir,
 }
 
@@ -23,13 +33,10 @@ impl Host {
     fn granted(verbs: &str, names: &[&str]) -> Self {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
-        let manifest = format!(
-            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: web}}\nspec: {{component: {{file: guest.wasm}}, \
-             backoff: {{base: 10ms, max: 100ms}}, grants: {{resources: [{{kinds: [demo.homeostat.dev/*], verbs: [{verbs}]}}]}}}}\n"
-        );
-        std::fs::write(folder.path().join("controller.yaml"), manifest).unwrap();
+        let grants = format!("grants: {{resources: [{{kinds: [demo.homeostat.dev/*], verbs: [{verbs}]}}]}}\n");
+        write_manifest(folder.path(), &grants);
         let running = Running::start("run", folder.path(), scratch.path(), &[]);
-        let host = Self { running, _folder: folder, scratch };
+        let host = Self { running, served: folder, scratch };
         host.running.until("controller", "web", "/status/state", &json!("ready"));
         host.apply(names);
         host
@@ -133,6 +140,67 @@ fn the_smallest_grants_are_proposed_out_of_what_was_seen() {
     host.apply(&["good"]);
     let unknown = host.running.ask(&["grants", "learn", "nobody"]);
     assert!(unknown.code == Some(1) && unknown.stderr.contains("nobody"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_is_proposed_is_pasted_into_the_manifest_and_the_controller_goes_on() {
+    let host = Host::start(&["good"]);
+    host.until(&["get", "hostile", "good", "-o", "json"], |document| !document["status"].is_null());
+    host.until(&["queue", "web", "-o", "json"], |queues| queues["items"][0]["items"].as_array().unwrap().is_empty());
+    let proposed = host.ask(&["grants", "learn", "web"]);
+    write_manifest(host.served.path(), &proposed);
+    let taken = host.until(&["get", "controller", "web", "-o", "json"], |controller| {
+        controller["status"]["observedGeneration"] == 2
+    });
+    assert!(taken["spec"]["grants"]["resources"][0]["names"] == json!(["good"]), "{taken:#}");
+    host.until(&["get", "controller", "web", "-o", "json"], |controller| {
+        let conditions = controller["status"]["conditions"].as_array().unwrap();
+        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    });
+    // Watches, lists and reconciles are there as before: what it did once it does again.
+    host.ask(&["delete", "hostile", "good"]);
+    host.apply(&["good"]);
+    host.until(&["get", "hostile", "good", "-o", "json"], |document| !document["status"].is_null());
+    let events = host.ask(&["events", "--controller", "web", "-o", "json"]);
+    assert!(!events.contains("Forbidden") && !events.contains("Refused"), "{events}");
+}
+
+#[test]
+fn what_is_proposed_for_a_component_that_has_sent_no_request_yet_is_not_refused() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("uptime"), folder.path().join("guest.wasm")).unwrap();
+    let manifest = |generation: u32, grants: &str| {
+        let indented: String = grants.lines().map(|line| format!("  {line}\n")).collect();
+        let text = format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: uptime}}\nspec:\n  component: {{file: guest.wasm}}\n  \
+             concurrency: {generation}\n{indented}"
+        );
+        std::fs::write(folder.path().join("uptime.yaml"), text).unwrap();
+    };
+    manifest(
+        1,
+        "grants:\n  http: [{urls: [\"http://127.0.0.1:*/*\"], methods: [GET], addresses: [loopback]}]\n  \
+         resources: [{kinds: [demo.homeostat.dev/Monitor], verbs: [\"*\"]}]",
+    );
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let until_taken = |generation: u32| {
+        eventually_blocking("the definition to be taken over", || {
+            let output = host.ask(&["get", "controller", "uptime", "-o", "json"]);
+            let controller: Value = serde_json::from_str(&output.stdout).ok()?;
+            let taken = &controller["status"]["conditions"];
+            let is_loaded = |condition: &Value| condition["type"] == "Loaded" && condition["status"] == "True";
+            let is_new = controller["status"]["observedGeneration"] == generation;
+            (is_new && taken.as_array()?.iter().any(is_loaded)).then_some(())
+        });
+    };
+    until_taken(1);
+    let proposed = host.ask(&["grants", "learn", "uptime"]);
+    assert_eq!(proposed.code, Some(0), "{}", proposed.stderr);
+    assert!(proposed.stdout.contains("imports wasi:http, and would be refused"), "{}", proposed.stdout);
+    manifest(2, &proposed.stdout);
+    until_taken(2);
+    let events = host.ask(&["events", "--controller", "uptime", "-o", "json"]);
+    assert!(!events.stdout.contains("Refused"), "{}", events.stdout);
 }
 
 #[test]

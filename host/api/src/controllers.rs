@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_component::Needs;
-use homeostat_runtime::{ControllerStatus, Counts, QueueEntry};
+use homeostat_runtime::{ControllerStatus, Counts, Host, QueueEntry};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
     match (ask.method, ask.target.name, ask.target.part) {
         (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
         (&Method::GET, Some(name), Some("shadow")) => shadow(api, name),
-        (&Method::GET, Some(name), Some("needs")) => Ok(needs(name, &*api.host.needs(name)?)),
+        (&Method::GET, Some(name), Some("needs")) => Ok(needs(&api.host, name, &*api.host.needs(name)?)),
         (&Method::POST, Some(name), Some("needs/forget")) => {
             api.host.needs(name)?.forget();
             Ok(done())
@@ -132,10 +132,12 @@ fn retry(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
     Ok(done())
 }
 
-/// Answers with what a controller was seen to ask for.
-fn needs(name: &str, needs: &Needs) -> Response {
+/// Answers with what a controller was seen to ask for, and what its component imports.
+fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
     let metadata = json!({ "name": name });
-    Json(json!({ "apiVersion": API_VERSION, "kind": "Needs", "metadata": metadata, "seen": needs.seen() }))
+    let imports = host.definition(name).map(|definition| definition.component.imports().to_vec()).unwrap_or_default();
+    let (kind, seen) = ("Needs", needs.seen());
+    Json(json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "imports": imports, "seen": seen }))
         .into_response()
 }
 

@@ -46,13 +46,16 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let client = Client::new(global)?;
     let LearnArgs { controller, span, include_denied, reset } = args;
-    let mut seen = look(&client, &controller).await?;
+    let (mut seen, mut imports) = look(&client, &controller).await?;
     if let Some(Span(span)) = span {
         tokio::time::sleep(span).await;
-        seen = look(&client, &controller).await?.since(&seen);
+        let before = seen;
+        (seen, imports) = look(&client, &controller).await?;
+        seen = seen.since(&before);
     }
     let granted = from_host(&client, &controller).await?;
     let mut learned = granted.learn(&seen);
+    let is_kept = learned.keep_loadable(&granted, &imports);
     if include_denied {
         let Grants { resources, http } = std::mem::take(&mut learned.denied);
         learned.grants.resources.extend(resources);
@@ -68,7 +71,7 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     }
     output::print(&match format {
         Format::Json => output::json(&json!({ "learned": learned, "seen": seen })),
-        _ => page(&controller, &learned, &seen)?,
+        _ => page(&controller, &learned, &seen, is_kept)?,
     })?;
     if reset {
         let path = format!("{}/needs/forget", control::path(&controller));
@@ -77,16 +80,21 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-async fn look(client: &Client, controller: &str) -> anyhow::Result<Seen> {
+/// Returns what a controller was seen to ask for, and what its component imports.
+async fn look(client: &Client, controller: &str) -> anyhow::Result<(Seen, Vec<String>)> {
     let mut document: Value = client.get(&format!("{}/needs", control::path(controller))).await?;
-    serde_json::from_value(document["seen"].take()).context("the host's answer cannot be understood")
+    let read = serde_json::from_value(json!([document["seen"].take(), document["imports"].take()]));
+    read.context("the host's answer cannot be understood")
 }
 
-/// Returns the grants as lines of a manifest, with what else is to be said in comments.
-fn page(controller: &str, learned: &Learned, seen: &Seen) -> anyhow::Result<String> {
+/// Returns the grants as lines of a manifest, with what else is to be said in comments. `is_kept`: those for HTTP were not used, and are needed.
+fn page(controller: &str, learned: &Learned, seen: &Seen, is_kept: bool) -> anyhow::Result<String> {
     let Learned { grants, denied, unused } = learned;
     let mut page = format!("# What controller {controller} was seen to use, out of what it is granted.\n");
     page.push_str(&yaml(&json!({ "grants": brief(grants)? }))?);
+    if is_kept {
+        page.push_str("# It was not seen to send a request. Its component imports wasi:http, and would be refused without any grant for HTTP.\n");
+    }
     if grants.http.iter().any(|grant| !grant.headers.is_empty()) {
         page.push_str("# Values of headers are hidden (***): keep those of the manifest.\n");
     }

@@ -13,20 +13,22 @@ fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
         unused: vec!["resources[1]: Node, to get".to_owned()],
     };
     let seen = Seen { settings: vec!["greeting".to_owned()], clock: 2, ..Seen::default() };
-    let page = page("web", &learned, &seen).unwrap();
+    let page = page("web", &learned, &seen, true).unwrap();
     let read: Value = serde_saphyr::from_str(&page).unwrap();
     assert_eq!(
         read,
         json!({ "grants": { "resources": [{ "kinds": ["Pod"], "verbs": ["get"], "names": ["a\n- b"] }] } })
     );
     assert_eq!(grants(read["grants"].clone()), learned.grants, "what is left out is the default");
-    for part in ["Secret", "#   resources[1]: Node, to get\n", "it reads the settings greeting, clocks."] {
+    for part in
+        ["Secret", "#   resources[1]: Node, to get\n", "it reads the settings greeting, clocks.", "imports wasi:http"]
+    {
         assert!(page.contains(part), "{part} is not in {page}");
     }
 }
 
 #[test]
 fn nothing_seen_is_no_grant() {
-    let page = page("web", &Learned::default(), &Seen::default()).unwrap();
+    let page = page("web", &Learned::default(), &Seen::default(), false).unwrap();
     assert!(page.ends_with("grants: {}\n"), "{page}");
 }
