@@ -1,18 +1,29 @@
 //! The table of all limits, which is written from the code.
 
-use homeostat_component::{FixedBound, LimitName, Limits, fixed_bounds};
+use homeostat_component::{
+    Amount, COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, FixedBound, LimitName, Limits, fixed_bounds,
+};
 use homeostat_runtime::manifest::{LIMIT_BOUNDS, LimitBounds, written};
 use homeostat_tests::repository;
 
 /// Returns the table of the limits that have a name.
 fn named() -> String {
-    let mut table = "| limit | default | in the manifest | counts |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| limit | default | where it is set | counts |\n|---|---|---|---|\n".to_owned();
     for limit in LimitName::ALL {
         let bounds = LIMIT_BOUNDS.iter().find(|bounds| bounds.limit == limit);
-        let field = bounds.map_or("the same for every controller".to_owned(), |bounds| {
-            let LimitBounds { limit: _, field, least, most } = bounds;
-            format!("`{field}`, {} to {}", written(*least), written(*most))
-        });
+        let chosen = |place: &str, least, most| format!("{place}, {} to {}", written(least), written(most));
+        let field = match (bounds, limit) {
+            (Some(LimitBounds { limit: _, field, least, most }), _) => chosen(&format!("`{field}`"), *least, *most),
+            (None, LimitName::CompileTime) => {
+                let (least, most) = COMPILE_TIME_BOUNDS.into_inner();
+                chosen("`--compile-time` of the host", Amount::Time(least), Amount::Time(most))
+            }
+            (None, LimitName::CompileMemory) => {
+                let (least, most) = COMPILE_MEMORY_BYTES_BOUNDS.into_inner();
+                chosen("`--compile-memory` of the host", Amount::Bytes(least), Amount::Bytes(most))
+            }
+            (None, _) => "the same for every controller".to_owned(),
+        };
         let default = written(Limits::default().amount(limit));
         table.push_str(&format!("| `{limit}` | {default} | {field} | {} |\n", limit.counts()));
     }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::build;
-use crate::compile;
+use crate::compile::{self, CompileLimits};
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::inspect::everything;
@@ -58,6 +58,8 @@ pub(crate) struct BenchArgs {
     /// How long to go on adding them, in seconds
     #[arg(long, default_value_t = 2, value_name = "SECONDS")]
     seconds: u32,
+    #[command(flatten)]
+    compile: CompileLimits,
 }
 
 /// What was measured.
@@ -82,7 +84,7 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let bytes = std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let workers = args.workers.map_or(processors * 2, NonZeroU32::get);
-    let options = compile::engine_options(compile::user_cache(compile::COMPILED))?;
+    let options = compile::engine_options(compile::user_cache(compile::COMPILED), args.compile)?;
     let engine = Engine::new(EngineOptions { instances_max: workers.clamp(16, 4096), ..options })
         .context("the WebAssembly engine does not start")?;
     let loaded = engine.load(bytes, &everything()).await;

@@ -6,13 +6,45 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use homeostat_component::{Compiler, EngineOptions, Task};
+use homeostat_component::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, Compiler, EngineOptions, Task};
+use homeostat_runtime::manifest::{Bytes, Span};
 
 /// Compile one component from standard input to standard output
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompileArgs {
     /// What it may take, as JSON
     task: Task,
+}
+
+/// What compiling one component may take
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct CompileLimits {
+    /// Time that compiling a component may take, on all processors together and in whole seconds: 1s to 1h
+    ///
+    /// Four times as much on the wall. A component that takes longer is refused: limit compile-time.
+    #[arg(long, value_name = "SPAN", default_value_t = Span(EngineOptions::default().compile_time), value_parser = compile_time)]
+    compile_time: Span,
+    /// Memory that compiling a component may take: 64Mi to 64Gi
+    ///
+    /// Two are compiled at once at most. A component that needs more is refused: limit compile-memory.
+    #[arg(long, value_name = "BYTES", default_value_t = Bytes(EngineOptions::default().compile_memory_bytes_max), value_parser = compile_memory)]
+    compile_memory: Bytes,
+}
+
+fn compile_time(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    let (least, most) = (Span(*COMPILE_TIME_BOUNDS.start()), Span(*COMPILE_TIME_BOUNDS.end()));
+    if COMPILE_TIME_BOUNDS.contains(&span.0) { Ok(span) } else { Err(format!("it must be {least} to {most}")) }
+}
+
+fn compile_memory(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse()?;
+    let (least, most) = (Bytes(*COMPILE_MEMORY_BYTES_BOUNDS.start()), Bytes(*COMPILE_MEMORY_BYTES_BOUNDS.end()));
+    if COMPILE_MEMORY_BYTES_BOUNDS.contains(&bytes.0) {
+        Ok(bytes)
+    } else {
+        Err(format!("it must be {least} to {most}"))
+    }
 }
 
 /// The folder of compiled components, below that of this user or of a host.
@@ -36,13 +68,14 @@ pub(crate) fn run(args: &CompileArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 /// When nobody knows where this binary is.
-pub(crate) fn engine_options(compiled: Option<PathBuf>) -> Result<EngineOptions> {
+pub(crate) fn engine_options(compiled: Option<PathBuf>, limits: CompileLimits) -> Result<EngineOptions> {
+    let CompileLimits { compile_time: Span(compile_time), compile_memory: Bytes(compile_memory_bytes_max) } = limits;
     // Leads to what runs here also when another release lies in its place by now.
     let own = PathBuf::from("/proc/self/exe");
     let program = if own.exists() { own } else { std::env::current_exe().context("this binary cannot be found")? };
     let environment = [(ARENA.0.to_owned(), ARENA.1.to_owned())].into();
     let compiler = Some(Compiler { program, arguments: vec![VERB.to_owned()], environment });
-    Ok(EngineOptions { compiler, compiled, ..EngineOptions::default() })
+    Ok(EngineOptions { compiler, compiled, compile_time, compile_memory_bytes_max, ..EngineOptions::default() })
 }
 
 /// Returns where commands without a host keep what they need not make or fetch again: `homeostat/NAME` in this user's folder for such things, if

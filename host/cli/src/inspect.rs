@@ -11,7 +11,7 @@ use homeostat_component::{
 use homeostat_registry::{Origin, key_ids};
 use serde_json::{Value, json};
 
-use crate::compile;
+use crate::compile::{self, CompileLimits};
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output;
@@ -25,6 +25,8 @@ pub(crate) struct InspectArgs {
     /// The component: a file, or a reference to a registry
     #[arg(value_name = "FILE.wasm|REFERENCE")]
     component: String,
+    #[command(flatten)]
+    compile: CompileLimits,
 }
 
 /// Runs `homeostat inspect`.
@@ -36,7 +38,7 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
     let (name, bytes) = registry::component(&args.component).await?;
     let engine = Engine::new(EngineOptions {
         instances_max: 1,
-        ..compile::engine_options(compile::user_cache(compile::COMPILED))?
+        ..compile::engine_options(compile::user_cache(compile::COMPILED), args.compile)?
     })
     .context("the WebAssembly engine does not start")?;
     let loaded = engine.load(bytes.clone(), &everything()).await;

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::address;
-use crate::compile;
+use crate::compile::{self, CompileLimits};
 use crate::components::Components;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
@@ -79,6 +79,8 @@ pub(crate) struct HostArgs {
     /// What to keep resources in
     #[arg(long, value_enum, default_value_t = StoreChoice::Embedded, value_name = "STORE")]
     store: StoreChoice,
+    #[command(flatten)]
+    compile: CompileLimits,
 }
 
 /// How `run` writes its log.
@@ -148,7 +150,8 @@ impl Running {
     /// # Errors
     /// When a part cannot start, with what to do about it.
     pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
-        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, secrets, signatures, data, store } = args;
+        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, secrets, signatures, data, store, compile } =
+            args;
         if !folder.is_dir() {
             return Err(exit::failed(format!(
                 "{} is not a folder: name the folder that holds the manifests",
@@ -160,7 +163,7 @@ impl Running {
         let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
         let registry = registry::registry(Some(data.join(registry::PULLED)))?;
         let (store, backups) = store::open(*store, &data).await?;
-        let engine = Engine::new(compile::engine_options(Some(data.join(compile::COMPILED)))?)
+        let engine = Engine::new(compile::engine_options(Some(data.join(compile::COMPILED)), *compile)?)
             .context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
         let mut options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };

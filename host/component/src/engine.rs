@@ -4,12 +4,13 @@
 //! machines share one bound: the pooled one runs what fits its slots, the other one, started when first needed, runs the rest.
 
 use std::convert::Infallible;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use homeostat_digest::Digest;
+use serde::{Deserialize, Serialize};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
@@ -40,6 +41,11 @@ const REST_AFTER_MIN: Duration = Duration::from_millis(1);
 
 /// Frames that a trap walks. The innermost ones of a panic are its own machinery.
 const BACKTRACE_FRAMES_MAX: usize = 16;
+
+/// What a person may choose for [`EngineOptions::compile_time`].
+pub const COMPILE_TIME_BOUNDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// What a person may choose for [`EngineOptions::compile_memory_bytes_max`].
+pub const COMPILE_MEMORY_BYTES_BOUNDS: RangeInclusive<u64> = 64 << 20..=64 << 30;
 
 /// How an engine is set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
