@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
-use homeostat_tests::{Running, run};
+use homeostat_component::Digest;
+use homeostat_tests::{Running, eventually_built, guest, run};
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::registry::until_runs;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -63,4 +67,54 @@ fn a_file_that_is_no_store_or_is_damaged_is_refused_with_the_reason() {
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"what is this");
     assert!(!scratch.path().join("new.redb").exists());
+}
+
+#[test]
+fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_when_it_is_there() {
+    let scratch = TempDir::new().unwrap();
+    let path = |name: &str| {
+        let folder = scratch.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    };
+    let (folder, first, second, empty) = (path("served"), path("first"), path("second"), path("empty"));
+    let saved = scratch.path().join("saved.backup");
+    std::fs::copy(guest("greeter"), folder.join("greeter.wasm")).unwrap();
+    let digest = Digest::of(&std::fs::read(guest("greeter")).unwrap()).to_string();
+    let controller = |file: &Path, component: &Value| {
+        let spec = json!({ "component": component });
+        let metadata = json!({ "name": "greeter" });
+        let document =
+            json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": metadata, "spec": spec });
+        std::fs::write(file, document.to_string()).unwrap();
+    };
+    controller(&scratch.path().join("greeter.json"), &json!({ "file": "greeter.wasm" }));
+    let host = Running::start("run", &folder, &first, &[]);
+    let applied = host.ask(&["apply", "-f", text(&scratch.path().join("greeter.json"))]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    until_runs(&host, &digest);
+    assert_eq!(host.ask(&["backup", text(&saved)]).code, Some(0));
+    host.kill();
+
+    let data = second.join("data");
+    let store = data.join("store.redb");
+    let restored = run(&["restore", text(&saved), text(&store)]);
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    for part in [digest.as_str(), "greeter-1", "greeter.wasm in the folder that is served", "data/components"] {
+        assert!(restored.stderr.contains(part), "{part}: {}", restored.stderr);
+    }
+    let host = Running::start("run", &empty, &second, &[]);
+    eventually_built("the controller to say what it misses", || {
+        host.ask(&["describe", "controller", "greeter"]).stdout.contains("greeter.wasm cannot be read").then_some(())
+    });
+    host.kill();
+
+    // As it says.
+    let code = format!("sha256-{}.wasm", digest.trim_start_matches("sha256:"));
+    std::fs::create_dir_all(data.join("components")).unwrap();
+    std::fs::copy(first.join("data/components").join(&code), data.join("components").join(&code)).unwrap();
+    let again = run(&["restore", "--overwrite", text(&saved), text(&store)]);
+    assert_eq!((again.code, again.stderr.as_str()), (Some(0), ""), "nothing is missing");
+    let host = Running::start("run", &empty, &second, &[]);
+    until_runs(&host, &digest);
 }

@@ -70,8 +70,7 @@ impl Components {
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
-        let digits = digest.as_str().trim_start_matches("sha256:");
-        self.folder.join(format!("{PREFIX}{digits}{SUFFIX}"))
+        path(&self.folder, digest)
     }
 
     /// Returns what is on this machine; `None`: a registry has it.
@@ -99,8 +98,8 @@ impl Components {
     }
 
     /// Keeps what may run.
-        let digest = Digest::of(&bytes);
     fn admit(&self, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+        let digest = Digest::of(&bytes);
         if let Some(policy) = &self.policy {
             let signers =
                 policy.check(&bytes).map_err(|error| format!("the policy of signatures refuses it: {error}"))?;
@@ -162,6 +161,12 @@ impl Code for Components {
             tracing::warn!(%error, folder = %self.folder.display(), "code that nobody names cannot be removed");
         }
     }
+}
+
+/// Returns the file of a component in a folder of them.
+pub(crate) fn path(folder: &Path, digest: &Digest) -> PathBuf {
+    let digits = digest.as_str().trim_start_matches("sha256:");
+    folder.join(format!("{PREFIX}{digits}{SUFFIX}"))
 }
 
 /// Reads the bytes of a component.

@@ -1,6 +1,6 @@
 //! `homeostat restore` and `homeostat fsck`: work on the file of a store that nobody has open.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -11,11 +11,15 @@ use serde_json::json;
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output;
+use crate::serve::COMPONENTS;
+
+mod missing;
 
 /// Make a store of a backup
 ///
 /// The backup is checked first, and never changed. The store has a new identity: whoever watched the old one lists again. Start
-/// `homeostat run` with `--data` naming the folder; the store's file in it is called store.redb.
+/// `homeostat run` with `--data` naming the folder; the store's file in it is called store.redb. A backup has no code in it: which code the
+/// controllers name and the folder `components` beside the new store does not have is said.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RestoreArgs {
     /// The backup
@@ -51,6 +55,10 @@ pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<Ex
     let restored = tokio::task::spawn_blocking(restoring).await.context("the backup could not be read")?;
     let RestoreReport { path, resources, revision, .. } = restored.context("nothing was restored")?;
     output::print(&format!("{} restored: {resources} resources, revision {revision}\n", path.display()))?;
+    let folder = path.parent().unwrap_or(Path::new(".")).join(COMPONENTS);
+    if let Some(missing) = missing::told(&path, &folder).await? {
+        output::talk(&missing);
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -36,7 +36,7 @@ const REQUESTS: Duration = Duration::from_secs(2);
 /// Where the store is when nobody says otherwise: below the folder.
 const DATA: &str = ".homeostat";
 /// The folder of the components that controllers and their revisions name, beside it.
-const COMPONENTS: &str = "components";
+pub(crate) const COMPONENTS: &str = "components";
 
 /// What `run` and `dev` have in common.
 #[derive(Args, Clone, Debug)]

@@ -64,7 +64,7 @@ pub(crate) fn controllers() -> Kind {
 }
 
 /// Returns the kind of their revisions.
-pub(crate) fn revisions() -> Kind {
+pub fn revisions() -> Kind {
     of_host(REVISION_KIND)
 }
 

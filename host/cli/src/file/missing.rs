@@ -1,0 +1,76 @@
+//! The code that revisions of controllers name and the folder beside a store does not have: no backup has code in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use homeostat_component::Digest;
+use homeostat_runtime::keeper::revisions;
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Options, Query, Resource, Store};
+
+use crate::components;
+use crate::output::plain;
+
+/// Components that are told one by one.
+const SHOWN_MAX: usize = 20;
+
+/// Who names a component: its revisions, and where each says that the code is from.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Named {
+    revisions: Vec<String>,
+    sources: BTreeSet<String>,
+}
+
+/// Says which code the controllers of a store need and `folder` does not have, and how each comes there; `None` when it has all.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(super) async fn told(store: &Path, folder: &Path) -> Result<Option<String>> {
+    let file = store.to_owned();
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(file, Options::default())).await?;
+    let store = opened.context("the new store cannot be opened")?;
+    let revisions = store.list(&Query::all(revisions())).await?;
+    let mut missing = named(revisions.items.iter().map(AsRef::as_ref));
+    missing.retain(|digest, _| !components::path(folder, digest).exists());
+    Ok((!missing.is_empty()).then(|| text(&missing, folder)))
+}
+
+/// Returns the code that revisions name.
+fn named<'a>(revisions: impl Iterator<Item = &'a Resource>) -> BTreeMap<Digest, Named> {
+    let mut all: BTreeMap<Digest, Named> = BTreeMap::new();
+    for revision in revisions {
+        let component = &revision.document()["spec"]["spec"]["component"];
+        let Some(digest) = component["digest"].as_str().and_then(Digest::parse) else { continue };
+        let of = |field: &str| component[field].as_str().map(plain);
+        let source = match (of("file"), of("oci")) {
+            (Some(file), _) => format!("{file} in the folder that is served, if it is still the same"),
+            (None, Some(reference)) => format!("{reference}, which the host asks for it, if that is still the same"),
+            (None, None) => "nowhere else".to_owned(),
+        };
+        let named = all.entry(digest).or_default();
+        named.revisions.push(plain(revision.key().name()));
+        named.sources.insert(source);
+    }
+    all
+}
+
+fn text(missing: &BTreeMap<Digest, Named>, folder: &Path) -> String {
+    let mut text = format!(
+        "A backup has no code in it. Of {} components that controllers name nothing is in {}:\n",
+        missing.len(),
+        folder.display()
+    );
+    for (digest, Named { revisions, sources }) in missing.iter().take(SHOWN_MAX) {
+        let sources = sources.iter().map(String::as_str).collect::<Vec<_>>().join("; or from ");
+        text.push_str(&format!("  {digest} ({}): from {sources}\n", revisions.join(", ")));
+    }
+    if missing.len() > SHOWN_MAX {
+        text.push_str(&format!("  and {} more\n", missing.len() - SHOWN_MAX));
+    }
+    text.push_str("Copy them from the folder `components` beside the store that was saved. A controller whose code is missing does not run until it is there.");
+    text
+}
+
+#[cfg(test)]
+mod tests;
