@@ -17,6 +17,7 @@
 //!
 //! Deliberately absent: repair of what [`fsck()`] finds (that is what backups are for), a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
 
+mod ahead;
 mod backup;
 mod codec;
 mod feed;

@@ -94,10 +94,12 @@ pub(super) fn checked(place: &Place) -> Opened<Ready> {
     let path = place.name();
     // Nothing is believed that the last life of the store may have failed to sync.
     place.settle().map_err(|error| io(path, error))?;
+    let ahead = place.read_ahead();
     let (is_whole, waiting) = guarded(path, || {
         let open = place.open_read_only().map_err(|error| refusal(path, error))?;
         check(path, open)
     })?;
+    drop(ahead);
     if let Some(cut_off) = waiting.cut_off() {
         tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
     }

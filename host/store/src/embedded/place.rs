@@ -8,6 +8,7 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
+use super::ahead::Ahead;
 use super::latch::{Latch, Latched};
 use super::layout::{Layout, Pages};
 use super::probe::Overlay;
@@ -59,6 +60,14 @@ impl Place {
                 backend.sync_data()?;
                 forget()
             }
+        }
+    }
+
+    /// Begins to read all of it into the memory of the system, for as long as what is returned is there.
+    pub(super) fn read_ahead(&self) -> Option<Ahead> {
+        match self {
+            Self::File(path) => Some(Ahead::of(path)),
+            Self::Backend(..) => None,
         }
     }
 
