@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use redb::Database;
 use tokio::runtime::Runtime;
@@ -31,6 +32,8 @@ pub(super) struct Job {
 
 /// Writes that share one sync, at most.
 const BATCH_MAX: usize = 128;
+/// How long the thread looks for the next write before it sleeps.
+const AWAKE: Duration = Duration::from_micros(30);
 
 /// What a failed transaction is: an error of the engine, after which the store takes no more writes.
 pub(super) type Engine<T> = std::result::Result<T, Box<redb::Error>>;
@@ -55,7 +58,10 @@ pub(super) fn spawn(shared: Arc<Shared>, queue: mpsc::Receiver<Job>, options: Op
     thread::Builder::new().name("homeostat-store".to_owned()).spawn(move || {
         // Tells the end also when this thread panics.
         let _end = End(Arc::clone(&shared));
-        let mut writer = Writer { shared: &shared, runtime, follower, pending: Pending::default(), options };
+        // With one processor, whoever would write next waits for this thread.
+        let is_alone = thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
+        let awake = if is_alone { Duration::ZERO } else { AWAKE };
+        let mut writer = Writer { shared: &shared, runtime, follower, pending: Pending::default(), options, awake };
         writer.run(queue);
         writer.follower.finish();
     })
@@ -78,6 +84,8 @@ struct Writer<'a> {
     follower: Follower,
     pending: Pending,
     options: Options,
+    /// How long it looks for the next write before it sleeps.
+    awake: Duration,
 }
 
 /// What a batch came to.
@@ -98,11 +106,20 @@ enum Appended {
 impl Writer<'_> {
     fn run(&mut self, mut queue: mpsc::Receiver<Job>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        while self.runtime.block_on(queue.recv_many(&mut batch, BATCH_MAX)) > 0 {
+        // How many batches in a row were of one write.
+        let mut lone = 0_u32;
+        loop {
+            if lone > 1 {
+                self.stay_awake(&queue);
+            }
+            if self.runtime.block_on(queue.recv_many(&mut batch, BATCH_MAX)) == 0 {
+                return;
+            }
             self.wait_for_pages(|pending| !pending.is_full());
             let (requests, replies): (Vec<_>, Vec<_>) =
                 batch.drain(..).map(|Job { request, reply }| (request, reply)).unzip();
             let count = requests.len();
+            lone = if count == 1 { lone.saturating_add(1) } else { 0 };
             let Decided { answers, batch: decided } = self
                 .carry_out(requests)
                 .unwrap_or_else(|error| Decided { answers: vec![Err(error); count], batch: Batch::default() });
@@ -117,6 +134,15 @@ impl Writer<'_> {
             } else {
                 self.follower.send(decided);
             }
+        }
+    }
+
+    /// Looks for the next write for a moment, giving way to everybody else. A writer that is alone and writes again as soon as it is answered is
+    /// back in less time than it takes to put this thread to sleep and to wake it; where there are several, their next writes are there already.
+    fn stay_awake(&self, queue: &mpsc::Receiver<Job>) {
+        let until = Instant::now() + self.awake;
+        while queue.is_empty() && !queue.is_closed() && Instant::now() < until {
+            thread::yield_now();
         }
     }
 
