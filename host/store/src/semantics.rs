@@ -304,8 +304,9 @@ fn replace(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, mom
     set(fields(&mut document), "status", old.get("status").cloned());
     let metadata = metadata(&mut document);
     let reset = metadata.get("managedFields").is_some_and(ownership::is_reset);
+    let owned = &old["metadata"];
     for field in HOST_OWNED {
-        let kept = old["metadata"].get(field).filter(|_| !(reset && field == "managedFields"));
+        let kept = owned.get(field).filter(|_| !(reset && field == "managedFields"));
         set(metadata, field, kept.cloned());
     }
     tidy(metadata);

@@ -42,7 +42,7 @@ fn bytes_at_most(value: &Value) -> u64 {
 
 /// Returns the JSON text of a value, which is no deeper than the limit.
 pub(crate) fn text(value: &Value) -> Vec<u8> {
-    let mut text = Vec::with_capacity(1024);
+    let mut text = Vec::with_capacity(2048);
     serde_json::to_writer(&mut text, value).expect("memory takes everything, and a JSON value has string keys");
     text
 }
