@@ -82,7 +82,8 @@ pub(super) fn kind() -> Kind {
 
 fn document(number: usize, round: usize) -> Value {
     let ((namespace, name), kind) = (keys::parts(number), kind());
-    let text = format!("{round:x<width$}", width = TEXT_BYTES);
+    let mut text = round.to_string();
+    text.push_str(&"x".repeat(TEXT_BYTES - text.len()));
     json!({
         "apiVersion": kind.api_version(), "kind": kind.name,
         "metadata": {"namespace": namespace, "name": name, "labels": {"app": "measured"}},
