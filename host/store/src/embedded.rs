@@ -15,7 +15,7 @@
 //! [`backup()`] writes one moment of a running store into a file of its own, [`restore()`] makes a store of such a file, and [`fsck()`] looks for
 //! everything that can be wrong with a file, without changing it.
 //!
-//! Deliberately absent: repair of what [`fsck()`] finds (that is what backups are for), a cache of resources, and any rule about what a write does (that is [`semantics`](crate::semantics)).
+//! Deliberately absent: repair of what [`fsck()`] finds (that is what backups are for), a cache of resources for reads, and any rule about what a write does (that is [`semantics`](crate::semantics)).
 
 mod ahead;
 mod backup;
@@ -68,8 +68,8 @@ use read::Snapshot;
 use reopen::Full;
 use writer::Job;
 
-/// The newest format of the file that this program reads and writes.
-pub const FORMAT: u64 = 1;
+/// The newest format of the file that this program reads, and the one that it writes. A file of an older one has this from its next write on.
+pub const FORMAT: u64 = 2;
 
 /// Writes that wait for the writer thread. At the bound, the next writer waits before it can hand in its write.
 const JOBS_MAX: usize = 1024;

@@ -59,8 +59,8 @@ pub struct Options {
     /// How long a change is kept, by the clock of `source`: above zero, default one hour, so that a client that was away for some minutes
     /// goes on where it was. A store in a file may keep a change for a minute longer.
     pub history_age_max: Duration,
-    /// What the changes that are kept may come to, in bytes of the documents before and after each: default 256 MiB. The last change is
-    /// kept whatever its size.
+    /// What the changes that are kept may come to, in bytes of the documents before and after each: default 256 MiB. A store in a
+    /// file counts of the one before only what differs. The last change is kept whatever its size.
     pub history_bytes_max: u64,
     /// How long the journal of a file is that is made, in bytes: default 16 MiB, rounded up to whole pages, at most 1 GiB. The longer it is,
     /// the more changes go to their places in the file together, and the longer it takes to open after a crash. Zero for none: then every

@@ -1,5 +1,6 @@
 //! What stands in the file: the tables, and the bytes of their rows.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use redb::TableDefinition;
@@ -65,25 +66,34 @@ pub(super) const META_MEASURE: &str = "log";
 
 /// A row of the log, taken apart but not parsed.
 ///
-/// Bytes: kind of event (1), length of the path (4, big endian), path, length of the document (4, big endian), document after the change,
-/// document before the change (empty when there was none).
+/// Bytes: kind of event (1), length of the path (4, big endian), path, length of the document (4, big endian), document after the change, and
+/// nothing more when there was no document before it. Where there was one, [`DIFFERS`] is set in the kind, and what follows is how many bytes
+/// that document has in common with the other at its beginning (4) and at its end (4), and what it has between them. In files of
+/// format 1 the document itself follows.
+///
+/// Most changes are small, so that this halves what the log writes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LogRow<'a> {
     pub(super) kind: EventType,
     pub(super) path: &'a [u8],
     pub(super) document: &'a [u8],
-    pub(super) previous: &'a [u8],
+    pub(super) previous: Cow<'a, [u8]>,
 }
 
+/// Says that the document before the change stands as its difference.
+const DIFFERS: u8 = 1 << 7;
+
 impl<'a> LogRow<'a> {
-    /// Returns how many bytes it is.
+    /// Returns how many bytes it is with the whole document before the change: about as many as it takes in memory.
     pub(super) fn length(&self) -> u64 {
         let Self { kind: _, path, document, previous } = self;
         (9 + path.len() + document.len() + previous.len()) as u64
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(usize::try_from(self.length()).unwrap_or_default());
+        let Self { kind: _, path, document, previous: _ } = self;
+        // Few differences are longer than this.
+        let mut bytes = Vec::with_capacity(9 + path.len() + document.len() + 256);
         self.append(&mut bytes);
         bytes
     }
@@ -91,34 +101,51 @@ impl<'a> LogRow<'a> {
     /// Writes the row behind what is there.
     pub(super) fn append(&self, bytes: &mut Vec<u8>) {
         let Self { kind, path, document, previous } = self;
-        bytes.push(match kind {
+        let kind = match kind {
             EventType::Added => 0,
             EventType::Modified => 1,
             EventType::Deleted => 2,
-        });
+        };
+        bytes.push(if previous.is_empty() { kind } else { kind | DIFFERS });
         for piece in [path, document] {
-            let length = u32::try_from(piece.len()).expect("documents are at most 1 MiB long, paths shorter");
-            bytes.extend(length.to_be_bytes());
+            bytes.extend(count(piece.len()).to_be_bytes());
             bytes.extend(*piece);
         }
-        bytes.extend(*previous);
+        if !previous.is_empty() {
+            let (begin, end) = in_common(document, previous);
+            bytes.extend(count(begin).to_be_bytes());
+            bytes.extend(count(end).to_be_bytes());
+            bytes.extend(&previous[begin..previous.len() - end]);
+        }
     }
 
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Self> {
+        let number = |bytes: &'a [u8]| {
+            let (number, rest) = bytes.split_first_chunk::<4>()?;
+            Some((usize::try_from(u32::from_be_bytes(*number)).ok()?, rest))
+        };
         let piece = |bytes: &'a [u8]| {
-            let (length, rest) = bytes.split_first_chunk::<4>()?;
-            rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)
+            let (length, rest) = number(bytes)?;
+            rest.split_at_checked(length)
         };
         let row = || {
-            let (kind, rest) = bytes.split_first()?;
-            let kind = match kind {
+            let (first, rest) = bytes.split_first()?;
+            let kind = match first & !DIFFERS {
                 0 => EventType::Added,
                 1 => EventType::Modified,
                 2 => EventType::Deleted,
                 _ => return None,
             };
             let (path, rest) = piece(rest)?;
-            let (document, previous) = piece(rest)?;
+            let (document, rest) = piece(rest)?;
+            let previous = if first & DIFFERS == 0 {
+                Cow::Borrowed(rest)
+            } else {
+                let (begin, rest) = number(rest)?;
+                let (end, between) = number(rest)?;
+                let end_at = document.len().checked_sub(end).filter(|end_at| begin <= *end_at)?;
+                Cow::Owned([&document[..begin], between, &document[end_at..]].concat())
+            };
             Some(Self { kind, path, document, previous })
         };
         row().ok_or_else(|| damaged("a row of its log", "has another layout"))
@@ -130,13 +157,32 @@ impl<'a> LogRow<'a> {
 
     /// Returns the resource before the change.
     pub(super) fn before(&self) -> Result<Option<Arc<Resource>>> {
-        if self.previous.is_empty() { Ok(None) } else { resource(self.previous).map(Some) }
+        if self.previous.is_empty() { Ok(None) } else { resource(&self.previous).map(Some) }
     }
 
     /// Returns whether the row is about a resource whose path begins like this.
     pub(super) fn is_under(&self, prefix: &model::Path) -> bool {
         self.path.starts_with(&prefix.0)
     }
+}
+
+fn count(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("documents are at most 1 MiB long, paths shorter")
+}
+
+/// Returns how many bytes two documents have in common at their beginning, and behind that at their end.
+fn in_common(one: &[u8], other: &[u8]) -> (usize, usize) {
+    /// Compared at once: as many as compare quickly.
+    const BLOCK: usize = 32;
+    let same = |(one, other): &(&[u8], &[u8])| one == other;
+    let shortest = one.len().min(other.len());
+    let mut begin = BLOCK * one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK)).take_while(same).count();
+    begin += one[begin..].iter().zip(&other[begin..]).take_while(|(one, other)| one == other).count();
+    let (one, other) = (&one[one.len() - (shortest - begin)..], &other[other.len() - (shortest - begin)..]);
+    let mut end = BLOCK * one.rchunks_exact(BLOCK).zip(other.rchunks_exact(BLOCK)).take_while(same).count();
+    let (one, other) = (&one[..one.len() - end], &other[..other.len() - end]);
+    end += one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
+    (begin, end)
 }
 
 /// Reads a document that this store has written.

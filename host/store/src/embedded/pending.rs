@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::{Event, EventType, Resource, Revision};
 
 /// Changes that are pending at most, but for those of one batch.
 const CHANGES_MAX: usize = 512;
-/// What they may come to, but for those of one batch, in bytes of the log.
+/// What they may come to, but for those of one batch, in bytes of both their documents.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// A change as it was decided.
@@ -28,16 +29,16 @@ pub(super) struct Change {
 impl Change {
     /// Returns its row, without the document before the change.
     pub(super) fn row(&self) -> LogRow<'_> {
-        LogRow { kind: self.event.kind, path: &self.path.0, document: &self.document, previous: &[] }
+        LogRow { kind: self.event.kind, path: &self.path.0, document: &self.document, previous: Cow::default() }
     }
 
-    /// Returns how long its row is in the log, where the document before the change stands, too.
+    /// Returns what it comes to with the document before the change.
     pub(super) fn bytes(&self) -> u64 {
         self.row().length() + self.event.previous.as_ref().map_or(0, |previous| previous.bytes())
     }
 }
 
-/// What the resources may come to that are kept although the pages have them, in bytes of the log. Parsed they take some three times as much.
+/// What the changes may come to whose resources are kept although the pages have them, in bytes of both their documents.
 const KEPT_BYTES_MAX: u64 = 32 << 20;
 
 /// Changes that are synced together.

@@ -1,13 +1,16 @@
 //! The tables of the file, open for writing: what a change does to them.
 
+use std::borrow::Cow;
+
 use redb::{ReadableTable, Table, WriteTransaction};
 
-use super::Reached;
 use super::codec::{
-    LOG, LogRow, META, META_COMPACTED, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES, TIMES,
+    LOG, LogRow, META, META_COMPACTED, META_FORMAT, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
+    TIMES,
 };
 use super::retention::{Kept, Rows};
 use super::writer::{Engine, engine};
+use super::{FORMAT, Reached};
 use crate::history::Bounds;
 use crate::model::{Path, owner_prefix};
 use crate::{Error, Event, EventType, Resource, Revision};
@@ -44,7 +47,8 @@ impl<'a> Tables<'a> {
             } else {
                 self.resources.insert(row.path, row.document).map_err(engine)?
             };
-            LogRow { previous: before.as_ref().map_or(&[], |before| before.value()), ..*row }.encode()
+            let previous = before.as_ref().map_or(Cow::default(), |before| Cow::Borrowed(before.value()));
+            LogRow { previous, ..*row }.encode()
         };
         if event.kind != EventType::Deleted {
             for entry in index(&event.resource, &path) {
@@ -60,7 +64,7 @@ impl<'a> Tables<'a> {
         let damaged = |error: Error| Box::new(redb::Error::Corrupted(error.to_string()));
         let row = LogRow::decode(row).map_err(damaged)?;
         let before = self.resources.get(row.path).map_err(engine)?.map(|document| document.value().to_vec());
-        let row = LogRow { previous: before.as_deref().unwrap_or_default(), ..row };
+        let row = LogRow { previous: before.unwrap_or_default().into(), ..row };
         let event = row.event(revision).map_err(damaged)?;
         self.keep(&row, &event)
     }
@@ -83,6 +87,8 @@ impl<'a> Tables<'a> {
             return Ok(None);
         }
         let revision = Revision(meta.revision.0 + added.0);
+        // Older programs do not understand rows that were added now.
+        self.meta.insert(META_FORMAT, FORMAT.to_string().as_str()).map_err(engine)?;
         self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine)?;
         self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine)?;
         self.meta.insert(META_MEASURE, measure.encode(revision).as_str()).map_err(engine)?;

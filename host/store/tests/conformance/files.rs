@@ -121,12 +121,12 @@ async fn a_newer_format_is_refused() {
     let database = Database::open(&path).unwrap();
     let transaction = database.begin_write().unwrap();
     let meta: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
-    transaction.open_table(meta).unwrap().insert("format", "2").unwrap();
+    transaction.open_table(meta).unwrap().insert("format", "3").unwrap();
     transaction.commit().unwrap();
     // A file as it is after a crash: the engine would repair it before it looks inside.
     let crashed = fs::read(&path).unwrap();
     drop(database);
-    let refused = |error: &OpenError| matches!(error, OpenError::NewerFormat { found: 2, .. });
+    let refused = |error: &OpenError| matches!(error, OpenError::NewerFormat { found: 3, .. });
     assert_untouched(&path, refused);
     fs::write(&path, crashed).unwrap();
     assert_untouched(&path, refused);

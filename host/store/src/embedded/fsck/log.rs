@@ -79,7 +79,7 @@ impl Checker<'_> {
             && let Ok(before) = LogRow::decode(before.value())
         {
             let left = if before.kind == EventType::Deleted { &[] } else { before.document };
-            if left != row.previous {
+            if left != &*row.previous {
                 self.findings.add("log", revision, format!("does not begin where revision {earlier} ended"));
             }
         }
