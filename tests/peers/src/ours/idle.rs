@@ -1,4 +1,5 @@
-//! The memory of controllers that have nothing to do: a whole host with its store on a disk and its API, as `homeostat run` has them.
+//! The memory of controllers that have nothing to do: a whole host with its store on a disk and its API, as `homeostat run` has them. The
+//! controllers are put in; what a folder's have besides, a resource and a revision each, is not among it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
