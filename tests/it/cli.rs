@@ -181,7 +181,7 @@ fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on
     ];
     for (refusals, (what, bytes)) in (1..).zip(cases) {
         std::fs::write(folder.path().join("greeter.wasm"), bytes).unwrap();
-        homeostat_tests::eventually_blocking(&format!("{what} to be refused"), || {
+        homeostat_tests::eventually_built(&format!("{what} to be refused"), || {
             let events = host.json(&["events"]);
             let refused = |event: &&serde_json::Value| event["reason"] == "Refused";
             let count = events["items"].as_array()?.iter().filter(refused).count();

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use crate::artifacts::{cache_folder, edited_folder};
 use crate::wait::BUILD_BOUND;
-use crate::{eventually_blocking, eventually_built, homeostat, wait};
+use crate::{eventually_built, homeostat, wait};
 
 /// What a process left behind.
 #[derive(Debug)]
@@ -97,9 +97,9 @@ impl Running {
     /// Waits until a resource is there and has `wanted` at this place, a JSON pointer.
     ///
     /// # Panics
-    /// When it does not come to that within a minute.
+    /// When it does not come to that within five minutes.
     pub fn until(&self, kind: &str, name: &str, pointer: &str, wanted: &serde_json::Value) {
-        eventually_blocking(&format!("{kind}/{name}: {pointer} = {wanted}"), || {
+        eventually_built(&format!("{kind}/{name}: {pointer} = {wanted}"), || {
             let output = self.ask(&["get", kind, name, "-o", "json"]);
             let document: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
             (document.pointer(pointer) == Some(wanted)).then_some(())

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 /// The longest that any test waits for a state. Far above what it takes on a slow machine: a bound, not a measure.
 pub const BOUND: Duration = Duration::from_secs(60);
-/// The same for what may have to build guests, with everything that they depend on.
+/// The same for what may have to build guests, with everything that they depend on, or to compile components in a process that gives
+/// way to everything else on the machine.
 pub(crate) const BUILD_BOUND: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// What a look takes of a bound at most: a machine that stands still for a minute, or has no time for us, makes no test fail.
@@ -53,7 +54,7 @@ pub fn eventually_blocking<T>(what: &str, look: impl FnMut() -> Option<T>) -> T 
     until(BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
 }
 
-/// The same for what may have to build guests first.
+/// The same for what may have to build guests or to compile components first.
 ///
 /// # Panics
 /// When it did not within five minutes; says what was waited for.
