@@ -67,8 +67,14 @@ async fn under_load(loaded: &Loaded, size: &Size) -> Result<Values> {
     // The first writes wait for whatever starting has left behind.
     tokio::time::sleep(Duration::from_millis(size.millis)).await;
     let started = loaded.answers.take();
-    tokio::time::sleep(Duration::from_millis(size.millis)).await;
+    let quiet = Instant::now();
+    // On a machine that has other things to do, nothing may be answered in so short a time.
+    while loaded.answers.is_empty() && quiet.elapsed() < ANSWER_MAX {
+        tokio::time::sleep(Duration::from_millis(size.millis)).await;
+    }
     let before = loaded.answers.take();
+    let usual = before.per_window(quiet.elapsed());
+    ensure!(usual > 0.0, "no write was answered");
     let began = Instant::now();
     let mut swaps = Vec::new();
     for number in 1..=size.keys {
@@ -89,7 +95,6 @@ async fn under_load(loaded: &Loaded, size: &Size) -> Result<Values> {
         during.map(Answered::wait).max().unwrap_or_default()
     };
     let mut pauses: Vec<Duration> = swaps.iter().map(pause).collect();
-    let usual = before.per_window(size.millis);
     let least = least_in_a_window(&answered.answered, began, ended);
     let twice = started.twice + before.twice + answered.twice;
     Ok(named([
@@ -315,8 +320,8 @@ struct Taken {
 
 impl Taken {
     /// Returns how many were answered in a window, on average, in a time of this length.
-    fn per_window(&self, millis: u64) -> f64 {
-        self.answered.len() as f64 * WINDOW.as_millis() as f64 / millis.max(1) as f64
+    fn per_window(&self, length: Duration) -> f64 {
+        self.answered.len() as f64 * WINDOW.div_duration_f64(length)
     }
 }
 
@@ -327,6 +332,10 @@ impl Answers {
             taken.waiting.resize(number + 1, None);
         }
         taken.waiting[number].get_or_insert_with(Instant::now);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().answered.is_empty()
     }
 
     /// Returns what was noted, and begins anew; what waits goes on waiting.
