@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use homeostat_component::Digest;
-use homeostat_tests::{Distribution, Running, Way, crane, guest, oras, renamed, repository};
+use homeostat_tests::{Distribution, Running, Tokens, Way, crane, guest, oras, renamed, repository};
 use serde_json::{Value, json};
 
-use crate::registry::{CONFIG, MANIFEST, Person, greeter, until_runs, write_manifest};
+use crate::registry::{CONFIG, MANIFEST, PAIR, Person, greeter, until_runs, write_manifest};
 
 /// `user` with `secret-word`, as `htpasswd -B` writes it.
 const HTPASSWD: &str = "user:$2a$05$3KuzDpsUFXSsgm98Jbdo/u4Bsbh.ZJWs86RrdH8TXFwXbHf3no/wK\n";
@@ -177,6 +177,28 @@ fn who_has_logged_in_with_a_client_of_others_may_push_and_pull_and_nobody_else()
         assert!(refused.contains("status 401") && refused.contains("who is logged in"), "{refused}");
         assert!(!refused.contains("other-word"), "{refused}");
     }
+}
+
+#[test]
+fn who_gets_tokens_for_a_registry_may_push_and_pull_with_them() {
+    let (person, kept, tokens) = (Person::new(), tempfile::tempdir().unwrap(), Tokens::start(PAIR));
+    let registry = Distribution::start_for(kept.path(), &tokens.auth(kept.path()));
+    let tag = registry.reference("acme/greeter:1");
+    let refused = person.cannot(3, &["push", &greeter(), &tag]);
+    assert!(refused.contains("status 401") && tokens.scopes().is_empty(), "{refused}");
+    person.logs_in(registry.reference("").trim_end_matches('/'), PAIR);
+    person.does(&["push", &greeter(), &tag]);
+    let scopes = tokens.scopes();
+    let may_push = |scope: &String| scope.starts_with("repository:acme/greeter:") && scope.contains("push");
+    assert!(scopes.iter().any(may_push), "{scopes:?}");
+    person.does(&["pull", &tag, "--to", &person.path("pulled.wasm")]);
+    assert_eq!(tokens.scopes(), ["repository:acme/greeter:pull"], "no more than it needs");
+    assert_eq!(fs::read(person.path("pulled.wasm")).unwrap(), fs::read(guest("greeter")).unwrap());
+    let config = fs::read_to_string(person.path("config.json")).unwrap();
+    // `user:other-word`
+    fs::write(person.path("config.json"), config.replace(PAIR, "dXNlcjpvdGhlci13b3Jk")).unwrap();
+    let refused = person.cannot(3, &["pull", &tag, "--to", &person.path("other.wasm")]);
+    assert!(refused.contains("status 401") && !refused.contains("other-word"), "{refused}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use homeostat_tests::{
 use serde_json::{Value, json};
 
 /// `user:secret-word`.
-const PAIR: &str = "dXNlcjpzZWNyZXQtd29yZA==";
+pub(crate) const PAIR: &str = "dXNlcjpzZWNyZXQtd29yZA==";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 
@@ -54,8 +54,7 @@ impl Person {
     }
 
     /// Logs in as `docker login` does.
-    fn logs_in(&self, registry: &TestRegistry, auth: &str) {
-        let host = registry.reference("").trim_end_matches('/').to_owned();
+    pub(crate) fn logs_in(&self, host: &str, auth: &str) {
         fs::write(self.path("config.json"), json!({ "auths": { host: { "auth": auth } } }).to_string()).unwrap();
     }
 
@@ -134,10 +133,12 @@ fn what_is_not_what_was_named_is_refused_and_nothing_is_written() {
 fn who_asks_is_told_to_the_registry_and_to_nobody_else() {
     for access in [Access::Basic(PAIR), Access::Bearer(PAIR)] {
         let (person, registry) = (Person::new(), TestRegistry::start(access));
+        let host = registry.reference("");
+        let host = host.trim_end_matches('/');
         let (tag, to) = (registry.reference("a:1"), person.path("pulled.wasm"));
         let refused = person.cannot(3, &["push", &greeter(), &tag]);
         assert!(refused.contains("docker login"), "{access:?}: {refused}");
-        person.logs_in(&registry, PAIR);
+        person.logs_in(host, PAIR);
         person.does(&["push", &greeter(), &tag]);
         registry.asked();
         registry.go(Some(Amiss::Elsewhere));
@@ -150,7 +151,7 @@ fn who_asks_is_told_to_the_registry_and_to_nobody_else() {
         let (elsewhere, here): (Vec<_>, Vec<_>) = asked.iter().partition(|one| one.path.starts_with("/elsewhere"));
         assert!(elsewhere.len() == 2 && elsewhere.iter().all(|one| one.authorization.is_none()), "{asked:?}");
         assert!(here.iter().any(|one| one.authorization.is_some()), "{asked:?}");
-        person.logs_in(&registry, "dXNlcjpvdGhlcg==");
+        person.logs_in(host, "dXNlcjpvdGhlcg==");
         person.cannot(3, &["pull", &tag, "--to", &to]);
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::process::Heard;
 use crate::{eventually_blocking, tools};
@@ -30,11 +30,22 @@ impl Distribution {
     /// # Panics
     /// When it cannot be built or started.
     pub fn start(folder: &Path) -> Self {
-        let configuration = json!({
+        Self::start_for(folder, &Value::Null)
+    }
+
+    /// The same for whom `auth` lets in, which is that part of its configuration.
+    ///
+    /// # Panics
+    /// When it cannot be built or started.
+    pub fn start_for(folder: &Path, auth: &Value) -> Self {
+        let mut configuration = json!({
             "version": "0.1",
             "storage": { "filesystem": { "rootdirectory": folder.join("kept") }, "delete": { "enabled": true } },
             "http": { "addr": "127.0.0.1:0" },
         });
+        if !auth.is_null() {
+            configuration["auth"] = auth.clone();
+        }
         // What is JSON is YAML too.
         Self::start_with(folder, &configuration.to_string())
     }

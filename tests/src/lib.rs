@@ -7,6 +7,7 @@ mod host;
 mod process;
 mod registry;
 mod sources;
+mod tokens;
 mod tools;
 mod wait;
 
@@ -17,5 +18,6 @@ pub use host::{TestHost, all_resources, demo, demo_key};
 pub use process::{Output, Running, run, run_with};
 pub use registry::{Access, Amiss, Asked, TestRegistry};
 pub use sources::copy_of_sources;
+pub use tokens::Tokens;
 pub use tools::{crane, informer, kube, kubectl, oras};
 pub use wait::{BOUND, eventually, eventually_blocking, eventually_built};
