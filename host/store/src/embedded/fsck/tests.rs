@@ -5,9 +5,9 @@ use redb::{ReadableTable, WriteTransaction};
 use serde_json::{Value, json};
 
 use super::{Fsck, PROBLEMS_MAX, fsck, readable};
-use crate::embedded::codec::{LOG, META, OWNERS, RESOURCES, TIMES};
+use crate::embedded::codec::{LOG, META, META_FORMAT, OWNERS, RESOURCES, TIMES};
 use crate::embedded::place::Place;
-use crate::embedded::{EmbeddedStore, OpenError};
+use crate::embedded::{EmbeddedStore, FORMAT, OpenError};
 use crate::{Change, Key, Kind, Options, Precondition, Revision, Store, Write, model};
 
 fn key(name: &str) -> Key {
@@ -73,6 +73,23 @@ async fn a_sound_file_is_sound_and_counted() {
     assert!(found.is_sound(), "{found:?}");
     assert_eq!((found.resources, found.changes, found.owners), (2, 6, 2));
     assert_eq!((found.revision.0, found.oldest.0, found.format), (8, 2, 2));
+}
+
+#[tokio::test]
+async fn a_file_of_format_1_is_one_of_today_with_its_next_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("store");
+    filled(&file).await;
+    damage(&file, |file| {
+        file.open_table(META).expect("a store").insert(META_FORMAT, "1").expect("it works");
+    });
+    EmbeddedStore::open(&file, Options::default()).expect("it is a store").close().await;
+    assert_eq!(look(&file).format, 1, "nothing was written");
+    let store = EmbeddedStore::open(&file, Options::default()).expect("it is a store");
+    let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "d"}});
+    store.write(Write::Create { document }).await.expect("it is new");
+    store.close().await;
+    assert_eq!(look(&file).format, FORMAT);
 }
 
 #[tokio::test]
