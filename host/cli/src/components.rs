@@ -111,16 +111,17 @@ impl Components {
 
     /// Returns a file below the folder that is served.
     fn below(&self, file: &str) -> Result<PathBuf, String> {
-        let is_below =
-            Path::new(file).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        let outside = || format!("{file} is not below {}, the folder that is served", self.served.display());
-        if !is_below {
-            return Err(outside());
+        if !is_below(file) {
+            return Err(self.outside(file));
         }
         let path = self.served.join(file);
         let real = path.canonicalize().map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
         let served = self.served.canonicalize().map_err(|error| error.to_string())?;
-        if real.starts_with(served) { Ok(real) } else { Err(outside()) }
+        if real.starts_with(served) { Ok(real) } else { Err(self.outside(file)) }
+    }
+
+    fn outside(&self, file: &str) -> String {
+        format!("{file} is not below {}, the folder that is served", self.served.display())
     }
 
     /// Removes files that nobody names, and drafts that nobody writes any more, if they are old enough. Other files are left alone.
@@ -142,6 +143,16 @@ impl Components {
 
 #[async_trait]
 impl Code for Components {
+    fn check(&self, source: &ComponentSource) -> Result<(), String> {
+        if let Some(reference) = &source.oci {
+            reference.parse::<Reference>().map_err(|error| error.to_string())?;
+        }
+        match &source.file {
+            Some(file) if !is_below(file) => Err(self.outside(file)),
+            _ => Ok(()),
+        }
+    }
+
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let (this, wanted) = (self.clone(), source.clone());
         let here =
@@ -167,6 +178,11 @@ impl Code for Components {
 pub(crate) fn path(folder: &Path, digest: &Digest) -> PathBuf {
     let digits = digest.as_str().trim_start_matches("sha256:");
     folder.join(format!("{PREFIX}{digits}{SUFFIX}"))
+}
+
+/// Returns whether a path leads nowhere but down.
+fn is_below(file: &str) -> bool {
+    Path::new(file).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 /// Reads the bytes of a component.

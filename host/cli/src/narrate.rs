@@ -31,8 +31,10 @@ const TOLD_MAX: usize = 10_000;
 
 /// The events that tell how far a definition has come that is tried on some keys first.
 const STEPS: [&str; 4] = ["Shadow", "Canary", "Promoted", "CanaryEnded"];
-/// The events that are told elsewhere: whoever refuses tells it at length, and what goes back stands in the log.
-const TOLD: [&str; 2] = ["Refused", "RolledBack"];
+/// The event that is told elsewhere: whoever refuses tells it at length.
+const TOLD: &str = "Refused";
+/// The event that says that it went back.
+const BACK: &str = "RolledBack";
 
 /// Tells what a host does.
 pub(crate) struct Narrator {
@@ -125,10 +127,11 @@ impl Narrator {
             self.last_event = self.last_event.max(event.sequence);
             let first_line = event.message.lines().next().unwrap_or_default();
             self.last_events.insert(event.controller.to_string(), format!("{}: {first_line}", event.reason));
-            let is_told = TOLD.contains(&event.reason.as_str());
             if STEPS.contains(&event.reason.as_str()) {
-                lines.push(format!("controller/{} canary: {}", event.controller, event.message));
-            } else if event.severity == Severity::Warning && !is_told {
+                lines.push(format!("controller/{} rollout: {}", event.controller, event.message));
+            } else if event.reason == BACK {
+                lines.push(format!("controller/{} rolled back: {}", event.controller, event.message));
+            } else if event.severity == Severity::Warning && event.reason != TOLD {
                 let key = event.key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
                 let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
                 lines.push(format!("warning: {}{key}: {}: {}{times}", event.controller, event.reason, event.message));

@@ -125,10 +125,10 @@ impl Controller {
         Some(swapped)
     }
 
-    /// Takes all keys from the candidate, and looks again at those that it had.
-    pub(crate) async fn go_back(&self) {
+    /// Takes all keys from the candidate, and looks again at those that it had. Returns `false` when there is none: something else was put in.
+    pub(crate) async fn go_back(&self) -> bool {
         let changing = self.changing.lock().await;
-        let Some(trial) = self.slot.trial() else { return };
+        let Some(trial) = self.slot.trial() else { return false };
         trial.end();
         self.end_shadow();
         self.slot.try_out(None);
@@ -137,6 +137,7 @@ impl Controller {
         let part = trial.part.clone();
         self.look_again(Look::at(move |key| (part.side(key) == Side::New).then_some(Fresh::Yes))).await;
         drop(changing);
+        true
     }
 
     /// Returns the keys whose resources have the labels now, within their bound. Where nothing is stored, there are none.

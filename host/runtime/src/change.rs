@@ -104,7 +104,7 @@ impl Controller {
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
-        let generation = before.generation + u64::from(is_swap);
+        let generation = if is_swap { self.slot.next_generation() } else { before.generation };
         Ok(Loaded::new(definition, settings, effects, generation))
     }
 

@@ -13,6 +13,14 @@ use crate::manifest::ComponentSource;
 /// else to go back with.
 #[async_trait]
 pub trait Code: Send + Sync + 'static {
+    /// Says what is wrong with a source whatever is there: what is written of a controller is refused for that. Nothing is read or asked.
+    ///
+    /// # Errors
+    /// What a person has to know.
+    fn check(&self, _source: &ComponentSource) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Returns the bytes that a source means. The digest is checked by whoever asks. What asks a network has a bound on its time.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What all controllers of a host share.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use homeostat_component::layers::{HttpClient, Secrets};
 use homeostat_component::{ControllerSpec, Engine, Limits, Severity};
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::feeders::Watches;
 use crate::kinds::{kind_of, place};
 use crate::turns::Turns;
-use crate::{Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
+use crate::{Code, Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
 use crate::{definitions, keeper};
 
 /// Items asked for at once.
@@ -30,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) turns: Arc<Turns>,
+    /// Where the code of controllers comes from, once the host runs those of its store.
+    pub(crate) code: OnceLock<Arc<dyn Code>>,
     seed: Option<u64>,
 }
 
@@ -52,6 +54,7 @@ impl Context {
             secrets,
             observer,
             turns: Turns::new(Handle::current().metrics().num_workers()),
+            code: OnceLock::new(),
             seed,
             kinds,
             events: Arc::default(),
@@ -150,7 +153,9 @@ impl Context {
             Some(kind) if definitions::is_definition(&kind) => {
                 definitions::write(&*self.store, &self.kinds, request).await
             }
-            Some(kind) if kind.same_type(&keeper::controllers()) => keeper::write(&*self.store, request).await,
+            Some(kind) if kind.same_type(&keeper::controllers()) => {
+                keeper::write(&*self.store, self.code.get(), request).await
+            }
             _ => Ok(self.store.submit(request).await?),
         }
     }

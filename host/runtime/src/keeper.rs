@@ -29,6 +29,7 @@ use crate::{Code, Error, Host};
 mod bring;
 mod canary;
 mod history;
+mod misread;
 mod record;
 mod report;
 mod undo;

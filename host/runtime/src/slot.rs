@@ -15,6 +15,8 @@ use crate::{Answered, Definition, Settings};
 /// Reading never waits. Who took a [`Loaded`] keeps it for that key: what runs finishes on what it began with.
 pub(crate) struct Slot {
     sides: ArcSwap<Sides>,
+    /// The greatest generation that it has held.
+    generation_max: AtomicU64,
 }
 
 /// What runs, and what is tried beside it. Replaced together, so that no key is between the two.
@@ -29,7 +31,7 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// The way out of its sandboxes: the world behind its grants.
     pub(crate) effects: Arc<dyn Effects>,
-    /// Counts the components that this slot has held, from 1.
+    /// Counts the components that this slot has held, from 1, those that were tried as well.
     pub(crate) generation: u64,
     /// Its number in the history of its controller, from 1; 0 for as long as nobody has said.
     revision: AtomicU64,
@@ -90,7 +92,8 @@ impl Loaded {
 
 impl Slot {
     pub(crate) fn new(first: Loaded) -> Self {
-        Self { sides: ArcSwap::from_pointee(Sides { current: Arc::new(first), trial: None }) }
+        let generation_max = AtomicU64::new(first.generation);
+        Self { sides: ArcSwap::from_pointee(Sides { current: Arc::new(first), trial: None }), generation_max }
     }
 
     /// Returns what runs; of what is tried beside it nothing is known here.
@@ -123,13 +126,22 @@ impl Slot {
 
     /// Puts another definition in, for all keys. What was tried is tried no more.
     pub(crate) fn put(&self, next: Arc<Loaded>) {
+        self.generation_max.fetch_max(next.generation, Ordering::Relaxed);
         self.sides.store(Arc::new(Sides { current: next, trial: None }));
     }
 
     /// Tries a candidate, or tries it on other keys; `None`: no more.
     pub(crate) fn try_out(&self, trial: Option<Arc<Trial>>) {
+        if let Some(trial) = &trial {
+            self.generation_max.fetch_max(trial.loaded.generation, Ordering::Relaxed);
+        }
         let current = self.current();
         self.sides.store(Arc::new(Sides { current, trial }));
+    }
+
+    /// Returns the generation of a component that is put in, or tried, next: no other one has had it.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generation_max.load(Ordering::Relaxed) + 1
     }
 
     /// Returns who is asked by a feeder that was begun for `whose`: that candidate for as long as it is tried, and else what runs. Whoever

@@ -205,6 +205,69 @@ async fn an_edit_that_comes_while_a_version_goes_back_is_taken_over() {
     world.until_rollout("/phase", json!("canary")).await;
 }
 
+/// Several components that do the same, of which the last one is slow to come.
+struct Several {
+    is_held: tokio::sync::watch::Sender<bool>,
+}
+
+fn several(name: &str) -> Vec<u8> {
+    renamed(&std::fs::read(guest("guest-fickle")).unwrap(), name)
+}
+
+#[async_trait]
+impl Code for Several {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        let wanted = source.digest.as_deref().unwrap_or_default();
+        let found = ["a", "b", "c"].into_iter().find(|name| Digest::of(&several(name)).as_str() == wanted);
+        if found == Some("c") {
+            self.is_held.subscribe().wait_for(|is_held| !is_held).await.map_err(|error| error.to_string())?;
+        }
+        found.map(several).ok_or_else(|| format!("no code {wanted}"))
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
+
+fn one_of_several(name: &str, rollout: Value) -> Value {
+    let mut document = version(json!({ "version": name }), rollout);
+    document["spec"]["component"]["digest"] = json!(Digest::of(&several(name)).as_str());
+    document
+}
+
+/// Also before what replaces it is there; and no two components have one generation.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_tried_no_more_is_not_told_of_while_what_replaces_it_is_loaded() {
+    let code = Arc::new(Several { is_held: tokio::sync::watch::Sender::new(true) });
+    let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+    test.host.keep_controllers(code.clone()).await.unwrap();
+    let world = World { test };
+    world.begin(one_of_several("a", json!({})), 20).await;
+    world.put(one_of_several("b", watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.test.host.apply_resource(one_of_several("c", quick()), "me").await.unwrap();
+    let status = eventually("what is tried to be replaced", async || {
+        let status = world.status().await;
+        (condition(&status, "Progressing")["reason"] == "Replaced").then_some(status)
+    })
+    .await;
+    assert_eq!((&status["rollout"], &status["revision"]), (&Value::Null, &json!(1)), "{status}");
+    code.is_held.send_replace(false);
+    let status = world.until_rollout("/phase", json!("complete")).await;
+    assert_eq!((&status["rollout"]["to"], &status["generation"]), (&json!(3), &json!(3)), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_beside_the_resource_ends_what_is_tried_and_is_told_as_what_it_is() {
+    let world = World::start(20).await;
+    world.put(version(json!({ "version": "two" }), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    let grants = world.test.host.definition(NAME).unwrap().grants;
+    let component = world.test.host.load(several("b"), &grants).await.unwrap();
+    world.test.host.swap(NAME, component).await.unwrap();
+    let ended = eventually("it to be told", async || world.events("CanaryEnded").pop()).await;
+    assert!(ended.contains("another component was put in") && !ended.contains("has all keys"), "{ended}");
+}
+
 /// The code of one version, by a tag that a registry answers once.
 #[derive(Default)]
 struct Once(AtomicUsize);

@@ -60,7 +60,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     let mut host = fickle.run();
     host.until_said("controller/fickle added");
     fickle.save("two", "", "1h");
-    host.until_said("controller/fickle canary: revision 2 has 30% of the keys, revision 1 the others");
+    host.until_said("controller/fickle rollout: revision 2 has 30% of the keys, revision 1 the others");
     host.kill();
     host = fickle.run();
     let status = Fickle::until(&host, "to go on", |rollout| rollout["phase"] == "canary");
@@ -70,7 +70,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     );
     assert_eq!(Fickle::history(&host), ["1 *", "2 ?"]);
     fickle.save("two", "", "100ms");
-    host.until_said("controller/fickle canary: revision 2 has all keys, after revision 1");
+    host.until_said("controller/fickle rollout: revision 2 has all keys, after revision 1");
     let status = host.ask(&["rollout", "status", "fickle"]);
     assert_eq!(
         (status.code, status.stdout.as_str()),
@@ -135,6 +135,8 @@ fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
     eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
 
     write(folder.path(), "twin.yaml", &twin("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
+    host.until_said("controller/twin rollout: revision 2 is a shadow of revision 1");
+    host.until_said("controller/twin rolled back: revision 2 went back to revision 1: ");
     host.until("controller", "twin", "/status/rollout/phase", &json!("rolledBack"));
     let status = host.ask(&["rollout", "status", "twin"]);
     assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);

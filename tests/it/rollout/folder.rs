@@ -119,6 +119,14 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
     write(elsewhere.path(), "greeter.yaml", &manifest(""));
     let file = elsewhere.path().join("greeter.yaml").display().to_string();
     let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    for (source, field) in [("oci: not/A/reference", "oci"), ("file: ../greeter.wasm", "file")] {
+        let wrong = manifest("").replace("file: greeter.wasm", source);
+        write(elsewhere.path(), "wrong.yaml", &wrong);
+        let applied = host.ask(&["apply", "-f", &elsewhere.path().join("wrong.yaml").display().to_string()]);
+        assert!(applied.stderr.contains(&format!("spec.component.{field}")), "{} {}", applied.stdout, applied.stderr);
+        assert_ne!(applied.code, Some(0), "what no host could run is not written");
+        assert_eq!(host.ask(&["get", "controllers", "-o", "name"]).stdout, "");
+    }
     let applied = host.ask(&["apply", "-f", &file]);
     assert_eq!(applied.stdout, "controller.homeostat.dev/greeter created\n", "{}", applied.stderr);
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));

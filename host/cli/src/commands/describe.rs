@@ -172,10 +172,40 @@ async fn happened(
     let key = known.key(namespace, name);
     let wanted = if known.is_controller() { ("controller", Some(name)) } else { ("key", Some(key.as_str())) };
     let mut lines = client.lines(&with_query("/homeostat/v1/events", &[wanted])).await?;
+    let mut found = Vec::new();
     while let Some(event) = lines.next().await? {
-        table.row(events::row(&event, now));
+        found.push(event);
     }
+    let found = if known.is_controller() { of_a_controller(found) } else { found };
+    found.iter().for_each(|event| table.row(events::row(event, now)));
     Ok(table)
+}
+
+/// Its own events that are shown of a controller: the last ones.
+const OWN_EVENTS_MAX: usize = 16;
+
+/// Returns what is shown of the events of a controller, which are in order: its own, and one for each reason for which there are some about
+/// keys, with how often in all and what the last one says. Each stands where its last one does.
+fn of_a_controller(events: Vec<Value>) -> Vec<Value> {
+    let mut shown: Vec<Value> = Vec::new();
+    for event in events {
+        let same = |known: &Value| !known["key"].is_null() && known["reason"] == event["reason"];
+        let before = (!event["key"].is_null()).then(|| shown.iter().position(same)).flatten();
+        let before = before.map(|at| shown.remove(at));
+        let count = before.as_ref().and_then(|before| before["count"].as_u64()).unwrap_or_default();
+        shown.push(event);
+        if let Some(last) = shown.last_mut() {
+            last["count"] = (count + last["count"].as_u64().unwrap_or(1)).into();
+        }
+    }
+    let own = shown.iter().filter(|event| event["key"].is_null()).count();
+    let mut surplus = own.saturating_sub(OWN_EVENTS_MAX);
+    shown.retain(|event| {
+        let goes = surplus > 0 && event["key"].is_null();
+        surplus -= usize::from(goes);
+        !goes
+    });
+    shown
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ impl Folder {
             Outcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
             Outcome::Refused(reason) => return Err(Why { digest, reason, is_local: false }),
             // Each step is an event, and told as such.
-            Outcome::Trying { .. } | Outcome::RolledBack(_) => {}
+            Outcome::Trying { .. } | Outcome::Replaced | Outcome::RolledBack(_) => {}
             // Somebody else was faster.
             Outcome::Removed(_) => {}
         }

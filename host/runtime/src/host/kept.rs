@@ -15,6 +15,8 @@ impl Host {
     /// # Errors
     /// [`Error::Store`] when they cannot be listed. *Cancel safety*: once they are listed, they run all the same.
     pub async fn keep_controllers(&self, code: Arc<dyn Code>) -> Result<(), Error> {
+        // Set once: the second time, nothing happens.
+        drop(self.inner.context.code.set(code.clone()));
         let keeper = Keeper::new(code, self.inner.context.seed("homeostat"));
         let listed = keeper.look_at_all(&*self.store()).await?;
         if self.inner.keeper.set(keeper.clone()).is_ok() {

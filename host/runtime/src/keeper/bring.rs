@@ -130,7 +130,12 @@ impl Keeper {
                     self.trying.lock().insert(name, trying);
                     return Ok(outcome);
                 }
-                Ok(Looked::Unwanted) => self.drop_tried(host, &name, trying).await,
+                Ok(Looked::Unwanted) => {
+                    self.drop_tried(host, &name, trying).await;
+                    // To load what is wanted instead may take long.
+                    let status = self.status(host, resource, &Outcome::Replaced, None);
+                    *resource = report::write(&*host.store(), resource, status).await?;
+                }
                 Err(failed) => {
                     self.trying.lock().insert(name, trying);
                     return Err(failed);

@@ -200,6 +200,9 @@ impl Keeper {
             };
             wanted.pin(&trying.document);
             is_paused = wanted.spec.paused;
+            if !is_paused && wanted.differs_from(&trying.document) {
+                return Ok(Looked::Unwanted);
+            }
             if !is_paused {
                 let (plan, old_max) = (wanted.checked.plan.clone(), wanted.checked.old_revisions);
                 let loaded = match self.load(host, &name, wanted).await {
@@ -300,7 +303,7 @@ impl Keeper {
             return Ok(Err(chain(&error)));
         }
         let message = format!("revision {} is a shadow of revision {}", record.to, record.from);
-        controller.context.event(&controller.name, None, Severity::Normal, "Shadow", &message);
+        tell(controller, "Shadow", &message);
         trying.record = record;
         Ok(Ok(()))
     }
@@ -371,7 +374,7 @@ impl Keeper {
         if let Ok(controller) = host.controller(&name) {
             let message = format!("revision {} went back to revision {}: {reason}", record.to, record.from);
             controller.context.event(&controller.name, None, Severity::Warning, "RolledBack", &message);
-            tracing::warn!("controller/{name} rolled back: {message}");
+            tracing::info!("controller/{name} rolled back: {message}");
         }
         Ok(Looked::Ended(Outcome::RolledBack(reason)))
     }
@@ -379,10 +382,15 @@ impl Keeper {
     /// Takes all keys from a candidate that is not wanted any more.
     pub(super) async fn drop_tried(&self, host: &Host, name: &str, trying: Trying) {
         let Ok(controller) = host.controller(name) else { return };
-        controller.go_back().await;
+        let had_keys_taken = controller.go_back().await;
         controller.stats.rollout(Rollout::Replaced);
         let Record { from, to, .. } = trying.record;
-        let message = format!("revision {to} is tried no more, something else is wanted: revision {from} has all keys");
+        let message = match had_keys_taken {
+            true => format!("revision {to} is tried no more, something else is wanted: revision {from} has all keys"),
+            false => {
+                format!("revision {to} is tried no more: another component was put in beside what the resource says")
+            }
+        };
         tell(&controller, "CanaryEnded", &message);
     }
 
@@ -403,5 +411,5 @@ impl Keeper {
 /// Tells of a step, as an event and in the log.
 fn tell(controller: &Controller, reason: &str, message: &str) {
     controller.context.event(&controller.name, None, Severity::Normal, reason, message);
-    tracing::info!("controller/{} canary: {message}", controller.name);
+    tracing::info!("controller/{} rollout: {message}", controller.name);
 }

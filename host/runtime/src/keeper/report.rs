@@ -95,6 +95,16 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
             ("Progressing", true, "Canary", tried(*from, *to, *share)),
             ("Degraded", false, "Canary", String::new()),
         ),
+        Outcome::Replaced => (
+            ("Loaded", true, "Loaded", String::new()),
+            (
+                "Progressing",
+                true,
+                "Replaced",
+                "what was tried is tried no more, and what is wanted instead is loaded".to_owned(),
+            ),
+            ("Degraded", false, "Replaced", String::new()),
+        ),
         Outcome::RolledBack(reason) => (
             ("Loaded", true, "RolledBack", String::new()),
             (

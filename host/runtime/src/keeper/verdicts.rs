@@ -26,6 +26,8 @@ pub enum Outcome {
         /// The share of the keys that it has; `None`: its watches lack their first lists.
         share: Option<Share>,
     },
+    /// What was tried is tried no more, as something else is wanted, and that is looked at: what ran before goes on.
+    Replaced,
     /// It was tried, and went back, and why: what runs goes on. It is not tried again as it is.
     RolledBack(String),
     /// It is paused: what runs goes on.

@@ -1,13 +1,16 @@
 //! What a resource of kind `Controller` asks for, read and checked. People's writes are refused by the same check.
 
+use std::sync::Arc;
+
 use homeostat_component::Digest;
 use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{EventType, Request, Resource, Store, Written};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::SUSPENDED;
+use super::misread::misread;
 use crate::manifest::{Checked, Spec};
-use crate::{Error, Suspend};
+use crate::{Code, Error, Suspend};
 
 /// The fields that say how a controller is changed, and whether it is held back, and not what it is: no revision has them.
 pub(super) const NOT_OF_A_REVISION: [&str; 4] = ["paused", "revisionHistoryLimit", "rollout", "suspend"];
@@ -55,26 +58,26 @@ impl Wanted {
         }
     }
 
+    /// Checks where its code is to come from, as far as the name tells.
+    fn has_sound_source(&self, code: &dyn Code) -> Result<(), Vec<Violation>> {
+        let source = &self.spec.component;
+        let field = if source.oci.is_some() { "oci" } else { "file" };
+        let path = format!("spec.component.{field}");
+        code.check(source).map_err(|detail| vec![Violation { path, reason: Reason::Invalid, detail }])
+    }
+
+    /// Returns whether it is another definition than one that was recorded, as far as is known before its code is loaded.
+    pub(super) fn differs_from(&self, recorded: &Value) -> bool {
+        let (mut wanted, known) = (self.document.clone(), &recorded["component"]["digest"]);
+        wanted["component"]["digest"] =
+            self.checked.digest.as_ref().map_or(known.clone(), |digest| digest.as_str().into());
+        wanted != *recorded
+    }
+
     /// Returns whether a registry may answer with another code tomorrow than today.
     pub(super) fn is_to_be_resolved(&self) -> bool {
         self.spec.component.oci.is_some() && self.checked.digest.is_none()
     }
-}
-
-/// Says where a `spec` cannot be read: field by field, each beside what must be there.
-fn misread(document: &Value, error: &serde_json::Error) -> Violation {
-    let alone = |name: &str, value: &Value| {
-        let mut alone = json!({ "component": {} });
-        alone[name] = value.clone();
-        serde_json::from_value::<Spec>(alone).err()
-    };
-    let fields = document.as_object().into_iter().flatten();
-    let mut wrong = fields.filter_map(|(name, value)| Some((name, alone(name, value)?)));
-    let (path, detail) = match wrong.next() {
-        Some((name, error)) => (format!("spec.{name}"), error.to_string()),
-        None => ("spec".to_owned(), error.to_string()),
-    };
-    Violation { path, reason: Reason::Invalid, detail }
 }
 
 /// Returns whether its keys are held back: by a person's word, or by its spec. That counts at once, whatever becomes of the rest of it.
@@ -91,12 +94,16 @@ pub(super) fn suspension(resource: &Resource) -> Suspend {
 ///
 /// # Errors
 /// [`homeostat_store::Error::InvalidFields`] with the fields, and those of the store.
-pub(crate) async fn write(store: &dyn Store, request: Request) -> Result<Written, Error> {
+pub(crate) async fn write(store: &dyn Store, code: Option<&Arc<dyn Code>>, request: Request) -> Result<Written, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     let resource = &planned.resource;
     let is_going = resource.is_deleting() || planned.change == Some(EventType::Deleted);
     if planned.change.is_some() && !is_going {
-        Wanted::read(&resource.document()["spec"]).map_err(|violations| homeostat_store::Error::InvalidFields {
+        let read = Wanted::read(&resource.document()["spec"]).and_then(|wanted| match code {
+            Some(code) => wanted.has_sound_source(&**code),
+            None => Ok(()),
+        });
+        read.map_err(|violations| homeostat_store::Error::InvalidFields {
             what: format!("Controller.homeostat.dev {:?}", resource.key().name()),
             violations,
         })?;
@@ -109,6 +116,8 @@ pub(crate) async fn write(store: &dyn Store, request: Request) -> Result<Written
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -116,7 +125,7 @@ mod tests {
         let wrong = |more: Value| {
             let mut spec = json!({ "component": { "file": "a.wasm" } });
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            let violations = Wanted::read(&spec).err().unwrap();
+            let violations = Wanted::read(&spec).err().unwrap_or_default();
             violations.into_iter().map(|violation| violation.path).collect::<Vec<_>>()
         };
         assert_eq!(wrong(json!({ "limit": {} })), ["spec.limit"]);
@@ -126,6 +135,19 @@ mod tests {
         assert_eq!(wrong(json!({ "component": { "digest": "sha256:1" } })), ["spec.component.digest"]);
         assert_eq!(wrong(json!({ "component": { "oci": "" } })), ["spec.component.oci"]);
         assert_eq!(wrong(json!({ "component": { "oci": "example.com/a:1", "file": "a.wasm" } })), ["spec.component"]);
+        let rollout = |more: Value| wrong(json!({ "rollout": more }));
+        assert_eq!(rollout(json!({ "strategy": "canary", "steps": ["1%", "2%", "110%"] })), ["spec.rollout.steps[2]"]);
+        assert_eq!(
+            rollout(json!({ "strategy": "canary", "gate": { "for": 3, "traps": 1 } })),
+            ["spec.rollout.gate.for"]
+        );
+        assert_eq!(
+            rollout(json!({ "strategy": "canary", "selector": { "a/b": 1, "matchLabels": {} } })),
+            ["spec.rollout.selector.a/b"]
+        );
+        assert_eq!(rollout(json!({ "strategy": "canary", "selector": {} })), ["spec.rollout.selector"]);
+        assert_eq!(rollout(json!({ "strategy": "shadow", "gate": { "traps": 1 } })), ["spec.rollout.gate"]);
+        assert_eq!(rollout(json!({ "strategy": "shadow", "share": "1%", "gate": { "traps": 1 } })), [""; 0]);
         let hidden = json!([{ "urls": ["https://a.example/*"], "headers": { "x-key": { "value": "***" } } }]);
         assert_eq!(wrong(json!({ "grants": { "http": hidden } })), ["spec.grants.http[0].headers.x-key.value"]);
         assert_eq!(Wanted::read(&Value::Null).err().unwrap()[0].path, "spec");

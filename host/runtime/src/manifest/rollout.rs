@@ -145,6 +145,11 @@ pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -
         Strategy::Canary => Plan::Canary(canary),
         Strategy::Shadow => {
             let has_steps = share.is_some() || steps.is_some() || selector.is_some();
+            if !has_steps && *gate != GateWritten::default() {
+                let reason =
+                    "needs `share`, `steps` or `selector`: without them nothing comes between the shadow and all keys";
+                problems.push("spec.rollout.gate", reason.to_owned());
+            }
             let steps = if has_steps { canary.steps } else { Vec::new() };
             Plan::Canary(Canary { steps, shadow: Some(canary.shadow.unwrap_or_default()), ..canary })
         }

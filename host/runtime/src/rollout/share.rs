@@ -52,10 +52,10 @@ impl FromStr for Share {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let share = text.strip_suffix('%').and_then(hundredths).and_then(|number| u16::try_from(number).ok()).map(Self);
-        share
-            .filter(|share| *share <= Self::ALL)
-            .ok_or_else(|| format!("`{text}` is not a share; write it as 10% or 0.5%"))
+        let number = text.strip_suffix('%').and_then(hundredths);
+        let number = number.ok_or_else(|| format!("`{text}` is not a share; write it as 10% or 0.5%"))?;
+        let share = u16::try_from(number).ok().map(Self).filter(|share| *share <= Self::ALL);
+        share.ok_or_else(|| format!("`{text}` is out of bounds: a share is from 0% to 100%"))
     }
 }
 
@@ -118,6 +118,7 @@ mod tests {
         }
         let bare = serde_json::from_str::<Share>("30").unwrap_err().to_string();
         assert!(bare.contains("`30` is not a share; write it as 10%"), "{bare}");
+        assert!("110%".parse::<Share>().unwrap_err().contains("from 0% to 100%"));
         for text in ["1x", "2x", "1.5x", "10.25x"] {
             assert_eq!(text.parse::<Factor>().unwrap().to_string(), text);
         }

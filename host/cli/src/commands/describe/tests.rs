@@ -46,3 +46,19 @@ fn what_is_not_there_has_no_line() {
         page(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } }), Timestamp::now()).unwrap();
     assert_eq!(page, "Name:         a\nKind:         Pod (v1)\n");
 }
+
+#[test]
+fn events_about_keys_of_a_controller_are_one_line_for_each_reason() {
+    let about = |name: &str, reason: &str, count: u64| json!({ "key": { "name": name }, "reason": reason, "count": count, "message": name });
+    let own = |number: usize| json!({ "key": null, "reason": "Canary", "count": 1, "message": number.to_string() });
+    let mut events: Vec<Value> = (0..40).map(|number| about(&format!("k{number}"), "ReconcileFailed", 2)).collect();
+    events.push(about("a", "Trapped", 3));
+    events.extend((0..OWN_EVENTS_MAX + 4).map(own));
+    events.push(about("b", "Trapped", 4));
+    let shown = of_a_controller(events);
+    assert_eq!(shown.len(), OWN_EVENTS_MAX + 2);
+    let told = |event: &Value| (event["message"].as_str().unwrap().to_owned(), event["count"].as_u64().unwrap());
+    assert_eq!(told(&shown[0]), ("k39".to_owned(), 80));
+    assert_eq!(told(&shown[1]), ("4".to_owned(), 1), "the oldest of its own are left out");
+    assert_eq!(told(shown.last().unwrap()), ("b".to_owned(), 7), "it stands where its last one does");
+}

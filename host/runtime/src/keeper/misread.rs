@@ -1,0 +1,75 @@
+//! Where a `spec` is wrong that cannot be read. Pure.
+
+use homeostat_store::schema::{Reason, Violation};
+use serde_json::Value;
+
+use crate::manifest::Spec;
+
+/// Bytes of documents that are read in search of what is wrong with one.
+const SEARCHED_BYTES_MAX: usize = 8 << 20;
+
+/// Says where a `spec` cannot be read: at the innermost value without which it says something else, or nothing, is wrong.
+pub(super) fn misread(document: &Value, error: &serde_json::Error) -> Violation {
+    let detail = error.to_string();
+    let (mut pointer, mut path) = (String::new(), "spec".to_owned());
+    let mut tries = SEARCHED_BYTES_MAX / document.to_string().len().max(1);
+    let mut is_to_blame = |pointer: &str, step: &Step| {
+        tries = tries.saturating_sub(1);
+        let mut without = document.clone();
+        step.remove(without.pointer_mut(pointer));
+        tries > 0
+            && serde_json::from_value::<Spec>(without).err().is_none_or(|error| {
+                let other = error.to_string();
+                // That it is missing is no fault of what it was.
+                other != detail && !step.is_missed_by(&other)
+            })
+    };
+    while let Some(step) = Step::into(document.pointer(&pointer)).find(|step| is_to_blame(&pointer, step)) {
+        pointer.push_str(&step.pointer());
+        path.push_str(&step.path());
+    }
+    Violation { path, reason: Reason::Invalid, detail }
+}
+
+/// One step into a document.
+enum Step {
+    Field(String),
+    Item(usize),
+}
+
+impl Step {
+    /// Returns the steps that lead into a value.
+    fn into(value: Option<&Value>) -> Box<dyn Iterator<Item = Self> + '_> {
+        match value {
+            Some(Value::Object(fields)) => Box::new(fields.keys().cloned().map(Self::Field)),
+            Some(Value::Array(items)) => Box::new((0..items.len()).map(Self::Item)),
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+
+    fn remove(&self, from: Option<&mut Value>) {
+        match (self, from) {
+            (Self::Field(name), Some(Value::Object(fields))) => drop(fields.remove(name)),
+            (Self::Item(at), Some(Value::Array(items))) => drop(items.remove(*at)),
+            _ => {}
+        }
+    }
+
+    fn is_missed_by(&self, error: &str) -> bool {
+        matches!(self, Self::Field(name) if error.starts_with(&format!("missing field `{name}`")))
+    }
+
+    fn pointer(&self) -> String {
+        match self {
+            Self::Field(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+            Self::Item(at) => format!("/{at}"),
+        }
+    }
+
+    fn path(&self) -> String {
+        match self {
+            Self::Field(name) => format!(".{name}"),
+            Self::Item(at) => format!("[{at}]"),
+        }
+    }
+}
