@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -61,17 +61,21 @@ impl FaultyStore {
 
     /// Lets so many writes of a group's resources through, and then nothing is written any more: as if the process had been killed there.
     pub fn cut_after(&self, group: &'static str, writes: usize) {
-        *self.left.lock().unwrap() = Some((group, writes));
+        *self.left() = Some((group, writes));
     }
 
     /// Returns whether a write was held up for good.
     pub fn is_cut(&self) -> bool {
-        self.left.lock().unwrap().is_some_and(|(group, left)| group.is_empty() && left == 0)
+        self.left().is_some_and(|(group, left)| group.is_empty() && left == 0)
+    }
+
+    fn left(&self) -> MutexGuard<'_, Option<(&'static str, usize)>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a write comes after the cut.
     fn cuts(&self, kind: &Kind) -> bool {
-        let mut left = self.left.lock().unwrap();
+        let mut left = self.left();
         let Some((group, writes)) = &mut *left else { return false };
         if group.is_empty() || (kind.group == *group && *writes == 0) {
             *left = Some(("", 0));
