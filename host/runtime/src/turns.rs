@@ -2,7 +2,7 @@
 //!
 //! A turn is one poll of one task. A worker stops for breath when [`TURN`] has passed, and a guest that computes for longer gives way at
 //! the next tick of the epoch clock, so a turn lasts a millisecond at most. As many turns are out at a time as there are threads; who
-//! has none waits here, not in tokio's queue, and the controller that has used the least goes next ([`shares`]). So who has little to
+//! has none waits here, not in tokio's queue, and the controller that has used the least ([`processor`]) goes next ([`shares`]). So who has little to
 //! do waits for one turn to end, however many keys and workers the others have. What ends at once waits for nothing but its like
 //! ([`habit`]). A task whose turns are long again and again, because its guest computes, is kept away from the last turn: a thread that
 //! computes sees neither sockets nor timers, and what makes it stop is a thread that waits for a processor itself.
@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 mod habit;
+mod processor;
 mod shares;
 
 use habit::Habit;
@@ -41,6 +42,7 @@ const PASSES: u8 = 8;
 pub(crate) struct Turns {
     state: Mutex<State>,
     origin: Instant,
+    processor: processor::Clock,
 }
 
 struct State {
@@ -104,8 +106,12 @@ pub(crate) struct InTurns<F> {
 impl Turns {
     /// Returns turns for `threads` threads.
     pub(crate) fn new(threads: usize) -> Arc<Self> {
+        Self::with(threads, processor::clock)
+    }
+
+    fn with(threads: usize, processor: processor::Clock) -> Arc<Self> {
         let state = State { shares: Shares::new(threads), tasks: Vec::new(), vacant: Vec::new() };
-        Arc::new(Self { state: Mutex::new(state), origin: Instant::now() })
+        Arc::new(Self { state: Mutex::new(state), origin: Instant::now(), processor })
     }
 
     /// Opens an account for a controller.
@@ -190,11 +196,11 @@ impl<F: Future> Future for InTurns<F> {
             }
             Begun::Waits => return Poll::Pending,
         };
-        let began = Instant::now();
-        let began_ns = turns.ns_at(began);
+        let (began, computed) = (Instant::now(), (turns.processor)());
         task.over_ns.store(turns.ns_at(began + may_last), Ordering::Relaxed);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
-        let cost_ns = turns.ns_at(Instant::now()).saturating_sub(began_ns);
+        let cost = processor::cost(began.elapsed(), computed, turns.processor);
+        let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         let Ended { again, next } = turns.state.lock().end(task.number, cost_ns, polled.is_ready());
         if let Some(next) = next {
             next.wake();

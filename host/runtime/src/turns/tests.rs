@@ -9,6 +9,11 @@ use super::*;
 /// As few long turns as make a task one that computes on and on: one that is not long ends that.
 const LONG_TURNS: u32 = 9;
 
+/// Returns turns that cost what they took: time is virtual here, and no thread computes for as long as it is said to.
+fn turns_of(threads: usize) -> Arc<Turns> {
+    Turns::with(threads, || None)
+}
+
 /// Goes on for ever, and counts its polls.
 async fn hog(polls: Arc<AtomicUsize>) {
     loop {
@@ -48,7 +53,7 @@ async fn again() {
 /// P5
 #[tokio::test]
 async fn one_that_wakes_up_runs_before_a_hundred_that_never_stop() {
-    let turns = Turns::new(1);
+    let turns = turns_of(1);
     let (busy, seldom) = (turns.account(), turns.account());
     let polls = Arc::new(AtomicUsize::new(0));
     let hogs: Vec<_> = (0..100).map(|_| tokio::spawn(busy.run(|_| hog(polls.clone())))).collect();
@@ -80,7 +85,7 @@ async fn one_that_wakes_up_runs_before_a_hundred_that_never_stop() {
 
 #[tokio::test]
 async fn a_task_that_ends_or_is_dropped_leaves_its_turn_to_the_next() {
-    let turns = Turns::new(1);
+    let turns = turns_of(1);
     let account = turns.account();
     for _ in 0..3 {
         drop(account.run(|_| std::future::pending::<()>()));
@@ -100,7 +105,7 @@ async fn a_task_that_ends_or_is_dropped_leaves_its_turn_to_the_next() {
 
 #[tokio::test]
 async fn a_task_that_panics_leaves_its_turn_to_the_next() {
-    let turns = Turns::new(1);
+    let turns = turns_of(1);
     let account = turns.account();
     let panicked = tokio::spawn(account.run(|_| async {
         again().await;
@@ -112,7 +117,7 @@ async fn a_task_that_panics_leaves_its_turn_to_the_next() {
 
 #[tokio::test]
 async fn a_wake_up_during_a_turn_is_not_lost() {
-    let turns = Turns::new(2);
+    let turns = turns_of(2);
     let account = turns.account();
     let task = account.run(|_| async {
         for _ in 0..100 {
@@ -124,7 +129,7 @@ async fn a_wake_up_during_a_turn_is_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
-    let turns = Turns::new(1);
+    let turns = turns_of(1);
     let (first, second) = (turns.account(), turns.account());
     let order = Arc::new(Mutex::new(Vec::new()));
     let tasks: Vec<_> = [(&first, "first"), (&second, "second")]
@@ -153,7 +158,7 @@ async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
 
 #[test]
 fn an_account_that_is_closed_is_used_again() {
-    let turns = Turns::new(1);
+    let turns = turns_of(1);
     let first = turns.account().0.number;
     assert_eq!(turns.account().0.number, first);
     let kept = turns.account();
@@ -163,7 +168,7 @@ fn an_account_that_is_closed_is_used_again() {
 /// P5: whoever computes on and on never has the last turn.
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_others() {
-    let turns = Turns::new(2);
+    let turns = turns_of(2);
     let (busy, seldom) = (turns.account(), turns.account());
     // Each of them asks for its next turn when one ends, and has it until it is polled again.
     let mut hogs = [busy.run(|_| computes()), busy.run(|_| computes())];
@@ -186,7 +191,7 @@ async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_othe
 /// P5
 #[tokio::test(start_paused = true)]
 async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
-    let turns = Turns::new(1);
+    let turns = turns_of(1);
     let (busy, seldom) = (turns.account(), turns.account());
     let mut hog = busy.run(|_| computes());
     // Whose turns last is not known before the first one.
@@ -201,7 +206,7 @@ async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
 /// P5: what comes in from outside passes through tasks of the host, and does not wait at each of them.
 #[tokio::test(start_paused = true)]
 async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step() {
-    let turns = Turns::new(1);
+    let turns = turns_of(1);
     let (busy, began) = (turns.account(), Instant::now());
     let hogs = [(); 2].map(|()| tokio::spawn(busy.run(|_| computes())));
     // The last one is this test, which tokio looks at now and then.
@@ -284,4 +289,42 @@ fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
             assert_eq!(state.shares.standing(threads), (waiting, out, false), "seed {seed}, step {step}");
         }
     }
+}
+
+/// P5: a thread that waits for a processor is nobody's doing.
+#[test]
+fn who_had_the_turn_while_its_thread_stood_still_does_not_pay_for_it() {
+    let (short, long) = (Duration::from_micros(300), Duration::from_millis(30));
+    let clock: processor::Clock = || Some(Duration::from_micros(1200));
+    let before = Some(Duration::from_micros(1000));
+    assert_eq!(processor::cost(short, before, || panic!("it is not asked")), short);
+    assert_eq!(processor::cost(long, before, clock), Duration::from_micros(200), "what it computed");
+    assert_eq!(processor::cost(long, before, || Some(Duration::from_secs(1))), long, "and never more than it took");
+    assert_eq!(processor::cost(long, None, clock), long);
+    assert_eq!(processor::cost(long, before, || None), long);
+}
+
+/// P5
+#[tokio::test]
+async fn one_whose_thread_stood_still_runs_as_soon_as_before() {
+    // The first asking is of its turn's beginning, and its thread computes for no time at all.
+    let turns = Turns::with(1, || Some(Duration::ZERO));
+    let (busy, seldom) = (turns.account(), turns.account());
+    let polls = Arc::new(AtomicUsize::new(0));
+    let hogs: Vec<_> = (0..10).map(|_| tokio::spawn(busy.run(|_| hog(polls.clone())))).collect();
+    tokio::time::pause();
+    let stood = tokio::spawn(seldom.run(|_| async {
+        let mut moved = pin!(tokio::time::advance(Duration::from_millis(30)));
+        std::future::poll_fn(|context| {
+            let _: Poll<()> = moved.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
+        again().await;
+    }));
+    while !stood.is_finished() {
+        yield_now().await;
+        assert!(polls.load(Ordering::SeqCst) < 1000, "it waits for the others to have used as much");
+    }
+    hogs.iter().for_each(tokio::task::JoinHandle::abort);
 }
