@@ -38,8 +38,8 @@ mod wanted;
 
 use canary::Trying;
 
-pub use undo::MANAGED_BY;
 pub(crate) use undo::undo;
+pub use undo::{MANAGED_BY, UNDONE_TO};
 pub(crate) use verdicts::Verdicts;
 pub use verdicts::{Outcome, Verdict};
 pub(crate) use wanted::write;

@@ -110,6 +110,79 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     assert_eq!(left.stdout, "", "what left the folder while no host ran is deleted");
 }
 
+/// An undo ends when its file says something else, also while no host ran, and not when it is written once more; a person's suspension and
+/// pause are no part of it.
+#[test]
+fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_is_not() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let greeter = std::fs::read(guest("greeter")).unwrap();
+    // As a build does: what was there goes, whatever is written instead.
+    let component = |tag: &str| {
+        std::fs::write(folder.path().join("built"), renamed(&greeter, tag)).unwrap();
+        std::fs::rename(folder.path().join("built"), folder.path().join("greeter.wasm")).unwrap();
+    };
+    let digest = |tag: &str| json!(Digest::of(&renamed(&greeter, tag)).as_str());
+    let mut others = 0;
+    let mut start = || {
+        others += 1;
+        let name = format!("other-{others}");
+        let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
+        write(folder.path(), &format!("{name}.yaml"), &namespace);
+        let host = Running::start("dev", folder.path(), scratch.path(), &[]);
+        // Resources are applied after the controllers: the folder has had its say.
+        host.until_said(&format!("namespace/{name} created"));
+        host
+    };
+    component("one");
+    write(folder.path(), "greeter.yaml", &manifest(""));
+    let host = start();
+    component("two");
+    until(&host, "/status/revision", &json!(2));
+    assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
+    let undo = |host: &Running, says: &str| {
+        let undone = host.ask(&["rollout", "undo", "greeter"]);
+        assert_eq!(
+            undone.stdout,
+            format!("controller.homeostat.dev/greeter goes back to {says}\n"),
+            "{}",
+            undone.stderr
+        );
+    };
+    undo(&host, "revision 1");
+    host.kill();
+
+    // The same bytes, while no host ran, and while one does.
+    component("two");
+    let host = start();
+    until(&host, "/status/revision", &json!(3));
+    until(&host, "/status/digest", &digest("one"));
+    let before = host.json(&["get", "controller", "greeter"])["metadata"]["resourceVersion"].clone();
+    component("two");
+    write(folder.path(), "last.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: last}\n");
+    host.until_said("namespace/last created");
+    assert_eq!(host.json(&["get", "controller", "greeter"])["metadata"]["resourceVersion"], before);
+    assert!(!host.said().contains("undo"), "nothing is over: {}", host.said());
+    host.kill();
+
+    // Other bytes, while no host ran.
+    component("three");
+    let host = start();
+    host.until_said("controller/greeter is what its file says again: the undo to revision 1 is over");
+    until(&host, "/status/digest", &digest("three"));
+    until(&host, "/status/state", &json!("suspended"));
+
+    // And while one does.
+    undo(&host, "revision 3");
+    until(&host, "/status/digest", &digest("one"));
+    component("four");
+    host.until_said("controller/greeter is what its file says again: the undo to revision 3 is over");
+    until(&host, "/status/digest", &digest("four"));
+    component("five");
+    until(&host, "/status/digest", &digest("five"));
+    assert_eq!(host.said().matches("is over").count(), 2, "it is told once: {}", host.said());
+    until(&host, "/status/state", &json!("suspended"));
+}
+
 /// What the folder did not bring is left alone, and runs.
 #[test]
 fn what_is_applied_beside_the_folder_runs_and_stays() {

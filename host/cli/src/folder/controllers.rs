@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use homeostat_component::Digest;
-use homeostat_runtime::keeper::{MANAGED_BY, Outcome, Verdict};
+use homeostat_runtime::keeper::{MANAGED_BY, Outcome, UNDONE_TO, Verdict};
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest};
 use homeostat_runtime::reasons::{chain, list};
 use homeostat_runtime::{Error, Put};
@@ -207,14 +207,20 @@ impl Folder {
         }
         let (document, source) = brought(&document.value, digest.as_ref());
         let refused = |error: Error| Why { digest: digest.clone(), reason: list(&[chain(&error)]), is_local: true };
-        match self.host.store().get(&key(&metadata.name)).await {
+        let undone_to = match self.host.store().get(&key(&metadata.name)).await {
             Ok(stored) if stored.annotation(SOURCE) == Some(&source) => {
                 return Ok(Written { digest, revision: stored.revision() });
             }
-            Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => {}
+            Ok(stored) => stored.annotation(UNDONE_TO).map(str::to_owned),
+            Err(homeostat_store::Error::NotFound { .. }) => None,
             Err(error) => return Err(refused(error.into())),
-        }
+        };
         let written = self.host.apply_resource(document, MANAGER).await.map_err(refused)?;
+        if let Some(number) = undone_to {
+            let name = &metadata.name;
+            self.screen
+                .say(&format!("controller/{name} is what its file says again: the undo to revision {number} is over"));
+        }
         Ok(Written { digest, revision: written.resource.revision() })
     }
 

@@ -14,6 +14,10 @@ const MANAGER: &str = "homeostat-rollout";
 /// The label of resources that something applies again and again, with its field manager.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
+/// Where a controller says to which revision somebody went back: what applies it again and again, and never says this, ends that by applying
+/// something else.
+pub const UNDONE_TO: &str = "homeostat.dev/undoneTo";
+
 /// Writes the spec of an older revision into a controller. Returns its number.
 ///
 /// # Errors
@@ -42,7 +46,7 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
             next[field] = value.clone();
         }
     }
-    host.write(request(&resource, next)).await?;
+    host.write(request(&resource, next, *number)).await?;
     Ok(*number)
 }
 
@@ -60,9 +64,9 @@ fn choose(history: &[Recorded], current: Option<u64>, to: Option<u64>) -> Option
     }
 }
 
-/// Returns the write that gives a controller this spec. What something applies again and again is applied in its name, so that fields which
+/// Returns the write that gives a controller the spec of this revision. What something applies again and again is applied in its name, so that fields which
 /// it leaves out the next time go.
-fn request(resource: &Resource, spec: Value) -> homeostat_store::Request {
+fn request(resource: &Resource, spec: Value, number: u64) -> homeostat_store::Request {
     let mut document = resource.document().clone();
     document["spec"] = spec;
     let Some(manager) = resource.label(MANAGED_BY).filter(|manager| applies(resource, manager)) else {
@@ -71,12 +75,14 @@ fn request(resource: &Resource, spec: Value) -> homeostat_store::Request {
         return homeostat_store::Request { manager: MANAGER.to_owned(), ..write.into() };
     };
     let metadata = &document["metadata"];
+    let mut annotations = metadata.get("annotations").cloned().unwrap_or_else(|| json!({}));
+    annotations[UNDONE_TO] = number.to_string().into();
     let document = json!({
         "apiVersion": document["apiVersion"], "kind": document["kind"], "spec": document["spec"],
         "metadata": {
             "name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
             "labels": metadata.get("labels").cloned().unwrap_or_else(|| json!({})),
-            "annotations": metadata.get("annotations").cloned().unwrap_or_else(|| json!({})),
+            "annotations": annotations,
         },
     });
     Write::Apply { document, manager: manager.to_owned(), force: true }.into()
