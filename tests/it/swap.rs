@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use homeostat_component::Component;
+use homeostat_component::{Component, Digest, Engine, EngineOptions};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{Definition, Error, Feeder, FeederError, Intake, Overrides, Priority, Put};
-use homeostat_tests::{TestHost, demo, demo_key, eventually, guest, renamed};
+use homeostat_store::memory::MemoryStore;
+use homeostat_tests::{Fault, FaultyStore, On, TestHost, all_resources, demo, demo_key, eventually, guest, renamed};
 use serde_json::json;
 
 async fn other(test: &TestHost, path: &Path, tag: &str) -> Component {
@@ -162,4 +163,85 @@ async fn the_same_definition_again_changes_nothing_and_other_settings_keep_the_g
     assert_eq!(test.status("it").concurrency, 1);
     test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
     test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
+}
+
+/// C3: in virtual time a worker's turn has no end: it goes from key to key for as long as there is one.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_goes_on_to_its_next_key_takes_what_was_swapped_in_meanwhile() {
+    let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
+    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let test = TestHost::with(store.clone(), |options| homeostat_runtime::Options { engine, ..options }).await;
+    let definition = test.definition("it", &guest("guest-fickle")).await;
+    let overrides = Overrides { concurrency: Some(1), ..Overrides::default() };
+    let version = |name: &str| {
+        let config = [("version".to_owned(), name.to_owned())].into();
+        Definition { overrides: overrides.clone(), config, ..definition.clone() }
+    };
+    test.host.put(version("one")).await.unwrap();
+    test.host.suspend("it", true).unwrap();
+    let keys = 5;
+    for number in 0..keys {
+        test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+    }
+    eventually("all keys to be queued", async || (test.status("it").counts.ready == keys).then_some(())).await;
+    store.fault(On::Write, "Fickle", Fault::Wait);
+    test.host.suspend("it", false).unwrap();
+    eventually("one to run", async || (test.status("it").counts.running == 1).then_some(())).await;
+    test.host.put(version("two")).await.unwrap();
+    store.heal(On::Write, "Fickle");
+    test.idle("it").await;
+    let mut by_both = 0;
+    for number in 0..keys {
+        let resource = test.get(&demo_key("Fickle", &format!("k{number}"))).await.unwrap();
+        let by = &resource.status()["by"];
+        by_both += usize::from(*by == json!(["one", "two"]));
+        assert!(*by == json!(["two"]) || *by == json!(["one", "two"]), "k{number}: {by}");
+    }
+    assert_eq!(by_both, 1, "the one that ran finishes on what it began with");
+}
+
+/// Waits until nobody has a component.
+async fn gone(engine: &Engine, digest: &Digest) {
+    eventually(&format!("{digest} to be gone"), async || {
+        engine.load_again(digest, &all_resources()).await.is_none().then_some(())
+    })
+    .await;
+}
+
+/// What a worker keeps from key to key it lays down before it waits for one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_is_given_back_once_it_is_swapped_tried_no_more_or_taken_out() {
+    let engine = Engine::new(EngineOptions::default()).unwrap();
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let test = TestHost::with(store, |options| homeostat_runtime::Options { engine: engine.clone(), ..options }).await;
+    test.add("it", &guest("greeter")).await;
+    let digest = |test: &TestHost| test.host.definition("it").unwrap().component.digest().clone();
+    for number in 0..8 {
+        test.apply(demo("Greeting", &format!("k{number}"), json!({"name": "World"}))).await;
+    }
+    let first = digest(&test);
+    test.idle("it").await;
+    // While it is suspended no key comes that would make a worker look again.
+    test.host.suspend("it", true).unwrap();
+    test.host.swap("it", other(&test, &guest("greeter"), "two").await).await.unwrap();
+    gone(&engine, &first).await;
+    test.host.suspend("it", false).unwrap();
+    test.idle("it").await;
+
+    let tried = other(&test, &guest("greeter"), "tried").await;
+    let shadow = tried.digest().clone();
+    test.host.begin_shadow(Definition { component: tried, ..test.host.definition("it").unwrap() }).unwrap();
+    test.apply(demo("Greeting", "k0", json!({"name": "Moon"}))).await;
+    let compared = async || {
+        let report = test.host.shadow_report("it").unwrap()?;
+        (report.equal > 0).then_some(())
+    };
+    eventually("it to be compared", compared).await;
+    test.host.end_shadow("it").unwrap();
+    gone(&engine, &shadow).await;
+
+    let second = digest(&test);
+    test.idle("it").await;
+    test.host.remove("it").await.unwrap();
+    gone(&engine, &second).await;
 }

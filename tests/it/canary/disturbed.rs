@@ -251,9 +251,12 @@ async fn what_is_tried_no_more_is_not_told_of_while_what_replaces_it_is_loaded()
     })
     .await;
     assert_eq!((&status["rollout"], &status["revision"]), (&Value::Null, &json!(1)), "{status}");
+    let ends = || world.test.host.measure().controllers[0].rollouts;
+    assert_eq!(ends(), [0, 0, 1], "one was replaced");
     code.is_held.send_replace(false);
     let status = world.until_rollout("/phase", json!("complete")).await;
     assert_eq!((&status["rollout"]["to"], &status["generation"]), (&json!(3), &json!(3)), "{status}");
+    eventually("the other one to count as promoted", async || (ends() == [1, 0, 1]).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
