@@ -14,7 +14,8 @@ use crate::output;
 /// Run a key now that waits or was given up
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct RetryArgs {
-    /// The controller
+    /// The controller: NAME or controller/NAME
+    #[arg(value_parser = words::controller)]
     controller: String,
     /// The key: KIND NAME or KIND/NAME
     #[arg(required = true, value_name = "KEY")]
@@ -24,7 +25,8 @@ pub(crate) struct RetryArgs {
 /// Hold a controller's keys back, or let them run again
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ControllerArgs {
-    /// The controller
+    /// The controller: NAME or controller/NAME
+    #[arg(value_parser = words::controller)]
     controller: String,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "RESOURCE")]
     about: Option<String>,
     /// Only what this controller did
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = words::controller)]
     controller: Option<String>,
     /// Go on and show what happens
     #[arg(short = 'w', long)]

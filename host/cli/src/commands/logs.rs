@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::control;
+use super::{control, words};
 use crate::client::{Client, Kinds, with_query};
 use crate::exit;
 use crate::global::{Format, Global};
@@ -14,7 +14,8 @@ use crate::output::{self, plain};
 /// Show what a controller wrote to its log
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// The controller
+    /// The controller: NAME or controller/NAME
+    #[arg(value_parser = words::controller)]
     controller: String,
     /// Go on and show what it writes
     #[arg(short = 'f', long)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::control;
+use super::{control, words};
 use crate::client::{Client, with_query};
 use crate::global::{Format, Global};
 use crate::output::age;
@@ -15,6 +15,7 @@ use crate::output::{self, table::Table};
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Only this controller
+    #[arg(value_parser = words::controller)]
     controller: Option<String>,
     /// Only keys in these states
     #[arg(long, value_name = "STATE", value_enum, value_delimiter = ',')]

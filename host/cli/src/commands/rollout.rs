@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::control::path;
+use super::words;
 use crate::client::{Client, with_query};
 use crate::exit;
 use crate::global::{Format, Global};
@@ -57,7 +58,7 @@ enum Command {
 #[derive(clap::Args, Clone, Debug)]
 struct NameArgs {
     /// The controller: NAME or controller/NAME
-    #[arg(value_name = "CONTROLLER", value_parser = bare)]
+    #[arg(value_parser = words::controller)]
     controller: String,
 }
 
@@ -116,12 +117,6 @@ struct DiffArgs {
     /// Show what a shadow does otherwise, resource by resource
     #[arg(long, conflicts_with_all = ["from", "to"])]
     shadow: bool,
-}
-
-/// Reads the name of a controller, with or without its kind.
-fn bare(word: &str) -> Result<String, String> {
-    let name = word.rsplit_once('/').map_or(word, |(_, name)| name);
-    if name.is_empty() { Err("the name is missing".to_owned()) } else { Ok(name.to_owned()) }
 }
 
 /// Does what was asked for.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use homeostat_runtime::manifest::Span;
 use serde_json::{Value, json};
 
-use super::queue;
+use super::{queue, words};
 use crate::client::{Client, with_query};
 use crate::global::{Format, Global};
 use crate::output::columns::text;
@@ -22,6 +22,7 @@ use crate::output::{self, table::Table};
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Only this controller, and its dearest keys
+    #[arg(value_parser = words::controller)]
     controller: Option<String>,
     /// The dearest keys of every controller
     #[arg(long)]

@@ -2,6 +2,9 @@
 
 use crate::exit;
 
+/// The group of controllers.
+const GROUP: &str = "homeostat.dev";
+
 /// One kind, as somebody wrote it, and names of it; no names means all of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Named {
@@ -48,6 +51,23 @@ pub(crate) fn one(words: &[String]) -> anyhow::Result<(String, String)> {
         [Named { kind, names }] if names.len() == 1 => Ok((kind.clone(), names[0].clone())),
         _ => Err(exit::usage("name one resource: KIND NAME or KIND/NAME")),
     }
+}
+
+/// Reads the name of a controller, with or without its kind: what a command prints can be given to another one.
+///
+/// # Errors
+/// When the kind is another one, or there is no name: what a person should write instead.
+pub(crate) fn controller(word: &str) -> Result<String, String> {
+    let (kind, name) = word.split_once('/').unwrap_or(("controller", word));
+    let (kind, group) = kind.split_once('.').unwrap_or((kind, GROUP));
+    let is_controller = ["controller", "controllers"].contains(&kind.to_lowercase().as_str()) && group == GROUP;
+    if !is_controller {
+        return Err("this is for controllers alone: write NAME or controller/NAME".to_owned());
+    }
+    if name.is_empty() || name.contains('/') {
+        return Err("write NAME or controller/NAME".to_owned());
+    }
+    Ok(name.to_owned())
 }
 
 #[cfg(test)]

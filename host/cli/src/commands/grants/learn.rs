@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::from_host;
 use crate::client::Client;
-use crate::commands::control;
+use crate::commands::{control, words};
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::{self, plain};
@@ -26,6 +26,7 @@ use crate::output::{self, plain};
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct LearnArgs {
     /// A controller of the running host
+    #[arg(value_parser = words::controller)]
     controller: String,
     /// Look on for so long, and count only what is asked for meanwhile [default: everything since it was added]
     #[arg(long = "for", value_name = "SPAN")]

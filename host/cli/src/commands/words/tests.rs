@@ -33,3 +33,28 @@ fn one_resource_is_one_resource() {
     assert!(one(&words("deploy a b")).is_err());
     assert!(one(&words("deploy")).is_err());
 }
+
+#[test]
+fn a_controller_is_named_with_or_without_its_kind() {
+    for word in
+        ["web", "controller/web", "Controllers/web", "controller.homeostat.dev/web", "controllers.homeostat.dev/web"]
+    {
+        assert_eq!(controller(word).as_deref(), Ok("web"), "{word}");
+    }
+}
+
+#[test]
+fn another_resource_is_never_taken_for_the_controller_of_its_name() {
+    for word in [
+        "deployment/web",
+        "deployments.apps/web",
+        "controller.example.org/web",
+        "pod/web",
+        "/web",
+        "controller/",
+        "",
+        "controller/web/x",
+    ] {
+        assert!(controller(word).is_err(), "{word}");
+    }
+}
