@@ -209,6 +209,9 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
     let made = person.does(&["keygen", &person.path("release")]);
     assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     person.cannot(1, &["keygen", &person.path("release")]);
+    fs::write(person.path("half.pub"), "somebody else's").unwrap();
+    person.cannot(1, &["keygen", &person.path("half")]);
+    assert!(!Path::new(&person.path("half.key")).exists(), "half a pair is left behind");
     person.does(&["keygen", &person.path("other")]);
     let signed = person.path("signed.wasm");
     let unsigned = person.cannot(3, &["verify-signature", &greeter(), "--key", &public]);
@@ -244,6 +247,14 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
         let refused = person.cannot(1, &arguments);
         assert!(refused.contains(told), "{arguments:?}: {refused}");
     }
+    let half = person.path("half.wasm");
+    let whole = fs::read(greeter()).unwrap();
+    fs::write(&half, &whole[..whole.len() / 2]).unwrap();
+    for arguments in [&["sign", &half, "--key", &key][..], &["push", &half, &tag]] {
+        let refused = person.cannot(1, arguments);
+        assert!(refused.contains("half.wasm is not") && refused.contains("no component"), "{arguments:?}: {refused}");
+    }
+    assert_eq!(fs::read(&half).unwrap(), whole[..whole.len() / 2], "what is not signed is left as it is");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let open = person.cannot(1, &["sign", &greeter(), "--key", &key, "--to", &signed]);
     assert!(open.contains("chmod 600"), "{open}");

@@ -30,6 +30,7 @@ use crate::exit;
 use crate::global::{Format, Global};
 use crate::inspect::everything;
 use crate::output;
+use crate::registry;
 use crate::terminal::Screen;
 
 /// Controllers that are added to find out what an idle one takes.
@@ -81,7 +82,7 @@ struct Figures {
 pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let file = component_file(&args.path, screen).await?;
-    let bytes = std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let bytes = registry::read_file(&file)?;
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let workers = args.workers.map_or(processors * 2, NonZeroU32::get);
     let options = compile::engine_options(compile::user_cache(compile::COMPILED), args.compile)?;

@@ -152,7 +152,7 @@ impl Client {
     /// [`Refusal`], [`Unreachable`], and what the file system says; a file that is there already stays as it is.
     pub(crate) async fn save(&self, path: &str, file: &Path) -> anyhow::Result<u64> {
         if file.symlink_metadata().is_ok() {
-            return Err(exit::failed(format!("{} is there already", file.display())));
+            return Err(exit::failed(format!("{} is there already; choose another file", file.display())));
         }
         let response = self.request_within(SAVE_MAX, Method::GET, path, "", Bytes::new()).await?;
         let length =

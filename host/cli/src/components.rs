@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -190,13 +190,14 @@ fn is_below(file: &str) -> bool {
 /// # Errors
 /// What a person should know.
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>, String> {
-    let read = fs::metadata(file).and_then(|facts| {
-        let bytes = facts.len();
-        if bytes > BYTES_MAX {
-            let text = format!("it has {} MiB, and at most {} are read", bytes >> 20, BYTES_MAX >> 20);
-            return Err(io::Error::other(text));
+    let read = fs::File::open(file).and_then(|opened| {
+        let mut bytes = Vec::new();
+        // A device says that it has no bytes, and has them without end.
+        opened.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(io::Error::other(format!("it has more than {} MiB", BYTES_MAX >> 20)));
         }
-        fs::read(file)
+        Ok(bytes)
     });
     read.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {

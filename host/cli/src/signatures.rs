@@ -1,6 +1,6 @@
 //! `homeostat keygen`, `sign` and `verify-signature`: who vouches for a component.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use homeostat_api::{BadFile, read_private};
-use homeostat_registry::{Policy, PublicKey, SecretKey, TrustedKey, sign, verify};
+use homeostat_registry::{Origin, Policy, PublicKey, SecretKey, TrustedKey, sign, verify};
 use serde_json::json;
 
 use crate::global::{Format, Global};
@@ -69,16 +69,18 @@ pub(crate) fn keygen(args: &KeygenArgs, global: &Global) -> Result<ExitCode> {
     let (secret, public) = (named("key"), named("pub"));
     let key = SecretKey::generate()?;
     create(&secret, 0o600, &key.to_pem()?)?;
-    create(&public, 0o644, &key.public().to_pem())?;
+    // Half a pair is none, and would be in the way of the next one.
+    create(&public, 0o644, &key.public().to_pem()).inspect_err(|_| drop(fs::remove_file(&secret)))?;
     let id = key.public().id();
     output::print(&format!("{}  secret\n{}  public, {id}\n", secret.display(), public.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file that is not there.
+/// Writes a file that is not there, whole or not at all.
 fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
-    let written = created.and_then(|mut created| created.write_all(text.as_bytes()));
+    let written =
+        created.and_then(|mut created| created.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(file))));
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             anyhow!("{} is there already, and is not replaced: choose another name", file.display())
@@ -96,7 +98,10 @@ pub(crate) fn run_sign(args: &SignArgs, global: &Global) -> Result<ExitCode> {
     let SignArgs { file, key, to } = args;
     let secret = secret(key).with_context(|| format!("{} cannot be used", key.display()))?;
     let component = registry::read_file(file)?;
-    let signed = sign(&component, &secret).with_context(|| format!("{} is not signed", file.display()))?;
+    let not_signed = || format!("{} is not signed", file.display());
+    // Nobody vouches for half a component: all of it is read first.
+    Origin::of(&component).with_context(not_signed)?;
+    let signed = sign(&component, &secret).with_context(not_signed)?;
     let to = to.as_deref().unwrap_or(file);
     registry::write(to, &signed)?;
     output::print(&format!("{} signed with {}\n", to.display(), secret.public().id()))?;
@@ -110,7 +115,7 @@ fn secret(file: &Path) -> Result<SecretKey> {
         // A public key may be open to all, and is the wrong one all the same.
         Err(open @ BadFile::Open { .. }) => {
             let is_public = |pem: &String| PublicKey::from_pem(pem).is_ok();
-            std::fs::read_to_string(file).ok().filter(is_public).ok_or(open)?
+            fs::read_to_string(file).ok().filter(is_public).ok_or(open)?
         }
         Err(error) => return Err(error.into()),
     };
@@ -142,7 +147,7 @@ pub(crate) async fn run_verify(args: VerifyArgs, global: &Global) -> Result<Exit
 
 /// Reads a public key, which is called by its file.
 fn trusted(file: &Path) -> Result<TrustedKey> {
-    let pem = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let pem = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
     let key = PublicKey::from_pem(&pem).with_context(|| format!("{} cannot be used", file.display()))?;
     Ok(TrustedKey { name: file.display().to_string(), key })
 }

@@ -71,3 +71,9 @@ async fn what_nobody_names_goes_when_it_is_old_and_nothing_else_does() {
     let left: BTreeSet<_> = fs::read_dir(&components.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(left, BTreeSet::from([components.path(named.first().unwrap()), note]));
 }
+
+#[test]
+fn a_file_without_an_end_is_refused_and_not_read_for_ever() {
+    let error = read(Path::new("/dev/zero")).unwrap_err();
+    assert!(error.contains("256 MiB"), "{error}");
+}
