@@ -307,6 +307,21 @@ fn a_store_that_cannot_be_used_is_left_as_it_is() {
 }
 
 #[test]
+fn a_host_that_is_started_wrongly_says_what_is_wrong_and_leaves_nothing_behind() {
+    let folder = greeter();
+    let text = folder.path().display().to_string();
+    let nowhere = run(&["run", &text, "--listen", "80"]);
+    assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("`80` is not an address"), "{}", nowhere.stderr);
+    assert!(!folder.path().join(".homeostat").exists(), "no store is made for a host that cannot be");
+
+    let socket = format!("unix:{}", folder.path().join("a.sock").display());
+    let tokens = run(&["run", &text, "--listen", &socket, "--tokens", "/dev/null/none"]);
+    assert_eq!(tokens.code, Some(1), "{}", tokens.stderr);
+    assert!(tokens.stderr.contains("/dev/null/none") && !tokens.stderr.contains("--listen"), "{}", tokens.stderr);
+}
+
+#[test]
 fn a_store_of_a_newer_format_is_refused_and_left_as_it_is() {
     let folder = greeter();
     let scratch = tempfile::tempdir().unwrap();

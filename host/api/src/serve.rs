@@ -99,7 +99,7 @@ pub enum Error {
         source: BadFile,
     },
     /// Another host, or another program, has the address.
-    #[error("something else answers on {address}: stop it, or choose another address")]
+    #[error("something else answers on {address}: stop it, or name another address with `--listen`")]
     InUse {
         /// What was asked for.
         address: Address,

@@ -158,6 +158,8 @@ impl Running {
                 folder.display()
             )));
         }
+        let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
+        let address = address::parsed(&address)?;
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         open_files::raise_bound();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
@@ -174,10 +176,9 @@ impl Running {
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
         let manifests = Folder::new(folder, host.clone(), screen.clone(), code);
         let standing = manifests.standing();
-        let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
         let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };
         let served = serve(args, address, &data, served, screen).await;
-        let api = match served.context("the API cannot be served; `--listen` names another address") {
+        let api = match served.context("the API cannot be served") {
             Ok(api) => api,
             Err(error) => {
                 host.shutdown(Duration::ZERO).await;
@@ -235,20 +236,24 @@ impl Running {
 /// Serves the API where and to whom the command line says.
 async fn serve(
     args: &HostArgs,
-    address: String,
+    address: Address,
     data: &Path,
     served: Served,
     screen: &Screen,
 ) -> Result<homeostat_api::Handle, homeostat_api::Error> {
     let own = args.tls_cert.clone().zip(args.tls_key.clone());
     let own = own.map(|(chain, key)| Certificate { chain, key });
-    let parsed: Address = address.parse()?;
-    let made = match (&parsed, &own) {
-        (Address::Tls { .. }, None) => Some(Certificate::kept_in(data, &parsed)?),
+    let made = match (&address, &own) {
+        (Address::Tls { .. }, None) => Some(Certificate::kept_in(data, &address)?),
         _ => None,
     };
     let certificate = own.or_else(|| made.as_ref().map(|made| made.certificate.clone()));
-    let options = homeostat_api::Options { address, certificate, tokens: args.tokens.clone(), ..Default::default() };
+    let options = homeostat_api::Options {
+        address: address.to_string(),
+        certificate,
+        tokens: args.tokens.clone(),
+        ..Default::default()
+    };
     let api = homeostat_api::serve(options, served).await?;
     if let (Some(Made { certificate, is_new }), Some(fingerprint)) = (made, api.fingerprint()) {
         let made =
