@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -34,6 +35,21 @@ impl Code for Fickle {
         let bytes = std::fs::read(guest("guest-fickle")).unwrap();
         let wanted = source.digest.as_deref().unwrap_or_default();
         if Digest::of(&bytes).as_str() == wanted { Ok(bytes) } else { Err(format!("no code {wanted}")) }
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
+
+/// The same component, which is not there before it is found.
+#[derive(Default)]
+struct Lost {
+    is_found: AtomicBool,
+}
+
+#[async_trait]
+impl Code for Lost {
+    async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
+        if self.is_found.load(Ordering::SeqCst) { Fickle.fetch(source).await } else { Err("it is lost".to_owned()) }
     }
 
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
@@ -89,8 +105,12 @@ impl World {
 
     /// Starts a host over what is there.
     async fn again(store: Arc<dyn Store>) -> Self {
+        Self::with_code(store, Arc::new(Fickle)).await
+    }
+
+    async fn with_code(store: Arc<dyn Store>, code: Arc<dyn Code>) -> Self {
         let test = TestHost::with(store, |options| Options { seed: Some(7), ..options }).await;
-        test.host.keep_controllers(Arc::new(Fickle)).await.unwrap();
+        test.host.keep_controllers(code).await.unwrap();
         Self { test }
     }
 
@@ -255,6 +275,34 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
     }
     let definition = world.test.host.definition(NAME).unwrap();
     assert_eq!(definition.config["version"], "one");
+}
+
+/// After a version went back, what ran before is all that may run: where a host that starts anew cannot run it, nobody is to guess why.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_version_went_back_to_is_told_and_tried_until_it_runs_when_a_host_that_starts_anew_cannot_run_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.redb");
+    let world = World::over(opened(&file).await, 20).await;
+    world.put(version(config("two", "trap", 1), watched(json!({})))).await;
+    world.until_rollout("/phase", json!("rolledBack")).await;
+    world.end().await;
+
+    let code = Arc::new(Lost::default());
+    let world = World::with_code(opened(&file).await, code.clone()).await;
+    let told = async || world.events("Refused").iter().any(|message| message.contains("it is lost")).then_some(());
+    eventually("the reason to be told", told).await;
+    let status = world.status().await;
+    assert_eq!(condition(&status, "Loaded")["reason"], "Refused");
+    assert_eq!(status["rollout"]["phase"], "rolledBack", "it is not forgotten what went back");
+
+    code.is_found.store(true, Ordering::SeqCst);
+    let running = eventually("it to run", async || world.test.host.definition(NAME)).await;
+    assert_eq!(running.config["version"], "one");
+    eventually("that to be told", async || {
+        let status = world.status().await;
+        (condition(&status, "Loaded")["reason"] == "RolledBack").then_some(())
+    })
+    .await;
 }
 
 async fn opened(file: &Path) -> Arc<EmbeddedStore> {

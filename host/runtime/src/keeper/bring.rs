@@ -112,12 +112,15 @@ impl Keeper {
     async fn bring(&self, host: &Host, resource: &mut Arc<Resource>) -> Result<Outcome, Failed> {
         let name = resource.key().name().to_owned();
         let record = Record::of(resource);
+        let mut cannot_resume = None;
         if let Some(record) = record.clone().filter(|record| record.phase != Phase::Complete)
             && host.controller(&name).is_err()
         {
             // What cannot go on is looked at as if nothing had been there.
-            if let Err(Failed::Store(error)) = self.resume(host, resource, record).await {
-                return Err(Failed::Store(error));
+            match self.resume(host, resource, record).await {
+                Err(Failed::Store(error)) => return Err(Failed::Store(error)),
+                Err(Failed::Refused(reason)) => cannot_resume = Some(reason),
+                Ok(()) | Err(Failed::Stopping) => {}
             }
         }
         let trying = self.trying.lock().remove(&name);
@@ -143,7 +146,8 @@ impl Keeper {
             }
         }
         if let Some(reason) = record.and_then(|record| record.refuses(resource)) {
-            return Ok(Outcome::RolledBack(reason));
+            // What ran is all that may run: why it cannot is told, and it is tried again.
+            return cannot_resume.map_or(Ok(Outcome::RolledBack(reason)), |reason| Err(Failed::Refused(reason)));
         }
         let generation = Some(resource.generation());
         if let Some(taken) = self.taken(&name).filter(|taken| taken.generation == generation) {
@@ -362,6 +366,8 @@ impl Keeper {
             Phase::Canary if current == Some(record.to) => Some(record.complete()),
             Phase::Complete if current == Some(record.to) => Some(record),
             Phase::RolledBack if matches!(outcome, Outcome::RolledBack(_) | Outcome::Paused) => Some(record),
+            // What went back is not tried again because what ran cannot run either.
+            Phase::RolledBack if record.refuses(resource).is_some() => Some(record),
             _ => None,
         }
     }
