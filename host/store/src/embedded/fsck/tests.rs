@@ -213,6 +213,8 @@ async fn facts_and_times_that_cannot_be_are_named() {
     assert!(found.iter().any(|problem| problem.starts_with("meta: log: says that the log has 5 bytes")), "{found:?}");
     let found = after(|file| {
         let mut times = file.open_table(TIMES).expect("a store");
+        // How many there are depends on how long it took to make the file.
+        times.retain(|_, _| false).expect("it works");
         for (revision, at) in [(4, 9), (5, 8), (99, u64::MAX)] {
             times.insert(revision, at).expect("it works");
         }
