@@ -32,6 +32,8 @@ const SECTOR_BYTES: usize = 512;
 const MAGIC: &[u8; 8] = b"entry 1\n";
 /// Length of the head of an entry.
 const HEAD_BYTES: usize = 80;
+/// How much is read at a time where all of it is looked through.
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// The journal of a store that is open, at the place where the next entry goes.
 #[derive(Debug)]
@@ -66,11 +68,21 @@ pub(super) struct Entry {
     pub(super) rows: Vec<Vec<u8>>,
 }
 
+/// Where an entry lies that was whole when it was looked at, so that not all of them are in memory together.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Located {
+    /// The revision of its last change.
+    pub(super) last: Revision,
+    /// Where it begins in the journal.
+    at: u64,
+    base: Revision,
+}
+
 /// What a journal has that is not in the pages.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// In their order.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<Located>,
     /// What stands behind them.
     pub(super) cut_off: Option<CutOff>,
 }
@@ -186,61 +198,77 @@ fn seal(entry: &mut [u8], facts: [u64; 5]) {
 /// # Errors
 /// What the disk answers.
 pub(super) fn is_begun(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<bool> {
-    let (begin, length) = layout.journal();
-    let mut sector = [0; SECTOR_BYTES];
-    if length == 0 {
-        return Ok(false);
-    }
-    file.read(begin, &mut sector)?;
-    Ok(Head::decode(&sector).is_some_and(|head| head.base == after))
+    Ok(sector(file, layout, 0)?.and_then(|sector| Head::decode(&sector)).is_some_and(|head| head.base == after))
 }
 
-/// Returns the entries that follow upon a revision: the one up to which the pages on the disk are.
+/// Returns the entries that follow upon a revision: the one up to which the pages on the disk are. Has one of them in memory at a time.
 ///
 /// # Errors
 /// What is wrong, for a person; in the outer result what the disk answers.
 pub(super) fn entries(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<Result<Found, String>> {
-    let (begin, length) = layout.journal();
-    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    if !bytes.is_empty() {
-        file.read(begin, &mut bytes)?;
-    }
-    let heads = bytes.chunks_exact(SECTOR_BYTES).filter_map(Head::decode);
-    if let Some(later) = heads.clone().find(|head| head.base > after) {
+    let heads = heads(file, layout)?;
+    if let Some((_, later)) = heads.iter().find(|(_, head)| head.base > after) {
         return Ok(Err(format!("its pages are at revision {after}, and its journal follows upon {}", later.base)));
     }
-    let round = Head::decode(&bytes).map(|head| head.base);
+    let round = heads.first().filter(|(at, _)| *at == 0).map(|(_, head)| head.base);
     let base = round.unwrap_or(after);
-    let (mut found, mut last, mut rest) = (Vec::new(), base, &bytes[..]);
-    while let Some((entry, length)) = Entry::decode(rest, base).filter(|(entry, _)| entry.first == last.next()) {
+    let (mut found, mut last, mut end) = (Vec::new(), base, 0);
+    while let Some((entry, length)) =
+        Entry::read(file, layout, end, base)?.filter(|(entry, _)| entry.first == last.next())
+    {
         last = entry.last();
-        rest = &rest[length..];
         if entry.first > after {
-            found.push(entry);
+            found.push(Located { last, at: end, base });
         } else if last > after {
             return Ok(Err(format!("its pages are at revision {after}, in the middle of an entry of its journal")));
         }
+        end += length;
     }
     // The one that ends the journal may be the one that was being written.
-    let ends = |head: &Head<'_>| {
-        head.base == base && head.first == last.next() && std::ptr::eq(head.bytes.as_ptr(), rest.as_ptr())
-    };
+    let ends = |at: u64, head: &Head| at == end && head.base == base && head.first == last.next();
     // What other rounds have left says nothing; where it is not known which round counts, whatever the pages lack may be of it.
-    let counts = |head: &Head<'_>| round.is_none_or(|base| head.base == base);
+    let counts = |head: &Head| round.is_none_or(|base| head.base == base);
     let known = last.max(after);
-    Ok(match heads.filter(|head| counts(head) && head.last() > known).find(|head| !ends(head)) {
-        Some(head) => Err(format!("its journal has revision {}, and lacks some after {known}", head.last())),
-        None => {
-            let cut_off = CutOff::at(rest, base, last.next()).filter(|cut_off| cut_off.first > after);
-            Ok(Found { entries: found, cut_off })
-        }
-    })
+    let lost = heads.iter().find(|(at, head)| counts(head) && head.last() > known && !ends(*at, head));
+    if let Some((_, head)) = lost {
+        return Ok(Err(format!("its journal has revision {}, and lacks some after {known}", head.last())));
+    }
+    let rest = sector(file, layout, end)?;
+    let cut_off = rest.and_then(|rest| CutOff::at(&rest, base, last.next())).filter(|cut_off| cut_off.first > after);
+    Ok(Ok(Found { entries: found, cut_off }))
+}
+
+/// Returns every head that the journal has, with its place in it.
+fn heads(file: &dyn StorageBackend, layout: Layout) -> io::Result<Vec<(u64, Head)>> {
+    let (begin, length) = layout.journal();
+    let mut heads = Vec::new();
+    let mut piece = Vec::new();
+    let mut at = 0;
+    while at < length {
+        let bytes = PIECE_BYTES.min(length - at);
+        piece.resize(usize::try_from(bytes).map_err(io::Error::other)?, 0);
+        file.read(begin + at, &mut piece)?;
+        let sectors = (at..).step_by(SECTOR_BYTES).zip(piece.chunks_exact(SECTOR_BYTES));
+        heads.extend(sectors.filter_map(|(at, sector)| Some((at, Head::decode(sector)?))));
+        at += bytes;
+    }
+    Ok(heads)
+}
+
+/// Reads the sector at a place in the journal; `None` behind its end.
+fn sector(file: &dyn StorageBackend, layout: Layout, at: u64) -> io::Result<Option<[u8; SECTOR_BYTES]>> {
+    let (begin, length) = layout.journal();
+    if at >= length {
+        return Ok(None);
+    }
+    let mut sector = [0; SECTOR_BYTES];
+    file.read(begin + at, &mut sector)?;
+    Ok(Some(sector))
 }
 
 impl CutOff {
-    /// Looks for what is left of an entry where it would stand.
-    fn at(rest: &[u8], base: Revision, next: Revision) -> Option<Self> {
-        let sector = rest.get(..SECTOR_BYTES)?;
+    /// Looks for what is left of an entry in the sector where it would begin.
+    fn at(sector: &[u8; SECTOR_BYTES], base: Revision, next: Revision) -> Option<Self> {
         match Head::decode(sector) {
             Some(head) if head.base == base && head.first == next => {
                 let bytes = (HEAD_BYTES as u64).saturating_add(head.length as u64);
@@ -255,7 +283,7 @@ impl CutOff {
 }
 
 /// What stands at the beginning of an entry.
-struct Head<'a> {
+struct Head {
     first: Revision,
     count: u64,
     at_ms: u64,
@@ -263,12 +291,11 @@ struct Head<'a> {
     base: Revision,
     length: usize,
     checksum: u128,
-    bytes: &'a [u8],
 }
 
-impl<'a> Head<'a> {
+impl Head {
     /// Reads a head; `None` where there is none.
-    fn decode(bytes: &'a [u8]) -> Option<Self> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         let (head, _) = bytes.split_at_checked(HEAD_BYTES)?;
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
         if !head.starts_with(MAGIC) || xxh3_64(&head[..72]) != number(72) {
@@ -277,11 +304,22 @@ impl<'a> Head<'a> {
         let checksum = u128::from_le_bytes(head[56..72].try_into().expect("sixteen bytes"));
         let (first, count, at_ms, compacted) = (Revision(number(8)), number(16), number(24), Revision(number(32)));
         let (base, length) = (Revision(number(40)), usize::try_from(number(48)).ok()?);
-        (count > 0).then_some(Self { first, count, at_ms, compacted, base, length, checksum, bytes: head })
+        (count > 0).then_some(Self { first, count, at_ms, compacted, base, length, checksum })
     }
 
     fn last(&self) -> Revision {
         Revision(self.first.0.saturating_add(self.count - 1))
+    }
+}
+
+impl Located {
+    /// Reads it again; `None` where it is not what it was.
+    ///
+    /// # Errors
+    /// What the disk answers.
+    pub(super) fn read(&self, file: &dyn StorageBackend, layout: Layout) -> io::Result<Option<Entry>> {
+        let entry = Entry::read(file, layout, self.at, self.base)?;
+        Ok(entry.map(|(entry, _)| entry).filter(|entry| entry.last() == self.last))
     }
 }
 
@@ -291,12 +329,25 @@ impl Entry {
         Revision(self.first.0 + self.rows.len() as u64 - 1)
     }
 
-    /// Reads the entry at the beginning of `bytes`, and where the next one may begin; `None` where there is none of that round that is whole.
-    fn decode(bytes: &[u8], base: Revision) -> Option<(Self, usize)> {
-        let head = Head::decode(bytes).filter(|head| head.base == base)?;
-        let end = HEAD_BYTES.checked_add(head.length)?;
-        let mut rest = bytes.get(HEAD_BYTES..end)?;
-        if xxh3_128(rest) != head.checksum {
+    /// Reads the entry at a place in the journal, and how far behind it the next one may begin; `None` where there is none of that round that
+    /// is whole.
+    fn read(file: &dyn StorageBackend, layout: Layout, at: u64, base: Revision) -> io::Result<Option<(Self, u64)>> {
+        let head = sector(file, layout, at)?.and_then(|sector| Head::decode(&sector));
+        let Some(head) = head.filter(|head| head.base == base) else { return Ok(None) };
+        let (begin, length) = layout.journal();
+        let bytes = (HEAD_BYTES as u64).saturating_add(head.length as u64);
+        if bytes > length - at {
+            return Ok(None);
+        }
+        let mut rows = vec![0; head.length];
+        file.read(begin + at + HEAD_BYTES as u64, &mut rows)?;
+        Ok(Self::decode(head, &rows).map(|entry| (entry, bytes.next_multiple_of(SECTOR_BYTES as u64))))
+    }
+
+    /// Takes apart what stands behind a head; `None` where it is not what that says.
+    fn decode(head: Head, mut rest: &[u8]) -> Option<Self> {
+        let Head { first, count, at_ms, compacted, base: _, length: _, checksum } = head;
+        if xxh3_128(rest) != checksum {
             return None;
         }
         let mut rows = Vec::new();
@@ -305,9 +356,8 @@ impl Entry {
             rows.push(row.to_vec());
             rest = behind;
         }
-        let whole = rest.is_empty() && rows.len() as u64 == head.count;
-        let Head { first, at_ms, compacted, .. } = head;
-        whole.then_some((Self { first, at_ms, compacted, rows }, end.next_multiple_of(SECTOR_BYTES)))
+        let whole = rest.is_empty() && rows.len() as u64 == count;
+        whole.then_some(Self { first, at_ms, compacted, rows })
     }
 }
 

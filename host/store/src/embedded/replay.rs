@@ -54,16 +54,21 @@ impl Waiting {
     /// # Errors
     /// What the disk answers; `Corrupted` when a row cannot be read.
     pub(super) fn redo(&self, open: &OpenFile, through: Revision) -> Engine<u64> {
-        let entries = self.journal.entries.iter().take_while(|entry| entry.last() <= through);
+        let entries = self.journal.entries.partition_point(|entry| entry.last <= through);
+        let entries = &self.journal.entries[..entries];
         let mut meta = meta(&open.database)?;
         let first = meta.revision;
-        if entries.clone().next().is_none() {
+        if entries.is_empty() {
             return Ok(0);
         }
         let mut transaction = open.database.begin_write().map_err(engine)?;
         transaction.set_durability(Durability::Immediate).map_err(engine)?;
         let mut tables = Tables::open(&transaction)?;
         for entry in entries {
+            let entry = entry.read(&*open.file, open.layout).map_err(engine)?;
+            let Some(entry) = entry else {
+                return Err(Box::new(redb::Error::Corrupted("its journal is not what it was a moment ago".to_owned())));
+            };
             let (mut revision, mut bytes) = (entry.first, 0);
             for row in &entry.rows {
                 bytes += tables.redo(row, revision)?;

@@ -30,10 +30,16 @@ fn append(journal: &mut Journal, entry: &Entry) -> bool {
     journal.append(entry.first, entry.at_ms, entry.compacted).expect("memory")
 }
 
+/// Returns what follows upon a revision, or what is wrong.
+fn follow(file: &dyn StorageBackend, after: u64) -> Result<Vec<Entry>, String> {
+    let read = |entry: &Located| entry.read(file, layout()).expect("memory").expect("it was whole");
+    let found = entries(file, layout(), Revision(after)).expect("memory")?;
+    Ok(found.entries.iter().map(read).collect())
+}
+
 /// Returns the revisions that are found, or what is wrong.
 fn found(file: &dyn StorageBackend, after: u64) -> Result<Vec<u64>, String> {
-    let entries = entries(file, layout(), Revision(after)).expect("memory");
-    entries.map(|found| found.entries.iter().map(|entry| entry.first.0).collect())
+    follow(file, after).map(|entries| entries.iter().map(|entry| entry.first.0).collect())
 }
 
 /// Returns the entry that is not whole.
@@ -58,8 +64,8 @@ fn what_was_written_since_the_pages_were_is_read() {
     for entry in &written {
         assert!(append(&mut journal, entry));
     }
-    let found_entries = Found { entries: Vec::from(written), cut_off: None };
-    assert_eq!(entries(&*file, layout(), Revision::ZERO).expect("memory"), Ok(found_entries));
+    assert_eq!(follow(&*file, 0), Ok(Vec::from(written)));
+    assert_eq!(cut_off(&*file, 0), None);
     assert_eq!(found(&*file, 5), Ok(vec![]), "the pages have everything, as after a close in order");
 }
 
