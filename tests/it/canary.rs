@@ -144,7 +144,7 @@ impl World {
     }
 
     async fn put(&self, document: Value) -> Revision {
-        let written = self.test.host.apply_resource(document, "me").await.unwrap();
+        let written = self.test.host.apply_resource(document, "me", true).await.unwrap();
         self.test.host.verdict(NAME, written.resource.revision()).await;
         written.resource.revision()
     }

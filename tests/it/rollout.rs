@@ -96,7 +96,7 @@ async fn end(test: TestHost) {
 }
 
 async fn put(test: &TestHost, digest: &str) {
-    let written = test.host.apply_resource(controller("greeter", digest), "me").await.unwrap();
+    let written = test.host.apply_resource(controller("greeter", digest), "me", true).await.unwrap();
     test.host.verdict("greeter", written.resource.revision()).await;
 }
 

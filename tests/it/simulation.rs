@@ -248,7 +248,7 @@ impl World {
     async fn apply(&self, name: &str, mood: &str) -> bool {
         // Every change is one, also when the mood is the same.
         let spec = json!({"mood": mood, "at": self.book.now().as_millis() as u64});
-        self.host.apply_resource(demo(KIND, name, spec), "simulation").await.is_ok()
+        self.host.apply_resource(demo(KIND, name, spec), "simulation", true).await.is_ok()
     }
 
     fn hold(&self, hold: bool) {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Changes, Error, Event, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Written,
+    Changes, Error, Event, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Write,
+    Written,
 };
 use tokio::sync::watch;
 
@@ -51,17 +52,34 @@ pub struct FaultyStore {
     open: Arc<AtomicUsize>,
     /// Writes of this group that are still let through, where they are counted: after them none is, of any kind.
     left: Mutex<Option<(&'static str, usize)>>,
+    /// What somebody else writes as soon as a resource of its kind has been read.
+    between: Mutex<Option<Write>>,
 }
 
 impl FaultyStore {
     /// Returns a store that does what `inner` does.
     pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, faults: Arc::default(), open: Arc::default(), left: Mutex::default() })
+        Arc::new(Self {
+            inner,
+            faults: Arc::default(),
+            open: Arc::default(),
+            left: Mutex::default(),
+            between: Mutex::default(),
+        })
     }
 
     /// Lets so many writes of a group's resources through, and then nothing is written any more: as if the process had been killed there.
     pub fn cut_after(&self, group: &'static str, writes: usize) {
         *self.left() = Some((group, writes));
+    }
+
+    /// Lets somebody else write this between the next read of a resource of its kind and whatever the reader does then.
+    pub fn come_between(&self, write: Write) {
+        *self.between() = Some(write);
+    }
+
+    fn between(&self) -> MutexGuard<'_, Option<Write>> {
+        self.between.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a write was held up for good.
@@ -160,7 +178,13 @@ impl Changes for Faulted {
 impl Store for FaultyStore {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
         pass(&self.faults, On::Get, &key.kind().name).await?;
-        self.inner.get(key).await
+        let read = self.inner.get(key).await;
+        let of_kind = |write: &mut Write| write.target().is_ok_and(|target| target.kind.same_type(key.kind()));
+        let between = self.between().take_if(of_kind);
+        if let Some(write) = between {
+            self.inner.write(write).await?;
+        }
+        read
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {

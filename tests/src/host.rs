@@ -92,7 +92,7 @@ impl TestHost {
     /// # Panics
     /// When it is refused.
     pub async fn apply(&self, document: Value) -> Arc<Resource> {
-        self.host.apply_resource(document, "test").await.expect("the document is accepted").resource
+        self.host.apply_resource(document, "test", true).await.expect("the document is accepted").resource
     }
 
     /// Reads a resource, if it is there.

@@ -38,7 +38,7 @@ impl Feeder for Names {
                 "apiVersion": "demo.homeostat.dev/v1", "kind": "Greeting",
                 "metadata": {"name": name.to_lowercase()}, "spec": {"name": name}
             });
-            match self.host.apply_resource(document, "embed").await {
+            match self.host.apply_resource(document, "embed", true).await {
                 // The controller watches the kind as well: equal keys merge, so it runs once.
                 Ok(written) => drop(intake.add(written.resource.key().clone(), Priority::NORMAL)),
                 Err(error) => tell(&format!("{name} cannot be greeted: {:#}", anyhow::Error::from(error))),

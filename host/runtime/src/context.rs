@@ -126,14 +126,14 @@ impl Context {
     }
 
     /// Applies a document whose kind is known in its version and fits. A `CustomResourceDefinition` declares its kind.
-    pub(crate) async fn apply(&self, mut document: Value, manager: &str) -> Result<Written, Error> {
+    pub(crate) async fn apply(&self, mut document: Value, manager: &str, force: bool) -> Result<Written, Error> {
         let kind = kind_of(&document)?;
         let info = self
             .kinds
             .served(&kind)
             .ok_or_else(|| Error::UnknownKind { kind: kind.to_string(), similar: self.kinds.similar(&kind.name) })?;
         place(&mut document, &info)?;
-        self.submit(Write::Apply { document, manager: manager.into(), force: true }.into()).await
+        self.submit(Write::Apply { document, manager: manager.into(), force }.into()).await
     }
 
     /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind; what is written of a

@@ -310,7 +310,7 @@ impl Host {
         }
     }
 
-    /// Applies a document on behalf of `manager`. A `CustomResourceDefinition` declares its kind.
+    /// Applies a document on behalf of `manager`. A `CustomResourceDefinition` declares its kind. `force`: fields of others are taken from them.
     ///
     /// # Errors
     /// [`Error::BadDocument`], [`Error::UnknownKind`], [`Error::KindDiffers`], [`Error::Store`].
@@ -318,8 +318,9 @@ impl Host {
         &self,
         document: serde_json::Value,
         manager: &str,
+        force: bool,
     ) -> Result<homeostat_store::Written, Error> {
-        self.inner.context.apply(document, manager).await
+        self.inner.context.apply(document, manager, force).await
     }
 
     /// Writes to the store on behalf of a person. What is written of a `CustomResourceDefinition`, but for its status, declares its kind.

@@ -148,7 +148,7 @@ async fn a_host_that_is_cut_off_between_any_two_writes_finds_one_version_current
                 "strategy": "canary", "share": "90%", "gate": { "for": "100ms", "reconciles": 1, "duration": "1000x" },
             });
             wanted["spec"]["revisionHistoryLimit"] = json!(0);
-            world.test.host.apply_resource(wanted, "me").await.unwrap();
+            world.test.host.apply_resource(wanted, "me", true).await.unwrap();
             store.cut_after("homeostat.dev", writes);
             let is_over = async || {
                 let phase = world.status().await["rollout"]["phase"].clone();
@@ -244,7 +244,7 @@ async fn what_is_tried_no_more_is_not_told_of_while_what_replaces_it_is_loaded()
     world.begin(one_of_several("a", json!({})), 20).await;
     world.put(one_of_several("b", watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
-    world.test.host.apply_resource(one_of_several("c", quick()), "me").await.unwrap();
+    world.test.host.apply_resource(one_of_several("c", quick()), "me", true).await.unwrap();
     let status = eventually("what is tried to be replaced", async || {
         let status = world.status().await;
         (condition(&status, "Progressing")["reason"] == "Replaced").then_some(status)

@@ -1,9 +1,11 @@
 //! The binary over a folder: each edit is a revision, and what was applied beside the folder stays.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{Running, eventually_blocking, guest, renamed};
+use homeostat_tests::{BOUND, Running, eventually_blocking, guest, renamed};
 use serde_json::{Value, json};
 
 pub(super) fn write(folder: &Path, name: &str, text: &str) {
@@ -226,4 +228,58 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
     eventually_blocking("it to be gone", || {
         (host.ask(&["get", "controller", "greeter"]).code == Some(1)).then_some(())
     });
+}
+
+/// Puts a document in the place of a controller, as `kubectl replace` does, and returns the answer.
+fn replace(scratch: &Path, name: &str, document: &Value) -> String {
+    let mut stream = UnixStream::connect(scratch.join("host.sock")).unwrap();
+    stream.set_read_timeout(Some(BOUND)).unwrap();
+    let (path, body) = (format!("/apis/homeostat.dev/v1alpha1/controllers/{name}"), document.to_string());
+    let head = format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close");
+    write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Whoever replaces a controller by one without the folder's label has it from then on: a restart, an edit and the end of the file leave it
+/// alone, and each is told.
+#[test]
+fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
+    write(folder.path(), "greeter.yaml", &manifest(""));
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until(&host, "/status/revision", &json!(1));
+    let theirs = json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "greeter" },
+        "spec": { "component": { "file": "greeter.wasm" }, "concurrency": 7, "grants": super::grants() },
+    });
+    let answer = replace(scratch.path(), "greeter", &theirs);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    until(&host, "/status/concurrency", &json!(7));
+    host.kill();
+
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let refused = "greeter.yaml:3:18: controller/greeter refused, the one that runs goes on";
+    host.until_said(refused);
+    host.until_said("no folder brought, as it lacks the label app.kubernetes.io/managed-by: homeostat-folder");
+    eventually_blocking("the same as an event", || {
+        let events = host.ask(&["events", "--controller", "greeter"]).stdout;
+        (events.contains("Refused") && events.contains("no folder brought")).then_some(())
+    });
+    write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
+    write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
+    // Resources are applied after the controllers: the folder has had its say.
+    host.until_said("namespace/other created");
+    std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
+    host.until_said("controller/greeter is no longer in the folder and stays in the store: it is somebody else's");
+    until(&host, "/status/concurrency", &json!(7));
+    assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["revision"], 2, "it was left alone all the time");
+
+    // Once they let go of the name, what stands in the folder takes it.
+    write(folder.path(), "greeter.yaml", &manifest("  concurrency: 3\n"));
+    eventually_blocking("it to be told once more", || (host.said().matches(refused).count() == 2).then_some(()));
+    assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));
+    until(&host, "/status/concurrency", &json!(3));
 }

@@ -1,7 +1,7 @@
 //! Writes the controllers of a folder into the store, waits for what the host comes to, and tells it.
 //!
-//! The folder is one source of such resources among others: what people write by other ways is left alone, and what somebody has changed
-//! of one that stands here stays so until its file changes.
+//! The folder is one source of such resources among others. A label says which ones it brought: those without it are somebody else's and left
+//! alone, also where one of the same name stands here. What somebody has changed of one that it brought stays so until its file changes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,9 @@ use homeostat_runtime::keeper::{MANAGED_BY, Outcome, UNDONE_TO, Verdict};
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest};
 use homeostat_runtime::reasons::{chain, list};
 use homeostat_runtime::{Error, Put};
-use homeostat_store::{Key, Kind, LabelRequirement, Precondition, Propagation, Query, Revision, Selector, Write};
+use homeostat_store::{
+    Key, Kind, LabelRequirement, Precondition, Propagation, Query, Resource, Revision, Selector, Write,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -26,6 +28,9 @@ const JUDGEMENT: Duration = Duration::from_secs(60);
 
 /// How long the folder waits for a controller to end.
 const REMOVAL: Duration = Duration::from_secs(15);
+
+/// How often a write is tried when others write the same controller meanwhile.
+const WRITE_TRIES: u32 = 5;
 
 /// Where a controller says from which text and code it was applied, so that nothing is applied again that somebody has changed since.
 const SOURCE: &str = "homeostat.dev/source";
@@ -56,14 +61,25 @@ struct Why {
     /// `None`: there was nothing to read.
     digest: Option<Digest>,
     reason: String,
-    /// It has not come as far as the store.
-    is_local: bool,
+    stage: Stage,
+}
+
+/// Where it was refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    /// Its code could not be read or kept.
+    Read,
+    /// It is not in the store.
+    Write,
+    /// The host has come to that.
+    Run,
 }
 
 /// What was written of a controller.
 struct Written {
-    digest: Option<Digest>,
     revision: Revision,
+    /// The revision that somebody had gone back to until then.
+    ends_undo_to: Option<String>,
 }
 
 impl Refusal {
@@ -109,7 +125,7 @@ impl Installed {
 
     /// Returns whether it could be read, and has not been written.
     fn is_unwritten(&self) -> bool {
-        self.refused.as_ref().is_some_and(|refusal| refusal.why.is_local && refusal.why.digest.is_some())
+        self.refused.as_ref().is_some_and(|refusal| refusal.why.stage == Stage::Write)
     }
 }
 
@@ -149,7 +165,7 @@ impl Folder {
         for (written, mut next, before) in tried {
             let name = next.manifest.metadata.name.clone();
             let judged = match written {
-                Ok(Written { digest, revision }) => {
+                Ok((revision, digest)) => {
                     next.written = Some(revision);
                     self.judge(&name, revision, digest).await
                 }
@@ -191,10 +207,10 @@ impl Folder {
         }
     }
 
-    /// Keeps the component and writes the resource, unless that was done before.
-    async fn write_controller(&self, document: &Document, next: &Installed) -> Result<Written, Why> {
+    /// Keeps the component and writes the resource, unless that was done before. Returns its revision, and the digest of the component.
+    async fn write_controller(&self, document: &Document, next: &Installed) -> Result<(Revision, Option<Digest>), Why> {
         let Manifest { metadata, spec, .. } = &*next.manifest;
-        let nothing = |reason: String| Why { digest: None, reason: list(&[reason]), is_local: true };
+        let nothing = |reason: String| Why { digest: None, reason: list(&[reason]), stage: Stage::Read };
         let mut digest = spec.component.digest.as_deref().and_then(Digest::parse);
         if let Some(file) = next.file.clone() {
             let read = tokio::task::spawn_blocking(move || components::read(&file)).await;
@@ -206,22 +222,48 @@ impl Folder {
             digest = Some(found);
         }
         let (document, source) = brought(&document.value, digest.as_ref());
-        let refused = |error: Error| Why { digest: digest.clone(), reason: list(&[chain(&error)]), is_local: true };
-        let undone_to = match self.host.store().get(&key(&metadata.name)).await {
-            Ok(stored) if stored.annotation(SOURCE) == Some(&source) => {
-                return Ok(Written { digest, revision: stored.revision() });
+        let name = &metadata.name;
+        let reason = match on_what_is_there(|| self.write_over(name, &document, &source)).await {
+            Ok(Some(Written { revision, ends_undo_to })) => {
+                if let Some(number) = ends_undo_to {
+                    self.screen.say(&format!(
+                        "controller/{name} is what its file says again: the undo to revision {number} is over"
+                    ));
+                }
+                return Ok((revision, digest));
             }
-            Ok(stored) => stored.annotation(UNDONE_TO).map(str::to_owned),
-            Err(homeostat_store::Error::NotFound { .. }) => None,
-            Err(error) => return Err(refused(error.into())),
+            Ok(None) => format!(
+                "the store has one of this name that no folder brought, as it lacks the label {MANAGED_BY}: {MANAGER}; it is left alone: delete it, or give it \
+                 the label, and this one takes its place"
+            ),
+            Err(error) => chain(&error),
         };
-        let written = self.host.apply_resource(document, MANAGER).await.map_err(refused)?;
-        if let Some(number) = undone_to {
-            let name = &metadata.name;
-            self.screen
-                .say(&format!("controller/{name} is what its file says again: the undo to revision {number} is over"));
+        Err(Why { digest, reason: list(&[reason]), stage: Stage::Write })
+    }
+
+    /// Writes a controller over the one that is there now, unless that has come from the same. `None`: it is somebody else's.
+    ///
+    /// # Errors
+    /// Those of a write; a conflict where somebody has written it since it was read.
+    async fn write_over(&self, name: &str, document: &Value, source: &str) -> Result<Option<Written>, Error> {
+        let stored = match self.host.store().get(&key(name)).await {
+            Ok(stored) if !is_brought(&stored) => return Ok(None),
+            Ok(stored) if stored.annotation(SOURCE) == Some(source) => {
+                return Ok(Some(Written { revision: stored.revision(), ends_undo_to: None }));
+            }
+            Ok(stored) => Some(stored),
+            Err(homeostat_store::Error::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut document = document.clone();
+        if let Some(stored) = &stored {
+            document["metadata"]["uid"] = stored.uid().into();
+            document["metadata"]["resourceVersion"] = stored.revision().to_string().into();
         }
-        Ok(Written { digest, revision: written.resource.revision() })
+        // Where there was none, nothing is taken from whoever makes one meanwhile.
+        let written = self.host.apply_resource(document, MANAGER, stored.is_some()).await?;
+        let ends_undo_to = stored.and_then(|stored| stored.annotation(UNDONE_TO).map(str::to_owned));
+        Ok(Some(Written { revision: written.resource.revision(), ends_undo_to }))
     }
 
     /// Waits for what the host comes to about a controller, and tells it.
@@ -235,7 +277,7 @@ impl Folder {
         match verdict.outcome {
             Outcome::Put(put) => self.tell_put(name, &put),
             Outcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
-            Outcome::Refused(reason) => return Err(Why { digest, reason, is_local: false }),
+            Outcome::Refused(reason) => return Err(Why { digest, reason, stage: Stage::Run }),
             // Each step is an event, and told as such.
             Outcome::Trying { .. } | Outcome::Replaced | Outcome::RolledBack(_) => {}
             // Somebody else was faster.
@@ -290,20 +332,24 @@ impl Folder {
                 "{manifest}:{line}:{column}: controller/{name} refused, {rest}: {component}\n{}",
                 refusal.why.reason
             ));
-            if refusal.why.is_local {
+            if refusal.why.stage != Stage::Run {
                 self.host.refused(name, &refusal.why.reason);
             }
         }
         self.controllers = controllers;
     }
 
-    /// Takes a controller out.
+    /// Takes a controller out, unless it is somebody else's.
     pub(super) async fn uninstall(&mut self, name: &str) {
         self.controllers.remove(name);
         self.brought.remove(name);
-        let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-        let revision = match self.host.write(Write::Delete { key: key(name), precondition, propagation }.into()).await {
-            Ok(written) => written.resource.revision(),
+        let revision = match on_what_is_there(|| self.delete(name)).await {
+            Ok(Some(revision)) => revision,
+            Ok(None) => {
+                return self.screen.say(&format!(
+                    "controller/{name} is no longer in the folder and stays in the store: it is somebody else's"
+                ));
+            }
             // It never came as far as the store, or somebody else was faster.
             Err(Error::Store(homeostat_store::Error::NotFound { .. })) => {
                 return self.screen.say(&format!("controller/{name} removed"));
@@ -323,6 +369,20 @@ impl Folder {
         }
     }
 
+    /// Deletes a controller as it is now. Returns the revision of that; `None`: it is somebody else's.
+    ///
+    /// # Errors
+    /// Those of a write; a conflict where somebody has written it since it was read.
+    async fn delete(&self, name: &str) -> Result<Option<Revision>, Error> {
+        let stored = self.host.store().get(&key(name)).await?;
+        if !is_brought(&stored) {
+            return Ok(None);
+        }
+        let precondition = Precondition { uid: Some(stored.uid().to_owned()), revision: Some(stored.revision()) };
+        let write = Write::Delete { key: key(name), precondition, propagation: Propagation::Background };
+        Ok(Some(self.host.write(write.into()).await?.resource.revision()))
+    }
+
     /// Returns the controllers that are not in the folder any more, as far as its files can be read.
     pub(super) fn gone_controllers(&self) -> Vec<String> {
         // A file that cannot be read may still hold what seems to be missing.
@@ -335,6 +395,23 @@ impl Folder {
         let gone = names.filter(|name| files.get(name).map_or(all_readable, |file| readable(file)));
         gone.cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
+}
+
+/// Does what is decided by a controller as it is read, and decides anew when somebody has written it in between.
+async fn on_what_is_there<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
+    use homeostat_store::Error::{ApplyConflict, Conflict};
+    for _ in 1..WRITE_TRIES {
+        match attempt().await {
+            Err(Error::Store(Conflict { .. } | ApplyConflict { .. })) => {}
+            done => return done,
+        }
+    }
+    attempt().await
+}
+
+/// Returns whether a folder brought a controller.
+fn is_brought(controller: &Resource) -> bool {
+    controller.label(MANAGED_BY) == Some(MANAGER)
 }
 
 /// Returns a controller's document as the folder brings it, and what tells this text and code from others.

@@ -59,8 +59,9 @@ impl Folder {
         let mut applying = JoinSet::new();
         for (document, digest) in some {
             let (host, document, digest) = (self.host.clone(), document.clone(), digest.clone());
-            applying
-                .spawn(async move { (host.apply_resource(document.value.clone(), MANAGER).await, document, digest) });
+            applying.spawn(async move {
+                (host.apply_resource(document.value.clone(), MANAGER, true).await, document, digest)
+            });
         }
         let mut problems = Vec::new();
         for (result, document, digest) in applying.join_all().await {

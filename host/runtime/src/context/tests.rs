@@ -54,6 +54,6 @@ async fn what_was_stored_in_another_version_is_brought_into_the_one_of_today_whe
     for_each_listed(&*store, &kind, |resource| versions.push(resource.key().kind().version.clone())).await.unwrap();
     assert_eq!(versions, ["v1", "v1"]);
     assert!(context.kinds.stores(&kind));
-    assert!(context.apply(cron("three"), "me").await.is_ok(), "the older version is served still");
+    assert!(context.apply(cron("three"), "me", true).await.is_ok(), "the older version is served still");
     assert_eq!(store.get(&Key::new(kind.clone(), "", "three")).await.unwrap().key().kind(), &kind);
 }

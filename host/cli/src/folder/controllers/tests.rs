@@ -1,4 +1,19 @@
+use std::sync::Arc;
+
+use homeostat_component::{Engine, EngineOptions};
+use homeostat_registry::Registry;
+use homeostat_runtime::Host;
+use homeostat_store::Store;
+use homeostat_store::memory::MemoryStore;
+
+use self::faulty::FaultyStore;
 use super::*;
+use crate::components::Components;
+use crate::terminal::{Screen, Style};
+
+#[allow(dead_code, unreachable_pub, reason = "other tests have it from a library, and need more of it")]
+#[path = "../../../../../tests/src/faulty.rs"]
+mod faulty;
 
 #[test]
 fn what_was_told_is_told_again_only_when_it_is_something_else() {
@@ -6,7 +21,7 @@ fn what_was_told_is_told_again_only_when_it_is_something_else() {
     let why = |bytes: &[u8], reason: &str| Why {
         digest: Some(Digest::of(bytes)),
         reason: reason.to_owned(),
-        is_local: false,
+        stage: Stage::Run,
     };
     let told = || Refusal { since: now, why: why(b"1", "cut off"), told: true };
     let later = now + Duration::from_secs(1);
@@ -19,7 +34,7 @@ fn what_was_told_is_told_again_only_when_it_is_something_else() {
 #[test]
 fn patience_starts_anew_with_every_change() {
     let now = Instant::now();
-    let why = || Why { digest: None, reason: "gone".to_owned(), is_local: true };
+    let why = || Why { digest: None, reason: "gone".to_owned(), stage: Stage::Read };
     let untold = Refusal { since: now, why: why(), told: false };
     let later = now + Duration::from_secs(1);
     let after = Refusal::after(Some(untold), why(), later);
@@ -42,4 +57,81 @@ fn what_is_brought_says_who_brought_it_and_from_what() {
     assert_eq!(one["spec"]["component"]["digest"], Digest::of(b"1").as_str());
     assert_ne!(brought(&document, Some(&Digest::of(b"2"))).1, source, "other code is another source");
     assert_eq!(brought(&document, Some(&Digest::of(b"1"))).1, source);
+}
+
+/// What the folder has of the controller `a`: a document that names code, and where that comes from.
+fn of_file(concurrency: u32) -> (Value, String) {
+    let spec = json!({ "component": { "digest": Digest::of(b"code").as_str() }, "concurrency": concurrency });
+    let document = json!({ "apiVersion": API_VERSION, "kind": KIND, "metadata": { "name": "a" }, "spec": spec });
+    brought(&document, None)
+}
+
+/// What somebody else has of the same one.
+fn of_somebody() -> Value {
+    let (mut document, _) = of_file(7);
+    document["metadata"] = json!({ "name": "a" });
+    document
+}
+
+/// A folder whose host has a store into which others write in between.
+async fn folder(scratch: &Path) -> (Folder, Arc<FaultyStore>) {
+    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let engine = Engine::new(EngineOptions::default()).unwrap();
+    let host = Host::start(homeostat_runtime::Options::new(engine, store.clone())).await.unwrap();
+    let registry = Registry::new(homeostat_registry::Options::default()).unwrap();
+    let code = Components::new(scratch.join("components"), scratch.to_owned(), registry, None);
+    (Folder::new(scratch, host, Screen::new(Style::Lines), code), store)
+}
+
+/// Writes what the folder has, and returns what came of it, and the concurrency that the store has then.
+async fn written(folder: &Folder, (document, source): &(Value, String)) -> (Option<Written>, Value) {
+    let written = on_what_is_there(|| folder.write_over("a", document, source)).await.unwrap();
+    let stored = folder.host.store().get(&key("a")).await.unwrap();
+    (written, stored.document()["spec"]["concurrency"].clone())
+}
+
+#[tokio::test]
+async fn an_undo_that_comes_between_a_look_and_the_write_is_seen_before_it_ends() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (folder, store) = folder(scratch.path()).await;
+    assert_eq!(written(&folder, &of_file(1)).await.1, 1);
+    let (mut undone, _) = of_file(1);
+    undone["spec"]["concurrency"] = 3.into();
+    undone["metadata"]["annotations"][UNDONE_TO] = "5".into();
+    store.come_between(Write::Apply { document: undone, manager: MANAGER.to_owned(), force: true });
+    let (done, concurrency) = written(&folder, &of_file(2)).await;
+    assert_eq!(done.unwrap().ends_undo_to.as_deref(), Some("5"), "nobody would have said that it is over");
+    assert_eq!(concurrency, 2, "the file has changed");
+}
+
+#[tokio::test]
+async fn what_somebody_makes_or_takes_over_between_a_look_and_the_write_is_left_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (folder, store) = folder(scratch.path()).await;
+    store.come_between(Write::Create { document: of_somebody() });
+    let (done, concurrency) = written(&folder, &of_file(1)).await;
+    assert!(done.is_none() && concurrency == 7, "{concurrency}");
+    store
+        .write(Write::Delete {
+            key: key("a"),
+            precondition: Precondition::default(),
+            propagation: Propagation::Background,
+        })
+        .await
+        .unwrap();
+
+    assert_eq!(written(&folder, &of_file(1)).await.1, 1);
+    store.come_between(Write::Update { document: of_somebody(), precondition: Precondition::default() });
+    let (done, concurrency) = written(&folder, &of_file(2)).await;
+    assert!(done.is_none() && concurrency == 7, "{concurrency}");
+}
+
+#[tokio::test]
+async fn what_somebody_takes_over_while_its_file_goes_stays() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut folder, store) = folder(scratch.path()).await;
+    written(&folder, &of_file(1)).await;
+    store.come_between(Write::Update { document: of_somebody(), precondition: Precondition::default() });
+    folder.uninstall("a").await;
+    assert_eq!(store.get(&key("a")).await.unwrap().document()["spec"]["concurrency"], 7);
 }
