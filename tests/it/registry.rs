@@ -355,3 +355,60 @@ fn a_host_with_a_policy_refuses_code_that_is_not_signed_and_what_runs_goes_on() 
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("policy.yaml"), "{}", refused.stderr);
 }
+
+/// What was kept before there was a policy is refused by its digest too, whoever names it and however: nothing of it runs.
+#[test]
+fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
+    let person = Person::new();
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    person.does(&["keygen", &person.path("release")]);
+    let policy = person.path("policy.yaml");
+    fs::write(&policy, "require: true\nkeys: [{name: release, file: release.pub}]\n").unwrap();
+    let file = folder.path().join("greeter.wasm");
+    fs::copy(guest("greeter"), &file).unwrap();
+    let unsigned = Digest::of(&fs::read(&file).unwrap()).to_string();
+    write_manifest(folder.path(), &json!({ "file": "greeter.wasm" }), 1);
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until_runs(&host, &unsigned);
+    person.does(&["sign", &greeter(), "--key", &person.path("release.key"), "--to", file.to_str().unwrap()]);
+    let signed = Digest::of(&fs::read(&file).unwrap()).to_string();
+    until_runs(&host, &signed);
+    host.kill();
+
+    let refusal = "the policy of signatures refuses it: the component is not signed";
+    let host = Running::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
+    until_runs(&host, &signed);
+    // By an undo, which names the digest; over a restart; and by another name and source.
+    assert_eq!(host.ask(&["rollout", "undo", "greeter"]).code, Some(0));
+    let status = host.ask(&["rollout", "status", "greeter"]);
+    assert!(status.code == Some(3) && status.stderr.contains(refusal), "{} {}", status.stdout, status.stderr);
+    until_runs(&host, &signed);
+    host.kill();
+    let host = Running::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
+    let answers = |name: &str| host.json(&["get", "controller", name])["status"]["digest"].clone();
+    let status = host.ask(&["rollout", "status", "greeter"]);
+    assert!(status.code == Some(3) && status.stderr.contains(refusal), "{} {}", status.stdout, status.stderr);
+    // That is told by what runs alone.
+    host.until("controller", "greeter", "/status/state", &json!("ready"));
+    assert_eq!(answers("greeter"), json!(signed), "what is signed runs instead");
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (source, name) in
+        [("file: greeter.wasm, ", "by-file"), ("oci: \"registry.example/a:1\", ", "by-registry"), ("", "by-digest")]
+    {
+        let manifest = format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: {name}}}\nspec:\n  component: {{{source}digest: \"{unsigned}\"}}\n"
+        );
+        fs::write(elsewhere.path().join("other.yaml"), manifest).unwrap();
+        let applied = host.ask(&["apply", "-f", elsewhere.path().join("other.yaml").to_str().unwrap()]);
+        assert_eq!(applied.code, Some(0), "{}", applied.stderr);
+        let status = host.ask(&["rollout", "status", name]);
+        assert!(
+            status.code == Some(3) && status.stderr.contains(refusal),
+            "{name}: {} {}",
+            status.stdout,
+            status.stderr
+        );
+        assert_eq!(answers(name), Value::Null, "{name}");
+    }
+    assert_eq!(host.terminate().code, Some(0));
+}
