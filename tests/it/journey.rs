@@ -1,11 +1,13 @@
 //! One key's way from a change in the store to what the guest made of it, and what befalls guests that do not behave.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::Limits;
+use homeostat_component::{BackoffSpec, Limits};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{Definition, Overrides};
-use homeostat_tests::{BOUND, TestHost, demo, demo_key, eventually, guest};
+use homeostat_store::memory::MemoryStore;
+use homeostat_tests::{BOUND, Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,6 +305,32 @@ async fn what_a_reconcile_follows_brings_its_key_back_until_it_follows_something
     reads("last").await;
     let ran = test.idle("follower").await.reconciles - before;
     assert!(ran <= 2, "the note that is no longer followed brought the key back: {ran} runs");
+}
+
+/// What it asked to follow when it failed counts for nothing: what it followed before wakes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reconcile_that_fails_leaves_what_its_key_follows_as_it_was() {
+    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let test = TestHost::over(store.clone()).await;
+    let definition = test.definition("follower", &guest("guest-follower")).await;
+    let second = Duration::from_secs(1);
+    let backoff = Some(BackoffSpec { base: second, max: second, retries_max: Some(0) });
+    let overrides = Overrides { backoff, ..Overrides::default() };
+    test.host.put(Definition { overrides, ..definition }).await.unwrap();
+    test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
+    let key = demo_key("Follower", "a");
+    test.until(&key, "reads nothing", |document| document["status"]["text"] == "nothing").await;
+    test.idle("follower").await;
+    // It reads the note after it has asked to follow it.
+    store.fault(On::Get, "Note", Fault::Fail);
+    test.apply(demo("Follower", "a", json!({"target": "two"}))).await;
+    eventually("it to be given up", async || (test.status("follower").counts.parked == 1).then_some(())).await;
+    store.heal(On::Get, "Note");
+    let before = test.idle("follower").await.reconciles;
+    test.apply(demo("Note", "two", json!({"text": "second"}))).await;
+    assert_eq!(test.idle("follower").await.reconciles, before, "it does not follow that one yet");
+    test.apply(demo("Note", "one", json!({"text": "first"}))).await;
+    test.until(&key, "reads second", |document| document["status"]["text"] == "second").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,10 @@
-use homeostat_store::{Key, Store};
+use homeostat_store::{Key, LabelRequirement, Selector, Store};
 use homeostat_workqueue::Queue;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, intake, key, next, soon, store};
+use super::super::tests::{apply, delete, intake, key, next, soon, store};
 use super::*;
 use crate::feeders::Gate;
 use crate::follows::Target;
@@ -61,5 +61,22 @@ async fn after_a_gap_whoever_follows_the_kind_looks_again() {
     store.fault(On::Next, "Part", Fault::Expire);
     assert_eq!(next(&queue).await, key("a"));
     change(&*store, "p").await;
+    assert_eq!(next(&queue).await, key("a"));
+}
+
+/// What has the labels no more was meant by them until then.
+#[tokio::test(start_paused = true)]
+async fn who_follows_labels_looks_when_something_comes_to_have_them_has_them_no_more_or_goes() {
+    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    let labels = vec![LabelRequirement::Equals("tier".to_owned(), "first".to_owned())];
+    let selector = Selector { labels, ..Selector::default() };
+    all.gather(&key("a"), Target::All(part("p").kind().clone(), selector));
+    all.keep(&key("a"));
+    let (queue, _running) = start(&store, &all).await;
+    for tier in ["first", "rest", "first"] {
+        apply(&*store, "Part", "p", json!({ "tier": tier })).await;
+        assert_eq!(next(&queue).await, key("a"), "{tier}");
+    }
+    delete(&*store, part("p")).await;
     assert_eq!(next(&queue).await, key("a"));
 }
