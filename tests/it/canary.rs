@@ -277,6 +277,33 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
     assert_eq!(definition.config["version"], "one");
 }
 
+/// A version that does the same as the old one until it meets what its shadow has not met.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_passes_its_shadow_and_fails_as_a_candidate_goes_back() {
+    let world = World::start(0).await;
+    let keys = async |numbers: Vec<u64>| {
+        for number in numbers {
+            world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+        }
+    };
+    keys((1..20).collect()).await;
+    world.test.idle(NAME).await;
+    let mut rollout = watched(json!({}));
+    rollout["shadow"] = json!({ "for": "100ms", "reconciles": 5 });
+    world.put(version(config("one", "error", 20), rollout)).await;
+    let status = world.until_rollout("/share", json!("30%")).await;
+    let shadow = &status["rollout"]["shadow"];
+    assert!(shadow["equal"].as_u64() > Some(0) && shadow["differing"] == 0, "{status}");
+    keys((1..100).map(|number| 20 * number).collect()).await;
+    let status = world.until_rollout("/phase", json!("rolledBack")).await;
+    assert!(status["rollout"]["reason"].as_str().unwrap().contains("failed"), "{status}");
+    assert_eq!(status["revision"], 1);
+    world.test.idle(NAME).await;
+    let settled = world.seen().await;
+    assert!(settled.len() == 118 && settled.iter().all(|(_, by)| by == &["one"]), "{settled:?}");
+    assert!(world.test.status(NAME).failures < 30, "it never had more than its share");
+}
+
 /// After a version went back, what ran before is all that may run: where a host that starts anew cannot run it, nobody is to guess why.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_version_went_back_to_is_told_and_tried_until_it_runs_when_a_host_that_starts_anew_cannot_run_it() {

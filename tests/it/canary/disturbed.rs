@@ -337,6 +337,26 @@ async fn a_gate_that_is_let_out_counts_at_once() {
     assert_eq!(status["rollout"]["phase"], "canary", "{status}");
 }
 
+/// The reconcile that takes it beyond its gate is the last that begins, however long the host takes to write that down.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_goes_to_a_candidate_that_failed_also_before_it_is_taken_back() {
+    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let world = World::over(store.clone(), 0).await;
+    world.put(version(config("two", "trap", 1), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    store.fault(On::Get, "Controller", Fault::Wait);
+    for number in 0..KEYS {
+        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+    }
+    let settled = |by: &[String]| by.last().is_some_and(|last| last == "one");
+    let all = async || world.seen().await.iter().all(|(_, by)| settled(by)).then_some(());
+    eventually("all keys to be reconciled by the old version", all).await;
+    let touched = world.touched("two").await.len();
+    assert!((1..=2).contains(&touched), "no more than run at once: {touched}");
+    store.heal(On::Get, "Controller");
+    world.until_rollout("/phase", json!("rolledBack")).await;
+}
+
 /// The code of a guest with a start hook, as two components.
 struct Lives;
 
