@@ -8,7 +8,7 @@ use homeostat_store::{Key, Kind};
 use super::Caller;
 use crate::component::Component;
 use crate::engine::{Engine, EngineOptions};
-use crate::fixture;
+use crate::fixture::{self, Guest};
 use crate::grants::Grants;
 use crate::layers::Nothing;
 use crate::limits::Limits;
@@ -63,5 +63,19 @@ async fn a_caller_calls_what_it_is_told_to_call_whatever_it_called_before() {
     for _ in 0..3 {
         assert_eq!(call(&settles, &mut caller).await, Ok(Outcome::Settled));
         assert!(matches!(call(&traps, &mut caller).await, Err(Fault::Trap { .. })));
+    }
+}
+
+#[tokio::test]
+async fn a_caller_goes_to_another_machine_and_back_with_one_place() {
+    let engine = engine(2);
+    let fits = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let parts = format!("(core module $m (memory 1)) {}", "(core instance (instantiate $m))".repeat(5));
+    let large = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &Grants::default()).await.unwrap();
+    assert!(!Arc::ptr_eq(&fits.0.code.machine, &large.0.code.machine), "it does not fit the pool");
+    let mut caller = Caller::new("test");
+    for component in [&fits, &large, &fits] {
+        assert_eq!(call(component, &mut caller).await, Ok(Outcome::Settled));
+        assert_eq!(engine.instances_free(), 1);
     }
 }

@@ -86,6 +86,7 @@ async fn under_load(loaded: &Loaded, size: &Size) -> Result<Values> {
     let ended = Instant::now();
     writing.abort();
     let lost = loaded.lost().await?;
+    loaded.ensure_answered_by(1 + size.keys as u64)?;
     let answered = loaded.answers.take();
     let mut waits: Vec<Duration> = before.answered.iter().map(Answered::wait).collect();
     let mut took: Vec<Duration> = swaps.iter().map(|(from, to)| *to - *from).collect();
@@ -207,6 +208,14 @@ impl Loaded {
         let write = Write::Patch { key: controller(LOADED), change, precondition: Precondition::default() };
         let put = self.verdict(LOADED, self.write(write).await?).await?;
         ensure!(matches!(put, Put::Changed(_)), "swap {number} came to {put:?}");
+        Ok(())
+    }
+
+    /// Checks that the last word was that of this generation, so that swaps which change nothing are none.
+    fn ensure_answered_by(&self, generation: u64) -> Result<()> {
+        let status = self.measured.host.status(LOADED).context("it is there")?;
+        let answered = status.answered.map(|answered| answered.generation);
+        ensure!(answered == Some(generation), "generation {answered:?} has answered last, not {generation}");
         Ok(())
     }
 
