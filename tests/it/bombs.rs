@@ -172,17 +172,18 @@ fn child_of(parent: u32) -> Option<u32> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_compiler_is_bound_and_alone_and_ends_with_its_host() {
+fn a_compiler_is_bound_as_its_host_is_told_and_alone_and_ends_with_it() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(folder.path(), "bomb", &time_bomb());
-    let host = Running::spawn("run", folder.path(), scratch.path(), &[]);
+    let bounds = ["--compile-time", "3m", "--compile-memory", "1Gi"];
+    let host = Running::spawn("run", folder.path(), scratch.path(), &bounds);
     let of = |process: u32, name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
     let bound = |process: u32| {
         let limits = of(process, "limits");
         let rows = [
-            "Max cpu time 120 121",
+            "Max cpu time 180 181",
             "Max file size 0 0",
-            "Max data size 2147483648 2147483648",
+            "Max data size 1073741824 1073741824",
             "Max core file size 0 0",
         ];
         let limits: Vec<String> =

@@ -94,7 +94,9 @@ impl<'a> Sandbox<'a> {
             let message = format!("the guest handed over more than {transfer_bytes_max} bytes at once");
             return Fault::Limit { limit: LimitName::Transfer, message };
         }
-        if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) || root.contains("component handles") {
+        if matches!(error.downcast_ref(), Some(ResourceTableError::Full))
+            || root.contains("store handle limit exceeded")
+        {
             let message = format!("the guest holds more than {handles_max} handles");
             return Fault::Limit { limit: LimitName::Handles, message };
         }

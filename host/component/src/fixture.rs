@@ -2,9 +2,13 @@
 
 /// What can be wrong with a guest. `$now` reads the monotonic clock, `$spec` and `$settled` are the addresses of a good answer of each
 /// export.
+#[derive(Clone, Copy)]
 pub(crate) struct Guest<'a> {
     /// More imports, modules and instances of the component.
     pub(crate) parts: &'a str,
+    /// More imports of its module, and the instances that have them.
+    pub(crate) imports: &'a str,
+    pub(crate) linked: &'a str,
     /// More functions, tables and globals of its one module.
     pub(crate) items: &'a str,
     /// The body of the function by which the host gets memory for what it hands over.
@@ -22,15 +26,16 @@ impl Default for Guest<'_> {
         let realloc = "global.get $free
             (global.set $free (i32.and (i32.add (i32.add (global.get $free) (local.get 3)) (i32.const 7)) (i32.const -8)))";
         let (describe, reconcile) = ("global.get $spec", "global.get $settled");
-        Self { parts: "", items: "", realloc, describe, reconcile, encoding: "utf8" }
+        Self { parts: "", imports: "", linked: "", items: "", realloc, describe, reconcile, encoding: "utf8" }
     }
 }
 
 impl Guest<'_> {
     /// Returns the component.
     pub(crate) fn build(&self) -> Vec<u8> {
-        let Self { parts, items, realloc, describe, reconcile, encoding } = self;
-        let text = TEMPLATE.replace("PARTS", parts).replace("ITEMS", items).replace("REALLOC", realloc);
+        let Self { parts, imports, linked, items, realloc, describe, reconcile, encoding } = self;
+        let text = TEMPLATE.replace("PARTS", parts).replace("IMPORTS", imports).replace("LINKED", linked);
+        let text = text.replace("ITEMS", items).replace("REALLOC", realloc);
         let text = text.replace("DESCRIBE", describe).replace("RECONCILE", reconcile).replace("ENCODING", encoding);
         wat::parse_str(text).expect("the fixture is well-formed")
     }
@@ -53,6 +58,7 @@ const TEMPLATE: &str = r#"(component
 
     (core module $code
         (import "clock" "now" (func $now (result i64)))
+        IMPORTS
         (memory (export "memory") 1 1024)
         (global $spec i32 (i32.const 1024))
         (global $settled i32 (i32.const 2048))
@@ -65,7 +71,7 @@ const TEMPLATE: &str = r#"(component
         ITEMS
         (func (export "describe") (result i32) DESCRIBE)
         (func (export "reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) RECONCILE))
-    (core instance $guest (instantiate $code (with "clock" (instance (export "now" (func $now))))))
+    (core instance $guest (instantiate $code (with "clock" (instance (export "now" (func $now)))) LINKED))
 
     (type $a (record (field "group" string) (field "version" string) (field "name" string)))
     (export $kind "kind" (type $a))

@@ -94,3 +94,6 @@ macro_rules! answer {
     };
 }
 pub(crate) use answer;
+
+#[cfg(test)]
+mod tests;

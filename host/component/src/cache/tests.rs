@@ -199,6 +199,7 @@ fn entries_that_were_used_longest_ago_make_room() {
     cache.put(&name(4), &[0; 4000]).unwrap();
     assert!(read(&cache, &name(4)).is_none(), "it does not fit at all");
     assert_eq!(disk.entries().len(), 3);
+    assert!(read(&disk.cache(1000), &name(3)).is_none(), "what is larger than the bound is not read");
 }
 
 #[test]

@@ -3,10 +3,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use homeostat_store::{Key, Kind};
+use tokio::sync::Semaphore;
 
 use super::Caller;
 use crate::component::Component;
+use crate::effect::{Answer, Call, Effect, Effects};
 use crate::engine::{Engine, EngineOptions};
 use crate::fixture::{self, Guest};
 use crate::grants::Grants;
@@ -18,9 +21,23 @@ fn engine(instances_max: u32) -> Engine {
     Engine::new(EngineOptions { instances_max, ..EngineOptions::default() }).unwrap()
 }
 
+fn key() -> Key {
+    Key::new(Kind::new("", "v1", "Thing"), "default", "a")
+}
+
 async fn call(component: &Component, caller: &mut Caller) -> Result<Outcome, Fault> {
-    let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
-    component.reconcile(caller, &key, &Limits::default(), Arc::new(Nothing)).await.result
+    component.reconcile(caller, &key(), &Limits::default(), Arc::new(Nothing)).await.result
+}
+
+/// Answers one effect for each permit.
+struct Slow(Semaphore);
+
+#[async_trait]
+impl Effects for Slow {
+    async fn perform(&self, _: &Call, _: Effect) -> Answer {
+        self.0.acquire().await.unwrap().forget();
+        Answer::Nanoseconds(1)
+    }
 }
 
 #[tokio::test]
@@ -52,6 +69,45 @@ async fn who_waits_for_a_place_goes_before_whoever_keeps_one() {
     };
     assert_eq!(served, Ok(Outcome::Settled));
     assert_eq!(tokio::time::timeout(Duration::from_secs(30), again).await.unwrap(), Ok(Outcome::Settled));
+}
+
+#[tokio::test]
+async fn whoever_began_to_wait_during_a_call_has_the_place_when_it_ends() {
+    let engine = engine(1);
+    let reads = "(drop (call $now)) global.get $settled";
+    let component = engine.load(fixture::guest("global.get $spec", reads), &Grants::default()).await.unwrap();
+    let (key, [mut first, mut waits]) = (key(), ["first", "waits"].map(Caller::new));
+    let (slow, limits) = (Arc::new(Slow(Semaphore::new(0))), Limits::default());
+    let mut calling = pin!(component.reconcile(&mut first, &key, &limits, slow.clone()));
+    let mut waiting = pin!(component.reconcile(&mut waits, &key, &limits, slow.clone()));
+    for pending in 0..2 {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(calling.as_mut().poll(&mut context).is_pending(), "{pending}");
+        assert!(waiting.as_mut().poll(&mut context).is_pending(), "{pending}");
+    }
+    slow.0.add_permits(2);
+    assert_eq!(calling.await.result, Ok(Outcome::Settled));
+    // The first one is still there, and does nothing.
+    let served = tokio::time::timeout(Duration::from_secs(30), waiting).await;
+    assert!(
+        served.is_ok_and(|served| served.result == Ok(Outcome::Settled)),
+        "the place is kept from who waits for it"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_has_another_place_for_what_does_not_fit_the_pool() {
+    let engine = engine(2);
+    let small = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let parts = "(core module $m (memory 1)) ".to_owned() + &"(core instance (instantiate $m))".repeat(5);
+    let large = Guest { parts: &parts, ..Guest::default() }.build();
+    let large = engine.load(large, &Grants::default()).await.unwrap();
+    assert!(small.facts().pooled && !large.facts().pooled);
+    let mut caller = Caller::new("test");
+    for component in [&small, &large, &small] {
+        assert_eq!(call(component, &mut caller).await, Ok(Outcome::Settled));
+        assert_eq!(engine.instances_free(), 1);
+    }
 }
 
 #[tokio::test]

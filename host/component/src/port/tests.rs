@@ -57,6 +57,19 @@ async fn bytes_of_effects_and_answers_count_together() {
 }
 
 #[tokio::test]
+async fn an_effect_that_is_too_large_is_not_performed() {
+    let (port, recorder) = port(Limits { effect_bytes_max: 3000, ..Limits::default() });
+    let event = |bytes: usize| {
+        let (reason, message) = ("Told".to_owned(), "m".repeat(bytes));
+        Effect::Emit { severity: Severity::Normal, reason, message, regarding: None }
+    };
+    port.perform(event(1000)).await.unwrap();
+    port.perform(event(3000)).await.unwrap_err();
+    assert_eq!(port.first_hit().unwrap().limit, LimitName::EffectBytes);
+    assert_eq!(recorder.0.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn lines_of_the_log_count_by_their_bytes_and_not_as_effects() {
     let (port, _) = port(Limits { effects_max: 0, log_bytes_max: 1000, ..Limits::default() });
     port.log(line("short")).await.unwrap();

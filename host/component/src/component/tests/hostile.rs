@@ -100,6 +100,28 @@ async fn a_table_that_the_pool_has_no_room_for_is_stopped_by_name() {
     assert!(report.result.unwrap_err().to_string().contains("20001 elements asked for, 20000 fit in the pool"));
 }
 
+/// Of a kind that the guest itself declares: the host has nothing to do with them.
+#[tokio::test]
+async fn handles_of_its_own_are_counted_and_stopped_by_name() {
+    let parts = r#"(type $own (resource (rep i32)))
+        (core func $make (canon resource.new $own))
+        (core module $hold (import "" "make" (func $make (param i32) (result i32)))
+            (func (export "hold") (param $left i32) (loop $again
+                (drop (call $make (i32.const 1)))
+                (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))
+        (core instance $held (instantiate $hold (with "" (instance (export "make" (func $make))))))"#;
+    let guest = Guest {
+        parts,
+        imports: r#"(import "held" "hold" (func $hold (param i32)))"#,
+        linked: r#"(with "held" (instance $held))"#,
+        reconcile: "(call $hold (i32.const 11)) global.get $settled",
+        ..Guest::default()
+    };
+    let report = async |handles_max| attack(guest, Limits { handles_max, ..Limits::default() }).await;
+    assert_eq!(limit(&report(10).await), LimitName::Handles);
+    assert_eq!(report(11).await.result, Ok(Outcome::Settled));
+}
+
 #[tokio::test]
 async fn types_that_double_and_double_are_refused() {
     let doubled = |level| format!("(type $t{level} (tuple $t{0} $t{0}))", level - 1);
