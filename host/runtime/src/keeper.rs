@@ -52,6 +52,8 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 const PAUSE: Duration = Duration::from_secs(1);
 /// The wait before code that nobody names is looked for: the collector of garbage comes first.
 const SWEEP_AFTER: Duration = Duration::from_secs(60);
+/// How long a controller may take to become ready before its status says that it is not.
+const BEGINNING_MAX: Duration = Duration::from_secs(10);
 /// Where a person says that a controller is to keep its keys and run nothing: `"true"`.
 pub const SUSPENDED: &str = "homeostat.dev/suspended";
 /// Where a person says when a controller was told to begin anew: any text; another one is another time.
@@ -258,12 +260,22 @@ impl Keeper {
     }
 }
 
-/// Wakes the keeper when a controller has become ready, so that its status says so.
+/// Wakes the keeper when a controller has become ready, and when that takes long, so that its status says so.
 fn wake_when_ready(host: &Host, keeper: &Keeper, name: &str, controller: Arc<Controller>) {
     let (queue, name) = (keeper.queue.clone(), Arc::<str>::from(name));
     host.spawn(async move {
-        if controller.is_ready().await {
-            let _ = queue.add(Job::Look(name), Priority::LOW);
+        let look = || {
+            let _ = queue.add(Job::Look(name.clone()), Priority::LOW);
+        };
+        let is_ready = match tokio::time::timeout(BEGINNING_MAX, controller.is_ready()).await {
+            Ok(is_ready) => is_ready,
+            Err(_) => {
+                look();
+                controller.is_ready().await
+            }
+        };
+        if is_ready {
+            look();
         }
     });
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{BOUND, Running, eventually_blocking, guest, renamed};
+use homeostat_tests::{BOUND, Running, eventually_blocking, eventually_built, guest, renamed};
 use serde_json::{Value, json};
 
 pub(super) fn write(folder: &Path, name: &str, text: &str) {
@@ -183,6 +183,28 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     until(&host, "/status/digest", &digest("five"));
     assert_eq!(host.said().matches("is over").count(), 2, "it is told once: {}", host.said());
     until(&host, "/status/state", &json!("suspended"));
+}
+
+#[test]
+fn a_host_that_starts_again_writes_nothing_where_nothing_has_changed() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
+    write(folder.path(), "greeter.yaml", &manifest(""));
+    let resource = |host: &Running| host.json(&["get", "controller", "greeter"]);
+    let is_ready = |resource: &Value| {
+        let conditions = resource["status"]["conditions"].as_array().unwrap();
+        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    };
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    host.until_said("controller/greeter added");
+    let before = eventually_built("the status to say so", || Some(resource(&host)).filter(is_ready));
+    assert_eq!(host.terminate().code, Some(0));
+
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    // What the host comes to about a controller is written before it is told.
+    host.until_said("controller/greeter added");
+    host.until("controller", "greeter", "/status/state", &json!("ready"));
+    assert_eq!(resource(&host)["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
 }
 
 /// What the folder did not bring is left alone, and runs.

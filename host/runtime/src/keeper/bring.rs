@@ -13,7 +13,7 @@ use super::record::{Phase, Record};
 use super::report::{self, Facts};
 use super::verdicts::Outcome;
 use super::wanted::{self, Wanted};
-use super::{Keeper, RESTARTED, Taken, key, tell_refused, wake_when_ready};
+use super::{BEGINNING_MAX, Keeper, RESTARTED, Taken, key, tell_refused, wake_when_ready};
 use crate::manifest::{Checked, ComponentSource};
 use crate::reasons::{chain, list};
 use crate::rollout::Plan;
@@ -342,11 +342,13 @@ impl Keeper {
     /// Returns what the status of a controller is to say.
     pub(super) fn status(&self, host: &Host, resource: &Resource, outcome: &Outcome, rollout: Option<Record>) -> Value {
         let name = resource.key().name();
+        let controller = host.controller(name).ok();
         let facts = Facts {
             generation: resource.generation(),
             outcome,
             wanted: resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
-            running: host.controller(name).ok().map(|controller| controller.status()),
+            running: controller.as_ref().map(|controller| controller.status()),
+            is_new: controller.is_some_and(|controller| controller.began.elapsed() < BEGINNING_MAX),
             revision: self.taken(name).map(|taken| taken.revision),
             cause: resource.annotation(history::CAUSE),
             rollout,

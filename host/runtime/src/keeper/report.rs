@@ -21,6 +21,8 @@ pub(super) struct Facts<'f> {
     pub(super) wanted: Option<&'f str>,
     /// `None`: nothing runs.
     pub(super) running: Option<ControllerStatus>,
+    /// What runs was added just now, as when the host has started anew.
+    pub(super) is_new: bool,
     /// The revision that runs.
     pub(super) revision: Option<u64>,
     /// Why its definition is what it is, where somebody said so.
@@ -52,6 +54,8 @@ pub(super) fn status(before: &Value, facts: &Facts<'_>, now: &str) -> Value {
     set("lastSwap", swapped.map(|swap| explained(known, swap, facts.cause)).or_else(|| known.cloned()));
     set("rollout", facts.rollout.as_ref().map(|record| json!(record)));
     let conditions = conditions(facts).map(|condition| dated(before, condition, now));
+    let conditions = conditions
+        .map(|condition| if condition["type"] == "Ready" { held(before, condition, facts) } else { condition });
     set("conditions", Some(conditions.to_vec().into()));
     Value::Object(status)
 }
@@ -124,6 +128,14 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
     [loaded, ready(facts), progressing, degraded]
 }
 
+/// Leaves the condition of readiness as it was for as long as what begins anew may become the same again: a host that starts writes nothing
+/// of what has not changed.
+fn held(before: &Value, ready: Value, facts: &Facts<'_>) -> Value {
+    let begins = matches!(ready["reason"].as_str(), Some("Starting" | "Syncing"));
+    let known = known(before, "Ready").filter(|known| known["reason"] == "Ready" || known["reason"] == "Suspended");
+    known.filter(|_| facts.is_new && begins).cloned().unwrap_or(ready)
+}
+
 fn tried(from: u64, to: u64, share: Option<Share>) -> String {
     match share {
         Some(share) => format!("revision {to} is tried on {share} of the keys, beside revision {from}"),
@@ -148,10 +160,14 @@ fn ready(facts: &Facts<'_>) -> Condition {
 /// Writes a condition in Kubernetes' form, with the time since when it holds or does not.
 fn dated(before: &Value, (name, holds, reason, message): Condition, now: &str) -> Value {
     let status = if holds { "True" } else { "False" };
-    let known = before["conditions"].as_array().into_iter().flatten();
-    let since = known.filter(|known| known["type"] == name && known["status"] == status);
-    let since = since.filter_map(|known| known["lastTransitionTime"].as_str()).next().unwrap_or(now);
+    let known = known(before, name).filter(|known| known["status"] == status);
+    let since = known.and_then(|known| known["lastTransitionTime"].as_str()).unwrap_or(now);
     json!({ "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
+}
+
+/// Returns the condition of this name as it was written before.
+fn known<'s>(before: &'s Value, name: &str) -> Option<&'s Value> {
+    before["conditions"].as_array().into_iter().flatten().find(|known| known["type"] == name)
 }
 
 /// Writes the status of the very resource that was looked at. Returns the resource as it is then.
@@ -179,6 +195,7 @@ mod tests {
             outcome,
             wanted: Some("sha256:a"),
             running: None,
+            is_new: false,
             revision: None,
             cause: None,
             rollout: None,
@@ -219,6 +236,44 @@ mod tests {
         assert_eq!(explained(Some(&first), &swap("one", "b"), Some("later")), first);
         assert_eq!(explained(Some(&first), &swap("two", "b"), Some("faster"))["why"], "faster");
         assert_eq!(explained(Some(&first), &swap("two", "a"), None)["why"], "it was told to begin anew");
+    }
+
+    #[test]
+    fn what_begins_anew_is_as_ready_as_it_was_unless_that_takes_long() {
+        let put = Outcome::Put(Put::Added);
+        let at = |before: &Value, state, is_new| {
+            let running = Some(running(state));
+            status(before, &Facts { running, is_new, ..facts(&put) }, if is_new { "new" } else { "later" })
+        };
+        for state in [ControllerState::Ready, ControllerState::Suspended] {
+            let was = at(&Value::Null, state, false);
+            for begins in [ControllerState::Starting, ControllerState::Syncing] {
+                assert_eq!(at(&was, begins, true), was, "nothing is written");
+                assert_eq!(condition(&at(&was, begins, false), "Ready")["status"], "False", "it takes long");
+            }
+        }
+        let other = at(&at(&Value::Null, ControllerState::Ready, false), ControllerState::Suspended, true);
+        assert_eq!(condition(&other, "Ready")["reason"], "Suspended", "it is something else by now");
+        let first = at(&Value::Null, ControllerState::Syncing, true);
+        assert_eq!(condition(&first, "Ready")["reason"], "Syncing", "nothing is known of before");
+    }
+
+    fn running(state: ControllerState) -> ControllerStatus {
+        ControllerStatus {
+            name: "web".into(),
+            state,
+            message: None,
+            digest: String::new(),
+            generation: 1,
+            answered: None,
+            manages: homeostat_store::Kind::new("apps", "v1", "Deployment"),
+            watches: Vec::new(),
+            concurrency: 4,
+            counts: crate::Counts::default(),
+            reconciles: 0,
+            failures: 0,
+            last_swap: None,
+        }
     }
 
     #[test]
