@@ -193,6 +193,21 @@ fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on
     host.until("controllers", "greeter", "/status/generation", &json!(2));
 }
 
+/// The kind is declared by the component alone: that nobody knows it follows from the refusal.
+#[test]
+fn what_was_refused_is_told_before_the_kinds_that_nobody_knows_for_that() {
+    let folder = greeter();
+    std::fs::copy(guest("guest-wrong"), folder.path().join("greeter.wasm")).unwrap();
+    let more = "apiVersion: demo.homeostat.dev/v1\nkind: Greeting\nmetadata: {name: moon}\nspec: {name: Moon}\n";
+    write(folder.path(), "moon.yaml", more);
+    let (host, _scratch) = start("run", folder.path());
+    host.until_said("Greeting is not known");
+    let said = host.said();
+    let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text:?} is not in:\n{said}"));
+    assert!(place("controller/greeter refused") < place("and 1 more are not applied"), "{said}");
+    assert_eq!(said.matches("is not known").count(), 1, "{said}");
+}
+
 /// The manifest of a controller that may do everything with resources.
 fn controller(name: &str, file: &str, limits: &str) -> String {
     format!(
@@ -282,6 +297,14 @@ fn a_folder_is_built_run_until_it_settles_and_shown() {
         assert!(rows.iter().any(|found| found == row), "{row:?} is not in:\n{}", ended.stdout);
     }
     assert_eq!(rows.iter().filter(|row| row.last() == Some(&"Running")).count(), 5, "{}", ended.stdout);
+}
+
+#[test]
+fn a_folder_without_guests_is_told_to_be_one() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ended = Running::spawn("dev", folder.path(), scratch.path(), &["--exit-when-settled"]).ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("there is no guest in {}", folder.path().display())), "{}", ended.stderr);
 }
 
 #[test]

@@ -93,6 +93,12 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(Running, Builder)> {
         build::prepare(folder, screen).await?;
         let mut builder = Builder::new(folder, screen.clone());
         builder.discover().await?;
+        if builder.guests.is_empty() {
+            screen.line(&format!(
+                "there is no guest in {}: none of its crates, nor of those directly below it, is a `cdylib`; nothing is built, and its manifests are served",
+                folder.display()
+            ));
+        }
         builder.build_all().await?;
         anyhow::Ok(builder)
     };

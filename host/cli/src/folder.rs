@@ -72,6 +72,8 @@ pub(crate) struct Folder {
     applied: HashMap<Identity, (PathBuf, Digest)>,
     absent_controllers: Absences<String>,
     absent_resources: Absences<Identity>,
+    /// What keeps documents from being used, as of the last try.
+    problems: Vec<Problem>,
     /// Problems that were told and are still there.
     told: BTreeSet<String>,
     /// Documents that could not be applied, and when to try again.
@@ -131,6 +133,7 @@ impl Folder {
             applied: HashMap::new(),
             absent_controllers: Absences::new(ABSENCE),
             absent_resources: Absences::new(ABSENCE),
+            problems: Vec::new(),
             told: BTreeSet::new(),
             retry_at: None,
             standing: watch::Sender::new(Standing::default()),
@@ -174,6 +177,10 @@ impl Folder {
             self.begin().await;
         }
         self.tell_refused(now);
+        if !self.controllers.values().any(Installed::is_suspect) {
+            // Behind what was refused: the kinds that nobody knows may be its.
+            self.tell();
+        }
         self.forget_absent(now).await;
         self.publish();
     }
@@ -193,7 +200,7 @@ impl Folder {
             if problems.len() > content.problems.len() {
                 self.retry_at = Some(now + RETRY);
             }
-            self.tell(&problems);
+            self.problems = problems;
         }
     }
 
@@ -281,8 +288,8 @@ impl Folder {
     }
 
     /// Tells the problems that are new, and forgets those that are gone.
-    fn tell(&mut self, problems: &[Problem]) {
-        let texts: BTreeSet<String> = problems.iter().map(ToString::to_string).collect();
+    fn tell(&mut self) {
+        let texts: BTreeSet<String> = self.problems.iter().map(ToString::to_string).collect();
         for text in texts.difference(&self.told) {
             self.screen.warn(text);
         }

@@ -1,5 +1,6 @@
 //! Applies the resources of a folder that are no controllers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use homeostat_component::Digest;
@@ -48,14 +49,14 @@ impl Folder {
         }
         let (namespaces, others): (Vec<Work>, Vec<Work>) =
             left.into_iter().partition(|(document, _)| document.value["kind"] == "Namespace");
-        let mut problems = Vec::new();
+        let mut failed = Vec::new();
         for some in namespaces.chunks(AT_ONCE).chain(others.chunks(AT_ONCE)) {
-            problems.extend(self.apply_at_once(some).await);
+            failed.extend(self.apply_at_once(some).await);
         }
-        problems
+        problems(&failed)
     }
 
-    async fn apply_at_once(&mut self, some: &[Work]) -> Vec<Problem> {
+    async fn apply_at_once(&mut self, some: &[Work]) -> Vec<(Arc<Document>, Error)> {
         let mut applying = JoinSet::new();
         for (document, digest) in some {
             let (host, document, digest) = (self.host.clone(), document.clone(), digest.clone());
@@ -63,7 +64,7 @@ impl Folder {
                 (host.apply_resource(document.value.clone(), MANAGER, true).await, document, digest)
             });
         }
-        let mut problems = Vec::new();
+        let mut failed = Vec::new();
         for (result, document, digest) in applying.join_all().await {
             match result {
                 Ok(written) => {
@@ -75,18 +76,54 @@ impl Folder {
                     }
                     self.applied.insert(identity, (document.file.clone(), digest));
                 }
-                Err(error) => problems.push(problem(&document, &error)),
+                Err(error) => failed.push((document, error)),
             }
         }
-        problems
+        failed
     }
 }
 
-fn problem(document: &Document, error: &Error) -> Problem {
-    let what = document.identity();
-    let text = chain(error);
-    match error {
-        Error::UnknownKind { .. } => document.problem_at(document.kind_place, format!("{what} is not applied: {text}")),
-        _ => document.problem(format!("{what} is not applied: {text}")),
+/// Returns what is wrong with documents. Those whose kind nobody knows are one problem for each kind, where the first of them stands.
+fn problems(failed: &[(Arc<Document>, Error)]) -> Vec<Problem> {
+    let (mut problems, mut unknown) = (Vec::new(), BTreeMap::<String, Vec<&Document>>::new());
+    for (document, error) in failed {
+        match error {
+            Error::UnknownKind { .. } => unknown.entry(chain(error)).or_default().push(document),
+            _ => problems.push(document.problem(format!("{} is not applied: {}", document.identity(), chain(error)))),
+        }
+    }
+    for (why, documents) in unknown {
+        let Some(first) = documents.iter().min_by_key(|document| (&document.file, document.kind_place)) else {
+            continue;
+        };
+        let what = match documents.len() {
+            1 => format!("{} is", first.identity()),
+            all => format!("{} and {} more are", first.identity(), all - 1),
+        };
+        problems.push(first.problem_at(first.kind_place, format!("{what} not applied: {why}")));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::manifest;
+
+    #[test]
+    fn documents_of_a_kind_that_nobody_knows_are_one_problem_at_the_first_of_them() {
+        let text = "apiVersion: v1\nkind: Pdo\nmetadata: {name: NAME}\n---\n";
+        let text: String = ["one", "two", "three"].map(|name| text.replace("NAME", name)).concat();
+        let (documents, _) = manifest::read_bytes(Path::new("a.yaml"), text.as_bytes());
+        let unknown = || Error::UnknownKind { kind: "v1/Pdo".to_owned(), similar: Vec::new() };
+        let mut failed: Vec<_> = documents.into_iter().map(|document| (Arc::new(document), unknown())).collect();
+        failed.reverse();
+        let texts: Vec<String> = problems(&failed).iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].starts_with("a.yaml:2:7: pdo/one and 2 more are not applied: "), "{texts:?}");
+        failed.truncate(1);
+        assert!(problems(&failed)[0].to_string().starts_with("a.yaml:10:7: pdo/three is not applied: "));
     }
 }
