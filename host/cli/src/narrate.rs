@@ -15,8 +15,10 @@ use crate::table::{self, ControllerRow, KindRows};
 use crate::terminal::Screen;
 
 mod calm;
+mod warnings;
 
 pub(crate) use calm::Calm;
+use warnings::Warnings;
 
 /// How often the host is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
@@ -44,6 +46,9 @@ pub(crate) struct Narrator {
     last_log: u64,
     last_events: HashMap<String, String>,
     states: HashMap<String, ControllerState>,
+    warnings: Warnings,
+    /// The generations that the warnings are of.
+    generations: HashMap<String, u64>,
     watch: Option<Watch>,
     /// What was last told of each resource.
     told: HashMap<Key, String>,
@@ -63,6 +68,8 @@ impl Narrator {
             last_log: 0,
             last_events: HashMap::new(),
             states: HashMap::new(),
+            warnings: Warnings::default(),
+            generations: HashMap::new(),
             watch,
             told: HashMap::new(),
             rows: (Revision::ZERO, Vec::new()),
@@ -72,6 +79,7 @@ impl Narrator {
     /// Looks at the host and tells what is new. Returns the controllers as they are.
     pub(crate) async fn look(&mut self) -> Vec<ControllerStatus> {
         let controllers = self.host.controllers();
+        self.forget_changed(&controllers);
         let mut lines = self.events();
         lines.extend(self.logs());
         if self.screen.is_live() {
@@ -122,7 +130,7 @@ impl Narrator {
     /// Returns what went wrong since the last look, and remembers the last event of each controller.
     fn events(&mut self) -> Vec<String> {
         let events = self.host.events().list(&EventFilter { after: self.last_event, ..EventFilter::default() });
-        let mut lines = Vec::new();
+        let (mut lines, mut warnings) = (Vec::new(), Vec::new());
         for event in events {
             self.last_event = self.last_event.max(event.sequence);
             let first_line = event.message.lines().next().unwrap_or_default();
@@ -132,12 +140,21 @@ impl Narrator {
             } else if event.reason == BACK {
                 lines.push(format!("controller/{} rolled back: {}", event.controller, event.message));
             } else if event.severity == Severity::Warning && event.reason != TOLD {
-                let key = event.key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
-                let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
-                lines.push(format!("warning: {}{key}: {}: {}{times}", event.controller, event.reason, event.message));
+                warnings.push(event);
             }
         }
+        lines.extend(self.warnings.lines(&warnings));
         lines
+    }
+
+    /// Forgets the warnings of controllers that run something else since the last look.
+    fn forget_changed(&mut self, controllers: &[ControllerStatus]) {
+        for ControllerStatus { name, generation, .. } in controllers {
+            if self.generations.insert(name.clone(), *generation).is_some_and(|before| before != *generation) {
+                self.warnings.forget(name);
+            }
+        }
+        self.generations.retain(|name, _| controllers.iter().any(|status| status.name == *name));
     }
 
     /// Returns what guests wrote since the last look.

@@ -1,0 +1,80 @@
+use homeostat_component::Severity;
+use homeostat_store::Kind;
+
+use super::*;
+
+const DENIAL: &str = "no grant for get of Secret; the manifest would grant it with\ngrants:\n  resources: []";
+
+fn event(name: &str, reason: &str, message: &str, count: u64) -> Event {
+    Event {
+        sequence: 1,
+        first_sequence: 1,
+        first_seen: String::new(),
+        last_seen: String::new(),
+        count,
+        controller: "web".into(),
+        key: Some(Key::new(Kind::new("", "v1", "Pod"), "default", name)),
+        severity: Severity::Warning,
+        reason: reason.to_owned(),
+        message: message.replace("NAME", name),
+    }
+}
+
+#[test]
+fn what_many_keys_fail_for_is_told_once_with_their_number() {
+    let mut warnings = Warnings::default();
+    let denied: Vec<Event> = ["a", "b", "c"].map(|name| event(name, DENIED, DENIAL, 1)).into();
+    let told = format!("warning: web default/a and 2 more: Forbidden: {DENIAL}");
+    assert_eq!(warnings.lines(&denied), [told]);
+    assert_eq!(warnings.lines(&[event("d", DENIED, DENIAL, 1)]), [""; 0], "at the next look as well");
+    let named: Vec<Event> = ["a", "b"].map(|name| event(name, "Trapped", "no \"NAME\"", 1)).into();
+    assert_eq!(warnings.lines(&named), ["warning: web default/a and 1 more: Trapped: no \"a\""]);
+}
+
+#[test]
+fn the_failure_that_a_denial_leads_to_is_not_told_beside_it() {
+    let mut warnings = Warnings::default();
+    let failure = DENIAL.replace("Secret", "Secret \"NAME\"");
+    let both = [event("a", DENIED, DENIAL, 1), event("a", "ReconcileFailed", &failure, 1)];
+    assert_eq!(warnings.lines(&both).len(), 1);
+    assert_eq!(warnings.lines(&[event("b", "ReconcileFailed", &failure, 1)]), [""; 0]);
+    let other = warnings.lines(&[event("a", "ReconcileFailed", "the disk is full", 1)]);
+    assert_eq!(other, ["warning: web default/a: ReconcileFailed: the disk is full"]);
+}
+
+#[test]
+fn what_happens_again_is_told_in_a_line_when_it_has_happened_ten_times_as_often() {
+    let mut warnings = Warnings::default();
+    let mut told = |count| warnings.lines(&[event("a", "Trapped", "one\ntwo", count)]);
+    assert_eq!(told(1), ["warning: web default/a: Trapped: one\ntwo"]);
+    assert_eq!(told(9), [""; 0]);
+    assert_eq!(told(11), ["warning: web default/a: Trapped: one (11 times)"]);
+    assert_eq!(told(109), [""; 0]);
+    assert_eq!(told(110), ["warning: web default/a: Trapped: one (110 times)"]);
+}
+
+#[test]
+fn other_texts_other_reasons_and_other_controllers_are_told() {
+    let mut warnings = Warnings::default();
+    let other = Event { controller: "api".into(), ..event("a", "Trapped", "one", 1) };
+    let all = [event("a", "Trapped", "one", 1), event("a", "Trapped", "two", 1), event("a", "Slow", "one", 1), other];
+    assert_eq!(warnings.lines(&all).len(), all.len());
+}
+
+#[test]
+fn a_controller_that_was_changed_tells_everything_anew() {
+    let mut warnings = Warnings::default();
+    let warning = [event("a", "Trapped", "one", 1)];
+    assert_eq!(warnings.lines(&warning).len(), 1);
+    warnings.forget("another");
+    assert_eq!(warnings.lines(&warning).len(), 0);
+    warnings.forget("web");
+    assert_eq!(warnings.lines(&warning).len(), 1);
+}
+
+#[test]
+fn a_name_is_taken_out_where_it_is_a_word() {
+    let key = Key::new(Kind::new("", "v1", "Pod"), "default", "a");
+    assert_eq!(nameless("a grant of \"a\" and a-1, not bag", Some(&key)), "… grant of \"…\" and …-1, not bag");
+    assert_eq!(nameless("a grant", None), "a grant");
+}
