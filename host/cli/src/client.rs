@@ -28,12 +28,15 @@ mod kinds;
 mod trust;
 
 #[cfg(test)]
-pub(crate) use kinds::tests::kinds as tests_kinds;
+pub(crate) use kinds::tests::{document as tests_kinds_document, kinds as tests_kinds};
 pub(crate) use kinds::{Kinds, Known};
 pub(crate) use trust::token;
 
 /// How long a host may take to begin an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// How long a host is waited for before it is asked whether it lives, and how long it may take to say so.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// How long a host may take to copy its store before it sends the first byte.
 const SAVE_MAX: Duration = Duration::from_secs(3600);
@@ -66,19 +69,28 @@ impl std::error::Error for Refusal {}
 
 /// No host answers.
 #[derive(Debug)]
-pub(crate) struct Unreachable {
-    address: Address,
-    why: String,
+pub(crate) enum Unreachable {
+    /// There is none, or it went away.
+    Gone { address: Address, why: String },
+    /// Something takes connections, and does nothing with them.
+    Silent { address: Address },
 }
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, why } = self;
-        write!(
-            f,
-            "no host answers on {address} ({why})\n\
-             Start one with `homeostat dev FOLDER` or `homeostat run FOLDER`, or name another one with --server or HOMEOSTAT_SERVER."
-        )
+        match self {
+            Self::Gone { address, why } => write!(
+                f,
+                "no host answers on {address} ({why})\n\
+                 Start one with `homeostat dev FOLDER` or `homeostat run FOLDER`, or name another one with --server or HOMEOSTAT_SERVER."
+            ),
+            Self::Silent { address } => write!(
+                f,
+                "the host on {address} does not even say whether it lives\n\
+                 Its process may be stopped (`kill -CONT PID` lets it go on) or have far too much to do. Look at it, or name another host with \
+                 --server or HOMEOSTAT_SERVER."
+            ),
+        }
     }
 }
 
@@ -163,7 +175,7 @@ impl Client {
         let mut body = response.into_body();
         let mut saved = 0;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Unreachable { address: self.address.clone(), why: error.to_string() })?;
+            let frame = frame.map_err(|error| self.unreachable(&error))?;
             if let Ok(bytes) = frame.into_data() {
                 draft.write_all(&bytes).with_context(|| format!("{} cannot be written", file.display()))?;
                 saved += bytes.len() as u64;
@@ -213,9 +225,13 @@ impl Client {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
         let request = request.body(Full::new(body)).context("a name has a letter that no address can have")?;
-        let answer = tokio::time::timeout(answer_max, self.exchange(request)).await;
-        let response =
-            answer.map_err(|_| self.unreachable(&format!("it did not answer within {} s", answer_max.as_secs())))??;
+        let response = tokio::select! {
+            answer = self.exchange(request) => answer?,
+            () = tokio::time::sleep(answer_max) => {
+                return Err(self.unreachable(&format!("it did not answer within {} s", answer_max.as_secs())).into());
+            }
+            () = self.silence() => return Err(Unreachable::Silent { address: self.address.clone() }.into()),
+        };
         if response.status().is_success() {
             return Ok(response);
         }
@@ -225,9 +241,21 @@ impl Client {
         Err(refusal(code, &bytes).into())
     }
 
+    /// Returns when the host does not even say whether it lives: one that lives may need long for what it was asked.
+    async fn silence(&self) {
+        let mut has_answered = true;
+        while has_answered {
+            tokio::time::sleep(SILENCE_MAX).await;
+            let lives = Request::get("/livez").header(header::HOST, self.host()).body(Full::default());
+            let lives = lives.expect("the name of a host is a header");
+            // An error is an answer: the request itself will come to it.
+            has_answered = tokio::time::timeout(SILENCE_MAX, self.exchange(lives)).await.is_ok();
+        }
+    }
+
     async fn exchange(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Response<Incoming>> {
         let stream = self.connect().await.map_err(|error| {
-            trust::explain(&self.address, &error).unwrap_or_else(|| self.unreachable(&error).into())
+            trust::explain(&self.address, &error).unwrap_or_else(|| self.unreachable(&no_connection(&error)).into())
         })?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(&error))?;
@@ -258,12 +286,22 @@ impl Client {
     }
 
     fn unreachable(&self, why: &dyn fmt::Display) -> Unreachable {
-        Unreachable { address: self.address.clone(), why: why.to_string() }
+        Unreachable::Gone { address: self.address.clone(), why: why.to_string() }
     }
 }
 
 trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Says why there is no connection.
+fn no_connection(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such socket".to_owned(),
+        io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+        io::ErrorKind::PermissionDenied => "it is not open to this user".to_owned(),
+        _ => error.to_string(),
+    }
+}
 
 /// Reads a `Status` document, or whatever else came with a code that is no success.
 fn refusal(code: u16, body: &[u8]) -> Refusal {
@@ -297,7 +335,8 @@ impl Lines {
                 return Err(exit::internal(format!("the host sent a line of more than {} MiB", LINE_BYTES_MAX >> 20)));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| Unreachable { address: self.address.clone(), why: error.to_string() })?;
+            let frame =
+                frame.map_err(|error| Unreachable::Gone { address: self.address.clone(), why: error.to_string() })?;
             if let Ok(data) = frame.into_data() {
                 self.buffer.extend_from_slice(&data);
             }
@@ -333,4 +372,4 @@ fn escape(address: &mut String, text: &str) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

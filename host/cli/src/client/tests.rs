@@ -1,4 +1,65 @@
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
+use tokio::time::Instant;
+
 use super::*;
+
+/// A host that answers the first line of each request with a code and a body.
+pub(crate) fn host<A>(answer: fn(String) -> A) -> (TempDir, Global)
+where
+    A: Future<Output = (u16, String)> + Send + 'static,
+{
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("host.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut asked = vec![0; 4096];
+                let length = stream.read(&mut asked).await.unwrap();
+                let asked = String::from_utf8_lossy(&asked[..length]).into_owned();
+                let (code, body) = answer(asked.lines().next().unwrap_or_default().to_owned()).await;
+                let length = body.len();
+                let answer =
+                    format!("HTTP/1.1 {code} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            });
+        }
+    });
+    let global = Global { server: Some(format!("unix:{}", socket.display())), ..Global::default() };
+    (folder, global)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_does_not_say_whether_it_lives_is_soon_given_up() {
+    let (_folder, global) = host(|_| std::future::pending());
+    let began = Instant::now();
+    let error = Client::new(&global).unwrap().get("/api/v1/pods").await.unwrap_err();
+    assert_eq!(exit::code_of(&error), exit::Code::Unavailable);
+    assert!(error.to_string().contains("kill -CONT"), "{error}");
+    assert!(began.elapsed() <= 2 * SILENCE_MAX + Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_lives_may_need_long_for_an_answer() {
+    let (_folder, global) = host(|asked: String| async move {
+        if !asked.contains("/livez") {
+            tokio::time::sleep(ANSWER_MAX - Duration::from_secs(1)).await;
+        }
+        (200, r#"{"all": "well"}"#.to_owned())
+    });
+    let client = Client::new(&global).unwrap();
+    assert_eq!(client.get("/api/v1/pods").await.unwrap()["all"], "well");
+}
+
+#[test]
+fn why_there_is_no_connection_is_said_in_words() {
+    for (code, words) in [(2, "no such socket"), (111, "nobody listens"), (13, "not open to this user")] {
+        let why = no_connection(&io::Error::from_raw_os_error(code));
+        assert!(why.contains(words) && !why.contains("os error"), "{why}");
+    }
+}
 
 #[test]
 fn a_query_has_only_what_has_a_value_and_is_escaped() {

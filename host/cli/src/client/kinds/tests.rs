@@ -3,19 +3,23 @@ use serde_json::json;
 use super::*;
 
 pub(crate) fn kinds() -> Kinds {
+    serde_json::from_value(document()).unwrap()
+}
+
+/// What a host answers that is asked for its kinds.
+pub(crate) fn document() -> Value {
     let kind = |group, version, name, plural, short: &[&str], namespaced| {
         json!({
             "kind": { "group": group, "version": version, "name": name }, "plural": plural, "namespaced": namespaced,
             "singular": str::to_lowercase(name), "shortNames": short, "keysOnly": false, "schema": null, "source": "test",
         })
     };
-    serde_json::from_value(json!({ "items": [
+    json!({ "items": [
         kind("apps", "v1", "Deployment", "deployments", &["deploy"], true),
         kind("", "v1", "Pod", "pods", &["po"], true),
         kind("", "v1", "Namespace", "namespaces", &["ns"], false),
         kind("homeostat.dev", "v1alpha1", "Controller", "controllers", &[], false),
-    ] }))
-    .unwrap()
+    ] })
 }
 
 #[test]
