@@ -48,7 +48,9 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     let restored = run(&["restore", text(&saved), text(&store)]);
     assert_eq!(restored.code, Some(0), "{restored:?}");
     let refused = run(&["restore", text(&saved), text(&store)]);
-    assert!(refused.code != Some(0) && refused.stderr.contains("there already"), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.stderr.contains("--overwrite replaces it"), "{refused:?}");
+    let replaced = run(&["restore", text(&saved), text(&store), "--overwrite"]);
+    assert_eq!(replaced.code, Some(0), "{replaced:?}");
     let host = Running::start("run", &folder, &second, &[]);
     let found = host.json(&["get", "namespaces"]);
     let names: Vec<&str> =

@@ -31,6 +31,28 @@ impl From<Code> for ExitCode {
     }
 }
 
+/// What has failed of several things that are tried one after the other: the code that all of these have, or that of what did not work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Failures(Option<Code>);
+
+impl Failures {
+    /// Notes one more.
+    pub(crate) fn note(&mut self, code: Code) {
+        self.0 = Some(if self.0.is_none_or(|before| before == code) { code } else { Code::Failed });
+    }
+
+    /// Returns whether nothing has failed.
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl From<Failures> for ExitCode {
+    fn from(Failures(code): Failures) -> Self {
+        code.map_or(Self::SUCCESS, Self::from)
+    }
+}
+
 /// An error that knows its code.
 #[derive(Debug)]
 struct Ended {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use homeostat_store::embedded::{RestoreOptions, RestoreReport, fsck, restore};
+use homeostat_store::embedded::{OpenError, RestoreOptions, RestoreReport, fsck, restore};
 use serde_json::json;
 
 use crate::exit;
@@ -53,7 +53,13 @@ pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<Ex
     }
     let restoring = move || restore(&backup, &file, &RestoreOptions { overwrite, ..RestoreOptions::default() });
     let restored = tokio::task::spawn_blocking(restoring).await.context("the backup could not be read")?;
-    let RestoreReport { path, resources, revision, .. } = restored.context("nothing was restored")?;
+    let restored = restored.map_err(|error| match error {
+        OpenError::Exists { path } if !overwrite => {
+            exit::failed(format!("nothing was restored: {} is there already; --overwrite replaces it", path.display()))
+        }
+        error => anyhow::Error::new(error).context("nothing was restored"),
+    });
+    let RestoreReport { path, resources, revision, .. } = restored?;
     output::print(&format!("{} restored: {resources} resources, revision {revision}\n", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new(".")).join(COMPONENTS);
     if let Some(missing) = missing::told(&path, &folder).await? {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use hyper::Method;
 
 use crate::client::{Answer, Client, Kinds, Known, Unreachable, with_query};
-use crate::exit::{self, Code};
+use crate::exit::{self, Code, Failures};
 use crate::global::{Format, Global};
 use crate::manifest::{self, Document, Problem};
 use crate::output::{self, columns};
@@ -23,6 +23,9 @@ const INPUT_BYTES_MAX: u64 = 16 << 20;
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Create resources, or change them to what manifests say
+///
+/// Goes on after a document that cannot be applied. Ends with 1 then; with 3 when all that failed was refused, and with 69 when the host could not
+/// write any of it now, as when its disk is full.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// A manifest, a folder of manifests, or - for standard input; can be given several times
@@ -36,7 +39,7 @@ pub(crate) struct Args {
 /// Applies every document, and goes on after one that fails.
 ///
 /// # Errors
-/// When the host goes away. Documents that fail are told on stderr, each with its place, and the code is 1.
+/// When the host goes away. Documents that fail are told on stderr, each with its place.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml, Format::Name])?;
     let (mut documents, mut problems) = read(&args.files, args.recursive)?;
@@ -45,18 +48,22 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     documents.sort_by_key(|document| document.value["kind"] != "CustomResourceDefinition");
     let client = Client::new(global)?;
     let kinds = Kinds::fetch(&client).await?;
-    let mut apply = Apply { client, kinds, global, format, failed: !problems.is_empty() };
-    problems.iter().for_each(told);
+    let mut apply = Apply { client, kinds, global, format };
+    let mut failures = Failures::default();
+    for problem in &problems {
+        told(problem);
+        failures.note(Code::Failed);
+    }
     for document in &documents {
-        if let Err(problem) = apply.one(document).await? {
+        if let Err((problem, code)) = apply.one(document).await? {
             told(&problem);
-            apply.failed = true;
+            failures.note(code);
         }
     }
-    if documents.is_empty() && !apply.failed {
+    if documents.is_empty() && failures.is_empty() {
         return Err(exit::failed("there is no document in what was given"));
     }
-    Ok(if apply.failed { Code::Failed.into() } else { ExitCode::SUCCESS })
+    Ok(failures.into())
 }
 
 struct Apply<'g> {
@@ -64,25 +71,27 @@ struct Apply<'g> {
     kinds: Kinds,
     global: &'g Global,
     format: Format,
-    failed: bool,
 }
 
 impl Apply<'_> {
     /// Applies one document. The inner error is about the document, the outer one ends everything.
-    async fn one(&mut self, document: &Document) -> anyhow::Result<Result<(), Problem>> {
+    async fn one(&mut self, document: &Document) -> anyhow::Result<Result<(), (Problem, Code)>> {
         if self.kinds.of(&document.value).is_none() {
             // One of the documents before may have declared it.
             self.kinds = Kinds::fetch(&self.client).await?;
         }
         let path = match path(document, &self.kinds, self.global) {
             Ok((_, path)) => with_query(&path, &[("fieldManager", Some(MANAGER)), ("force", Some("true"))]),
-            Err(problem) => return Ok(Err(problem)),
+            Err(problem) => return Ok(Err((problem, Code::Failed))),
         };
         let body = document.value.to_string().into();
         match self.client.send(Method::PATCH, &path, "application/apply-patch+yaml", body).await {
             Ok(answer) => self.print(document, &answer).map(Ok),
             Err(error) if error.is::<Unreachable>() => Err(error),
-            Err(error) => Ok(Err(document.problem(format!("{}: {error:#}", document.identity())))),
+            Err(error) => {
+                let problem = document.problem(format!("{}: {error:#}", document.identity()));
+                Ok(Err((problem, exit::code_of(&error))))
+            }
         }
     }
 

@@ -11,11 +11,14 @@ use serde_json::Value;
 use super::apply;
 use super::words::{self, Named};
 use crate::client::{Client, Kinds, Known, Refusal, Unreachable, with_query};
-use crate::exit::{self, Code};
+use crate::exit::{self, Code, Failures};
 use crate::global::{Format, Global};
 use crate::output::{self, columns};
 
 /// Delete resources
+///
+/// Goes on after one that cannot be deleted. Ends with 1 then; with 3 when all that failed was refused, and with 69 when the host could not write any of
+/// it now.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// KIND NAME… or KIND/NAME…
@@ -68,13 +71,13 @@ impl Cascade {
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Name])?;
     let client = Client::new(global)?;
-    let mut delete = Delete { client, args: &args, global, format, failed: false };
+    let mut delete = Delete { client, args: &args, global, format, failures: Failures::default() };
     if args.files.is_empty() {
         delete.named().await?
     } else {
         delete.documents().await?
     }
-    Ok(if delete.failed { Code::Failed.into() } else { ExitCode::SUCCESS })
+    Ok(delete.failures.into())
 }
 
 struct Delete<'a> {
@@ -82,7 +85,7 @@ struct Delete<'a> {
     args: &'a Args,
     global: &'a Global,
     format: Format,
-    failed: bool,
+    failures: Failures,
 }
 
 impl Delete<'_> {
@@ -120,15 +123,17 @@ impl Delete<'_> {
 
     async fn documents(&mut self) -> anyhow::Result<()> {
         let (documents, problems) = apply::read(&self.args.files, false)?;
-        problems.iter().for_each(apply::told);
-        self.failed = !problems.is_empty();
+        for problem in &problems {
+            apply::told(problem);
+            self.failures.note(Code::Failed);
+        }
         let kinds = Kinds::fetch(&self.client).await?;
         for document in &documents {
             match apply::path(document, &kinds, self.global) {
                 Ok((known, path)) => self.one(known, &path, columns::text(&document.value, "/metadata/name")).await?,
                 Err(problem) => {
                     apply::told(&problem);
-                    self.failed = true;
+                    self.failures.note(Code::Failed);
                 }
             }
         }
@@ -147,7 +152,7 @@ impl Delete<'_> {
             Err(error) if self.args.ignore_not_found && is_not_found(&error) => Ok(()),
             Err(error) => {
                 output::talk(&format!("error: {}: {error:#}", known.word(name)));
-                self.failed = true;
+                self.failures.note(exit::code_of(&error));
                 Ok(())
             }
         }

@@ -31,6 +31,20 @@ fn the_code_survives_what_is_said_around_an_error() {
 }
 
 #[test]
+fn failures_have_the_code_that_all_of_them_have() {
+    for (codes, wanted) in [
+        (&[][..], ExitCode::SUCCESS),
+        (&[Code::Unavailable; 2], ExitCode::from(69)),
+        (&[Code::Unavailable, Code::Refused], ExitCode::from(1)),
+        (&[Code::Failed, Code::Unavailable, Code::Unavailable], ExitCode::from(1)),
+    ] {
+        let mut failures = Failures::default();
+        codes.iter().for_each(|code| failures.note(*code));
+        assert_eq!((failures.is_empty(), ExitCode::from(failures)), (codes.is_empty(), wanted), "{codes:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_went_away_is_no_error() {
     assert!(is_broken_pipe(&io::Error::from(io::ErrorKind::BrokenPipe).into()));
     assert!(!is_broken_pipe(&io::Error::from(io::ErrorKind::NotFound).into()));

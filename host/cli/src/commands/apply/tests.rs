@@ -1,5 +1,8 @@
+use hyper::StatusCode;
+use serde_json::json;
+
 use super::*;
-use crate::client::tests_kinds;
+use crate::client::{tests, tests_kinds, tests_kinds_document};
 
 fn documents(text: &str) -> Vec<Document> {
     let (documents, problems) = manifest::read_bytes(Path::new("a.yaml"), text.as_bytes());
@@ -56,4 +59,34 @@ fn a_folder_is_read_by_name_and_without_what_is_no_manifest() {
     assert_eq!(names(false), ["a.json", "b.yaml"]);
     assert_eq!(names(true), ["a.json", "b.yaml", "sub/c.yml"]);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Applies two documents to a host that answers writes with this code.
+async fn applied(answer: fn(String) -> std::future::Ready<(u16, String)>) -> ExitCode {
+    let (folder, global) = tests::host(answer);
+    let file = folder.path().join("web.yaml");
+    std::fs::write(&file, format!("{}---\n{}", deployment(""), deployment("  namespace: red\n"))).unwrap();
+    run(Args { files: vec![file], recursive: false }, &global).await.unwrap()
+}
+
+fn answer(asked: &str, code: StatusCode) -> std::future::Ready<(u16, String)> {
+    let message = json!({ "message": "no space left on the disk", "reason": "ServiceUnavailable" });
+    let kinds = asked.contains("/kinds");
+    std::future::ready(if kinds {
+        (200, tests_kinds_document().to_string())
+    } else {
+        (code.as_u16(), message.to_string())
+    })
+}
+
+#[tokio::test]
+async fn the_code_is_that_of_what_the_host_said() {
+    let unavailable = applied(|asked| answer(&asked, StatusCode::SERVICE_UNAVAILABLE)).await;
+    assert_eq!(unavailable, ExitCode::from(69));
+    assert_eq!(applied(|asked| answer(&asked, StatusCode::CONFLICT)).await, ExitCode::from(1));
+    let one_of_two = |asked: String| {
+        let code = if asked.contains("/red/") { StatusCode::FORBIDDEN } else { StatusCode::SERVICE_UNAVAILABLE };
+        answer(&asked, code)
+    };
+    assert_eq!(applied(one_of_two).await, ExitCode::from(1), "they have no code in common");
 }
