@@ -96,3 +96,17 @@ fn a_secret_reaches_the_site_that_its_grant_names_as_it_is_now_and_is_shown_to_n
     }
     assert!(!host.said().contains("7431"), "{}", host.said());
 }
+
+#[test]
+fn a_folder_of_secrets_that_is_not_there_is_told_at_the_start_and_used_when_it_is() {
+    let scratch = TempDir::new().unwrap();
+    let (folder, secrets) = (scratch.path().join("manifests"), scratch.path().join("secrets"));
+    fs::create_dir(&folder).unwrap();
+    let (address, received) = site();
+    manifests(&folder, address);
+    let host = Running::start("run", &folder, scratch.path(), &["--secrets", secrets.to_str().unwrap()]);
+    assert!(host.said().contains(&format!("there is no folder {} with secrets", secrets.display())), "{}", host.said());
+    fs::create_dir(&secrets).unwrap();
+    keep(&secrets, "Bearer late");
+    assert_eq!(received.recv().unwrap().as_deref(), Some("Bearer late"));
+}

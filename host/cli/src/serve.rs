@@ -170,6 +170,12 @@ impl Running {
         let metrics = Metrics::default();
         let mut options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
         if let Some(folder) = secrets {
+            if !folder.is_dir() {
+                let folder = folder.display();
+                screen.warn(&format!(
+                    "there is no folder {folder} with secrets: requests that need one fail until there is"
+                ));
+            }
             options.secrets = Arc::new(SecretFolder(folder.clone()));
         }
         let host = Host::start(options).await.context("the host does not start")?;

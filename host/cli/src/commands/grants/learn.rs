@@ -104,7 +104,7 @@ fn page(controller: &str, learned: &Learned, seen: &Seen, is_kept: bool) -> anyh
         comment(&mut page, &yaml(&json!({ "grants": brief(denied)? }))?);
     }
     if !unused.is_empty() {
-        page.push_str("# Granted, and not used:\n");
+        page.push_str("# Granted, and not used. The host itself lists and watches the kinds that wake a controller, and needs no grant for that:\n");
         comment(&mut page, &unused.join("\n"));
     }
     let free = free(seen);
