@@ -129,11 +129,12 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
 }
 
 /// Leaves the condition of readiness as it was for as long as what begins anew may become the same again: a host that starts writes nothing
-/// of what has not changed.
+/// of what has not changed. What was asked for since is not ready before it is.
 fn held(before: &Value, ready: Value, facts: &Facts<'_>) -> Value {
     let begins = matches!(ready["reason"].as_str(), Some("Starting" | "Syncing"));
     let known = known(before, "Ready").filter(|known| known["reason"] == "Ready" || known["reason"] == "Suspended");
-    known.filter(|_| facts.is_new && begins).cloned().unwrap_or(ready)
+    let is_same = before["observedGeneration"] == facts.generation;
+    known.filter(|_| facts.is_new && is_same && begins).cloned().unwrap_or(ready)
 }
 
 fn tried(from: u64, to: u64, share: Option<Share>) -> String {
@@ -254,6 +255,10 @@ mod tests {
         }
         let other = at(&at(&Value::Null, ControllerState::Ready, false), ControllerState::Suspended, true);
         assert_eq!(condition(&other, "Ready")["reason"], "Suspended", "it is something else by now");
+        let mut changed = at(&Value::Null, ControllerState::Ready, false);
+        changed["observedGeneration"] = 1.into();
+        let next = at(&changed, ControllerState::Syncing, true);
+        assert_eq!(condition(&next, "Ready")["reason"], "Syncing", "something else was asked for since");
         let first = at(&Value::Null, ControllerState::Syncing, true);
         assert_eq!(condition(&first, "Ready")["reason"], "Syncing", "nothing is known of before");
     }
