@@ -112,6 +112,23 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     assert_eq!(left.stdout, "", "what left the folder while no host ran is deleted");
 }
 
+/// What a component says of itself is in the comparison of two revisions: what it watches, imports and exports.
+#[test]
+fn revisions_are_compared_by_what_their_components_say_of_themselves() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let component = |name: &str| std::fs::copy(guest(name), folder.path().join("greeter.wasm")).unwrap();
+    component("guest-mapped");
+    write(folder.path(), "greeter.yaml", &manifest(""));
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    until(&host, "/status/revision", &json!(1));
+    component("guest-remapped");
+    until(&host, "/status/revision", &json!(2));
+    let told = host.ask(&["rollout", "diff", "greeter"]).stdout;
+    for line in ["- code.describe.watches", "+ code.describe.watches", "+ code.describe.pollEvery", "+ code.exports"] {
+        assert!(told.lines().any(|told| told.starts_with(line)), "{line}: {told}");
+    }
+}
+
 /// An undo ends when its file says something else, also while no host ran, and not when it is written once more; a person's suspension and
 /// pause are no part of it.
 #[test]
