@@ -130,8 +130,10 @@ async fn a_caller_goes_to_another_machine_and_back_with_one_place() {
     let large = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &Grants::default()).await.unwrap();
     assert!(!Arc::ptr_eq(&fits.0.code.machine, &large.0.code.machine), "it does not fit the pool");
     let mut caller = Caller::new("test");
-    for component in [&fits, &large, &fits] {
+    for (component, other) in [(&fits, &large), (&large, &fits), (&fits, &large)] {
         assert_eq!(call(component, &mut caller).await, Ok(Outcome::Settled));
+        let leave = caller.leave.as_ref().unwrap();
+        assert!(leave.is_for(&component.0) && !leave.is_for(&other.0), "it is kept for calls on its own machine");
         assert_eq!(engine.instances_free(), 1);
     }
 }
