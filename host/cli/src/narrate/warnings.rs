@@ -94,7 +94,7 @@ impl fmt::Display for Line<'_> {
         };
         let message = if self.is_again { message.lines().next().unwrap_or_default() } else { message };
         let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
-        write!(f, "warning: {controller}{key}{more}: {reason}: {message}{times}")
+        write!(f, "warning: {controller}{key}{more}: {reason}{times}: {message}")
     }
 }
 

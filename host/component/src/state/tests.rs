@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use wasmtime::ResourceLimiter;
+use wasmtime::component::ResourceTableError;
 
 use super::State;
 use crate::component::new_call;
@@ -56,5 +57,16 @@ fn a_table_that_the_pool_has_no_room_for_has_hit_the_limit_and_one_that_is_full_
         assert!(state.table_growing(0, 20_000, Some(20_000)).unwrap());
         state.table_growing(20_000, 20_001, Some(20_000)).unwrap_err();
         assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Tables);
+    });
+}
+
+#[test]
+fn what_the_host_holds_for_a_guest_has_the_limit_of_its_handles() {
+    let limits = Limits { handles_max: 3, ..Limits::default() };
+    with_state(&limits, |state| {
+        for handle in 0..3 {
+            state.table.push(handle).unwrap();
+        }
+        assert!(matches!(state.table.push(3), Err(ResourceTableError::Full)));
     });
 }

@@ -48,9 +48,9 @@ fn what_happens_again_is_told_in_a_line_when_it_has_happened_ten_times_as_often(
     let mut told = |count| warnings.lines(&[event("a", "Trapped", "one\ntwo", count)]);
     assert_eq!(told(1), ["warning: web default/a: Trapped: one\ntwo"]);
     assert_eq!(told(9), [""; 0]);
-    assert_eq!(told(11), ["warning: web default/a: Trapped: one (11 times)"]);
+    assert_eq!(told(11), ["warning: web default/a: Trapped (11 times): one"]);
     assert_eq!(told(109), [""; 0]);
-    assert_eq!(told(110), ["warning: web default/a: Trapped: one (110 times)"]);
+    assert_eq!(told(110), ["warning: web default/a: Trapped (110 times): one"]);
 }
 
 #[test]
