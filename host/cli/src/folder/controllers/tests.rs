@@ -42,6 +42,18 @@ fn patience_starts_anew_with_every_change() {
 }
 
 #[test]
+fn what_was_not_written_is_tried_again_also_where_a_tag_alone_names_its_code() {
+    let text = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: a}\nspec: {component: {oci: \"registry.example/a:1\"}}\n";
+    let (documents, _) = crate::manifest::read_bytes(Path::new("a.yaml"), text.as_bytes());
+    let mut installed = Installed::new(&documents[0], documents[0].controller.as_deref().unwrap());
+    for (stage, is_unwritten) in [(Stage::Read, false), (Stage::Write, true), (Stage::Run, false)] {
+        let why = Why { digest: None, reason: String::new(), stage };
+        installed.refused = Some(Refusal { since: Instant::now(), why, told: false });
+        assert_eq!(installed.is_unwritten(), is_unwritten, "{stage:?}");
+    }
+}
+
+#[test]
 fn reasons_are_a_list_and_digests_are_short() {
     assert_eq!(list(&["one", "two\nlines"]), "  - one\n  - two\n    lines");
     assert_eq!(short("sha256:0123456789abcdef"), "sha256:0123456789ab");
