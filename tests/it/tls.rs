@@ -163,7 +163,7 @@ async fn our_own_client_speaks_tls_and_says_what_is_missing() {
     let unknown = guarded.own("", true, &["get", "notes"]).await;
     assert!(unknown.code == Some(3) && unknown.stderr.contains("--token-file"), "{}", unknown.stderr);
     let refused = guarded.own(READER, true, &["delete", "note", "a"]).await;
-    assert!(refused.code == Some(1) && refused.stderr.contains("is forbidden"), "{}", refused.stderr);
+    assert!(refused.code == Some(3) && refused.stderr.contains("is forbidden"), "{}", refused.stderr);
     let untrusted = guarded.own(READER, false, &["get", "notes"]).await;
     assert!(untrusted.code == Some(1) && untrusted.stderr.contains("--certificate-authority"), "{}", untrusted.stderr);
 }
