@@ -29,6 +29,37 @@ fn until(host: &Running, pointer: &str, wanted: &Value) {
     host.until("controller", "greeter", pointer, wanted);
 }
 
+/// Every file is read again now and then. What stands in it is told when it is news.
+#[test]
+fn what_a_file_says_is_told_once_however_often_it_is_read() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let greeter = std::fs::read(guest("greeter")).unwrap();
+    let save = || std::fs::write(folder.path().join("greeter.wasm"), &greeter).unwrap();
+    let look = |host: &Running, name: &str| {
+        save();
+        let greeting = format!(
+            "apiVersion: demo.homeostat.dev/v1\nkind: Greeting\nmetadata: {{name: {name}}}\nspec: {{name: {name}}}\n"
+        );
+        write(folder.path(), &format!("{name}.yaml"), &greeting);
+        host.until_said(&format!("greeting.demo.homeostat.dev/{name} created"));
+    };
+    save();
+    write(folder.path(), "greeter.yaml", &manifest(""));
+    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
+    host.until_said("controller/greeter added");
+    host.kill();
+    host = Running::start("run", folder.path(), scratch.path(), &[]);
+    host.until_said("controller/greeter added");
+    look(&host, "one");
+    assert_eq!(host.said().matches("controller/greeter added").count(), 1, "{}", host.said());
+
+    assert_eq!(host.ask(&["rollout", "pause", "greeter"]).code, Some(0));
+    write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
+    host.until_said("controller/greeter is paused");
+    look(&host, "two");
+    assert_eq!(host.said().matches("controller/greeter is paused").count(), 1, "{}", host.said());
+}
+
 /// Edit, save, swapped; a bad edit is refused; history, undo, and `kill -9` between any two steps.
 #[test]
 fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {

@@ -78,6 +78,8 @@ enum Stage {
 /// What was written of a controller.
 struct Written {
     revision: Revision,
+    /// It was not what it is now.
+    is_change: bool,
     /// The revision that somebody had gone back to until then.
     ends_undo_to: Option<String>,
 }
@@ -155,25 +157,26 @@ impl Folder {
                     );
                     continue;
                 }
-                tried.push((self.write_controller(document, &next).await, next, known.refused));
+                tried.push((self.write_controller(document, &next).await, next, Some(known)));
             } else {
                 tried.push((self.write_controller(document, &next).await, next, None));
             }
         }
         self.begin().await;
         let mut put = false;
-        for (written, mut next, before) in tried {
+        for (written, mut next, known) in tried {
             let name = next.manifest.metadata.name.clone();
             let judged = match written {
-                Ok((revision, digest)) => {
-                    next.written = Some(revision);
-                    self.judge(&name, revision, digest).await
+                Ok((written, digest)) => {
+                    next.written = Some(written.revision);
+                    let is_news = written.is_change || known.as_ref().is_none_or(Installed::is_refused);
+                    self.judge(&name, written.revision, digest, is_news).await
                 }
                 Err(why) => Err(why),
             };
             match judged {
                 Ok(()) => put = true,
-                Err(why) => next.refused = Some(Refusal::after(before, why, now)),
+                Err(why) => next.refused = Some(Refusal::after(known.and_then(|known| known.refused), why, now)),
             }
             if next.is_unwritten() {
                 self.retry_at = Some(now + RETRY);
@@ -207,8 +210,8 @@ impl Folder {
         }
     }
 
-    /// Keeps the component and writes the resource, unless that was done before. Returns its revision, and the digest of the component.
-    async fn write_controller(&self, document: &Document, next: &Installed) -> Result<(Revision, Option<Digest>), Why> {
+    /// Keeps the component and writes the resource, unless that was done before. Returns what was written, and the digest of the component.
+    async fn write_controller(&self, document: &Document, next: &Installed) -> Result<(Written, Option<Digest>), Why> {
         let Manifest { metadata, spec, .. } = &*next.manifest;
         let nothing = |reason: String| Why { digest: None, reason: list(&[reason]), stage: Stage::Read };
         let mut digest = spec.component.digest.as_deref().and_then(Digest::parse);
@@ -224,13 +227,13 @@ impl Folder {
         let (document, source) = brought(&document.value, digest.as_ref());
         let name = &metadata.name;
         let reason = match on_what_is_there(|| self.write_over(name, &document, &source)).await {
-            Ok(Some(Written { revision, ends_undo_to })) => {
-                if let Some(number) = ends_undo_to {
+            Ok(Some(written)) => {
+                if let Some(number) = &written.ends_undo_to {
                     self.screen.say(&format!(
                         "controller/{name} is what its file says again: the undo to revision {number} is over"
                     ));
                 }
-                return Ok((revision, digest));
+                return Ok((written, digest));
             }
             Ok(None) => format!(
                 "the store has one of this name that no folder brought, as it lacks the label {MANAGED_BY}: {MANAGER}; it is left alone: delete it, or give it \
@@ -249,7 +252,7 @@ impl Folder {
         let stored = match self.host.store().get(&key(name)).await {
             Ok(stored) if !is_brought(&stored) => return Ok(None),
             Ok(stored) if stored.annotation(SOURCE) == Some(source) => {
-                return Ok(Some(Written { revision: stored.revision(), ends_undo_to: None }));
+                return Ok(Some(Written { revision: stored.revision(), is_change: false, ends_undo_to: None }));
             }
             Ok(stored) => Some(stored),
             Err(homeostat_store::Error::NotFound { .. }) => None,
@@ -263,11 +266,11 @@ impl Folder {
         // Where there was none, nothing is taken from whoever makes one meanwhile.
         let written = self.host.apply_resource(document, MANAGER, stored.is_some()).await?;
         let ends_undo_to = stored.and_then(|stored| stored.annotation(UNDONE_TO).map(str::to_owned));
-        Ok(Some(Written { revision: written.resource.revision(), ends_undo_to }))
+        Ok(Some(Written { revision: written.resource.revision(), is_change: true, ends_undo_to }))
     }
 
-    /// Waits for what the host comes to about a controller, and tells it.
-    async fn judge(&self, name: &str, revision: Revision, digest: Option<Digest>) -> Result<(), Why> {
+    /// Waits for what the host comes to about a controller, and tells it where it `is_news`: every file is read again now and then.
+    async fn judge(&self, name: &str, revision: Revision, digest: Option<Digest>, is_news: bool) -> Result<(), Why> {
         let Ok(verdict) = tokio::time::timeout(JUDGEMENT, self.host.verdict(name, revision)).await else {
             self.screen.warn(&format!(
                 "controller/{name} takes long to be taken over; `homeostat describe controller {name}` tells more"
@@ -275,9 +278,10 @@ impl Folder {
             return Ok(());
         };
         match verdict.outcome {
+            Outcome::Refused(reason) => return Err(Why { digest, reason, stage: Stage::Run }),
+            _ if !is_news => {}
             Outcome::Put(put) => self.tell_put(name, &put),
             Outcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
-            Outcome::Refused(reason) => return Err(Why { digest, reason, stage: Stage::Run }),
             // Each step is an event, and told as such.
             Outcome::Trying { .. } | Outcome::Replaced | Outcome::RolledBack(_) => {}
             // Somebody else was faster.
