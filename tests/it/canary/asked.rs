@@ -66,6 +66,35 @@ async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say(
     assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
 }
 
+/// Nobody goes back to what never had all keys, unless it is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_undo_leaves_out_what_was_replaced_while_it_was_tried() {
+    let world = World::start(20).await;
+    let put = async |name: &str, rollout: Value| world.put(version(json!({ "version": name }), rollout)).await;
+    let runs = async |number: u64| {
+        eventually("it to run", async || (world.status().await["revision"] == number).then_some(())).await;
+    };
+    put("two", Value::Null).await;
+    runs(2).await;
+    put("three", watched(json!({}))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    put("four", Value::Null).await;
+    runs(4).await;
+    assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 2, "revision 3 never had all keys");
+    runs(5).await;
+    assert_eq!(world.test.host.undo(NAME, Some(3)).await.unwrap(), 3);
+    runs(6).await;
+
+    // What is put in after all has run as any other.
+    put("five", watched(json!({}))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    put("five", Value::Null).await;
+    runs(7).await;
+    put("six", Value::Null).await;
+    runs(8).await;
+    assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 7);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
     let world = World::start(20).await;

@@ -134,7 +134,10 @@ impl Keeper {
                     return Ok(outcome);
                 }
                 Ok(Looked::Unwanted) => {
-                    self.drop_tried(host, &name, trying).await;
+                    if let Err(error) = self.drop_tried(host, &name, &trying).await {
+                        self.trying.lock().insert(name, trying);
+                        return Err(error.into());
+                    }
                     // To load what is wanted instead may take long.
                     let status = self.status(host, resource, &Outcome::Replaced, None);
                     *resource = report::write(&*host.store(), resource, status).await?;
@@ -252,6 +255,10 @@ impl Keeper {
             }
             Ok(put) => put,
         };
+        if history.iter().any(|recorded| recorded.number == step.number && recorded.went_back) {
+            // Now it has all keys.
+            history::mark(&*store, &history::name(name, step.number), None).await?;
+        }
         self.cut(&*store, resource.uid(), step.number, old_max).await;
         Ok((put, step.number))
     }

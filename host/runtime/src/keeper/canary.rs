@@ -380,11 +380,15 @@ impl Keeper {
     }
 
     /// Takes all keys from a candidate that is not wanted any more.
-    pub(super) async fn drop_tried(&self, host: &Host, name: &str, trying: Trying) {
-        let Ok(controller) = host.controller(name) else { return };
+    ///
+    /// # Errors
+    /// Those of the store; then it has them still.
+    pub(super) async fn drop_tried(&self, host: &Host, name: &str, trying: &Trying) -> homeostat_store::Result<()> {
+        let Ok(controller) = host.controller(name) else { return Ok(()) };
+        let Record { from, to, .. } = trying.record;
+        history::mark(&*host.store(), &history::name(name, to), Some(history::REPLACED)).await?;
         let had_keys_taken = controller.go_back().await;
         controller.stats.rollout(Rollout::Replaced);
-        let Record { from, to, .. } = trying.record;
         let message = match had_keys_taken {
             true => format!("revision {to} is tried no more, something else is wanted: revision {from} has all keys"),
             false => {
@@ -392,6 +396,7 @@ impl Keeper {
             }
         };
         tell(&controller, "CanaryEnded", &message);
+        Ok(())
     }
 
     /// Writes how far a rollout has come into the status of its controller, which is then what was written.

@@ -17,6 +17,9 @@ pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 /// Why a revision that was tried went back.
 pub(super) const WENT_BACK: &str = "homeostat.dev/wentBack";
 
+/// Why one did that no gate has stopped.
+pub(super) const REPLACED: &str = "something else was wanted before it had all keys";
+
 /// What is kept of what a component says of itself, in bytes: a revision must have room for its definition beside it.
 const SAID_BYTES_MAX: usize = 256 << 10;
 
@@ -28,7 +31,7 @@ pub(super) struct Recorded {
     pub(super) number: u64,
     /// As it was, with the digest of its code.
     pub(super) spec: Value,
-    /// It was tried on some keys, and went back.
+    /// It was tried, and never had all keys.
     pub(super) went_back: bool,
     /// The keys that labels chose for it when it was tried last.
     pub(super) chosen: Chosen,
