@@ -104,7 +104,7 @@ fn is_of(one: &Event, other: &Event) -> bool {
 
 /// Returns a message without the name of the key that it is about, where that is a word of its own.
 fn nameless(message: &str, key: Option<&Key>) -> String {
-    let Some(name) = key.map(Key::name) else { return message.to_owned() };
+    let Some(name) = key.map(Key::name).filter(|name| !name.is_empty()) else { return message.to_owned() };
     let (mut text, mut rest) = (String::new(), message);
     while let Some(at) = rest.find(name) {
         let (before, behind) = (&rest[..at], &rest[at + name.len()..]);

@@ -77,4 +77,6 @@ fn a_name_is_taken_out_where_it_is_a_word() {
     let key = Key::new(Kind::new("", "v1", "Pod"), "default", "a");
     assert_eq!(nameless("a grant of \"a\" and a-1, not bag", Some(&key)), "… grant of \"…\" and …-1, not bag");
     assert_eq!(nameless("a grant", None), "a grant");
+    let empty = Key::new(Kind::new("", "v1", "Pod"), "", "");
+    assert_eq!(nameless("a grant", Some(&empty)), "a grant");
 }
