@@ -20,7 +20,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::store::{Arrivals, WRITERS_MAX, Way, kind};
+use super::store::{Arrivals, WRITERS_MAX, Way, kind, text};
+use crate::keys;
 
 /// The plural of what is written.
 const PLURAL: &str = "items";
@@ -30,7 +31,7 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 /// A server and the connections of its writers.
 pub(super) struct Served {
     handle: Handle,
-    writers: Vec<Mutex<SendRequest<Full<Bytes>>>>,
+    writers: Vec<Mutex<Connection>>,
 }
 
 impl Served {
@@ -45,18 +46,18 @@ impl Served {
         let handle = homeostat_api::serve(homeostat_api::Options::default(), host).await?;
         let mut writers = Vec::with_capacity(WRITERS_MAX);
         for _ in 0..WRITERS_MAX {
-            writers.push(Mutex::new(connect(&handle).await?));
+            writers.push(Mutex::new(Connection::open(&handle).await?));
         }
         Ok(Served { handle, writers })
     }
 
     /// Reads all resources and keeps none of them; returns how many bytes they came to.
     pub(super) async fn list(&self) -> Result<usize> {
-        let mut connection = connect(&self.handle).await?;
-        let mut body = send(&mut connection, Method::GET, &collection(), None).await?.into_body();
+        let mut connection = Connection::open(&self.handle).await?;
+        let mut body = connection.send(Method::GET, &collection(), String::new()).await?.into_body();
         let mut bytes = 0;
-        while let Some(frame) = body.frame().await {
-            bytes += frame?.data_ref().map_or(0, Bytes::len);
+        while let Some(data) = connection.data(&mut body).await? {
+            bytes += data.len();
         }
         Ok(bytes)
     }
@@ -64,36 +65,35 @@ impl Served {
 
 #[async_trait]
 impl Way for Served {
-    async fn write(&self, writer: usize, document: Value) -> Result<()> {
-        let metadata = &document["metadata"];
-        let namespace = metadata["namespace"].as_str().context("there is no namespace")?;
-        let name = metadata["name"].as_str().context("there is no name")?;
+    async fn write(&self, writer: usize, number: usize, round: usize) -> Result<()> {
+        let (namespace, name) = keys::parts(number);
         let folder = format!("/apis/{}/namespaces/{namespace}/{PLURAL}", kind().api_version());
         let mut connection = self.writers[writer].lock().await;
-        let mut answer = send(&mut connection, Method::PUT, &format!("{folder}/{name}"), Some(&document)).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
-            drain(answer).await?;
-            answer = send(&mut connection, Method::POST, &folder, Some(&document)).await?;
+        let mut status = connection.ask(Method::PUT, &format!("{folder}/{name}"), text(number, round)).await?;
+        if status == StatusCode::NOT_FOUND {
+            status = connection.ask(Method::POST, &folder, text(number, round)).await?;
         }
-        let status = answer.status();
-        drain(answer).await?;
         ensure!(status.is_success(), "a write was answered with {status}");
         Ok(())
     }
 
     async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()> {
-        let mut connection = connect(&self.handle).await?;
+        let mut connection = Connection::open(&self.handle).await?;
         let path = format!("{}?limit=1", collection());
-        let body = send(&mut connection, Method::GET, &path, None).await?.into_body().collect().await?;
-        let list: Value = serde_json::from_slice(&body.to_bytes()).context("the list is no JSON")?;
+        let mut body = connection.send(Method::GET, &path, String::new()).await?.into_body();
+        let mut text = Vec::new();
+        while let Some(data) = connection.data(&mut body).await? {
+            text.extend(data);
+        }
+        let list: Value = serde_json::from_slice(&text).context("the list is no JSON")?;
         let now = list["metadata"]["resourceVersion"].as_str().context("the list does not say when it is from")?;
         let path = format!("{}?watch=true&resourceVersion={now}", collection());
-        let answer = send(&mut connection, Method::GET, &path, None).await?;
+        let answer = connection.send(Method::GET, &path, String::new()).await?;
         ensure!(answer.status() == StatusCode::OK, "a watch was answered with {}", answer.status());
         tasks.spawn(async move {
-            let (_connection, mut body) = (connection, answer.into_body());
-            while let Some(Ok(frame)) = body.frame().await {
-                let lines = frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+            let mut body = answer.into_body();
+            while let Ok(Some(data)) = connection.data(&mut body).await {
+                let lines = data.iter().filter(|byte| **byte == b'\n').count();
                 (0..lines).for_each(|_| arrivals.note());
             }
         });
@@ -112,36 +112,61 @@ fn collection() -> String {
     format!("/apis/{}/{PLURAL}", kind().api_version())
 }
 
-async fn connect(handle: &Handle) -> Result<SendRequest<Full<Bytes>>> {
-    let Address::Tcp(address) = handle.address() else {
-        anyhow::bail!("{} is no socket of the network", handle.address())
-    };
-    let stream = TcpStream::connect(address).await.context("the server cannot be reached")?;
-    stream.set_nodelay(true)?;
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(sender)
+/// One connection, on which one request follows another.
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// Sends and receives whenever it is waited for.
+    traffic: http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
 }
 
-async fn send(
-    connection: &mut SendRequest<Full<Bytes>>,
-    method: Method,
-    path: &str,
-    document: Option<&Value>,
-) -> Result<Response<Incoming>> {
-    let body = document.map(Value::to_string).unwrap_or_default();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "localhost")
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body)))?;
-    connection.ready().await?;
-    Ok(connection.send_request(request).await?)
+impl Connection {
+    async fn open(handle: &Handle) -> Result<Self> {
+        let Address::Tcp(address) = handle.address() else {
+            anyhow::bail!("{} is no socket of the network", handle.address())
+        };
+        let stream = TcpStream::connect(address).await.context("the server cannot be reached")?;
+        stream.set_nodelay(true)?;
+        let (sender, traffic) = http1::handshake(TokioIo::new(stream)).await?;
+        Ok(Self { sender, traffic })
+    }
+
+    /// Sends a request, and reads the answer's status and nothing else of it.
+    async fn ask(&mut self, method: Method, path: &str, text: String) -> Result<StatusCode> {
+        let answer = self.send(method, path, text).await?;
+        let (status, mut body) = (answer.status(), answer.into_body());
+        while !body.is_end_stream() && self.data(&mut body).await?.is_some() {}
+        Ok(status)
+    }
+
+    async fn send(&mut self, method: Method, path: &str, text: String) -> Result<Response<Incoming>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(text)))?;
+        let answer = async {
+            self.sender.ready().await?;
+            self.sender.send_request(request).await
+        };
+        Ok(during(&mut self.traffic, answer).await??)
+    }
+
+    /// Reads the next piece of a body; `None` at its end.
+    async fn data(&mut self, body: &mut Incoming) -> Result<Option<Bytes>> {
+        let frame = during(&mut self.traffic, body.frame()).await?.transpose()?;
+        Ok(frame.and_then(|frame| frame.into_data().ok()))
+    }
 }
 
-async fn drain(answer: Response<Incoming>) -> Result<()> {
-    let mut body = answer.into_body();
-    while !body.is_end_stream() && body.frame().await.transpose()?.is_some() {}
-    Ok(())
+/// Waits for something that comes over a connection.
+async fn during<T>(
+    traffic: &mut http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
+    awaited: impl Future<Output = T>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        outcome = awaited => Ok(outcome),
+        end = traffic => Err(end.err().map_or_else(|| anyhow::anyhow!("the server ended the connection"), Into::into)),
+    }
 }

@@ -42,8 +42,9 @@ pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
 /// A way to the store.
 #[async_trait]
 pub(super) trait Way: Send + Sync + 'static {
-    /// Creates the resource, or changes it when it is there. `writer` is below the number of writers, each of which waits for its answers.
-    async fn write(&self, writer: usize, document: Value) -> Result<()>;
+    /// Makes the resource of this number what [`document`] says, whether it is there or not. `writer` is below the number of writers, each of
+    /// which waits for its answers.
+    async fn write(&self, writer: usize, number: usize, round: usize) -> Result<()>;
 
     /// Follows all resources from now on, in a task that tells of each event. The task ends only when the watch does.
     async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()>;
@@ -54,11 +55,12 @@ struct Direct(Arc<EmbeddedStore>);
 
 #[async_trait]
 impl Way for Direct {
-    async fn write(&self, _: usize, document: Value) -> Result<()> {
-        let write = Write::Update { document: document.clone(), precondition: Precondition::default() };
+    async fn write(&self, _: usize, number: usize, round: usize) -> Result<()> {
+        let document = || document(number, round);
+        let write = Write::Update { document: document(), precondition: Precondition::default() };
         let request = |write| Request { manager: MANAGER.to_owned(), ..Request::from(write) };
         match self.0.submit(request(write)).await {
-            Err(Error::NotFound { .. }) => self.0.submit(request(Write::Create { document })).await?,
+            Err(Error::NotFound { .. }) => self.0.submit(request(Write::Create { document: document() })).await?,
             answer => answer?,
         };
         Ok(())
@@ -80,15 +82,27 @@ pub(super) fn kind() -> Kind {
     Kind::new("peers.homeostat.dev", "v1", "Item")
 }
 
+/// Returns what a resource is after so many rounds.
 fn document(number: usize, round: usize) -> Value {
     let ((namespace, name), kind) = (keys::parts(number), kind());
-    let mut text = round.to_string();
-    text.push_str(&"x".repeat(TEXT_BYTES - text.len()));
     json!({
         "apiVersion": kind.api_version(), "kind": kind.name,
         "metadata": {"namespace": namespace, "name": name, "labels": {"app": "measured"}},
-        "spec": {"text": text},
+        "spec": {"text": filler(round)},
     })
+}
+
+/// Returns the JSON of [`document`], as a client that sends text makes it.
+pub(super) fn text(number: usize, round: usize) -> String {
+    let ((namespace, name), Kind { group, version, name: kind }) = (keys::parts(number), kind());
+    format!(
+        r#"{{"apiVersion":"{group}/{version}","kind":"{kind}","metadata":{{"labels":{{"app":"measured"}},"name":"{name}","namespace":"{namespace}"}},"spec":{{"text":"{}"}}}}"#,
+        filler(round)
+    )
+}
+
+fn filler(round: usize) -> String {
+    format!("{round:x<TEXT_BYTES$}")
 }
 
 /// Runs a task for each writer, and returns what they came to.
@@ -111,7 +125,7 @@ async fn fill(way: &Arc<dyn Way>, count: usize) -> Result<()> {
         let way = Arc::clone(way);
         async move {
             for number in (filler..count).step_by(WRITERS_MAX) {
-                way.write(filler, document(number, 0)).await?;
+                way.write(filler, number, 0).await?;
             }
             Ok(())
         }
@@ -136,7 +150,7 @@ async fn writes(way: Arc<dyn Way>, size: &Size) -> Result<Values> {
                     if start > end {
                         return Ok(took);
                     }
-                    way.write(writer, document(number, round)).await?;
+                    way.write(writer, number, round).await?;
                     if start > warm {
                         took.push(start.elapsed());
                     }
@@ -187,7 +201,7 @@ async fn reach(way: &dyn Way, watchers: usize, writes: usize) -> Result<Vec<Dura
         let start = Instant::now();
         // An event for each: a create is one write as well.
         arrivals.left.store(watchers, Ordering::Relaxed);
-        way.write(0, document(number, watchers)).await?;
+        way.write(0, number, watchers).await?;
         tokio::select! {
             () = arrivals.last.notified() => took.push(start.elapsed()),
             _ = tasks.join_next() => bail!("a watcher ended"),
@@ -207,4 +221,15 @@ async fn list(store: Arc<EmbeddedStore>, size: &Size) -> Result<Values> {
     ensure!(bytes > size.keys * TEXT_BYTES, "{bytes} bytes are not {} resources", size.keys);
     let grown = peak_bytes()?.saturating_sub(before).max(1);
     Ok(named([("ms", took.as_secs_f64() * 1e3), ("mib", grown as f64 / f64::from(1 << 20))]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_resource_is_that_of_its_document() {
+        assert_eq!(text(12_345, 67), document(12_345, 67).to_string());
+        assert_eq!(filler(67).len(), TEXT_BYTES);
+    }
 }
