@@ -50,7 +50,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     if let Some(name) = ask.target.name {
         let found = found.iter().find(|(_, event)| event.key().name() == name);
         let (_, event) = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
-        return Ok(resources::shown(info, event, ask, &params));
+        return Ok(resources::shown(info, event, None, ask, &params));
     }
     let revision = revision(&log, through);
     params.check_revision(revision)?;

@@ -190,14 +190,14 @@ impl Store for MemoryStore {
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(state.resources.get(&Path::of(key)).cloned()));
         let performed = semantics::perform(&*self.shared.source, &self.schemas, request, revision, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
-        let unknown = performed.unknown.clone();
+        let (text, unknown) = (performed.decision.text().cloned(), performed.unknown.clone());
         if let Some(kind) = change.filter(|_| !dry_run) {
             state.commit(performed, kind, self.shared.source.now());
             // Under the lock, so that tips are told in order.
             self.shared.tip.begin(revision);
             self.shared.tip.finish();
         }
-        Ok(Written { resource, change, unknown })
+        Ok(Written { resource, text, change, unknown })
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {

@@ -63,9 +63,9 @@ pub enum Decision {
     /// Nothing changes, and no revision is made. Has the resource as it is.
     Unchanged(Arc<Resource>),
     /// The resource is stored as this, whose JSON text follows.
-    Put(Arc<Resource>, Vec<u8>),
+    Put(Arc<Resource>, Arc<[u8]>),
     /// The resource is gone. Has its last state, at the revision of its end, and the JSON text of that.
-    Remove(Arc<Resource>, Vec<u8>),
+    Remove(Arc<Resource>, Arc<[u8]>),
 }
 
 impl Decision {
@@ -73,6 +73,14 @@ impl Decision {
     pub fn resource(&self) -> &Arc<Resource> {
         match self {
             Self::Unchanged(resource) | Self::Put(resource, _) | Self::Remove(resource, _) => resource,
+        }
+    }
+
+    /// Returns the JSON text of the resource, where the decision has made it.
+    pub fn text(&self) -> Option<&Arc<[u8]>> {
+        match self {
+            Self::Unchanged(_) => None,
+            Self::Put(_, text) | Self::Remove(_, text) => Some(text),
         }
     }
 }
@@ -267,7 +275,7 @@ fn create(mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<De
 }
 
 /// Makes the resource of a document that was checked before the host put its own into it; returns its text as well.
-fn whole(document: Value) -> Result<(Arc<Resource>, Vec<u8>)> {
+fn whole(document: Value) -> Result<(Arc<Resource>, Arc<[u8]>)> {
     validate::nesting("document", &document)?;
     let text = validate::text(&document);
     validate::length("document", text.len() as u64)?;
@@ -275,8 +283,8 @@ fn whole(document: Value) -> Result<(Arc<Resource>, Vec<u8>)> {
 }
 
 /// Makes the resource of a document that has this text.
-fn resource(document: Value, text: Vec<u8>) -> Result<(Arc<Resource>, Vec<u8>)> {
-    Ok((Arc::new(Resource::of_length(document, text.len() as u64)?), text))
+fn resource(document: Value, text: Vec<u8>) -> Result<(Arc<Resource>, Arc<[u8]>)> {
+    Ok((Arc::new(Resource::of_length(document, text.len() as u64)?), text.into()))
 }
 
 /// Takes out of a document what the schema does not know.

@@ -25,6 +25,23 @@ fn revision() -> Value {
 }
 
 #[tokio::test]
+async fn values_of_headers_are_hidden_from_who_writes_and_from_who_reads() {
+    let server = Server::start().await;
+    for (path, mut document) in [(CONTROLLERS, controller()), (REVISIONS, revision())] {
+        let created = server.ask("POST", path, &document).await;
+        assert_eq!(created.code, 201, "{}", created.body);
+        let one = format!("{path}/{}", document["metadata"]["name"].as_str().unwrap());
+        document["metadata"]["labels"] = json!({ "a": "b" });
+        let updated = server.ask("PUT", &one, &document).await;
+        assert_eq!(updated.code, 200, "{}", updated.body);
+        for told in [created.body, updated.body, server.get(&one).await] {
+            let told = told.to_string();
+            assert!(told.contains("***") && !told.contains("hush"), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn values_of_headers_are_hidden_from_all_watches_and_from_who_deletes_a_collection() {
     let server = Server::start().await;
     for (path, document) in [(CONTROLLERS, controller()), (REVISIONS, revision())] {

@@ -23,7 +23,7 @@ pub(super) struct Change {
     pub(super) path: Path,
     pub(super) event: Event,
     /// The text of the resource after the change.
-    pub(super) document: Vec<u8>,
+    pub(super) document: Arc<[u8]>,
 }
 
 impl Change {

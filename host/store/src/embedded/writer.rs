@@ -21,7 +21,7 @@ use super::retention::{CUT_EXTRA_MAX, milliseconds};
 use super::{Durably, Reached, Shared};
 use crate::history::Bounds;
 use crate::model::Path;
-use crate::semantics::{self, Decision, Performed};
+use crate::semantics::{self, Performed};
 use crate::{Error, Event, Options, Request, Result, Revision, Written};
 
 /// A write and who waits for it.
@@ -282,18 +282,15 @@ impl Writer<'_> {
             decided.answers.push(performed.map(|performed| {
                 let change = performed.event();
                 let Performed { key, previous, decision, unknown } = performed;
-                let (resource, document) = match decision {
-                    Decision::Unchanged(resource) => (resource, Vec::new()),
-                    Decision::Put(resource, text) | Decision::Remove(resource, text) => (resource, text),
-                };
-                if let Some(kind) = change.filter(|_| !dry_run) {
+                let (resource, text) = (Arc::clone(decision.resource()), decision.text().cloned());
+                if let (Some(kind), Some(text), false) = (change, &text, dry_run) {
                     revision = revision.next();
                     let event = Event { kind, resource: Arc::clone(&resource), previous, revision };
-                    let change = Change { path: Path::of(&key), document, event };
+                    let change = Change { path: Path::of(&key), document: Arc::clone(text), event };
                     self.pending.add(&change);
                     decided.batch.changes.push(change);
                 }
-                Written { resource, change, unknown }
+                Written { resource, text, change, unknown }
             }));
         }
         Ok(decided)

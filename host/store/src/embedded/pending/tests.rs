@@ -10,7 +10,7 @@ fn change(name: &str, revision: u64, kind: EventType) -> Change {
     let resource = Arc::new(Resource::from_document(document).expect("well formed"));
     let path = Path::of(resource.key());
     let event = Event { kind, resource, previous: None, revision: Revision(revision) };
-    Change { path, event, document: vec![b' '; 1000] }
+    Change { path, event, document: vec![b' '; 1000].into() }
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn what_is_pending_is_bounded_in_number_and_size() {
         for revision in 1..=count as u64 {
             assert!(!pending.is_full(), "{revision}");
             let change = change("a", revision, EventType::Modified);
-            pending.add(&Change { document: vec![b' '; bytes], ..change });
+            pending.add(&Change { document: vec![b' '; bytes].into(), ..change });
             if pending.bytes >= BYTES_MAX {
                 break;
             }
@@ -55,7 +55,7 @@ fn what_is_kept_of_the_settled_is_bounded_and_the_oldest_goes_first() {
         // Every second change is one of the same resource, which stays the newest.
         let name = if revision % 2 == 0 { "same".to_owned() } else { format!("a{revision}") };
         let change = change(&name, revision, EventType::Modified);
-        pending.add(&Change { document: vec![b' '; 1 << 20], ..change });
+        pending.add(&Change { document: vec![b' '; 1 << 20].into(), ..change });
         pending.settle(Revision(revision));
         assert!(pending.kept_bytes <= KEPT_BYTES_MAX, "{}", pending.kept_bytes);
         assert_eq!(pending.kept_bytes, pending.kept.iter().map(|(.., bytes)| bytes).sum::<u64>());
