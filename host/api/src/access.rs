@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::path::{self, Route, Target};
@@ -14,23 +13,23 @@ use crate::status::Failure;
 use crate::tokens::{Access, Caller, Pass, Tokens};
 
 /// Lets a request through, or refuses it.
-pub(crate) async fn check(State(api): State<Api>, mut request: Request, next: Next) -> Response {
-    let Some(tokens) = api.tokens else {
+pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
+    let Some(tokens) = &api.tokens else {
         return match refuse_foreign_page(api.scheme, request.method(), request.uri(), request.headers()) {
-            Ok(()) => next.run(request).await,
+            Ok(()) => next(request).await,
             Err(failure) => failure.into_response(),
         };
     };
-    match Standing::of(&tokens, request.uri(), request.headers()).await {
+    match Standing::of(tokens, request.uri(), request.headers()).await {
         Standing::Known(pass) => match may(&pass.caller, request.method(), request.uri()) {
             Ok(()) => {
                 // An answer that goes on ends with it.
                 request.extensions_mut().insert(pass);
-                next.run(request).await
+                next(request).await
             }
             Err(failure) => failure.into_response(),
         },
-        Standing::Health => without_details(next.run(request).await),
+        Standing::Health => without_details(next(request).await),
         Standing::Unknown => unauthorized(),
     }
 }

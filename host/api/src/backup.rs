@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -28,7 +29,7 @@ const PIECE_BYTES: usize = 256 << 10;
 const RETRY_AFTER_S: u32 = 10;
 
 /// Answers with a backup of the store.
-pub(crate) async fn answer(State(api): State<Api>) -> Result<Response, Failure> {
+pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Failure> {
     let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file");
     let store = api.backups.clone().ok_or_else(no_file)?;
     let path = store.path().ok_or_else(no_file)?.to_owned();

@@ -39,7 +39,7 @@ pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {
 }
 
 /// Answers whether the store takes writes, and every controller has its first lists.
-pub(crate) async fn ready(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
+pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
     let wanted = Wanted::read(&uri)?;
     let store = api.host.store().health().map_err(|error| error.to_string());
     let mut checked = vec![Checked { name: "store".into(), result: store }];

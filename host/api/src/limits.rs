@@ -5,9 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Query, Request};
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use tokio::sync::watch;
@@ -23,7 +22,6 @@ use crate::tokens::Pass;
 const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The bounds of a server.
-#[derive(Clone)]
 pub(crate) struct Limits {
     /// Taken by each watch, and by whatever else goes on until the client leaves.
     pub(crate) watches: Room,
@@ -87,11 +85,12 @@ fn time(seconds: &str) -> Result<Option<Duration>, Failure> {
 }
 
 /// Answers a request within its bounds.
-pub(crate) async fn bound(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let Limits { watches, requests, watch_max, answer_max, .. } = api.limits;
+pub(crate) async fn bound(api: &Api, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
+    let Limits { watches, requests, .. } = &api.limits;
+    let Limits { watch_max, answer_max, .. } = api.limits;
     let time = match Takes::of(request.method(), request.uri()) {
         Err(failure) => return failure.into_response(),
-        Ok(Takes::Backup) => return next.run(request).await,
+        Ok(Takes::Backup) => return next(request).await,
         Ok(Takes::Word) => return within(answer_max, request, next).await,
         Ok(Takes::Answer) => {
             return match requests.take(1).await {
@@ -111,7 +110,7 @@ pub(crate) async fn bound(State(api): State<Api>, request: Request, next: Next) 
     if !response.status().is_success() {
         return response;
     }
-    response.map(|body| until(end(api.stopped, time, pass), body, one))
+    response.map(|body| until(end(api.stopped.clone(), time, pass), body, one))
 }
 
 /// Waits for the end of an answer that goes on: the server's, that of its time, or that of the token that asked.
@@ -147,8 +146,8 @@ fn until(end: impl Future<Output = ()> + Send + 'static, body: Body, held: impl 
 }
 
 /// Waits for an answer to begin.
-async fn within(answer_max: Duration, request: Request, next: Next) -> Response {
-    let answer = tokio::time::timeout(answer_max, next.run(request)).await;
+async fn within(answer_max: Duration, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
+    let answer = tokio::time::timeout(answer_max, next(request)).await;
     answer.unwrap_or_else(|_| {
         let reason = format!(
             "Timeout: request did not complete within {} s: what it was to change may have been changed",

@@ -142,7 +142,7 @@ impl Metrics {
 }
 
 /// Answers with all metrics, in the form that the client would rather have.
-pub(crate) async fn answer(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Failure> {
+pub(crate) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Response, Failure> {
     let form = Form::choose(headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()));
     // With many controllers it is long: not on a thread that answers others.
     let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, form)).await;

@@ -44,15 +44,15 @@ struct Wanted {
     follow: Option<String>,
 }
 
-pub(crate) async fn kinds(State(api): State<Api>) -> Json<Value> {
+pub(crate) async fn kinds(State(api): State<Arc<Api>>) -> Json<Value> {
     Json(json!({ "items": api.host.kinds().list() }))
 }
 
-pub(crate) async fn events(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
+pub(crate) async fn events(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
     Records::new(Source::Events(api.host.events()), params(&uri)?).map(Records::response)
 }
 
-pub(crate) async fn logs(State(api): State<Api>, uri: Uri) -> Result<Response, Failure> {
+pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
     let mut wanted: Wanted = params(&uri)?;
     wanted.lines.get_or_insert(LINES);
     Records::new(Source::Logs(api.host.logs()), wanted).map(Records::response)
@@ -69,7 +69,7 @@ struct CostParams {
 }
 
 /// Answers with what the reconciles of controllers cost.
-pub(crate) async fn costs(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, Failure> {
+pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, Failure> {
     let CostParams { controller, keys } = params(&uri)?;
     let costs = match controller {
         Some(name) => vec![api.host.costs_of(&name)?],
@@ -85,7 +85,7 @@ struct Owner {
 }
 
 /// Answers with the resources of any kind that name an owner.
-pub(crate) async fn dependents(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, Failure> {
+pub(crate) async fn dependents(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, Failure> {
     let Owner { uid } = params(&uri)?;
     let _held = api.limits.lists.take(1).await?;
     let found = api.host.store().dependents(&uid).await?;

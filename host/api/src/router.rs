@@ -6,13 +6,14 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::Uri;
-use axum::middleware;
-use axum::response::Response;
-use axum::routing::{any, get};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use bytes::Bytes;
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
 use hyper::body::Body as _;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Mutex, watch};
 
 use crate::limits::{self, Limits};
@@ -26,11 +27,10 @@ use crate::{
 };
 
 /// What every handler has.
-#[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) host: Host,
     pub(crate) metrics: Metrics,
-    pub(crate) checks: Arc<[Check]>,
+    pub(crate) checks: Vec<Check>,
     /// The store that backups are made of; `None` where it has no file.
     pub(crate) backups: Option<Arc<EmbeddedStore>>,
     /// Held while a backup is made.
@@ -55,7 +55,45 @@ pub(crate) const METRICS: &str = "/metrics";
 /// Where a copy of the whole store is.
 pub(crate) const BACKUP: &str = "/homeostat/v1/backup";
 
-pub(crate) fn router(api: Api) -> Router {
+/// What answers requests. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Door {
+    api: Arc<Api>,
+    /// Goes to everything but the dialect.
+    router: TowerToHyperService<Router>,
+}
+
+impl Door {
+    pub(crate) fn of(api: Api) -> Self {
+        let api = Arc::new(api);
+        Self { router: TowerToHyperService::new(router(Arc::clone(&api))), api }
+    }
+
+    /// Answers a request of somebody who may ask it, within its bounds.
+    pub(crate) async fn answer(&self, request: Request) -> Response {
+        // In this order: who may not ask takes nothing.
+        access::check(&self.api, request, async |request| {
+            limits::bound(&self.api, request, async |request| self.route(request).await).await
+        })
+        .await
+    }
+
+    async fn route(&self, request: Request) -> Response {
+        // Nearly everything is about resources, and found without the router.
+        if is_of_dialect(request.uri().path()) {
+            return dialect(&self.api, request).await.into_response();
+        }
+        let Ok(response) = self.router.call(request).await;
+        response
+    }
+}
+
+fn is_of_dialect(path: &str) -> bool {
+    let below = path.strip_prefix("/apis").or_else(|| path.strip_prefix("/api"));
+    below.is_some_and(|below| below.is_empty() || (below.starts_with('/') && below.len() > 1))
+}
+
+fn router(api: Arc<Api>) -> Router {
     let [alive, ready, healthy] = HEALTH;
     Router::new()
         .route(alive, get(health::live))
@@ -63,14 +101,10 @@ pub(crate) fn router(api: Api) -> Router {
         .route(healthy, get(health::ready))
         .route(METRICS, get(metrics::answer))
         .route("/version", get(discovery::version))
-        .route("/api", any(dialect))
-        .route("/api/{*path}", any(dialect))
-        .route("/apis", any(dialect))
-        .route("/apis/{*path}", any(dialect))
-        .route("/openapi/v3", get(async |State(api): State<Api>| openapi::index(&api.host.kinds().list())))
+        .route("/openapi/v3", get(async |State(api): State<Arc<Api>>| openapi::index(&api.host.kinds().list())))
         .route(
             "/openapi/v3/{*path}",
-            get(async |State(api): State<Api>, Path(path): Path<String>| {
+            get(async |State(api): State<Arc<Api>>, Path(path): Path<String>| {
                 openapi::document(&api.host.kinds().list(), &path)
             }),
         )
@@ -82,14 +116,11 @@ pub(crate) fn router(api: Api) -> Router {
         .route("/homeostat/v1/dependents", get(records::dependents))
         .fallback(async |uri: Uri| no_such_path(uri.path()))
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is only read: use GET"))
-        .layer(middleware::from_fn_with_state(api.clone(), limits::bound))
-        // Around the one above: who may not ask takes nothing.
-        .layer(middleware::from_fn_with_state(api.clone(), access::check))
         .with_state(api)
 }
 
 /// Serves everything under `/api` and `/apis`.
-async fn dialect(State(api): State<Api>, request: Request) -> Result<Response, Failure> {
+async fn dialect(api: &Api, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let route = path::parse(parts.uri.path()).ok_or_else(|| no_such_path(parts.uri.path()))?;
     if let Route::Resources(target) = route {
@@ -99,7 +130,7 @@ async fn dialect(State(api): State<Api>, request: Request) -> Result<Response, F
         let ask = resources::Ask { method, target, uri, headers, body, host: &api.host };
         let is_controllers = target.group == controllers::GROUP && target.plural == controllers::PLURAL;
         let answer =
-            if is_controllers { controllers::answer(&api, &ask).await } else { resources::answer(&api, &ask).await };
+            if is_controllers { controllers::answer(api, &ask).await } else { resources::answer(api, &ask).await };
         return answer.map_err(|failure| failure.about(&target));
     }
     let kinds = api.host.kinds().list();

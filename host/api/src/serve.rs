@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
 use hyper::body::Incoming;
@@ -13,7 +14,6 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -23,7 +23,7 @@ use crate::lines::Lines;
 use crate::listen::{Listener, Stream};
 use crate::metrics::Scarce;
 use crate::room::Room;
-use crate::router::{self, Api};
+use crate::router::{Api, Door};
 use crate::tls::Identity;
 use crate::tokens::Tokens;
 use crate::traffic::{Bounds, End, Offered, Traffic};
@@ -226,7 +226,7 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     let api = Api {
         host,
         metrics,
-        checks: checks.into(),
+        checks,
         backups,
         backing_up: Arc::default(),
         stopped: stopped.clone(),
@@ -237,7 +237,7 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     };
     let identity = identity.map(Arc::new);
     let fingerprint = identity.as_ref().map(|identity| identity.known().fingerprint.clone());
-    let opened = Opened { identity, router: router::router(api), stopped, request_max, stall };
+    let opened = Opened { identity, door: Door::of(api), stopped, request_max, stall };
     let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)) };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
     Ok(Handle { address, fingerprint, stop, accepting })
@@ -293,7 +293,7 @@ pub(crate) async fn stop(stopped: &watch::Receiver<bool>) {
 struct Opened {
     /// `None` for plain HTTP.
     identity: Option<Arc<Fresh<Identity>>>,
-    router: axum::Router,
+    door: Door,
     stopped: watch::Receiver<bool>,
     request_max: Duration,
     stall: Duration,
@@ -317,9 +317,9 @@ impl Opened {
 
     /// Speaks HTTP/1 or HTTP/2, whichever the client begins with.
     async fn speak(self, stream: impl Stream + 'static) {
-        let Self { identity: _, router, stopped, request_max, stall } = self;
+        let Self { identity: _, door, stopped, request_max, stall } = self;
         let traffic = Traffic::new(Bounds { first: request_max, idle: IDLE_MAX, stall });
-        let service = service(TowerToHyperService::new(router), traffic.clone());
+        let service = service(door, traffic.clone());
         let builder = builder(request_max);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
@@ -347,14 +347,17 @@ impl Opened {
     }
 }
 
-/// Returns the router with an eye on what it is asked over one connection.
+/// Returns what answers, with an eye on what it is asked over one connection.
 fn service(
-    router: TowerToHyperService<axum::Router>,
+    door: Door,
     traffic: Arc<Traffic>,
 ) -> impl Service<Request<Incoming>, Response = Response<Offered>, Error = Infallible, Future: Send> {
-    service_fn(move |request| {
-        let (asked, answer) = (traffic.asked(), router.call(request));
-        async move { answer.await.map(|response| response.map(|body| asked.body(body))) }
+    service_fn(move |request: Request<Incoming>| {
+        let (asked, door) = (traffic.asked(), door.clone());
+        async move {
+            let response = door.answer(request.map(Body::new)).await;
+            Ok(response.map(|body| asked.body(body)))
+        }
     })
 }
 
