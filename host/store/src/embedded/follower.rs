@@ -26,7 +26,7 @@ use crate::history::Bounds;
 use crate::{Options, Revision};
 
 /// Batches of the writer that wait, at most; that share one transaction, too. Their changes have a bound of their own.
-const BATCHES_MAX: usize = 64;
+const BATCHES_MAX: usize = 256;
 /// Size of the file from which every commit to the disk also saves what makes opening after a crash quick: 256 MiB.
 const QUICK_REPAIR_BYTES: u64 = 256 << 20;
 

@@ -13,7 +13,7 @@ use crate::model::Path;
 use crate::{Event, EventType, Resource, Revision};
 
 /// Changes that are pending at most, but for those of one batch.
-const CHANGES_MAX: usize = 512;
+const CHANGES_MAX: usize = 4096;
 /// What they may come to, but for those of one batch, in bytes of both their documents.
 const BYTES_MAX: u64 = 16 << 20;
 
