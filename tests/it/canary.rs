@@ -225,7 +225,7 @@ async fn a_good_version_comes_to_all_keys_step_by_step_and_no_key_changes_side_t
     }
     let steps = world.events("Canary");
     assert!(steps[0].contains("10%") && steps[1].contains("50%") && steps.len() == 2, "{steps:?}");
-    assert_eq!(world.events("Promoted").len(), 1);
+    eventually("it to be told", async || (world.events("Promoted").len() == 1).then_some(())).await;
 }
 
 /// Each kind of bad version goes back without help, and has touched no key but those of its share.
@@ -265,7 +265,9 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
             (&json!("True"), &json!("RolledBack"), &json!(reason))
         );
         assert_eq!(condition(&status, "Progressing")["status"], "False");
-        assert!(world.events("RolledBack").iter().any(|message| message.contains(&reason)), "{bad}");
+        // The status says it first.
+        let told = async || world.events("RolledBack").iter().any(|message| message.contains(&reason)).then_some(());
+        eventually("it to be told", told).await;
         world.test.idle(NAME).await;
         let touched = world.touched(&name).await.len() as u64;
         assert!((1..KEYS * 4 / 10).contains(&touched) && touched <= runs_max, "{bad}: {touched} of {KEYS} keys");
