@@ -102,7 +102,9 @@ pub(super) fn text(number: usize, round: usize) -> String {
 }
 
 fn filler(round: usize) -> String {
-    format!("{round:x<TEXT_BYTES$}")
+    let text = round.to_string();
+    let rest = "x".repeat(TEXT_BYTES - text.len());
+    text + &rest
 }
 
 /// Runs a task for each writer, and returns what they came to.
