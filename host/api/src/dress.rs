@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use homeostat_runtime::manifest::HIDDEN;
 use homeostat_runtime::{Host, KindInfo};
-use homeostat_store::Kind;
+use homeostat_store::{Kind, Resource};
 use serde_json::{Value, json};
 
 use crate::controllers::GROUP;
@@ -35,6 +35,12 @@ impl Dress {
     /// Returns whether a document is shown otherwise a moment later, though nobody has written it.
     pub(crate) fn is_of_its_moment(&self) -> bool {
         matches!(self, Self::Controllers(_))
+    }
+
+    /// Returns the JSON text of a resource as it is shown in a version of its kind, where that is how it is stored.
+    pub(crate) fn as_stored<'r>(&self, resource: &'r Resource, spoken: &Kind) -> Option<&'r str> {
+        let is_as_stored = matches!(self, Self::Plain) && resource.key().kind() == spoken;
+        is_as_stored.then(|| resource.text())
     }
 
     /// Returns a document as it is shown.

@@ -50,12 +50,12 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     if let Some(name) = ask.target.name {
         let found = found.iter().find(|(_, event)| event.key().name() == name);
         let (_, event) = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
-        return Ok(resources::shown(info, event, None, ask, &params));
+        return Ok(resources::shown(info, event, ask, &params));
     }
     let revision = revision(&log, through);
     params.check_revision(revision)?;
     let metadata = json!({ "resourceVersion": revision.to_string() });
-    Ok(Frame::of(info, ask, &params).whole(&metadata, found.iter().map(|(_, event)| event.document())))
+    Ok(Frame::of(info, ask, &params).whole(&metadata, found.iter().map(|(_, event)| event)))
 }
 
 /// Returns which events a request means.
@@ -209,7 +209,7 @@ impl Following {
         for (first, event) in found {
             let further = std::mem::replace(&mut self.knows_columns, true);
             let word = if first > self.told { "ADDED" } else { "MODIFIED" };
-            self.pending.push_back(self.shape.line(word, event.document(), further));
+            self.pending.push_back(self.shape.line(word, &event, further));
         }
         (self.after, self.told) = (through, through);
         Ok(())

@@ -146,7 +146,7 @@ impl<S: Source> Writing<S> {
     async fn next(&mut self) -> Option<Result<Bytes, S::Error>> {
         while !self.is_over {
             for resource in self.items.by_ref() {
-                self.frame.item(resource.document(), &mut self.chunk);
+                self.frame.item(&resource, &mut self.chunk);
                 if self.chunk.len() >= CHUNK_BYTES {
                     return Some(Ok(std::mem::take(&mut self.chunk).into()));
                 }
@@ -205,9 +205,9 @@ impl Frame {
     }
 
     /// Returns a list of what is in memory already.
-    pub(crate) fn whole<'d>(mut self, metadata: &Value, documents: impl Iterator<Item = &'d Value>) -> Response {
+    pub(crate) fn whole<'r>(mut self, metadata: &Value, resources: impl Iterator<Item = &'r Resource>) -> Response {
         let mut text = self.head(metadata);
-        documents.for_each(|document| self.item(document, &mut text));
+        resources.for_each(|resource| self.item(resource, &mut text));
         text.extend_from_slice(END);
         ([(header::CONTENT_TYPE, "application/json")], text).into_response()
     }
@@ -233,15 +233,18 @@ impl Frame {
         text
     }
 
-    fn item(&mut self, document: &Value, text: &mut Vec<u8>) {
+    fn item(&mut self, resource: &Resource, text: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.is_first, false) {
             text.push(b',');
         }
-        let document = &*self.dress.on(in_version(document, &self.spoken));
+        let document = || self.dress.on(in_version(resource.document(), &self.spoken));
         match &self.items {
-            Items::Documents => append(document, text),
-            Items::Metadata => append(&only_metadata(document), text),
-            Items::Rows(table) => append(&table.row(document), text),
+            Items::Documents => match self.dress.as_stored(resource, &self.spoken) {
+                Some(stored) => text.extend_from_slice(stored.as_bytes()),
+                None => append(&document(), text),
+            },
+            Items::Metadata => append(&only_metadata(&document()), text),
+            Items::Rows(table) => append(&table.row(&document()), text),
         }
     }
 }

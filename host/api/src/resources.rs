@@ -1,7 +1,5 @@
 //! Reads and writes resources: one function per verb, each a question to the store.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::Query as UriQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
@@ -160,7 +158,7 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -
     match (ask.method, target.part) {
         (&Method::GET, None | Some("status")) => {
             let resource = api.host.store().get(&key).await?;
-            Ok(shown(info, &resource, None, ask, params))
+            Ok(shown(info, &resource, ask, params))
         }
         (&Method::PUT, None) => update(api, info, &key, ask, params).await,
         (&Method::PUT, Some("status")) => update_status(api, info, key, ask, params).await,
@@ -191,26 +189,19 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
 }
 
 /// Answers with one resource, in the form that is asked for.
-pub(crate) fn shown(
-    info: &KindInfo,
-    resource: &Resource,
-    text: Option<Arc<[u8]>>,
-    ask: &Ask<'_>,
-    params: &Params,
-) -> Response {
-    let (form, dress) = (form(ask.headers), Dress::of(info, ask.host));
-    let is_as_stored = form == Form::Document && matches!(dress, Dress::Plain) && *resource.key().kind() == info.kind;
-    if let Some(text) = text.filter(|_| is_as_stored) {
-        return ([(header::CONTENT_TYPE, "application/json")], Bytes::from_owner(text)).into_response();
-    }
-    let document = dress.on(in_version(resource.document(), &info.kind));
-    match form {
+pub(crate) fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
+    let dress = Dress::of(info, ask.host);
+    let document = || dress.on(in_version(resource.document(), &info.kind));
+    match form(ask.headers) {
         Form::Table => {
             let metadata = json!({ "resourceVersion": resource.revision().to_string() });
-            Json(Table::of(info, params.included()).document(&metadata, [&*document])).into_response()
+            Json(Table::of(info, params.included()).document(&metadata, [&*document()])).into_response()
         }
-        Form::Metadata => Json(only_metadata(&document)).into_response(),
-        Form::Document => Json(document).into_response(),
+        Form::Metadata => Json(only_metadata(&document())).into_response(),
+        Form::Document => match dress.as_stored(resource, &info.kind) {
+            Some(text) => ([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response(),
+            None => Json(document()).into_response(),
+        },
     }
 }
 
@@ -308,7 +299,7 @@ async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Pa
     let kind = key.kind().clone();
     let mut request = ask.request(Write::Delete { key, precondition, propagation }, params)?;
     request.dry_run |= deletion.is_dry_run()?;
-    let Written { resource, text: _, change, unknown: _ } = api.host.write(request).await?;
+    let Written { resource, change, unknown: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
         return Ok(Json(Dress::of(info, ask.host).on(in_version(resource.document(), &kind))).into_response());
@@ -322,13 +313,13 @@ async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Pa
 /// Writes, and answers with the resource as it is now.
 async fn write(api: &Api, info: &KindInfo, write: Write, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let duplicates = ask.duplicates(params)?;
-    let Written { resource, text, change, unknown } = api.host.write(ask.request(write, params)?).await?;
+    let Written { resource, change, unknown } = api.host.write(ask.request(write, params)?).await?;
     let (code, word) = match change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    let mut response = (code, [(CHANGE, word)], shown(info, &resource, text, ask, params)).into_response();
+    let mut response = (code, [(CHANGE, word)], shown(info, &resource, ask, params)).into_response();
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     warn(&mut response, duplicates.chain(unknown));

@@ -105,7 +105,16 @@ impl Shape {
     }
 
     /// Returns the line of one event. The first table has the columns, `further` ones do not.
-    pub(crate) fn line(&self, word: &str, document: &Value, further: bool) -> Bytes {
+    pub(crate) fn line(&self, word: &str, resource: &Resource, further: bool) -> Bytes {
+        match self.dress.as_stored(resource, &self.spoken) {
+            Some(stored) if self.table.is_none() && !self.metadata => {
+                format!("{{\"type\":\"{word}\",\"object\":{stored}}}\n").into()
+            }
+            _ => self.line_of(word, resource.document(), further),
+        }
+    }
+
+    fn line_of(&self, word: &str, document: &Value, further: bool) -> Bytes {
         let document = &*self.dress.on(in_version(document, &self.spoken));
         match &self.table {
             Some(table) if further => line(word, &table.further(document)),
@@ -192,7 +201,7 @@ impl Following {
         while let Some(first) = &mut self.first {
             if let Some(resource) = first.items.next() {
                 let further = std::mem::replace(&mut self.knows_columns, true);
-                return Some(self.shape.line("ADDED", resource.document(), further));
+                return Some(self.shape.line("ADDED", &resource, further));
             }
             match first.pieces.more().await {
                 Ok(Some(items)) => first.items = items.into_iter(),
@@ -254,11 +263,11 @@ fn seen<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e 
 /// Returns the line of an event. Its resource has the revision of the event, so that a client can go on from there.
 fn told(shape: &Shape, word: &str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
     if resource.revision() == revision {
-        return shape.line(word, resource.document(), further);
+        return shape.line(word, resource, further);
     }
     let mut document = resource.document().clone();
     document["metadata"]["resourceVersion"] = revision.to_string().into();
-    shape.line(word, &document, further)
+    shape.line_of(word, &document, further)
 }
 
 /// Waits until a moment; for ever when there is none.

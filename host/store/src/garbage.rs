@@ -95,7 +95,7 @@ async fn handle(steps: &Steps, event: &Event) -> Result<()> {
         }
         EventType::Deleted => {
             steps.owner_gone(resource).await?;
-            steps.owners_waiting_for(&resource.owners(), resource).await
+            steps.owners_waiting_for(resource.owners(), resource).await
         }
     }
 }
@@ -112,7 +112,7 @@ fn calls_for_check(resource: &Resource, previous: Option<&Resource>) -> bool {
 fn let_go(previous: Option<&Resource>, now: Option<&Resource>) -> Vec<crate::OwnerReference> {
     let now = now.map(Resource::owners).unwrap_or_default();
     let before = previous.map(Resource::owners).unwrap_or_default();
-    before.into_iter().filter(|owner| now.iter().all(|other| other.uid != owner.uid)).collect()
+    before.iter().filter(|owner| now.iter().all(|other| other.uid != owner.uid)).cloned().collect()
 }
 
 /// Takes the next event. `Unavailable` is waited out, for the watch goes on where it was.

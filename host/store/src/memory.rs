@@ -81,7 +81,7 @@ impl State {
                 self.owners.remove(&(owner_prefix(&owner.uid), path.clone()));
             }
         }
-        if let Decision::Put(resource, _) = decision {
+        if let Decision::Put(resource) = decision {
             self.owners.extend(resource.owners().iter().map(|owner| (owner_prefix(&owner.uid), path.clone())));
             self.resources.insert(path, resource);
         } else {
@@ -190,14 +190,14 @@ impl Store for MemoryStore {
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(state.resources.get(&Path::of(key)).cloned()));
         let performed = semantics::perform(&*self.shared.source, &self.schemas, request, revision, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
-        let (text, unknown) = (performed.decision.text().cloned(), performed.unknown.clone());
+        let unknown = performed.unknown.clone();
         if let Some(kind) = change.filter(|_| !dry_run) {
             state.commit(performed, kind, self.shared.source.now());
             // Under the lock, so that tips are told in order.
             self.shared.tip.begin(revision);
             self.shared.tip.finish();
         }
-        Ok(Written { resource, text, change, unknown })
+        Ok(Written { resource, change, unknown })
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {

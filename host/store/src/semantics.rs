@@ -62,25 +62,17 @@ pub struct Moment {
 pub enum Decision {
     /// Nothing changes, and no revision is made. Has the resource as it is.
     Unchanged(Arc<Resource>),
-    /// The resource is stored as this, whose JSON text follows.
-    Put(Arc<Resource>, Arc<[u8]>),
-    /// The resource is gone. Has its last state, at the revision of its end, and the JSON text of that.
-    Remove(Arc<Resource>, Arc<[u8]>),
+    /// The resource is stored as this.
+    Put(Arc<Resource>),
+    /// The resource is gone. Has its last state, at the revision of its end.
+    Remove(Arc<Resource>),
 }
 
 impl Decision {
     /// Returns the resource of any decision.
     pub fn resource(&self) -> &Arc<Resource> {
         match self {
-            Self::Unchanged(resource) | Self::Put(resource, _) | Self::Remove(resource, _) => resource,
-        }
-    }
-
-    /// Returns the JSON text of the resource, where the decision has made it.
-    pub fn text(&self) -> Option<&Arc<[u8]>> {
-        match self {
-            Self::Unchanged(_) => None,
-            Self::Put(_, text) | Self::Remove(_, text) => Some(text),
+            Self::Unchanged(resource) | Self::Put(resource) | Self::Remove(resource) => resource,
         }
     }
 }
@@ -146,11 +138,13 @@ pub fn perform(
     // Randomness is for those who create: it costs a call of the system.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let moment = Moment { now: source.now(), uid, revision, manager, known: schemas.of(key.kind()) };
+    // Its document is let go of as soon as it is decided, before it leaves the cache of the processor.
+    let current = previous.as_ref().map(Resource::apart);
     let fields = match (&moment.known.schema, unknown) {
-        (Some(schema), Unknown::Tell | Unknown::Refuse) => unknown::fields(&key, previous.as_deref(), &write, schema),
+        (Some(schema), Unknown::Tell | Unknown::Refuse) => unknown::fields(&key, current.as_deref(), &write, schema),
         _ => Vec::new(),
     };
-    let decision = decide(&key, previous.as_ref(), write, &moment)?;
+    let decision = decide(&key, current.as_ref(), write, &moment)?;
     if unknown == Unknown::Refuse && !fields.is_empty() {
         return Err(Error::UnknownFields { fields });
     }
@@ -270,21 +264,15 @@ fn create(mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<De
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     set(metadata, "generation", Some(json!(1)));
     into_stored_version(&mut document, moment);
-    let (resource, text) = whole(document)?;
-    Ok(Decision::Put(resource, text))
+    whole(&document, None).map(Decision::Put)
 }
 
-/// Makes the resource of a document that was checked before the host put its own into it; returns its text as well.
-fn whole(document: Value) -> Result<(Arc<Resource>, Arc<[u8]>)> {
-    validate::nesting("document", &document)?;
-    let text = validate::text(&document);
+/// Makes the resource of a document that was checked before the host put its own into it.
+fn whole(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
+    validate::nesting("document", document)?;
+    let text = validate::text(document);
     validate::length("document", text.len() as u64)?;
-    resource(document, text)
-}
-
-/// Makes the resource of a document that has this text.
-fn resource(document: Value, text: Vec<u8>) -> Result<(Arc<Resource>, Arc<[u8]>)> {
-    Ok((Arc::new(Resource::of_length(document, text.len() as u64)?), text.into()))
+    Resource::written(document, text, before).map(Arc::new)
 }
 
 /// Takes out of a document what the schema does not know.
@@ -343,16 +331,16 @@ fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Resul
     let metadata = metadata(&mut document);
     set(metadata, "generation", Some(json!(generation)));
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
-    let (resource, text) = whole(document)?;
+    let resource = whole(&document, Some(current))?;
     if !current.is_deleting() {
-        return Ok(Decision::Put(resource, text));
+        return Ok(Decision::Put(resource));
     }
     if let Some(new) = resource.finalizers().find(|new| current.finalizers().all(|old| old != *new)) {
         let reason = format!("cannot add `{new}` to a resource that is being deleted");
         return Err(Error::invalid("metadata.finalizers", reason));
     }
     let held = resource.finalizers().next().is_some();
-    Ok(if held { Decision::Put(resource, text) } else { Decision::Remove(resource, text) })
+    Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
 }
 
 /// Everything that the generation counts changes of.

@@ -41,10 +41,10 @@ fn bytes_at_most(value: &Value) -> u64 {
 }
 
 /// Returns the JSON text of a value, which is no deeper than the limit.
-pub(crate) fn text(value: &Value) -> Vec<u8> {
+pub(crate) fn text(value: &Value) -> String {
     let mut text = Vec::with_capacity(2048);
     serde_json::to_writer(&mut text, value).expect("memory takes everything, and a JSON value has string keys");
-    text
+    String::from_utf8(text).expect("JSON is UTF-8")
 }
 
 /// Checks the nesting of a value, without recursion deeper than the limit.

@@ -173,8 +173,6 @@ pub enum Propagation {
 pub struct Written {
     /// The resource as stored; after a deletion its last state, at the revision of the deletion.
     pub resource: Arc<Resource>,
-    /// The JSON text of the resource, for who would make it again; `None` where nothing changed.
-    pub text: Option<Arc<[u8]>>,
     /// What happened; `None` when nothing changed and no revision was made.
     pub change: Option<EventType>,
     /// The paths of what was left out because the schema of the kind does not know it, where [`Unknown::Tell`] asks for them; at most

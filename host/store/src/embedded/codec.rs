@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use redb::TableDefinition;
-use serde_json::Value;
 
 use crate::{Error, Event, EventType, Resource, Result, Revision, model};
 
@@ -187,9 +186,9 @@ fn in_common(one: &[u8], other: &[u8]) -> (usize, usize) {
 
 /// Reads a document that this store has written.
 pub(super) fn resource(bytes: &[u8]) -> Result<Arc<Resource>> {
-    let document: Value = serde_json::from_slice(bytes).map_err(|error| damaged("a document", error))?;
-    let resource = Resource::of_length(document, bytes.len() as u64).map_err(|error| damaged("a document", error))?;
-    Ok(Arc::new(resource))
+    let text = str::from_utf8(bytes).map_err(|error| damaged("a document", error))?;
+    let resource = Resource::from_text(text).map_err(|error| damaged("a document", error))?;
+    resource.map(Arc::new).map_err(|error| damaged("a document", error))
 }
 
 /// Builds the error for content that no version of this program writes.

@@ -20,7 +20,7 @@ use super::read::Snapshot;
 use super::replay::Waiting;
 use super::tables;
 use crate::model::owner_prefix;
-use crate::{Resource, Revision, model};
+use crate::{OwnerReference, Resource, Revision, model};
 
 /// Problems that are told one by one; further ones are counted.
 pub const PROBLEMS_MAX: usize = 100;
@@ -271,8 +271,8 @@ impl<'a> Checker<'a> {
                 None => self.findings.add("owners", readable(entry), "names a resource that is not there"),
                 Some(document) => {
                     // One that cannot be read was told already.
-                    let owners = codec::resource(document.value()).map(|resource| resource.owners());
-                    if owners.is_ok_and(|owners| owners.iter().all(|named| owner_prefix(&named.uid) != owner)) {
+                    let names = |named: &OwnerReference| owner_prefix(&named.uid) == owner;
+                    if codec::resource(document.value()).is_ok_and(|resource| !resource.owners().iter().any(names)) {
                         self.findings.add("owners", readable(entry), "names an owner that the resource does not");
                     }
                 }

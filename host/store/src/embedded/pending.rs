@@ -22,14 +22,13 @@ const BYTES_MAX: u64 = 16 << 20;
 pub(super) struct Change {
     pub(super) path: Path,
     pub(super) event: Event,
-    /// The text of the resource after the change.
-    pub(super) document: Arc<[u8]>,
 }
 
 impl Change {
     /// Returns its row, without the document before the change.
     pub(super) fn row(&self) -> LogRow<'_> {
-        LogRow { kind: self.event.kind, path: &self.path.0, document: &self.document, previous: Cow::default() }
+        let Self { path, event } = self;
+        LogRow { kind: event.kind, path: &path.0, document: event.resource.text().as_bytes(), previous: Cow::default() }
     }
 
     /// Returns what it comes to with the document before the change.
@@ -75,7 +74,7 @@ impl Pending {
 
     /// Adds the next change.
     pub(super) fn add(&mut self, change: &Change) {
-        let Change { path, event, document: _ } = change;
+        let Change { path, event } = change;
         let resource = Some(&event.resource).filter(|_| event.kind != EventType::Deleted);
         self.latest.insert(path.clone(), (event.revision, resource.cloned()));
         let bytes = change.bytes();

@@ -98,7 +98,7 @@ impl<'a> Tables<'a> {
 
 /// Returns the entries of the owner index for a resource.
 pub(super) fn index(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
-    resource.owners().into_iter().map(|owner| {
+    resource.owners().iter().map(|owner| {
         let mut entry = owner_prefix(&owner.uid);
         entry.extend(&path.0);
         entry

@@ -282,15 +282,15 @@ impl Writer<'_> {
             decided.answers.push(performed.map(|performed| {
                 let change = performed.event();
                 let Performed { key, previous, decision, unknown } = performed;
-                let (resource, text) = (Arc::clone(decision.resource()), decision.text().cloned());
-                if let (Some(kind), Some(text), false) = (change, &text, dry_run) {
+                let resource = Arc::clone(decision.resource());
+                if let (Some(kind), false) = (change, dry_run) {
                     revision = revision.next();
                     let event = Event { kind, resource: Arc::clone(&resource), previous, revision };
-                    let change = Change { path: Path::of(&key), document: Arc::clone(text), event };
+                    let change = Change { path: Path::of(&key), event };
                     self.pending.add(&change);
                     decided.batch.changes.push(change);
                 }
-                Written { resource, text, change, unknown }
+                Written { resource, change, unknown }
             }));
         }
         Ok(decided)

@@ -78,9 +78,9 @@ impl Steps {
         let mut leaving = Vec::new();
         let mut living = false;
         for owner in owners {
-            match self.fate(&owner, dependent).await? {
+            match self.fate(owner, dependent).await? {
                 Owner::Gone => {}
-                Owner::Leaving => leaving.push(owner.uid),
+                Owner::Leaving => leaving.push(owner.uid.clone()),
                 Owner::Living => living = true,
             }
         }
@@ -131,13 +131,13 @@ impl Steps {
     async fn ancestors(&self, resource: &Resource) -> Result<HashSet<String>> {
         let mut found = HashSet::new();
         let mut open: Vec<(OwnerReference, Key)> = Vec::new();
-        open.extend(resource.owners().into_iter().map(|owner| (owner, resource.key().clone())));
+        open.extend(resource.owners().iter().map(|owner| (owner.clone(), resource.key().clone())));
         while let Some((reference, dependent)) = open.pop() {
             if found.len() >= ANCESTORS_MAX || !found.insert(reference.uid.clone()) {
                 continue;
             }
             if let Some(owner) = self.find(&reference, dependent.namespace()).await? {
-                open.extend(owner.owners().into_iter().map(|next| (next, owner.key().clone())));
+                open.extend(owner.owners().iter().map(|next| (next.clone(), owner.key().clone())));
             }
         }
         Ok(found)

@@ -29,7 +29,7 @@ impl Kind {
     /// # Errors
     /// `Invalid` with the path `apiVersion` or `kind` when a part is empty, too long or misspelt.
     pub fn parse(api_version: &str, kind: &str) -> Result<Self> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = split(api_version);
         validate::api_version(api_version, group, version)?;
         validate::kind_name(kind)?;
         Ok(Self::new(group, version, kind))
@@ -40,10 +40,21 @@ impl Kind {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Returns whether this is the `apiVersion` of documents of this kind.
+    pub(crate) fn has_api_version(&self, api_version: &str) -> bool {
+        let (group, version) = split(api_version);
+        self.group == group && self.version == version
+    }
+
     /// Returns whether both are the same type, whatever their versions.
     pub fn same_type(&self, other: &Self) -> bool {
         self.group == other.group && self.name == other.name
     }
+}
+
+/// Takes the `apiVersion` of a document apart: group, which may be empty, and version.
+fn split(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 impl fmt::Display for Kind {

@@ -1,5 +1,7 @@
 //! One resource as a store has it.
 
+use std::sync::{Arc, OnceLock};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -32,14 +34,28 @@ pub struct OwnerReference {
 }
 
 /// A document of Kubernetes shape with its metadata filled in. Never changes; lives behind an `Arc`.
-#[derive(Debug, PartialEq)]
+///
+/// It is kept as its text. The document is read from that when somebody asks for it, and kept from then on: it takes several times as much
+/// memory, in many small pieces.
+#[derive(Debug)]
 pub struct Resource {
     key: Key,
     uid: String,
     revision: Revision,
     generation: u64,
-    bytes: u64,
-    document: Value,
+    is_deleting: bool,
+    owners: Vec<OwnerReference>,
+    /// Reads as a document.
+    text: Arc<str>,
+    /// What `text` reads as, where somebody has asked.
+    document: OnceLock<Value>,
+}
+
+impl PartialEq for Resource {
+    fn eq(&self, other: &Self) -> bool {
+        // All else is what it says.
+        self.text == other.text
+    }
 }
 
 impl Resource {
@@ -51,30 +67,63 @@ impl Resource {
     /// # Errors
     /// `Invalid` when `apiVersion`, `kind` or `metadata.name` is missing, or `metadata.resourceVersion` is no revision.
     pub fn from_document(document: Value) -> Result<Self> {
-        let bytes = validate::bytes(&document);
-        Self::of_length(document, bytes)
+        let resource = Self::written(&document, validate::text(&document), None)?;
+        Ok(Self { document: document.into(), ..resource })
     }
 
-    /// Takes over a document as [`Resource::from_document`] does; `bytes` is the length of its JSON text.
-    pub(crate) fn of_length(document: Value, bytes: u64) -> Result<Self> {
+    /// Reads the JSON text of a document as [`Resource::from_document`] takes it; the inner error says why it is no JSON.
+    pub(crate) fn from_text(text: &str) -> serde_json::Result<Result<Self>> {
+        let document: Value = serde_json::from_str(text)?;
+        let resource = Self::written(&document, text, None);
+        Ok(resource.map(|resource| Self { document: document.into(), ..resource }))
+    }
+
+    /// As [`Resource::from_document`], of a document that has this text, and is not kept: few ask for it. Most likely it is about the same resource
+    /// as `before`, whose key is used again then.
+    pub(crate) fn written(document: &Value, json: impl Into<Arc<str>>, before: Option<&Self>) -> Result<Self> {
         let metadata = document.get("metadata").unwrap_or(&Value::Null);
-        let kind = Kind::parse(text(&document, "apiVersion"), text(&document, "kind"))?;
-        let name = text(metadata, "name");
-        if name.is_empty() {
-            return Err(Error::invalid("metadata.name", "must not be empty"));
-        }
+        let key = match before {
+            Some(before) if is_about(document, metadata, &before.key) => before.key.clone(),
+            _ => key(document, metadata)?,
+        };
         let revision = match text(metadata, "resourceVersion") {
             "" => Revision::ZERO,
             revision => revision.parse()?,
         };
         Ok(Self {
-            key: Key::new(kind, text(metadata, "namespace"), name),
+            key,
             uid: text(metadata, "uid").to_owned(),
             revision,
             generation: metadata.get("generation").and_then(Value::as_u64).unwrap_or(0),
-            bytes,
-            document,
+            is_deleting: metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null()),
+            owners: owners(metadata),
+            text: json.into(),
+            document: OnceLock::new(),
         })
+    }
+
+    /// Returns the resource for somebody who looks at its document once: unless that was read before, it is forgotten with what this returns.
+    pub(crate) fn apart(self: &Arc<Self>) -> Arc<Self> {
+        if self.document.get().is_some() {
+            return Arc::clone(self);
+        }
+        let Self { key, uid, revision, generation, is_deleting, owners, text, document: _ } = &**self;
+        Arc::new(Self {
+            key: key.clone(),
+            uid: uid.clone(),
+            revision: *revision,
+            generation: *generation,
+            is_deleting: *is_deleting,
+            owners: owners.clone(),
+            text: Arc::clone(text),
+            document: OnceLock::new(),
+        })
+    }
+
+    /// Returns whether the document was read and is kept.
+    #[cfg(test)]
+    pub(crate) fn is_read(&self) -> bool {
+        self.document.get().is_some()
     }
 
     /// Returns the key, with the version that the document has.
@@ -99,12 +148,17 @@ impl Resource {
 
     /// Returns the length of the JSON text of the whole document.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.text.len() as u64
     }
 
-    /// Returns the whole document, metadata filled in.
+    /// Returns the JSON text of the whole document, metadata filled in.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the whole document, metadata filled in. The first call reads it.
     pub fn document(&self) -> &Value {
-        &self.document
+        self.document.get_or_init(|| read(&self.text))
     }
 
     /// Returns the labels in the order of their names.
@@ -133,29 +187,28 @@ impl Resource {
     }
 
     /// Returns the owners that the resource names. An entry that is no owner reference is left out.
-    pub fn owners(&self) -> Vec<OwnerReference> {
-        let references = self.metadata("ownerReferences").and_then(Value::as_array);
-        references.into_iter().flatten().filter_map(owner).collect()
+    pub fn owners(&self) -> &[OwnerReference] {
+        &self.owners
     }
 
     /// Returns whether a deletion is waiting for finalizers.
     pub fn is_deleting(&self) -> bool {
-        self.metadata("deletionTimestamp").is_some_and(|at| !at.is_null())
+        self.is_deleting
     }
 
     /// Returns the status; JSON `null` when there is none.
     pub fn status(&self) -> &Value {
-        self.document.get("status").unwrap_or(&Value::Null)
+        self.document().get("status").unwrap_or(&Value::Null)
     }
 
     /// Returns JSON text of as much of the document as `view` asks for; empty for [`View::Keys`].
     pub fn view(&self, view: View) -> String {
         match view {
-            View::Whole => self.document.to_string(),
+            View::Whole => self.text.to_string(),
             View::Metadata => json!({
-                "apiVersion": self.document.get("apiVersion"),
-                "kind": self.document.get("kind"),
-                "metadata": self.document.get("metadata"),
+                "apiVersion": self.document().get("apiVersion"),
+                "kind": self.document().get("kind"),
+                "metadata": self.document().get("metadata"),
             })
             .to_string(),
             View::Keys => String::new(),
@@ -163,8 +216,31 @@ impl Resource {
     }
 
     fn metadata(&self, field: &str) -> Option<&Value> {
-        self.document.get("metadata")?.get(field)
+        self.document().get("metadata")?.get(field)
     }
+}
+
+/// Reads the text of a resource, which was read before, or made of a document.
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect("a resource has the text of a document")
+}
+
+/// Returns whether a document has this key.
+fn is_about(document: &Value, metadata: &Value, key: &Key) -> bool {
+    text(metadata, "name") == key.name()
+        && text(metadata, "namespace") == key.namespace()
+        && text(document, "kind") == key.kind().name
+        && key.kind().has_api_version(text(document, "apiVersion"))
+}
+
+/// Returns the key of a document.
+fn key(document: &Value, metadata: &Value) -> Result<Key> {
+    let kind = Kind::parse(text(document, "apiVersion"), text(document, "kind"))?;
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        return Err(Error::invalid("metadata.name", "must not be empty"));
+    }
+    Ok(Key::new(kind, text(metadata, "namespace"), name))
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -174,6 +250,11 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 fn strings(map: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
     let map = map.and_then(Value::as_object).into_iter();
     map.flat_map(Map::iter).filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
+}
+
+fn owners(metadata: &Value) -> Vec<OwnerReference> {
+    let references = metadata.get("ownerReferences").and_then(Value::as_array);
+    references.into_iter().flatten().filter_map(owner).collect()
 }
 
 fn owner(reference: &Value) -> Option<OwnerReference> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Decision, Moment, metadata, resource, set, timestamp};
+use super::{Decision, Moment, metadata, set, timestamp};
 use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership, validate};
 
 /// Decides a deletion whose preconditions hold.
@@ -26,15 +26,15 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: 
     let metadata = metadata(&mut document);
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     if finalizers.is_empty() {
-        let text = validate::text(&document);
-        let (resource, text) = resource(document, text)?;
-        return Ok(Decision::Remove(resource, text));
+        return written(&document, current).map(Decision::Remove);
     }
     set(metadata, "finalizers", Some(json!(finalizers)));
     set(metadata, "deletionTimestamp", Some(json!(timestamp(moment.now))));
     ownership::release(current.document(), &mut document, moment.known.schema.as_deref())?;
-    // Whatever its length: it may grow by what marks it.
-    let text = validate::text(&document);
-    let (resource, text) = resource(document, text)?;
-    Ok(Decision::Put(resource, text))
+    written(&document, current).map(Decision::Put)
+}
+
+/// Makes the resource of a document, whatever its length: it may grow by what marks it.
+fn written(document: &Value, before: &Resource) -> Result<Arc<Resource>> {
+    Resource::written(document, validate::text(document), Some(before)).map(Arc::new)
 }

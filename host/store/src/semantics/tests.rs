@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Decision, Moment, address, decide, timestamp};
+use super::{Decision, Moment, Performed, address, decide, perform, timestamp};
 use crate::patch::tests::json_value;
-use crate::schema::Known;
-use crate::{Change, Key, Kind, Precondition, Propagation, Resource, Revision, Write};
+use crate::schema::{Known, Schemas};
+use crate::{Change, Key, Kind, Precondition, Propagation, Resource, Revision, SystemSource, Write};
 
 fn moment(revision: u64) -> Moment {
     Moment {
@@ -82,11 +82,25 @@ fn a_new_version_of_the_same_kind_is_the_same_resource() {
     let mut document = pod(json!({}));
     document["apiVersion"] = json!("v2");
     let write = Write::Update { document, precondition: Precondition::default() };
-    let Ok(Decision::Put(updated, _)) = decide(&key(), Some(&created()), write, &moment(2)) else {
-        panic!("it changes")
-    };
+    let Ok(Decision::Put(updated)) = decide(&key(), Some(&created()), write, &moment(2)) else { panic!("it changes") };
     assert_eq!(updated.key().kind().version, "v2");
     assert_eq!(updated.uid(), "uid-1");
+}
+
+#[test]
+fn what_a_decision_is_made_on_and_what_it_comes_to_are_kept_as_text() {
+    let Ok(Decision::Put(current)) = decide(&key(), None, Write::Create { document: pod(json!(1)) }, &moment(1)) else {
+        panic!("there was nothing")
+    };
+    let write = Write::Update { document: pod(json!(2)), precondition: Precondition::default() };
+    let performed =
+        perform(&SystemSource, &Schemas::default(), write.into(), Revision(2), |_| Ok(Some(Arc::clone(&current))));
+    let Performed { previous, decision, .. } = performed.expect("well formed");
+    assert!(!previous.is_some_and(|previous| previous.is_read()));
+    assert!(!decision.resource().is_read());
+    // Whoever asks has it, and it is read once.
+    assert_eq!(decision.resource().document()["spec"], json!(2));
+    assert!(decision.resource().is_read() && Arc::ptr_eq(decision.resource(), &decision.resource().apart()));
 }
 
 #[test]
@@ -144,9 +158,7 @@ proptest! {
             let before = current.clone();
             let Ok(decision) = decide(&key(), before.as_ref(), write.clone(), &moment(revision)) else { continue };
             let after = Arc::clone(decision.resource());
-            if let Some(text) = decision.text() {
-                prop_assert_eq!(text.to_vec(), after.document().to_string().into_bytes());
-            }
+            prop_assert_eq!(after.text(), after.document().to_string());
             // What a store keeps can be read again.
             prop_assert_eq!(&Resource::from_document(after.document().clone()).expect("kept"), &*after);
             prop_assert_eq!(after.key(), &key());

@@ -165,7 +165,7 @@ async fn foreground_lets_go_of_what_another_owner_holds(make: Make) {
     create(&**store, owned("leaf", &[&one, &two])).await;
     delete(&**store, key("one"), Propagation::Foreground).await.unwrap();
     until_gone(&**store, &key("one")).await;
-    let owners = store.get(&key("leaf")).await.unwrap().owners();
+    let owners = store.get(&key("leaf")).await.unwrap().owners().to_vec();
     assert_eq!(owners.len(), 1);
     assert_eq!(owners[0].uid, two.uid());
     collector.stop().await;

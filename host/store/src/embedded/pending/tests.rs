@@ -5,12 +5,17 @@ use crate::model::Path;
 
 /// Returns the change that a resource of this name makes at a revision.
 fn change(name: &str, revision: u64, kind: EventType) -> Change {
-    let document =
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "resourceVersion": revision.to_string()}});
+    change_of(name, revision, kind, 1000)
+}
+
+/// As [`change`], with a document that is longer than so many bytes.
+fn change_of(name: &str, revision: u64, kind: EventType, bytes: usize) -> Change {
+    let metadata = json!({"name": name, "resourceVersion": revision.to_string()});
+    let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": " ".repeat(bytes)});
     let resource = Arc::new(Resource::from_document(document).expect("well formed"));
     let path = Path::of(resource.key());
     let event = Event { kind, resource, previous: None, revision: Revision(revision) };
-    Change { path, event, document: vec![b' '; 1000].into() }
+    Change { path, event }
 }
 
 #[test]
@@ -36,8 +41,7 @@ fn what_is_pending_is_bounded_in_number_and_size() {
         let mut pending = Pending::default();
         for revision in 1..=count as u64 {
             assert!(!pending.is_full(), "{revision}");
-            let change = change("a", revision, EventType::Modified);
-            pending.add(&Change { document: vec![b' '; bytes].into(), ..change });
+            pending.add(&change_of("a", revision, EventType::Modified, bytes));
             if pending.bytes >= BYTES_MAX {
                 break;
             }
@@ -54,8 +58,7 @@ fn what_is_kept_of_the_settled_is_bounded_and_the_oldest_goes_first() {
     for revision in 1..=40 {
         // Every second change is one of the same resource, which stays the newest.
         let name = if revision % 2 == 0 { "same".to_owned() } else { format!("a{revision}") };
-        let change = change(&name, revision, EventType::Modified);
-        pending.add(&Change { document: vec![b' '; 1 << 20].into(), ..change });
+        pending.add(&change_of(&name, revision, EventType::Modified, 1 << 20));
         pending.settle(Revision(revision));
         assert!(pending.kept_bytes <= KEPT_BYTES_MAX, "{}", pending.kept_bytes);
         assert_eq!(pending.kept_bytes, pending.kept.iter().map(|(.., bytes)| bytes).sum::<u64>());

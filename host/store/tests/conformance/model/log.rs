@@ -69,7 +69,7 @@ impl Log {
         let expected = self.expected(traffic);
         let written = match (expected, answer) {
             (Expected::Change(kind), Ok(written)) if written.change == Some(kind) => written,
-            (Expected::Nothing, Ok(Written { change: None, text: None, .. }))
+            (Expected::Nothing, Ok(Written { change: None, .. }))
             | (Expected::NotFound, Err(Error::NotFound { .. }))
             | (Expected::AlreadyExists, Err(Error::AlreadyExists { .. }))
             | (Expected::Conflict, Err(Error::Conflict { .. })) => return,
@@ -77,20 +77,14 @@ impl Log {
         };
         let revision = self.newest().next();
         assert_eq!(written.resource.revision(), revision, "{traffic:?}");
-        let text = written.resource.document().to_string();
-        assert_eq!(written.text.as_deref(), Some(text.as_bytes()), "{traffic:?}");
+        assert_eq!(written.resource.text(), written.resource.document().to_string(), "{traffic:?}");
         if !traffic.dry_run {
             self.append(traffic, written, revision);
             self.times.push(now);
         }
     }
 
-    fn append(
-        &mut self,
-        traffic: &Traffic,
-        Written { resource, text: _, change, unknown: _ }: Written,
-        revision: Revision,
-    ) {
+    fn append(&mut self, traffic: &Traffic, Written { resource, change, unknown: _ }: Written, revision: Revision) {
         let old = self.now.remove(&traffic.id);
         let previous = old.as_ref().map(|entry| Arc::clone(&entry.resource));
         let kind = change.expect("it was checked");
