@@ -8,7 +8,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use homeostat_runtime::{Error, Host, KindInfo};
 use homeostat_store::{Precondition, Propagation, Resource, Write};
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::list::{self, Found, Frame, Pieces, Source};
 use crate::params::{Deletion, Params};
@@ -85,9 +84,9 @@ impl Deleting {
 
 /// Returns whether a resource of a list that began anew is still to be deleted: one that was there at the beginning, and is not on its way out.
 fn is_left(resource: &Resource, began: Timestamp) -> bool {
-    let metadata = &resource.document()["metadata"];
-    let created = metadata["creationTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    metadata.get("deletionTimestamp").is_none_or(Value::is_null) && created.is_none_or(|created| created <= began)
+    let created = &resource.document()["metadata"]["creationTimestamp"];
+    let created = created.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    !resource.is_deleting() && created.is_none_or(|created| created <= began)
 }
 
 #[cfg(test)]

@@ -302,7 +302,7 @@ async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Pa
     let Written { resource, change, unknown: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
-        return Ok(Json(Dress::of(info, ask.host).on(in_version(resource.document(), &kind))).into_response());
+        return Ok(shown(info, &resource, ask, params));
     }
     let details =
         json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });

@@ -10,5 +10,6 @@ mod tests;
 pub use key::Key;
 pub(crate) use key::{Path, owner_prefix};
 pub use kind::Kind;
+pub(crate) use resource::finalizers;
 pub use resource::{OwnerReference, Resource, View};
 pub use revision::Revision;

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use self::admit::Part;
 pub use self::document::HOST_OWNED;
 use self::document::{asked, fields, in_version_of, into_stored_version, metadata, set, strip, tidy, timestamp};
+use crate::model::finalizers;
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Known, Schema, Schemas};
 use crate::{
@@ -124,7 +125,7 @@ pub fn perform(
     let Request { mut write, manager, dry_run: _, unknown } = request;
     let generates = matches!(&write, Write::Create { document } if asked(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
-    let (key, previous) = loop {
+    let (key, mut previous) = loop {
         let key = address(&mut write, || source.suffix())?;
         let previous = lookup(&key)?;
         tries -= 1;
@@ -138,13 +139,17 @@ pub fn perform(
     // Randomness is for those who create: it costs a call of the system.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let moment = Moment { now: source.now(), uid, revision, manager, known: schemas.of(key.kind()) };
-    // Its document is let go of as soon as it is decided, before it leaves the cache of the processor.
     let current = previous.as_ref().map(Resource::apart);
     let fields = match (&moment.known.schema, unknown) {
         (Some(schema), Unknown::Tell | Unknown::Refuse) => unknown::fields(&key, current.as_deref(), &write, schema),
         _ => Vec::new(),
     };
     let decision = decide(&key, current.as_ref(), write, &moment)?;
+    // Its document goes before it leaves the cache of the processor.
+    drop(current);
+    if let Some(previous) = previous.as_mut().and_then(Arc::get_mut) {
+        previous.forget_document();
+    }
     if unknown == Unknown::Refuse && !fields.is_empty() {
         return Err(Error::UnknownFields { fields });
     }
@@ -270,9 +275,14 @@ fn create(mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<De
 /// Makes the resource of a document that was checked before the host put its own into it.
 fn whole(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
     validate::nesting("document", document)?;
-    let text = validate::text(document);
-    validate::length("document", text.len() as u64)?;
-    Resource::written(document, text, before).map(Arc::new)
+    let resource = resource(document, before)?;
+    validate::length("document", resource.bytes())?;
+    Ok(resource)
+}
+
+/// Makes the resource of a document, whatever its length.
+fn resource(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
+    Resource::new(document, validate::text(document), before).map(Arc::new)
 }
 
 /// Takes out of a document what the schema does not know.
@@ -335,11 +345,11 @@ fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Resul
     if !current.is_deleting() {
         return Ok(Decision::Put(resource));
     }
-    if let Some(new) = resource.finalizers().find(|new| current.finalizers().all(|old| old != *new)) {
+    if let Some(new) = finalizers(&document).find(|new| current.finalizers().all(|old| old != *new)) {
         let reason = format!("cannot add `{new}` to a resource that is being deleted");
         return Err(Error::invalid("metadata.finalizers", reason));
     }
-    let held = resource.finalizers().next().is_some();
+    let held = finalizers(&document).next().is_some();
     Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
 }
 

@@ -187,8 +187,7 @@ fn in_common(one: &[u8], other: &[u8]) -> (usize, usize) {
 /// Reads a document that this store has written.
 pub(super) fn resource(bytes: &[u8]) -> Result<Arc<Resource>> {
     let text = str::from_utf8(bytes).map_err(|error| damaged("a document", error))?;
-    let resource = Resource::from_text(text).map_err(|error| damaged("a document", error))?;
-    resource.map(Arc::new).map_err(|error| damaged("a document", error))
+    Resource::from_text(text).map(Arc::new).map_err(|error| damaged("a document", error))
 }
 
 /// Builds the error for content that no version of this program writes.

@@ -1,5 +1,5 @@
 //! What the next decisions are made on: the changes that are not in the pages yet, and resources that were written last, which need not be
-//! read and parsed again.
+//! asked for in the pages.
 
 #[cfg(test)]
 mod tests;

@@ -53,8 +53,12 @@ pub struct Resource {
 
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
-        // All else is what it says.
-        self.text == other.text
+        let Self { key, uid, revision, generation, is_deleting, owners, text, document: _ } = self;
+        *text == other.text
+            && *key == other.key
+            && *uid == other.uid
+            && (*revision, *generation, *is_deleting) == (other.revision, other.generation, other.is_deleting)
+            && *owners == other.owners
     }
 }
 
@@ -67,20 +71,24 @@ impl Resource {
     /// # Errors
     /// `Invalid` when `apiVersion`, `kind` or `metadata.name` is missing, or `metadata.resourceVersion` is no revision.
     pub fn from_document(document: Value) -> Result<Self> {
-        let resource = Self::written(&document, validate::text(&document), None)?;
+        let resource = Self::new(&document, validate::text(&document), None)?;
         Ok(Self { document: document.into(), ..resource })
     }
 
-    /// Reads the JSON text of a document as [`Resource::from_document`] takes it; the inner error says why it is no JSON.
-    pub(crate) fn from_text(text: &str) -> serde_json::Result<Result<Self>> {
-        let document: Value = serde_json::from_str(text)?;
-        let resource = Self::written(&document, text, None);
-        Ok(resource.map(|resource| Self { document: document.into(), ..resource }))
+    /// Reads the JSON text of a document as [`Resource::from_document`] takes it.
+    ///
+    /// # Errors
+    /// As [`Resource::from_document`]; `Invalid` when it is no JSON.
+    pub(crate) fn from_text(text: &str) -> Result<Self> {
+        let document: Value =
+            serde_json::from_str(text).map_err(|error| Error::invalid("document", error.to_string()))?;
+        let resource = Self::new(&document, text, None)?;
+        Ok(Self { document: document.into(), ..resource })
     }
 
-    /// As [`Resource::from_document`], of a document that has this text, and is not kept: few ask for it. Most likely it is about the same resource
-    /// as `before`, whose key is used again then.
-    pub(crate) fn written(document: &Value, json: impl Into<Arc<str>>, before: Option<&Self>) -> Result<Self> {
+    /// As [`Resource::from_document`], of a document whose text is known. The resource keeps the text alone: few ask for the document. Most likely it
+    /// has the key of `before`, which is used again then.
+    pub(crate) fn new(document: &Value, json: impl Into<Arc<str>>, before: Option<&Self>) -> Result<Self> {
         let metadata = document.get("metadata").unwrap_or(&Value::Null);
         let key = match before {
             Some(before) if is_about(document, metadata, &before.key) => before.key.clone(),
@@ -102,7 +110,7 @@ impl Resource {
         })
     }
 
-    /// Returns the resource for somebody who looks at its document once: unless that was read before, it is forgotten with what this returns.
+    /// Returns the resource for somebody who looks at its document once: unless that is kept already, it goes with what this returns.
     pub(crate) fn apart(self: &Arc<Self>) -> Arc<Self> {
         if self.document.get().is_some() {
             return Arc::clone(self);
@@ -120,9 +128,14 @@ impl Resource {
         })
     }
 
-    /// Returns whether the document was read and is kept.
+    /// Lets go of the document; who asks for it reads it again.
+    pub(crate) fn forget_document(&mut self) {
+        self.document.take();
+    }
+
+    /// Returns whether the document is kept.
     #[cfg(test)]
-    pub(crate) fn is_read(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.document.get().is_some()
     }
 
@@ -183,7 +196,7 @@ impl Resource {
 
     /// Returns the finalizers: a deletion waits until there are none.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.metadata("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        finalizers(self.document())
     }
 
     /// Returns the owners that the resource names. An entry that is no owner reference is left out.
@@ -204,7 +217,7 @@ impl Resource {
     /// Returns JSON text of as much of the document as `view` asks for; empty for [`View::Keys`].
     pub fn view(&self, view: View) -> String {
         match view {
-            View::Whole => self.text.to_string(),
+            View::Whole => self.text().to_owned(),
             View::Metadata => json!({
                 "apiVersion": self.document().get("apiVersion"),
                 "kind": self.document().get("kind"),
@@ -245,6 +258,12 @@ fn key(document: &Value, metadata: &Value) -> Result<Key> {
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Returns the finalizers of a document.
+pub(crate) fn finalizers(document: &Value) -> impl Iterator<Item = &str> {
+    let names = document.get("metadata").and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn strings(map: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Decision, Moment, metadata, set, timestamp};
-use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership, validate};
+use super::{Decision, Moment, metadata, resource, set, timestamp};
+use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
 
 /// Decides a deletion whose preconditions hold.
 ///
@@ -26,15 +26,11 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: 
     let metadata = metadata(&mut document);
     set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
     if finalizers.is_empty() {
-        return written(&document, current).map(Decision::Remove);
+        return resource(&document, Some(current)).map(Decision::Remove);
     }
     set(metadata, "finalizers", Some(json!(finalizers)));
     set(metadata, "deletionTimestamp", Some(json!(timestamp(moment.now))));
     ownership::release(current.document(), &mut document, moment.known.schema.as_deref())?;
-    written(&document, current).map(Decision::Put)
-}
-
-/// Makes the resource of a document, whatever its length: it may grow by what marks it.
-fn written(document: &Value, before: &Resource) -> Result<Arc<Resource>> {
-    Resource::written(document, validate::text(document), Some(before)).map(Arc::new)
+    // Whatever its length: it may grow by what marks it.
+    resource(&document, Some(current)).map(Decision::Put)
 }

@@ -96,11 +96,17 @@ fn what_a_decision_is_made_on_and_what_it_comes_to_are_kept_as_text() {
     let performed =
         perform(&SystemSource, &Schemas::default(), write.into(), Revision(2), |_| Ok(Some(Arc::clone(&current))));
     let Performed { previous, decision, .. } = performed.expect("well formed");
-    assert!(!previous.is_some_and(|previous| previous.is_read()));
-    assert!(!decision.resource().is_read());
+    assert!(!previous.is_some_and(|previous| previous.is_kept()));
+    assert!(!decision.resource().is_kept());
+    // What was read elsewhere, and is nobody else's, is let go of as well.
+    let write = Write::Update { document: pod(json!(3)), precondition: Precondition::default() };
+    let performed = perform(&SystemSource, &Schemas::default(), write.into(), Revision(2), |_| {
+        Resource::from_text(current.text()).map(|current| Some(Arc::new(current)))
+    });
+    assert!(!performed.expect("well formed").previous.is_some_and(|previous| previous.is_kept()));
     // Whoever asks has it, and it is read once.
     assert_eq!(decision.resource().document()["spec"], json!(2));
-    assert!(decision.resource().is_read() && Arc::ptr_eq(decision.resource(), &decision.resource().apart()));
+    assert!(decision.resource().is_kept() && Arc::ptr_eq(decision.resource(), &decision.resource().apart()));
 }
 
 #[test]
@@ -158,9 +164,10 @@ proptest! {
             let before = current.clone();
             let Ok(decision) = decide(&key(), before.as_ref(), write.clone(), &moment(revision)) else { continue };
             let after = Arc::clone(decision.resource());
-            prop_assert_eq!(after.text(), after.document().to_string());
             // What a store keeps can be read again.
+            prop_assert_eq!(after.text(), after.document().to_string());
             prop_assert_eq!(&Resource::from_document(after.document().clone()).expect("kept"), &*after);
+            prop_assert_eq!(&Resource::from_text(after.text()).expect("kept"), &*after);
             prop_assert_eq!(after.key(), &key());
             match (&before, &decision) {
                 (Some(before), Decision::Unchanged(_)) => prop_assert_eq!(before, &after),

@@ -102,10 +102,9 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     };
     let listed = world::wait(store.list(&Query::all(world::kind())));
     for item in listed.iter().flat_map(|page| &page.items) {
-        let text = item.document().to_string();
         must(
             "what is read is a document",
-            serde_json::from_str::<Value>(&text).is_ok_and(|read| read == *item.document()),
+            serde_json::from_str::<Value>(item.text()).is_ok_and(|read| read == *item.document()),
         )?;
         let read = Resource::from_document(item.document().clone());
         same("what is read is a resource", &read.as_ref(), &Ok(&**item))?;
