@@ -77,6 +77,7 @@ fn digest_of(reference: &str) -> &str {
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn what_is_pushed_is_what_clients_of_others_read_and_copy() {
     let (person, (_kept, registry)) = (Person::new(), open());
     let component = fs::read(guest("greeter")).unwrap();
@@ -110,6 +111,7 @@ fn what_is_pushed_is_what_clients_of_others_read_and_copy() {
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn what_a_client_of_others_pushes_in_the_layout_runs_and_nothing_else_does() {
     let (person, (_kept, registry)) = (Person::new(), open());
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -134,6 +136,7 @@ fn what_a_client_of_others_pushes_in_the_layout_runs_and_nothing_else_does() {
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn signatures_travel_inside_of_what_is_pushed_copied_and_pulled() {
     let (person, (_kept, registry)) = (Person::new(), open());
     person.does(&["keygen", &person.path("release")]);
@@ -150,6 +153,7 @@ fn signatures_travel_inside_of_what_is_pushed_copied_and_pulled() {
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn who_has_logged_in_with_a_client_of_others_may_push_and_pull_and_nobody_else() {
     let (person, kept) = (Person::new(), tempfile::tempdir().unwrap());
     fs::write(kept.path().join("htpasswd"), HTPASSWD).unwrap();
@@ -180,6 +184,7 @@ fn who_has_logged_in_with_a_client_of_others_may_push_and_pull_and_nobody_else()
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn who_gets_tokens_for_a_registry_may_push_and_pull_with_them() {
     let (person, kept, tokens) = (Person::new(), tempfile::tempdir().unwrap(), Tokens::start(PAIR));
     let registry = Distribution::start_for(kept.path(), &tokens.auth(kept.path()));
@@ -202,6 +207,7 @@ fn who_gets_tokens_for_a_registry_may_push_and_pull_with_them() {
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() {
     let (person, (_kept, registry)) = (Person::new(), open());
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -239,6 +245,7 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn a_registry_that_dies_while_it_is_asked_holds_up_what_was_to_come_and_nothing_else() {
     let (person, (kept, registry)) = (Person::new(), open());
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

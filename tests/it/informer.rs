@@ -61,6 +61,7 @@ async fn change(test: &TestHost, name: &str, text: &str) {
 
 /// S8: over a cut connection nothing is told twice and nothing is missed.
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn a_shared_informer_lists_follows_resyncs_and_goes_on_after_its_connection_was_cut() {
     tokio::task::spawn_blocking(informer).await.unwrap();
     let test = TestHost::start().await;

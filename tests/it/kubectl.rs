@@ -111,6 +111,7 @@ fn cells(line: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_applies_a_deployment_waits_for_its_rollout_and_shows_it() {
     let cluster = Cluster::apps().await;
     cluster.web(2, "web:1");
@@ -134,6 +135,7 @@ async fn kubectl_applies_a_deployment_waits_for_its_rollout_and_shows_it() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_changes_a_deployment_in_every_way_that_it_knows() {
     let cluster = Cluster::apps().await;
     cluster.web(1, "web:1");
@@ -175,6 +177,7 @@ async fn kubectl_changes_a_deployment_in_every_way_that_it_knows() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_watches_and_deletes() {
     let cluster = Cluster::apps().await;
     cluster.web(1, "web:1");
@@ -198,6 +201,7 @@ async fn kubectl_watches_and_deletes() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_deletes_five_thousand_resources_with_one_request() {
     let cluster = Cluster::crontabs().await;
     let store = cluster.test.host.store();
@@ -214,6 +218,7 @@ async fn kubectl_deletes_five_thousand_resources_with_one_request() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_learns_what_there_is() {
     let cluster = Cluster::apps().await;
     assert!(cluster.done(&["version"]).await.contains("homeostat"));
@@ -231,6 +236,7 @@ async fn kubectl_learns_what_there_is() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_shows_events_of_a_resource_and_follows_them() {
     let cluster = Cluster::apps().await;
     cluster.web(1, "web:1");
@@ -277,6 +283,7 @@ spec: {{schedule: "{schedule}"{more}}}
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_reads_and_writes_every_version_of_a_kind_that_is_served() {
     let cluster = Cluster::crontabs().await;
     let versions = cluster.done(&["api-versions"]).await;
@@ -318,6 +325,7 @@ async fn kubectl_reads_and_writes_every_version_of_a_kind_that_is_served() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_shows_fields_that_nobody_knows_and_refuses_them_when_asked() {
     let cluster = Cluster::crontabs().await;
     cluster.file("tab.yaml", &crontab("v1", "0 3 * * *", ", sizes: 3"));
@@ -333,6 +341,7 @@ async fn kubectl_shows_fields_that_nobody_knows_and_refuses_them_when_asked() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_applies_a_status() {
     let cluster = Cluster::crontabs().await;
     cluster.file("tab.yaml", &crontab("v1", "0 3 * * *", ""));
@@ -355,6 +364,7 @@ async fn kubectl_applies_a_status() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_creates_namespaces() {
     let cluster = Cluster::over(TestHost::start().await).await;
     assert_eq!(cluster.done(&["create", "namespace", "red"]).await, "namespace/red created\n");

@@ -30,6 +30,7 @@ mod shadow;
 mod simulation;
 mod swap;
 mod tls;
+mod tools;
 mod uptime;
 mod walls;
 mod wire;

@@ -26,9 +26,13 @@ struct Guarded {
 }
 
 impl Guarded {
-    async fn start() -> Self {
-        // Building it takes a while the first time.
+    /// As [`Guarded::start`], where kubectl is built already: the first time it takes a while.
+    async fn with_kubectl() -> Self {
         tokio::task::spawn_blocking(kubectl).await.unwrap();
+        Self::start().await
+    }
+
+    async fn start() -> Self {
         let (test, folder, address) = (TestHost::start().await, TempDir::new().unwrap(), "https://127.0.0.1:0");
         declare_notes(&test);
         let certificate = Certificate::kept_in(folder.path(), &address.parse().unwrap()).unwrap().certificate;
@@ -102,8 +106,9 @@ fn private(folder: &TempDir, name: &str, text: &str) -> PathBuf {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_reads_writes_and_watches_in_tls_with_a_token() {
-    let guarded = Guarded::start().await;
+    let guarded = Guarded::with_kubectl().await;
     let note = demo("Note", "a", json!({"text": "one"})).to_string();
     fs::write(guarded.folder.path().join("note.json"), note).unwrap();
     let applied = guarded.ask(WRITER, &["apply", "-f", "note.json"]).await;
@@ -120,6 +125,7 @@ async fn kubectl_reads_writes_and_watches_in_tls_with_a_token() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn a_shared_informer_follows_in_tls_with_a_token() {
     let guarded = Guarded::start().await;
     tokio::task::spawn_blocking(informer).await.unwrap();
@@ -139,8 +145,9 @@ async fn a_shared_informer_follows_in_tls_with_a_token() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_is_told_what_its_token_does_not_let_it_do() {
-    let guarded = Guarded::start().await;
+    let guarded = Guarded::with_kubectl().await;
     guarded.test.apply(demo("Note", "a", json!({}))).await;
     let (done, said) = guarded.ask("a-token-of-nobody", &["get", "notes"]).await;
     assert!(!done && said.contains("You must be logged in to the server"), "{said}");
@@ -169,8 +176,9 @@ async fn our_own_client_speaks_tls_and_says_what_is_missing() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn a_printed_kubeconfig_is_all_that_kubectl_needs() {
-    let guarded = Guarded::start().await;
+    let guarded = Guarded::with_kubectl().await;
     let printed = guarded.own(READER, true, &["kubeconfig"]).await;
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     let path = private(&guarded.folder, "kubeconfig", &printed.stdout);
@@ -183,8 +191,9 @@ async fn a_printed_kubeconfig_is_all_that_kubectl_needs() {
 }
 
 #[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn a_token_that_is_taken_out_of_the_file_is_worth_nothing_without_a_restart() {
-    let guarded = Guarded::start().await;
+    let guarded = Guarded::with_kubectl().await;
     assert!(guarded.ask(READER, &["get", "notes"]).await.0);
     private(&guarded.folder, "tokens.yaml", &format!("- {{name: walt, token: {WRITER}, access: write}}\n"));
     eventually("the token to be forgotten", async || {

@@ -57,7 +57,7 @@ impl Distribution {
     pub fn start_with(folder: &Path, configuration: &str) -> Self {
         let file = folder.join("registry.yaml");
         fs::write(&file, configuration).expect("files can be written");
-        let mut command = Command::new(tools::registry());
+        let mut command = Command::new(tools::distribution_registry());
         command.arg("serve").arg(&file).current_dir(folder).env_clear().env("OTEL_TRACES_EXPORTER", "none");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the registry starts");

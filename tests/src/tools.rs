@@ -66,7 +66,7 @@ pub fn kube() -> PathBuf {
 ///
 /// # Panics
 /// When it cannot be built: it needs Go 1.26 or newer.
-pub(crate) fn registry() -> PathBuf {
+pub(crate) fn distribution_registry() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let package = "homeostat.dev/tests/tools/registry";
     BUILT.get_or_init(|| go_build(REGISTRY, package, "-s -w").join("registry")).clone()
@@ -97,7 +97,7 @@ fn go_build(module: &str, package: &str, flags: &str) -> PathBuf {
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(format!("{}/", folder.display())).arg(package);
     command.current_dir(repository().join(module)).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
-    let output = command.output().expect("go is there, in version 1.26 or newer");
+    let output = command.output().expect("Go 1.26 or newer is on PATH: https://go.dev/dl");
     assert!(output.status.success(), "{package} does not build: {}", String::from_utf8_lossy(&output.stderr));
     folder
 }

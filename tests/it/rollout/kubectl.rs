@@ -7,6 +7,7 @@ use crate::kubectl::Cluster;
 
 /// C1, C5: kubectl creates, changes and deletes a controller.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_creates_changes_and_deletes_a_controller() {
     let (test, kept) = keeping().await;
     let (one, two) = (kept.greeter("one"), kept.greeter("two"));
@@ -60,6 +61,7 @@ async fn kubectl_creates_changes_and_deletes_a_controller() {
 
 /// The values of headers are credentials: they are never shown, and what is shown is never stored in their place.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn values_of_headers_are_hidden_from_whoever_reads_and_cannot_be_lost_by_an_edit() {
     let (test, kept) = keeping().await;
     let digest = kept.greeter("one");

@@ -1,0 +1,68 @@
+//! Looks which programs of others this machine has, and says to the compiler which ones are missing: `cfg(missing_go)` and its kin.
+//!
+//! A test that needs one carries `#[cfg_attr(missing_go, ignore = "…")]`, so that it ends as ignored, with what to install, where the
+//! program is missing. With `CI=true` nothing is called missing: such a test fails there.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A program that tests use.
+struct Tool {
+    /// The end of its `cfg(missing_…)`.
+    name: &'static str,
+    /// Says whether it is there in a version that does.
+    is_there: fn() -> bool,
+}
+
+/// What tests use. What to install where one is missing stands in `it/tools.rs`, and which functions use it.
+const TOOLS: [Tool; 1] = [Tool { name: "go", is_there: has_go }];
+
+fn main() {
+    say("rerun-if-changed=build.rs");
+    say("rerun-if-env-changed=PATH");
+    say("rerun-if-env-changed=CI");
+    for tool in &TOOLS {
+        say(&format!("rustc-check-cfg=cfg(missing_{})", tool.name));
+    }
+    #[expect(clippy::disallowed_methods, reason = "cargo tells a build script everything by its environment")]
+    let (ci, path) = (std::env::var_os("CI"), std::env::var_os("PATH").unwrap_or_default());
+    if ci.is_some_and(|ci| ci == "true") {
+        return;
+    }
+    let mut missing = TOOLS.iter().filter(|tool| !(tool.is_there)()).peekable();
+    if missing.peek().is_some() {
+        // It may be installed later: then there is something new in one of these.
+        for folder in std::env::split_paths(&path).filter(|folder| folder.is_absolute() && folder.is_dir()) {
+            say(&format!("rerun-if-changed={}", folder.display()));
+        }
+    }
+    for tool in missing {
+        say(&format!("rustc-cfg=missing_{}", tool.name));
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
+fn say(what: &str) {
+    println!("cargo::{what}");
+}
+
+/// Returns the first line that a program prints when it succeeds.
+fn first_line(program: &str, arguments: &[&str], folder: &Path) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
+}
+
+/// Go 1.26 or newer. It is asked where its module lies: there it is the version that builds, also where an older one fetches a newer one.
+fn has_go() -> bool {
+    let version = first_line("go", &["env", "GOVERSION"], Path::new("tools"));
+    let minor = version.as_deref().and_then(|version| version.strip_prefix("go1.")).map(leading_number);
+    minor.is_some_and(|minor| minor >= 26)
+}
+
+/// Returns the number with which a text begins, or 0.
+fn leading_number(text: &str) -> u32 {
+    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().unwrap_or(0)
+}

@@ -1,0 +1,139 @@
+//! Every test that uses a program of others is ignored, with what to install, where the program is missing; no other test is. Which tests
+//! use one is read off the sources: a function uses a tool if it calls one that does.
+
+mod calls;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use calls::{Function, functions, users};
+use homeostat_tests::repository;
+
+/// A program of others that tests use. `build.rs` looks whether it is there.
+struct Tool {
+    /// The end of its `cfg(missing_…)`.
+    name: &'static str,
+    /// What a test that needs it says where it is missing, and what to do.
+    reason: &'static str,
+    /// The functions that run it or what it builds. Who calls one of them uses the tool.
+    roots: &'static [&'static str],
+}
+
+const TOOLS: [Tool; 1] =
+    [Tool { name: "go", reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl", roots: &["go_build"] }];
+
+impl Tool {
+    fn attribute(&self) -> String {
+        format!("#[cfg_attr(missing_{}, ignore = \"{}\")]", self.name, self.reason)
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The functions of this package: of its library, whose methods everybody can call, and of its tests.
+fn all_functions() -> Vec<Function> {
+    let mut found = Vec::new();
+    for (folder, is_library) in [("tests/src", true), ("tests/it", false)] {
+        for path in sources(&repository().join(folder)) {
+            let place = path.strip_prefix(repository()).unwrap().to_string_lossy().into_owned();
+            found.extend(functions(&place, &std::fs::read_to_string(&path).unwrap(), is_library));
+        }
+    }
+    found
+}
+
+/// Returns what is wrong with the attributes of the tests among these functions.
+fn wrong(functions: &[Function], tool: &Tool) -> Vec<String> {
+    let users = users(functions, tool.roots);
+    let mut wrong = Vec::new();
+    for (at, function) in functions.iter().enumerate().filter(|(_, function)| function.is_test()) {
+        let carries = function.attributes.iter().any(|attribute| *attribute == tool.attribute());
+        let place = format!("{}::{}", function.place, function.name);
+        match (users.contains(&at), carries) {
+            (true, false) => wrong.push(format!("{place} uses {}: put {} above it", tool.name, tool.attribute())),
+            (false, true) => wrong.push(format!("{place} does not use {}: it is ignored for nothing", tool.name)),
+            _ => {}
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_test_that_uses_a_tool_says_what_to_install_where_it_is_missing() {
+    let functions = all_functions();
+    for tool in &TOOLS {
+        let is_used = users(&functions, tool.roots).iter().any(|at| functions[*at].is_test());
+        assert!(is_used, "no test uses {}: take it out", tool.name);
+        let wrong = wrong(&functions, tool);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}
+
+#[test]
+fn every_tool_is_looked_for_when_the_tests_are_built() {
+    let script = std::fs::read_to_string(repository().join("tests/build.rs")).unwrap();
+    let looked_for: BTreeSet<&str> =
+        script.split("Tool { name: \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(looked_for, TOOLS.iter().map(|tool| tool.name).collect());
+}
+
+#[test]
+fn a_test_that_uses_a_tool_by_way_of_others_is_found() {
+    let library = r#"
+        | fn go_build() {}
+        | /// kubectl
+        | pub fn kubectl() -> PathBuf {
+        |     go_build("kubectl")
+        | }
+        | pub struct Registry;
+        | impl Registry {
+        |     pub fn start() -> Self {
+        |         Self::start_with(1)
+        |     }
+        |     pub fn start_with(port: u16) -> Self {
+        |         go_build("registry")
+        |     }
+        | }
+    "#;
+    let tests = r#"
+        | impl Person {
+        |     fn shows(&self) {
+        |         spawn_blocking(kubectl);
+        |     }
+        | }
+        | #[test]
+        | #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+        | fn a_method_is_called() {
+        |     Person::new().shows();
+        | }
+        | #[tokio::test(flavor = "multi_thread")]
+        | async fn a_tool_is_called() {
+        |     let registry = Registry::start();
+        | }
+        | #[test]
+        | #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+        | fn a_tool_is_mentioned() {
+        |     // kubectl()
+        |     let kubectl = ['"', "kubectl()\""];
+        | }
+    "#;
+    // The bars keep this text from being read as a part of this file.
+    let mut all = functions("library.rs", &library.replace("        | ", ""), true);
+    all.extend(functions("tests.rs", &tests.replace("        | ", ""), false));
+    let [go] = TOOLS;
+    let wrong = wrong(&all, &go);
+    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    assert!(wrong[0].starts_with("tests.rs::a_tool_is_called uses go"), "{wrong:?}");
+    assert!(wrong[1].starts_with("tests.rs::a_tool_is_mentioned does not use go"), "{wrong:?}");
+}

@@ -1,0 +1,185 @@
+//! Which functions of some sources call which, as far as their text shows it. The sources are formatted, so an item ends with a brace
+//! below its beginning.
+
+use std::collections::BTreeSet;
+
+/// A function with what stands above it and in it.
+pub(super) struct Function {
+    /// The path of its file.
+    pub(super) place: String,
+    pub(super) name: String,
+    /// The type of the `impl` in which it stands.
+    owner: Option<String>,
+    takes_self: bool,
+    /// Whether functions of other files can call it.
+    is_shared: bool,
+    /// The attributes above it, each in a line.
+    pub(super) attributes: Vec<String>,
+    /// What it calls or hands on, as [`Function::called`] writes it.
+    calls: BTreeSet<String>,
+}
+
+impl Function {
+    pub(super) fn is_test(&self) -> bool {
+        self.attributes.iter().any(|attribute| attribute == "#[test]" || attribute.starts_with("#[tokio::test"))
+    }
+
+    /// How calls name it: `.method`, `Type::function` or `function`.
+    fn called(&self) -> String {
+        match &self.owner {
+            Some(_) if self.takes_self => format!(".{}", self.name),
+            Some(owner) => format!("{owner}::{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// Reads the functions of a source. The methods of a library are called from everywhere; those of other sources in their file alone, as
+/// whoever has such a value got it from a function without `self`.
+pub(super) fn functions(place: &str, source: &str, is_library: bool) -> Vec<Function> {
+    let text = without_literals(source);
+    // Attributes are read with their literals.
+    let (originals, lines): (Vec<&str>, Vec<&str>) = (source.lines().collect(), text.lines().collect());
+    let (mut found, mut attributes, mut owner, mut at) = (Vec::new(), Vec::new(), None, 0);
+    while at < lines.len() {
+        let (line, first) = (lines[at], at);
+        at += 1;
+        let trimmed = line.trim_start();
+        let indent = &line[..line.len() - trimmed.len()];
+        if trimmed.starts_with("#[") {
+            attributes.push(originals[first].trim().to_owned());
+            if !line.ends_with(']') {
+                at += lines[at..].iter().position(|line| line.ends_with(']')).map_or(0, |length| length + 1);
+            }
+        } else if let Some((before, rest)) = trimmed.split_once("fn ").filter(|(before, _)| is_qualifiers(before)) {
+            let end = format!("{indent}}}");
+            if !line.ends_with(['}', ';']) {
+                at += lines[at..].iter().position(|line| *line == end).map_or(0, |length| length + 1);
+            }
+            let body = lines[first..at].join("\n");
+            let (head, _) = body.split_once('{').unwrap_or((&body, ""));
+            let takes_self = head.contains("self,") || head.contains("self)") || head.contains("self\n");
+            found.push(Function {
+                place: place.to_owned(),
+                name: rest.split(|c: char| !is_word(c)).next().unwrap_or_default().to_owned(),
+                calls: calls(body.split_once('{').map_or("", |(_, body)| body), owner.as_deref()),
+                is_shared: before.starts_with("pub") && (is_library || !takes_self),
+                owner: owner.clone(),
+                takes_self,
+                attributes: std::mem::take(&mut attributes),
+            });
+        } else if let Some(rest) = line.strip_prefix("impl") {
+            let of = rest.rsplit_once(" for ").or_else(|| rest.split_once(' ')).map_or(rest, |(_, of)| of);
+            owner = of.split(|c: char| !is_word(c)).next().map(str::to_owned);
+        } else if line == "}" {
+            owner = None;
+        } else if !trimmed.is_empty() {
+            attributes.clear();
+        }
+    }
+    found
+}
+
+/// Says whether a text is what may stand before `fn`.
+fn is_qualifiers(text: &str) -> bool {
+    text.split_whitespace().all(|word| ["pub", "pub(crate)", "pub(super)", "async", "const"].contains(&word))
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// Returns what a body calls, or hands on by its name.
+fn calls(body: &str, owner: Option<&str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut rest = body;
+    // The name before the two colons before a word.
+    let mut path = None::<&str>;
+    while let Some(start) = rest.find(is_word) {
+        let before = rest[..start].chars().last().unwrap_or(' ');
+        path = path.filter(|_| &rest[..start] == "::");
+        let word = &rest[start..];
+        let end = word.find(|c: char| !is_word(c)).unwrap_or(word.len());
+        let (name, after) = word.split_at(end);
+        rest = after;
+        let has_types = after.starts_with("::<");
+        let is_called = has_types || after.starts_with('(') || (before == '(' && after.starts_with([')', ',']));
+        let of = path.map(|of| if of == "Self" { owner.unwrap_or(of) } else { of });
+        let of = of.filter(|of| of.starts_with(char::is_uppercase));
+        if after.starts_with("::") && !has_types {
+            path = Some(name);
+        } else if let Some(of) = of {
+            found.insert(format!("{of}::{name}"));
+        } else if is_called {
+            found.insert(if before == '.' { format!(".{name}") } else { name.to_owned() });
+        }
+    }
+    found
+}
+
+/// Returns the indices of the functions that call one of these, whether by themselves or by way of others.
+pub(super) fn users(functions: &[Function], roots: &[&str]) -> BTreeSet<usize> {
+    let root = |function: &Function| roots.contains(&function.name.as_str()) && function.owner.is_none();
+    let mut users: BTreeSet<usize> =
+        functions.iter().enumerate().filter(|(_, function)| root(function)).map(|(at, _)| at).collect();
+    loop {
+        let before = users.len();
+        let calls_a_user = |function: &Function| {
+            users
+                .iter()
+                .map(|at| &functions[*at])
+                .any(|used| (used.is_shared || used.place == function.place) && function.calls.contains(&used.called()))
+        };
+        let more: Vec<usize> =
+            functions.iter().enumerate().filter(|(_, function)| calls_a_user(function)).map(|(at, _)| at).collect();
+        users.extend(more);
+        if users.len() == before {
+            return users;
+        }
+    }
+}
+
+/// Returns a source with its comments and the contents of its literals taken out; lines stay lines.
+fn without_literals(source: &str) -> String {
+    let mut text = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(character) = rest.chars().next() {
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(hashes) = raw(rest) {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let begin = hashes + 2;
+            rest[begin..].find(&end).map_or(rest.len(), |length| begin + length + end.len())
+        } else if character == '"' {
+            1 + quoted(&rest[1..], '"')
+        } else if rest.starts_with("'\\") || rest.chars().nth(2) == Some('\'') && character == '\'' {
+            1 + quoted(&rest[1..], '\'')
+        } else {
+            text.push(character);
+            rest = &rest[character.len_utf8()..];
+            continue;
+        };
+        text.extend(rest[..skipped].chars().filter(|character| *character == '\n'));
+        rest = &rest[skipped..];
+    }
+    text
+}
+
+/// Returns how many `#` a raw string that begins here has.
+fn raw(text: &str) -> Option<usize> {
+    let after = text.strip_prefix('r')?;
+    let opened = after.trim_start_matches('#');
+    opened.starts_with('"').then_some(after.len() - opened.len())
+}
+
+/// Returns the length of what follows an opening quote, its end included.
+fn quoted(text: &str, end: char) -> usize {
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices() {
+        if character == end && !is_escaped {
+            return at + 1;
+        }
+        is_escaped = character == '\\' && !is_escaped;
+    }
+    text.len()
+}
