@@ -109,7 +109,8 @@ impl Spec {
         self
     }
 
-    /// While a key waits for the delay that its last reconcile asked for, changes do not cut the wait short.
+    /// While a key waits, changes do not cut the wait short: neither the delay that its last reconcile asked for, nor its backoff, nor a
+    /// delay of a feeder.
     #[must_use]
     pub fn hold_during_delay(mut self) -> Self {
         self.spec.during_delay = wit::DuringDelay::Hold;

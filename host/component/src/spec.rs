@@ -113,7 +113,7 @@ pub struct BackoffSpec {
     pub retries_max: Option<u32>,
 }
 
-/// What an event does while its key waits because the last reconcile asked for a delay.
+/// What an event does while its key waits, whoever asked for the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DuringDelay {

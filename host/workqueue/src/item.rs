@@ -30,8 +30,8 @@ struct Trouble {
 /// Where a key is, with what only matters there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// In the timers. `floor`: its last run or a person asked for this delay.
-    Waiting { due: Moment, order: u32, floor: bool },
+    /// In the timers.
+    Waiting { due: Moment, order: u32 },
     /// In the line of its band.
     Ready { since: Moment },
     /// In the line of the running ones.

@@ -10,7 +10,7 @@ pub const AGEING_CLAIMS: NonZeroU32 = NonZeroU32::new(16).expect("16 is not zero
 /// The settings of one queue. All can be changed while it runs: [`Queue::configure`](crate::Queue::configure).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// What an event does to a key whose last run asked for a delay.
+    /// What an event does to a key that waits for its due time.
     pub during_delay: DuringDelay,
     /// How long a key waits after failures.
     pub backoff: Backoff,
@@ -43,13 +43,17 @@ impl Options {
     }
 }
 
-/// What an event does to a key whose last run asked for a delay (or was given one after a failure).
+/// What an event does to a key that waits for its due time, whoever asked for the delay: its last run, the backoff after a failure, a
+/// feeder ([`add_after`](crate::Queue::add_after)) or a person ([`postpone`](crate::Queue::postpone)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DuringDelay {
-    /// The key runs now and the delay is forgotten.
+    /// The key runs now and the delay is forgotten. Of two delays the shorter is kept.
     #[default]
     RunNow,
-    /// The delay is a floor: the key runs when it is over. Delays of [`add_after`](crate::Queue::add_after) are no floors:
-    /// nobody asked not to be disturbed.
+    /// The delay is a floor: the key runs when it is over, and no add makes it shorter or longer. Where a run ends with a delay, and a
+    /// feeder asked for another one meanwhile, the key waits for the longer.
+    ///
+    /// Source: simple-controller-runtime's work queue, in which further enqueues of a waiting item "do not supersede the requested
+    /// time interval".
     Hold,
 }

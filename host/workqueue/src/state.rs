@@ -154,7 +154,7 @@ impl<K: Key> State<K> {
             None => {
                 let slot = self.slab.insert(Item::new(key, hash, priority));
                 self.index.insert(hash, slot);
-                self.place(slot, due, false);
+                self.place(slot, due);
                 self.ready_or(slot, Added::Waiting)
             }
         };
@@ -205,14 +205,14 @@ impl<K: Key> State<K> {
         let hold = self.options.during_delay == DuringDelay::Hold;
         let item = &mut self.slab[slot];
         match &mut item.place {
-            Place::Waiting { due: old, floor, .. } => {
-                let (old, held) = (*old, *floor && hold);
+            Place::Waiting { due: old, .. } => {
+                let sooner = due < *old;
                 item.priority = item.priority.max(priority);
-                if held {
+                if hold {
                     return Added::Held;
                 }
-                if due < old {
-                    self.move_to(slot, due, false);
+                if sooner {
+                    self.move_to(slot, due);
                 }
                 self.ready_or(slot, Added::Merged)
             }
@@ -223,8 +223,11 @@ impl<K: Key> State<K> {
                 Added::Merged
             }
             Place::Running { dirty: Some(dirty), .. } => {
-                dirty.due = dirty.due.min(due);
                 dirty.priority = dirty.priority.max(priority);
+                if hold && dirty.due > self.now {
+                    return Added::Held;
+                }
+                dirty.due = dirty.due.min(due);
                 Added::Merged
             }
             Place::Running { dirty, .. } => {
@@ -234,7 +237,7 @@ impl<K: Key> State<K> {
             }
             Place::Parked => {
                 item.priority = priority;
-                self.move_to(slot, due, false);
+                self.move_to(slot, due);
                 Added::Unparked
             }
         }
@@ -252,7 +255,7 @@ impl<K: Key> State<K> {
         let due = now.after(delay);
         let Some(slot) = self.find(key) else { return Verdict::Absent };
         match &mut self.slab[slot].place {
-            Place::Waiting { .. } | Place::Ready { .. } => self.move_to(slot, due, true),
+            Place::Waiting { .. } | Place::Ready { .. } => self.move_to(slot, due),
             Place::Running { dirty: Some(dirty), .. } => dirty.due = due,
             Place::Running { dirty: None, .. } | Place::Parked => return Verdict::Unchanged,
         }
@@ -290,7 +293,7 @@ impl<K: Key> State<K> {
         match &mut item.place {
             Place::Waiting { .. } | Place::Parked => {
                 item.priority = Priority::HIGHEST;
-                self.move_to(slot, now, false);
+                self.move_to(slot, now);
             }
             Place::Ready { .. } if item.priority == Priority::HIGHEST => return Verdict::Unchanged,
             Place::Ready { .. } => self.change_band(slot, Priority::HIGHEST),
@@ -330,13 +333,17 @@ impl<K: Key> State<K> {
         let priority = item.priority;
         match &mut item.place {
             Place::Running { .. } if self.phase.is_closed() => return Verdict::Unchanged,
-            Place::Running { .. } => {
+            // Also where delays are floors.
+            Place::Running { dirty: Some(dirty), .. } => {
+                *dirty = Dirty { due: dirty.due.min(now), priority: dirty.priority.max(priority) };
+            }
+            Place::Running { dirty: None, .. } => {
                 self.add_known(slot, now, priority);
             }
             Place::Ready { .. } => item.succeed(),
             Place::Waiting { .. } | Place::Parked => {
                 item.succeed();
-                self.move_to(slot, now, false);
+                self.move_to(slot, now);
             }
         }
         Verdict::Done
@@ -410,7 +417,7 @@ impl<K: Key> State<K> {
 
     /// Puts an entry that is nowhere in its band or, if it is not due yet, in the timers.
     #[inline]
-    fn place(&mut self, slot: u32, due: Moment, floor: bool) {
+    fn place(&mut self, slot: u32, due: Moment) {
         if due <= self.now {
             let item = &mut self.slab[slot];
             item.place = Place::Ready { since: due };
@@ -418,7 +425,7 @@ impl<K: Key> State<K> {
             self.bands.push(&mut self.slab, slot, priority);
         } else {
             let order = self.timers.push(due, slot);
-            self.slab[slot].place = Place::Waiting { due, order, floor };
+            self.slab[slot].place = Place::Waiting { due, order };
         }
     }
 
@@ -440,9 +447,9 @@ impl<K: Key> State<K> {
 
     /// Gives a waiting, ready or parked entry another due time. Its band is the one that its priority names; of a ready
     /// one that must not have changed.
-    fn move_to(&mut self, slot: u32, due: Moment, floor: bool) {
+    fn move_to(&mut self, slot: u32, due: Moment) {
         self.detach(slot);
-        self.place(slot, due, floor);
+        self.place(slot, due);
     }
 
     /// Moves a ready entry to the tail of another band. It has been ready since it was.
@@ -464,7 +471,7 @@ impl<K: Key> State<K> {
 /// Says whether a timer is the present one of its entry.
 fn is_live<K>(slab: &Slab<Item<K>>, timer: &Timer) -> bool {
     match slab.get(timer.slot).map(|item| item.place) {
-        Some(Place::Waiting { due, order, .. }) => due == timer.due && order == timer.order,
+        Some(Place::Waiting { due, order }) => due == timer.due && order == timer.order,
         _ => false,
     }
 }

@@ -23,7 +23,7 @@ pub enum Added {
     Waiting,
     /// The key was queued already; at most its priority rose or its due time came closer.
     Merged,
-    /// The key's last run asked for a delay that events do not cut short; it runs when that is over.
+    /// The key has a delay that events do not cut short; it runs when that is over.
     Held,
     /// The key is running and runs once more afterwards.
     Dirty,
@@ -80,7 +80,7 @@ impl std::fmt::Display for KeyState {
 /// What becomes of a key when its run is over.
 ///
 /// A key that was added during the run is merged in: it runs at the earlier of the two times and with the higher of the
-/// two priorities, unless [`DuringDelay::Hold`](crate::DuringDelay::Hold) says that the requested delay is a floor.
+/// two priorities. Where [`DuringDelay::Hold`](crate::DuringDelay::Hold) says that delays are floors, it runs at the later one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is finished: the queue forgets it.

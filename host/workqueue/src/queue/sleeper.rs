@@ -58,17 +58,18 @@ impl<'a, K: Key> Sleeper<'a, K> {
             self.ticket = Some(ticket);
             let until = waiters.keep_time(ticket, state.next_due());
             drop(locked);
-            ready!(self.poll_timer(cx, now, until));
+            ready!(self.poll_timer(cx, until));
         }
     }
 
     /// Pending until it is time to look again. The waker is on the list already, so what happens meanwhile is not lost.
-    fn poll_timer(&mut self, cx: &mut Context<'_>, now: Moment, until: Option<Moment>) -> Poll<()> {
+    fn poll_timer(&mut self, cx: &mut Context<'_>, until: Option<Moment>) -> Poll<()> {
         let Some(until) = until else {
             self.timer = None;
             return Poll::Pending;
         };
-        let deadline = Instant::now() + until.since(now).min(SLEEP_MAX);
+        // Not from the present on, which may have moved since the queue was asked: the key would be late by as much.
+        let deadline = (Instant::now() + SLEEP_MAX).min(self.shared.origin + until.since(Moment::ZERO));
         let timer = match &mut self.timer {
             Some(timer) => {
                 timer.as_mut().reset(deadline);

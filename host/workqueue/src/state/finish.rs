@@ -13,7 +13,7 @@ use crate::{
 enum Plan {
     Forget,
     Park,
-    Queue { due: Moment, floor: bool, priority: Priority },
+    Queue { due: Moment, priority: Priority },
 }
 
 impl<K: Key> State<K> {
@@ -70,10 +70,11 @@ impl<K: Key> State<K> {
         let slot = claimed.slot;
         let (_, dirty) = self.end_run(slot);
         self.counters.finished.returned += 1;
-        let again = Plan::Queue { due: now, floor: false, priority: self.slab[slot].priority };
+        let priority = self.slab[slot].priority;
         self.counters.requeues += u64::from(dirty.is_none());
-        let plan = self.merged(again, dirty);
-        self.follow(slot, plan);
+        // Its turn had come: no delay that somebody asked for meanwhile puts it off.
+        let priority = dirty.map_or(priority, |dirty| dirty.priority.max(priority));
+        self.follow(slot, Plan::Queue { due: now, priority });
     }
 
     /// Takes the key out of the running ones and returns when its run began, and the run that was added
@@ -94,11 +95,11 @@ impl<K: Key> State<K> {
         match next {
             Next::After(delay) if delay > Duration::ZERO => {
                 finishes.after += 1;
-                Plan::Queue { due: now.after(delay), floor: true, priority }
+                Plan::Queue { due: now.after(delay), priority }
             }
             Next::After(_) | Next::Again => {
                 finishes.again += 1;
-                Plan::Queue { due: now, floor: false, priority }
+                Plan::Queue { due: now, priority }
             }
             Next::Done | Next::Drop | Next::Retry { .. } | Next::Park { .. } => {
                 finishes.done += 1;
@@ -125,24 +126,23 @@ impl<K: Key> State<K> {
         let delay = backoff.delay(item.failures(), random).max(at_least.unwrap_or_default());
         let until = now.after(delay);
         item.back_off(until);
-        let plan = Plan::Queue { due: until, floor: true, priority: item.priority };
+        let plan = Plan::Queue { due: until, priority: item.priority };
         self.counters.retries += 1;
         (self.merged(plan, dirty), false)
     }
 
-    /// Merges the run that was added meanwhile into the plan: the earlier due time and the higher priority, unless the
-    /// delay is a floor.
+    /// Merges the run that was added meanwhile into the plan: the higher priority and the earlier due time, or the later one where
+    /// delays are floors.
     fn merged(&self, plan: Plan, dirty: Option<Dirty>) -> Plan {
         let Some(dirty) = dirty else { return plan };
         match plan {
-            Plan::Forget | Plan::Park => Plan::Queue { due: dirty.due, floor: false, priority: dirty.priority },
-            Plan::Queue { due, floor, priority } => {
-                let priority = priority.max(dirty.priority);
-                if dirty.due >= due || (floor && self.options.during_delay == DuringDelay::Hold) {
-                    Plan::Queue { due, floor, priority }
-                } else {
-                    Plan::Queue { due: dirty.due, floor: false, priority }
-                }
+            Plan::Forget | Plan::Park => Plan::Queue { due: dirty.due, priority: dirty.priority },
+            Plan::Queue { due, priority } => {
+                let due = match self.options.during_delay {
+                    DuringDelay::RunNow => due.min(dirty.due),
+                    DuringDelay::Hold => due.max(dirty.due),
+                };
+                Plan::Queue { due, priority: priority.max(dirty.priority) }
             }
         }
     }
@@ -150,9 +150,9 @@ impl<K: Key> State<K> {
     /// Puts a key that is nowhere where the plan says, or where a closing queue puts it.
     fn follow(&mut self, slot: u32, plan: Plan) {
         match plan {
-            Plan::Queue { due, floor, priority } if self.takes_back(due) => {
+            Plan::Queue { due, priority } if self.takes_back(due) => {
                 self.slab[slot].priority = priority;
-                self.place(slot, due, floor);
+                self.place(slot, due);
             }
             Plan::Park if self.phase == Phase::Open => {
                 self.slab[slot].place = Place::Parked;

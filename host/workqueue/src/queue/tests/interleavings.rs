@@ -1,9 +1,12 @@
 //! Two or three threads in many orders, chosen at random by shuttle. It prints a schedule that fails, and
 //! `shuttle::replay` runs that again. A claimer that sleeps for ever is a deadlock there, which fails too.
 //!
-//! Without due times, whose timer would take a runtime of tokio's.
+//! Due times pass on tokio's paused clock, which one of the threads advances.
 
-use std::sync::{Mutex, atomic::AtomicBool};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, atomic::AtomicBool},
+};
 
 use shuttle::{
     Config, Runner,
@@ -12,22 +15,63 @@ use shuttle::{
     thread::{self, JoinHandle},
 };
 
+use tokio::runtime::Runtime;
+
 use super::*;
-use crate::lock::schedule::{branch, exploring};
+use crate::{
+    DuringDelay,
+    lock::schedule::{branch, exploring},
+};
 
 /// How many schedules of each kind a test tries.
 const SCHEDULES: usize = 1000;
 /// In how many places the schedules of the second kind leave the order of their threads' priorities.
 const DEPTH: usize = 3;
 
-fn explore(test: impl Fn() + Copy + Send + Sync + 'static) {
+/// The stack of a thread: enough for what tokio does to advance a clock.
+const STACK_BYTES: usize = 256 * 1024;
+
+fn explore(test: impl Fn() + Clone + Send + Sync + 'static) {
     let random = RandomScheduler::new_from_seed(7, SCHEDULES);
     let by_priority = PctScheduler::new_from_seed(7, DEPTH, SCHEDULES);
+    let mut config = Config::default();
+    config.stack_size = STACK_BYTES;
     exploring(|| {
-        Runner::new(random, Config::default()).run(test);
-        Runner::new(by_priority, Config::default()).run(test);
+        Runner::new(random, config.clone()).run(test.clone());
+        Runner::new(by_priority, config).run(test);
     });
 }
+
+/// As [`explore`], with a clock that stands still until the test advances it. All threads of a schedule see it, as they are one.
+fn explore_in_time(test: impl Fn(&Clock) + Clone + Send + Sync + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let clock = Clock(Arc::new(runtime));
+    let runtime = Arc::clone(&clock.0);
+    let _entered = runtime.enter();
+    explore(move || test(&clock));
+}
+
+#[derive(Clone)]
+struct Clock(Arc<Runtime>);
+
+impl Clock {
+    /// Lets time pass and wakes whose time has come.
+    fn advance(&self, by: Duration) {
+        self.0.block_on(tokio::time::advance(by));
+    }
+}
+
+/// A queue whose delays are floors, or not.
+fn queue_with(during_delay: DuringDelay) -> Queue<u32> {
+    let queue = queue();
+    queue.configure(Options { backoff: BACKOFF, during_delay, ..Options::default() });
+    queue
+}
+
+/// Half a second after each failure.
+const BACKOFF: Backoff = Backoff { base: DELAY, max: DELAY, retries_max: None, jitter: 0.0 };
+/// The delay with which the runs of these tests end.
+const DELAY: Duration = ms(500);
 
 /// What the workers of one test did.
 #[derive(Default)]
@@ -77,6 +121,16 @@ fn busy_worker(queue: &Queue<u32>, log: &Arc<Log>) -> JoinHandle<()> {
     })
 }
 
+/// Claims and runs one key.
+fn one_claim(queue: &Queue<u32>, log: &Arc<Log>) -> JoinHandle<()> {
+    let (queue, log) = (queue.clone(), Arc::clone(log));
+    thread::spawn(move || {
+        let claim = block_on(queue.claim()).expect("nobody closes the queue");
+        log.run(*claim.key());
+        claim.finish(Next::Done);
+    })
+}
+
 fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
@@ -94,16 +148,7 @@ fn drain(queue: &Queue<u32>) -> Report<u32> {
 fn every_add_reaches_a_claimer_in_every_order() {
     explore(|| {
         let (queue, log) = (queue(), Arc::<Log>::default());
-        let claimers: Vec<_> = (0..2)
-            .map(|_| {
-                let (queue, log) = (queue.clone(), Arc::clone(&log));
-                thread::spawn(move || {
-                    let claim = block_on(queue.claim()).expect("nobody closes the queue");
-                    log.run(*claim.key());
-                    claim.finish(Next::Done);
-                })
-            })
-            .collect();
+        let claimers = [one_claim(&queue, &log), one_claim(&queue, &log)];
         add(&queue, 1);
         add(&queue, 2);
         join(claimers);
@@ -166,12 +211,7 @@ fn a_claimer_that_gives_up_loses_no_key_in_any_order() {
             drop(claimer.poll());
             branch();
         });
-        let (patient, its_log) = (queue.clone(), Arc::clone(&log));
-        let patient = thread::spawn(move || {
-            let claim = block_on(patient.claim()).expect("nobody closes the queue");
-            its_log.run(*claim.key());
-            claim.finish(Next::Done);
-        });
+        let patient = one_claim(&queue, &log);
         add(&queue, 1);
         join([impatient, patient]);
         assert_eq!((log.ran(), queue.counts()), (vec![1], Counts::default()));
@@ -293,5 +333,108 @@ fn a_suspension_that_ends_leaves_no_claimer_asleep_in_any_order() {
         queue.resume();
         assert_eq!(claimer.join().unwrap(), Some(1));
         join([feeder]);
+    });
+}
+
+/// How the end of a run asks for [`DELAY`].
+type End = fn(&Queue<u32>, Claim<u32>);
+
+fn end(claim: Claim<u32>, next: Next) {
+    claim.finish(next);
+}
+
+/// The ways to do so that there are.
+const ENDS: [End; 4] = [
+    |_, claim| end(claim, Next::After(DELAY)),
+    |_, claim| drop(claim.finish_and_claim(Next::After(DELAY))),
+    |_, claim| end(claim, Next::Retry { at_least: None, error: "no route".into() }),
+    |_, claim| end(claim, Next::Retry { at_least: Some(DELAY), error: "busy".into() }),
+];
+
+/// What none of them does: an add finds the key between the two steps.
+fn in_two_steps(queue: &Queue<u32>, claim: Claim<u32>) {
+    let key = *claim.key();
+    claim.finish(Next::Done);
+    add_after(queue, key, DELAY);
+}
+
+/// A run ends with a delay that is a floor, while somebody adds its key and a worker waits for it.
+fn a_floor_holds(clock: &Clock, ends: End) {
+    let queue = queue_with(DuringDelay::Hold);
+    add(&queue, 1);
+    let held = queue.try_claim().unwrap();
+    let due = queue.shared.now().after(DELAY);
+    let (claimer, feeder) = (queue.clone(), queue.clone());
+    let claimer = thread::spawn(move || {
+        let claim = block_on(claimer.claim()).expect("nobody closes the queue");
+        assert!(claimer.shared.now() >= due, "an add got the key out of its delay");
+        end(claim, Next::Done);
+    });
+    let feeder = thread::spawn(move || assert_ne!(add(&feeder, 1), Added::Unparked));
+    ends(&queue, held);
+    join([feeder]);
+    clock.advance(DELAY);
+    join([claimer]);
+    assert_eq!((queue.counts(), queue.counters().claims), (Counts::default(), 2), "it ran once more");
+}
+
+/// A run ends with a delay that an add cuts short, while somebody adds its key and a worker waits for it.
+fn a_delay_that_was_cut_short_is_forgotten(ends: End) {
+    let queue = queue_with(DuringDelay::RunNow);
+    add(&queue, 1);
+    let held = queue.try_claim().unwrap();
+    let (claimer, feeder) = (queue.clone(), queue.clone());
+    let claimer = thread::spawn(move || end(block_on(claimer.claim()).expect("the add reaches it"), Next::Done));
+    let feeder = thread::spawn(move || assert_ne!(add(&feeder, 1), Added::Unparked));
+    ends(&queue, held);
+    join([feeder, claimer]);
+    assert_eq!(queue.counts(), Counts::default(), "the delay is still there");
+}
+
+/// T5, T8: in no order does an add come between the end of a run and the delay that it asks for.
+#[test]
+fn a_run_that_ends_with_a_floor_is_not_disturbed_in_any_order() {
+    for end in ENDS {
+        explore_in_time(move |clock| a_floor_holds(clock, end));
+    }
+}
+
+/// T4, T8
+#[test]
+fn a_run_that_ends_with_a_delay_leaves_none_behind_in_any_order() {
+    for end in ENDS {
+        explore_in_time(move |_| a_delay_that_was_cut_short_is_forgotten(end));
+    }
+}
+
+/// What the two tests above are worth: an end in two steps fails in some order.
+#[test]
+fn an_end_in_two_steps_is_found() {
+    let fails = |test: fn(&Clock)| catch_unwind(AssertUnwindSafe(|| explore_in_time(test))).is_err();
+    assert!(fails(|clock| a_floor_holds(clock, in_two_steps)));
+    assert!(fails(|_| a_delay_that_was_cut_short_is_forgotten(in_two_steps)));
+}
+
+/// T1, T11: the one timer passes from claimer to claimer, and a key that is due reaches one of them.
+#[test]
+fn a_key_that_comes_due_reaches_a_claimer_in_every_order() {
+    explore_in_time(|clock| {
+        let (queue, log) = (queue(), Arc::<Log>::default());
+        let claimers = [one_claim(&queue, &log), one_claim(&queue, &log)];
+        let feeder = queue.clone();
+        let feeder = thread::spawn(move || {
+            add_after(&feeder, 1, ms(20));
+            add_after(&feeder, 2, ms(10));
+        });
+        let impatient = queue.clone();
+        let impatient = thread::spawn(move || {
+            drop(Polled::new(impatient.claim()).poll());
+            branch();
+        });
+        join([feeder, impatient]);
+        clock.advance(ms(10));
+        clock.advance(ms(10));
+        join(claimers);
+        assert_eq!((log.ran(), queue.counts()), (vec![1, 2], Counts::default()));
     });
 }

@@ -177,7 +177,7 @@ impl Pair {
                 };
                 assert_eq!(added.is_ok(), taken);
                 if taken {
-                    self.keys.entry(key).or_default().add(now.after(ms(delay_ms)), band, hold);
+                    self.keys.entry(key).or_default().add(now, now.after(ms(delay_ms)), band, hold);
                 }
             }
             Step::LookAgain { key, band, unpark } => {
@@ -186,9 +186,9 @@ impl Pair {
                 let known = self.keys.get(&key).map(|known| known.state(now));
                 match (known, self.keys.get_mut(&key)) {
                     _ if !taken => {}
-                    (Some(KeyState::Waiting), Some(known)) => known.add(Moment::NEVER, band, hold),
+                    (Some(KeyState::Waiting), Some(known)) => known.add(now, Moment::NEVER, band, hold),
                     (Some(KeyState::Parked), Some(known)) if !unpark => known.band = known.band.max(band),
-                    _ => self.keys.entry(key).or_default().add(now, band, hold),
+                    _ => self.keys.entry(key).or_default().add(now, now, band, hold),
                 }
             }
             Step::Claim => self.claim(),
@@ -259,21 +259,21 @@ impl Pair {
             Step::Postpone { delay_ms, .. } => {
                 // Also by nothing: it left its place.
                 self.line.retain(|at| at.0 != key);
-                known.run = known.run.map(|(_, band, _)| (now.after(ms(delay_ms)), band, idle))
+                known.run = known.run.map(|(_, band)| (now.after(ms(delay_ms)), band))
             }
             Step::Cancel(_) if idle => drop(self.keys.remove(&key)),
             Step::Cancel(_) => known.run = None,
-            Step::Expedite(_) if idle || known.run.is_some() => known.run = Some((now, Priority::HIGHEST, false)),
+            Step::Expedite(_) if idle || known.run.is_some() => known.run = Some((now, Priority::HIGHEST)),
             Step::Prioritize { band, .. } => {
-                known.run = known.run.map(|(due, _, floor)| (due, band, floor));
+                known.run = known.run.map(|(due, _)| (due, band));
                 known.band = band;
             }
             Step::Retry(_) if idle => {
-                let band = known.run.map_or(known.band, |(_, band, _)| band);
+                let band = known.run.map_or(known.band, |(_, band)| band);
                 (known.failures, known.until) = (0, Moment::ZERO);
-                known.add(now, band, false);
+                known.add(now, now, band, false);
             }
-            Step::Retry(_) if !closed => known.add(now, known.band, false),
+            Step::Retry(_) if !closed => known.add(now, now, known.band, false),
             _ => {}
         }
     }
@@ -313,7 +313,7 @@ impl Pair {
         let (open, run) = (self.phase == Phase::Open, known.run);
         let failed = matches!(next, Some(Next::Retry { .. } | Next::Park { .. }));
         let stays = match run {
-            Some((due, ..)) => open || self.phase == Phase::Draining && due <= self.now,
+            Some((due, _)) => open || self.phase == Phase::Draining && due <= self.now,
             None => open && failed,
         };
         if !stays {
@@ -336,7 +336,7 @@ impl Pair {
     /// Everything that can be asked is the same in both.
     fn compare(&mut self) {
         let now = self.now;
-        let is_open = |known: &Known| known.run.is_some_and(|(_, band, _)| band.index() >= self.open_from);
+        let is_open = |known: &Known| known.run.is_some_and(|(_, band)| band.index() >= self.open_from);
         let busy = |known: &Known| known.held.is_some() || known.state(now) == KeyState::Ready && is_open(known);
         if self.phase == Phase::Draining && !self.keys.values().any(busy) {
             self.close(Phase::Stopped);
@@ -346,9 +346,9 @@ impl Pair {
         assert_eq!(entries.len(), self.keys.len(), "no key is lost, and none is doubled");
         for entry in &entries {
             let known = &self.keys[&entry.key];
-            let due_in = known.run.map(|(due, ..)| due.since(now)).filter(|due_in| !due_in.is_zero());
+            let due_in = known.run.map(|(due, _)| due.since(now)).filter(|due_in| !due_in.is_zero());
             assert_eq!((entry.state, entry.due_in), (known.state(now), due_in), "key {}", entry.key);
-            let band = known.run.filter(|_| known.held.is_none()).map_or(known.band, |(_, band, _)| band);
+            let band = known.run.filter(|_| known.held.is_none()).map_or(known.band, |(_, band)| band);
             assert_eq!((entry.failures, entry.priority), (known.failures, band), "key {}", entry.key);
             assert_eq!(self.real.entry(now, &entry.key).as_ref(), Some(entry));
         }
@@ -359,7 +359,7 @@ impl Pair {
         self.compare_line(&entries);
         self.compare_counts(&entries);
         let runs = self.keys.values().filter(|known| known.held.is_none()).filter_map(|known| known.run);
-        let next_due = runs.map(|(due, ..)| due).filter(|due| *due > now).min();
+        let next_due = runs.map(|(due, _)| due).filter(|due| *due > now).min();
         if self.open_from < 5 && !self.phase.is_closed() {
             assert_eq!(self.real.next_due(), next_due);
         }
@@ -373,7 +373,7 @@ impl Pair {
             let old: Vec<_> = self.line.iter().filter(|at| at.1 == band && line.contains(at)).collect();
             let new: Vec<_> = line.iter().filter(|at| at.1 == band).collect();
             assert_eq!(new[..old.len()], old, "{band}: {:?} became {line:?}", self.line);
-            let due = |at: &&&(u8, Priority)| self.keys[&at.0].run.map(|(due, ..)| due);
+            let due = |at: &&&(u8, Priority)| self.keys[&at.0].run.map(|(due, _)| due);
             assert!(new[old.len()..].iter().is_sorted_by_key(|at| due(&at)), "{band}: {line:?}");
         }
         self.line = line;

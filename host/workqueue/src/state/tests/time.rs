@@ -96,13 +96,53 @@ fn hold_keeps_the_delay_of_a_backoff_and_of_an_add_during_the_run() {
     assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::HIGH);
 }
 
+/// T5: what the work queue of simple-controller-runtime promises of `EnqueueAfter`.
+#[test]
+fn hold_keeps_the_delay_of_a_feeder_whatever_is_added() {
+    let mut desk = Desk::holding();
+    assert_eq!(desk.add_after("fed", 100), Added::Waiting);
+    for added in [desk.add("fed"), desk.add_after("fed", 10), desk.add_after("fed", 1000)] {
+        assert_eq!((added, desk.due_in("fed")), (Added::Held, Some(ms(100))));
+    }
+    desk.add_at("fed", Priority::HIGH);
+    desk.pass(99);
+    assert_eq!(desk.claim(), None);
+    desk.pass(1);
+    assert_eq!((desk.run_all(), desk.at("fed")), (vec!["fed"], None), "once, for all of them");
+}
+
 /// T5
 #[test]
-fn hold_does_not_keep_delays_that_nobody_asked_for() {
+fn hold_keeps_the_delay_that_a_feeder_asks_for_during_a_run() {
     let mut desk = Desk::holding();
-    desk.add_after("fed", 100);
-    assert_eq!(desk.add("fed"), Added::Ready);
-    assert_eq!(desk.run_all(), ["fed"]);
+    for (next, due_ms) in [(Next::Done, 100), (after(30), 100), (after(300), 300), (failed(), 100), (Next::Again, 100)]
+    {
+        desk.add("a");
+        desk.claim();
+        assert_eq!(desk.add_after("a", 100), Added::Dirty);
+        assert_eq!([desk.add("a"), desk.add_after("a", 20), desk.add_after("a", 500)], [Added::Held; 3]);
+        assert_eq!(desk.finish("a", next.clone()).due_in, Some(ms(due_ms)), "{next:?}");
+        desk.pass(due_ms);
+        assert_eq!(desk.run_all(), ["a"]);
+        assert_eq!(desk.at("a"), None);
+    }
+}
+
+/// T5
+#[test]
+fn hold_does_not_put_off_a_key_whose_turn_has_come() {
+    let mut desk = Desk::holding();
+    desk.add("ready");
+    assert_eq!(desk.add_after("ready", 100), Added::Merged);
+    desk.claim();
+    desk.add_after("ready", 100);
+    desk.give_back("ready");
+    assert_eq!(desk.run_all(), ["ready"], "its run came to nothing");
+    desk.add("a");
+    desk.claim();
+    desk.add("a");
+    assert_eq!(desk.add_after("a", 100), Added::Merged);
+    assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready));
 }
 
 /// T5

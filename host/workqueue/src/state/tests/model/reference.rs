@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// A run that a key is to have: when, in which band, and whether events leave its delay alone where delays are held.
-pub(super) type Run = (Moment, Priority, bool);
+/// A run that a key is to have: when, and in which band.
+pub(super) type Run = (Moment, Priority);
 
 /// One key: its next run, since when it runs, the band it was claimed from, its failures, and until when it backs off.
 #[derive(Clone, Debug, Default)]
@@ -16,19 +16,13 @@ pub(super) struct Known {
     pub(super) until: Moment,
 }
 
-/// Of two runs the earlier, unless the old one is held, in the higher band.
-fn merge(old: Run, new: Run, hold: bool) -> Run {
-    let (due, _, floor) = if new.0 < old.0 && !(hold && old.2) { new } else { old };
-    (due, old.1.max(new.1), floor)
-}
-
 impl Known {
     pub(super) fn state(&self, now: Moment) -> KeyState {
         match (self.held, self.run) {
             (Some(_), None) => KeyState::Running,
             (Some(_), Some(_)) => KeyState::Dirty,
             (None, None) => KeyState::Parked,
-            (None, Some((due, ..))) => {
+            (None, Some((due, _))) => {
                 if due > now {
                     KeyState::Waiting
                 } else {
@@ -38,13 +32,15 @@ impl Known {
         }
     }
 
-    pub(super) fn add(&mut self, due: Moment, band: Priority, hold: bool) {
-        let new = (due, band, false);
-        self.run = Some(self.run.map_or(new, |old| merge(old, new, hold)));
+    /// Of two runs the earlier, unless the old one has a delay that is held, in the higher band.
+    pub(super) fn add(&mut self, now: Moment, due: Moment, band: Priority, hold: bool) {
+        let (old, its) = self.run.unwrap_or((due, band));
+        let due = if hold && old > now { old } else { old.min(due) };
+        self.run = Some((due, its.max(band)));
     }
 
     pub(super) fn claim(&mut self, now: Moment) {
-        let (_, band, _) = self.run.take().unwrap();
+        let (_, band) = self.run.take().unwrap();
         (self.held, self.band) = (Some(now), band);
     }
 
@@ -56,15 +52,21 @@ impl Known {
             None => {}
         }
         let wish = match next {
-            None | Some(Next::Again) => Some((now, self.band, false)),
-            Some(Next::After(delay)) => Some((now.after(*delay), self.band, !delay.is_zero())),
+            None | Some(Next::Again) => Some((now, self.band)),
+            Some(Next::After(delay)) => Some((now.after(*delay), self.band)),
             Some(Next::Retry { at_least, .. }) if !backoff.used_up(self.failures) => {
                 self.until = now.after(backoff.delay(self.failures, 0).max(at_least.unwrap_or_default()));
-                Some((self.until, self.band, true))
+                Some((self.until, self.band))
             }
             Some(_) => None,
         };
-        let (hold, added) = (options.during_delay == DuringDelay::Hold, added.filter(|_| next != Some(&Next::Drop)));
-        self.run = wish.map_or(added, |wish| Some(added.map_or(wish, |added| merge(wish, added, hold))));
+        // Whose run has come to nothing has waited already.
+        let hold = options.during_delay == DuringDelay::Hold && next.is_some();
+        let merge = |wish: Run, added: Run| {
+            let due = if hold { wish.0.max(added.0) } else { wish.0.min(added.0) };
+            (due, wish.1.max(added.1))
+        };
+        let added = added.filter(|_| next != Some(&Next::Drop));
+        self.run = wish.map_or(added, |wish| Some(added.map_or(wish, |added| merge(wish, added))));
     }
 }
