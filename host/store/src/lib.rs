@@ -18,6 +18,7 @@ pub mod jsonpath;
 mod listing;
 pub mod memory;
 mod model;
+mod numbers;
 mod ownership;
 mod patch;
 mod path;

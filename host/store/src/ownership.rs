@@ -8,16 +8,20 @@
 //!   writes into the metadata are nobody's.
 //! * Where `managedFields` is missing although there are fields, it was reset, or the resource is older than this room. Then nothing is
 //!   tracked until somebody applies; at that moment one manager, `before-first-apply`, owns everything that was there.
-//! * A change of owners alone makes a revision when somebody applies, and never otherwise.
+//! * An update or a patch can write `managedFields`: then the owners are those that it names, before what it changes is noted. What is not
+//!   understood there changes nothing, and a list that is empty, or has one empty entry, makes everybody lose everything.
+//! * A change of owners alone makes a revision when somebody applies, or writes them, and never otherwise.
+//! * What `kubectl` has applied on its own side is no conflict with what it applies here, as long as nobody else has changed it.
 //!
 //! Source: Kubernetes, "Server-Side Apply", and what its API server does where that page is silent.
 //!
-//! Deliberately absent: conversion between versions of a kind; `managedFields` as clients write them, for they are ignored but for their
-//! reset ([`is_reset`]).
+//! Deliberately absent: conversion between versions of a kind; `managedFields` of a document that is created.
 
 mod accept;
+mod asked;
 mod difference;
 mod fields;
+pub(crate) mod last_applied;
 mod managers;
 mod merge;
 mod shape;
@@ -29,6 +33,7 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 use crate::{Error, Key, Result};
+pub(crate) use asked::asked;
 use difference::{Difference, all, differ, named};
 use fields::{Element, Fields};
 pub(crate) use managers::Operation;
@@ -63,17 +68,6 @@ impl Writer<'_> {
     }
 }
 
-/// Returns whether a client that writes these `managedFields` wants the owners of all fields forgotten: a list that is empty, or has one
-/// empty entry, as Kubernetes wants it.
-pub(crate) fn is_reset(managed_fields: &Value) -> bool {
-    let empty = |entry: &Value| entry.as_object().is_some_and(serde_json::Map::is_empty);
-    managed_fields.as_array().is_some_and(|entries| match &entries[..] {
-        [] => true,
-        [entry] => empty(entry),
-        _ => false,
-    })
-}
-
 /// Writes the owners of a resource that is to be created into its document, whose metadata is an object.
 ///
 /// # Errors
@@ -93,7 +87,7 @@ pub(crate) fn begin(document: &mut Value, writer: Writer<'_>) -> Result<()> {
     managers.write(document)
 }
 
-/// Notes in a document who owns what after an update from `old`. Has the `managedFields` of `old`, unless they were reset.
+/// Notes in a document who owns what after an update from `old`. Has the `managedFields` of `old`, or those that were written.
 ///
 /// # Errors
 /// `TooLarge`.
@@ -183,9 +177,13 @@ impl<'a> Application<'a> {
     pub(crate) fn settle(self, document: &mut Value, key: &Key, force: bool) -> Result<()> {
         let Self { current, applied: _, writer, shape, manager, mut managers, named } = self;
         let difference = differ(current, document, shape);
-        let conflicts = managers.conflicts(&manager, &difference.set);
-        if !force && !conflicts.is_empty() {
-            return Err(Error::ApplyConflict { key: key.clone(), conflicts });
+        if !force && !managers.conflicts(&manager, &difference.set).is_empty() {
+            let mut disputed = difference.set.clone();
+            disputed.leave_out(&last_applied::unchanged(&manager.name, current, &manager.version, shape));
+            let conflicts = managers.conflicts(&manager, &disputed);
+            if !conflicts.is_empty() {
+                return Err(Error::ApplyConflict { key: key.clone(), conflicts });
+            }
         }
         managers.take_out(&difference.set);
         managers.take_out(&difference.removed);

@@ -3,8 +3,10 @@
 //! The rules are those of Kubernetes, and this page is their only home:
 //!
 //! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and `managedFields` of the metadata.
-//!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored; an
-//!   update or patch that empties `managedFields` resets it.
+//!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored; only
+//!   `managedFields` can be written by an update or a patch of the resource, which can also empty it.
+//! * Fields of the metadata that Kubernetes does not know are left out, as fields are that a schema does not know.
+//! * Equal numbers are stored alike (module `numbers`).
 //! * `status` is written by [`Write::UpdateStatus`], [`Write::PatchStatus`] and [`Write::ApplyStatus`] alone, which write nothing else.
 //! * A document of a kind with a schema loses what the schema does not know, gets what it lacks and is checked. A status is checked
 //!   when the status is written, all else when anything but metadata changes: what was stored before the schema can still be labelled,
@@ -23,6 +25,7 @@ mod admit;
 mod apply;
 mod delete;
 mod document;
+mod object_meta;
 #[cfg(test)]
 mod tests;
 mod unknown;
@@ -39,8 +42,8 @@ use crate::model::finalizers;
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Known, Schema, Schemas};
 use crate::{
-    Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Unknown, Write, patch,
-    validate,
+    Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Unknown, Write, numbers,
+    patch, validate,
 };
 
 /// What a write needs from outside of the document.
@@ -123,6 +126,9 @@ pub fn perform(
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
 ) -> Result<Performed> {
     let Request { mut write, manager, dry_run: _, unknown } = request;
+    if let Some(value) = write.value_mut() {
+        numbers::settle(value);
+    }
     let generates = matches!(&write, Write::Create { document } if asked(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
     let (key, mut previous) = loop {
@@ -140,9 +146,11 @@ pub fn perform(
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let moment = Moment { now: source.now(), uid, revision, manager, known: schemas.of(key.kind()) };
     let current = previous.as_ref().map(Resource::apart);
-    let fields = match (&moment.known.schema, unknown) {
-        (Some(schema), Unknown::Tell | Unknown::Refuse) => unknown::fields(&key, current.as_deref(), &write, schema),
-        _ => Vec::new(),
+    let fields = match unknown {
+        Unknown::Tell | Unknown::Refuse => {
+            unknown::fields(&key, current.as_deref(), &write, moment.known.schema.as_deref())
+        }
+        Unknown::Ignore => Vec::new(),
     };
     let decision = decide(&key, current.as_ref(), write, &moment)?;
     // Its document goes before it leaves the cache of the processor.
@@ -301,7 +309,7 @@ fn report(current: &Arc<Resource>, key: &Key, status: Value, writer: Writer<'_>,
     update(current, document, Writer { subresource: "status", ..writer }, moment)
 }
 
-/// Stores a document in place of the current one, all but `status` and what the host owns of the metadata.
+/// Stores a document in place of the current one, all but `status` and what the host owns of the metadata. Who owns which field can be written.
 fn replace(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
     validate::document(&document)?;
     check(current, &asked_precondition(current, &document)?)?;
@@ -309,20 +317,19 @@ fn replace(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, mom
     identity(current, &document)?;
     set(fields(&mut document), "status", old.get("status").cloned());
     let metadata = metadata(&mut document);
-    let reset = metadata.get("managedFields").is_some_and(ownership::is_reset);
-    let owned = &old["metadata"];
+    let owners = ownership::asked(metadata.get("managedFields"), old)?;
     for field in HOST_OWNED {
-        let kept = owned.get(field).filter(|_| !(reset && field == "managedFields"));
-        set(metadata, field, kept.cloned());
+        set(metadata, field, old["metadata"].get(field).cloned());
     }
     tidy(metadata);
+    owners.write(&mut document)?;
     if specification(&document).ne(specification(old)) {
         admit::admit(moment.known.schema.as_deref(), &mut document, Part::Specification)?;
     }
     update(current, document, writer, moment)
 }
 
-/// Stores a document whose host-owned metadata is still that of the current one, unless its owners were reset.
+/// Stores a document whose host-owned metadata is still that of the current one, unless its owners were written.
 fn update(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
     ownership::track(current.document(), &mut document, writer)?;
     store(current, document, moment)

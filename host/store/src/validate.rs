@@ -107,7 +107,13 @@ pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
     }
     let name = match optional(metadata, "metadata.", "name")?.filter(|name| !name.is_empty()) {
         Some(name) => {
-            subdomain("metadata.name", name)?;
+            // A namespace is a part of the DNS names of what lives in it.
+            let is_namespace = kind.group.is_empty() && kind.name == "Namespace";
+            if is_namespace {
+                dns_label("metadata.name", name)?
+            } else {
+                subdomain("metadata.name", name)?
+            }
             Some(name.to_owned())
         }
         None if generate => {

@@ -207,6 +207,21 @@ impl Write {
         }
     }
 
+    /// Returns the document, or the part of one, that somebody has written; `None` for a deletion.
+    pub(crate) fn value_mut(&mut self) -> Option<&mut Value> {
+        match self {
+            Self::Create { document }
+            | Self::Update { document, .. }
+            | Self::Apply { document, .. }
+            | Self::ApplyStatus { document, .. } => Some(document),
+            Self::UpdateStatus { status, .. } => Some(status),
+            Self::Patch { change, .. } | Self::PatchStatus { change, .. } => match change {
+                Change::Merge(patch) | Change::Strategic(patch) | Change::Json(patch) => Some(patch),
+            },
+            Self::Delete { .. } => None,
+        }
+    }
+
     /// Returns which resource this write is about.
     ///
     /// # Errors

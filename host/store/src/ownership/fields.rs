@@ -133,6 +133,17 @@ impl Fields {
         }
     }
 
+    /// Takes out the paths of another set, each alone: what is below it stays.
+    pub(super) fn leave_out(&mut self, others: &Self) {
+        self.owned &= !others.owned;
+        self.below.retain(|element, part| {
+            if let Some(others) = others.below.get(element) {
+                part.leave_out(others);
+            }
+            !part.is_empty()
+        });
+    }
+
     /// Returns those paths of another set at which, or below which, this one has any, for a person.
     pub(super) fn overlaps(&self, roots: &Self) -> Vec<String> {
         let mut found = Vec::new();

@@ -65,7 +65,7 @@ struct Entry {
 
 /// The owners of a resource's fields.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Managers(Vec<Entry>);
+pub(crate) struct Managers(Vec<Entry>);
 
 impl Managers {
     /// Reads the entries of a document. What is not understood is left out.
@@ -81,6 +81,48 @@ impl Managers {
             managers.add(Manager { name, operation, version, subresource }, Fields::read(fields), &text("time"));
         }
         managers
+    }
+
+    /// Reads entries that a client has written; `None` when one of them is not understood.
+    pub(super) fn read(entries: &Value) -> Option<Self> {
+        let mut managers = Self::default();
+        for entry in entries.as_array()? {
+            let fields = entry.as_object()?;
+            let text = |field: &str| match fields.get(field) {
+                None | Some(Value::Null) => Some(String::new()),
+                Some(value) => value.as_str().map(str::to_owned),
+            };
+            let (operation, version) = (Operation::parse(&text("operation")?)?, text("apiVersion")?);
+            if version.is_empty() || text("fieldsType")? != "FieldsV1" {
+                return None;
+            }
+            let owned = match fields.get("fieldsV1") {
+                None | Some(Value::Null) => Fields::default(),
+                Some(owned) => Fields::read(owned.is_object().then_some(owned)?),
+            };
+            let time = text("time")?;
+            let time = if time.is_empty() { time } else { format!("{:.0}", time.parse::<jiff::Timestamp>().ok()?) };
+            let (name, subresource) = (text("manager")?, text("subresource")?);
+            managers.add(Manager { name, operation, version, subresource }, owned, &time);
+        }
+        Some(managers)
+    }
+
+    /// Returns names and subresources of the managers.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|entry| (entry.manager.name.as_str(), entry.manager.subresource.as_str()))
+    }
+
+    /// Returns whether the same managers own the same, whenever they wrote.
+    pub(super) fn are(&self, others: &Self) -> bool {
+        self.timeless() == others.timeless()
+    }
+
+    fn timeless(&self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.0.iter().filter(|entry| !entry.fields.is_empty()).cloned().collect();
+        entries.iter_mut().for_each(|entry| entry.time.clear());
+        entries.sort_by(|one, other| one.order().cmp(&other.order()));
+        entries
     }
 
     pub(super) fn is_empty(&self) -> bool {

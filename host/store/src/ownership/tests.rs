@@ -1,11 +1,12 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+use super::asked::Owners;
 use super::difference::{all, differ, named};
 use super::fields::Fields;
 use super::managers::Managers;
 use super::shape::Shape;
-use super::{Application, Operation, Writer, begin, is_reset, track};
+use super::{Application, Operation, Writer, asked, begin, track};
 use crate::patch::tests::json_value;
 use crate::schema::Schema;
 use crate::{Error, Key, Kind, MANAGED_FIELDS_BYTES_MAX, validate};
@@ -436,6 +437,7 @@ fn what_was_there_before_the_first_apply_has_an_owner_from_then_on() {
 
 #[test]
 fn only_an_empty_list_or_entry_is_a_reset() {
+    let current = json!({"metadata": {"managedFields": [{"manager": "me"}]}});
     for (value, wanted) in [
         (json!([]), true),
         (json!([{}]), true),
@@ -445,8 +447,10 @@ fn only_an_empty_list_or_entry_is_a_reset() {
         (json!({}), false),
         (Value::Null, false),
     ] {
-        assert_eq!(is_reset(&value), wanted, "{value}");
+        let owners = asked(Some(&value), &current).unwrap();
+        assert_eq!(owners, if wanted { Owners::Forgotten } else { Owners::Kept }, "{value}");
     }
+    assert_eq!(asked(None, &current).unwrap(), Owners::Kept);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::format::Format;
 use super::limits::{Bound, Limits, compare, is_multiple, same};
 use super::violation::{VIOLATIONS_MAX, shown, type_name};
 use super::{ListType, Reason, Schema, ValueType, Violation};
-use crate::path::Path;
+use crate::{numbers, path::Path};
 
 /// Values that a violation names as possible.
 const VALUES_SHOWN_MAX: usize = 20;
@@ -245,10 +245,10 @@ impl ValueType {
         }
     }
 
-    /// Returns whether a value is of this type. A number without a fraction is an integer, however it is written.
+    /// Returns whether a value is of this type. An integer has 64 bits with a sign; a number without a fraction is one as well, however it is
+    /// written, where a float loses nothing of it.
     fn holds(self, value: &Value) -> bool {
-        let is_integer =
-            |number: &Number| !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0);
+        let is_integer = |number: &Number| number.is_i64() || number.as_f64().is_some_and(numbers::is_whole);
         match self {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),

@@ -17,7 +17,7 @@ use super::prune::prune;
 use super::{ListType, Schema, ValueType};
 use crate::fields::Fields;
 use crate::path::Path;
-use crate::{DOCUMENT_BYTES_MAX, Error, Result, validate};
+use crate::{DOCUMENT_BYTES_MAX, Error, Result, numbers, validate};
 
 /// Different patterns of one schema.
 const PATTERNS_MAX: usize = 256;
@@ -197,7 +197,9 @@ impl Parser {
         if let Some(violation) = check(schema, &filled, &path).first() {
             return Err(Error::invalid(&violation.path, violation.message()));
         }
-        schema.default = Some(default.clone());
+        let mut default = default.clone();
+        numbers::settle(&mut default);
+        schema.default = Some(default);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use super::admit::{self, Part};
 use super::{
     Decision, Moment, asked_precondition, check, fields, identity, metadata, prune, specification, store, strip, tidy,
 };
-use crate::ownership::{Application, Writer};
+use crate::ownership::{Application, Writer, last_applied};
 use crate::schema::Schema;
 use crate::{Resource, Result, validate};
 
@@ -40,6 +40,9 @@ pub(super) fn resource(
     tidy(metadata(&mut merged));
     validate::document(&merged)?;
     application.settle(&mut merged, current.key(), force)?;
+    if last_applied::renew(writer.manager, &mut merged, document) {
+        validate::document(&merged)?;
+    }
     if specification(&merged).ne(specification(current.document())) {
         admit::admit(writer.schema, &mut merged, Part::Specification)?;
     }

@@ -4,10 +4,10 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use super::Moment;
+use super::{Moment, object_meta};
 use crate::{Key, Resource};
 
-/// Fields of the metadata that the host owns and nobody can write.
+/// Fields of the metadata that the host owns and nobody can write, but that an update or a patch can write `managedFields`.
 pub const HOST_OWNED: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -49,8 +49,9 @@ pub(super) fn asked<'a>(document: &'a Value, field: &str) -> &'a str {
     document.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Writes equal metadata in one way, so that equal documents are equal: nothing is left out rather than empty.
+/// Writes equal metadata in one way, so that equal documents are equal: what nobody knows is left out, and so is what is empty.
 pub(super) fn tidy(metadata: &mut Map<String, Value>) {
+    object_meta::prune(metadata);
     for field in ["annotations", "finalizers", "generateName", "labels", "namespace", "ownerReferences"] {
         let empty = match metadata.get(field) {
             Some(Value::Null) => true,

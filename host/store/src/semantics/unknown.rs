@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::in_version_of;
-use crate::schema::Schema;
+use super::{in_version_of, object_meta};
+use crate::schema::{Schema, VIOLATIONS_MAX};
 use crate::{Key, Resource, Write, patch};
 
-/// Returns the paths of the fields that a write would set and that the schema does not know.
+/// Returns the paths of the fields that a write would set and that neither the metadata has nor the schema knows, at most [`VIOLATIONS_MAX`].
 ///
 /// Of a patch that does not fit nothing is told: to perform it fails.
-pub(super) fn fields(key: &Key, current: Option<&Resource>, write: &Write, schema: &Schema) -> Vec<String> {
+pub(super) fn fields(key: &Key, current: Option<&Resource>, write: &Write, schema: Option<&Schema>) -> Vec<String> {
     match write {
         Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
-            of(document.clone(), schema)
+            of(document, schema)
         }
         Write::ApplyStatus { document, .. } => of_status(document, schema),
         Write::UpdateStatus { status, .. } => of_status(&json!({ "status": status }), schema),
         Write::Patch { change, .. } | Write::PatchStatus { change, .. } => {
             let Some(current) = current else { return Vec::new() };
-            let mut changed = patch::change(&in_version_of(key, current), change, Some(schema)).unwrap_or_default();
+            let mut changed = patch::change(&in_version_of(key, current), change, schema).unwrap_or_default();
             if matches!(write, Write::PatchStatus { .. }) {
                 return of_status(&changed, schema);
             }
@@ -26,16 +26,19 @@ pub(super) fn fields(key: &Key, current: Option<&Resource>, write: &Write, schem
             if let Some(fields) = changed.as_object_mut() {
                 fields.remove("status");
             }
-            of(changed, schema)
+            of(&changed, schema)
         }
         Write::Delete { .. } => Vec::new(),
     }
 }
 
-fn of(mut document: Value, schema: &Schema) -> Vec<String> {
-    schema.prune(&mut document)
+fn of(document: &Value, schema: Option<&Schema>) -> Vec<String> {
+    let mut found = object_meta::unknown(document);
+    found.extend(schema.map(|schema| schema.prune(&mut document.clone())).unwrap_or_default());
+    found.truncate(VIOLATIONS_MAX);
+    found
 }
 
-fn of_status(document: &Value, schema: &Schema) -> Vec<String> {
-    of(json!({ "status": document.get("status") }), schema)
+fn of_status(document: &Value, schema: Option<&Schema>) -> Vec<String> {
+    of(&json!({ "status": document.get("status") }), schema)
 }

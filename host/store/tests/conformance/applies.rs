@@ -23,7 +23,10 @@ on_every_store!(
     a_status_is_owned_apart_from_the_rest,
     a_status_is_applied_as_all_else_is,
     a_strategic_patch_of_a_status_merges_by_the_keys_of_the_schema,
-    what_clients_send_as_owners_is_ignored_unless_it_is_a_reset,
+    owners_that_are_not_understood_stay_and_a_reset_forgets_them,
+    owners_are_those_that_an_update_or_a_patch_of_the_resource_names,
+    owners_that_come_to_too_much_are_refused,
+    what_kubectl_has_applied_on_its_side_is_no_conflict_with_itself,
     labels_finalizers_and_owners_are_merged_by_item,
     an_apply_can_carry_preconditions,
     nobody_can_be_called_anything,
@@ -240,15 +243,40 @@ async fn a_status_is_owned_apart_from_the_rest(make: Make) {
 }
 
 /// S11
-async fn what_clients_send_as_owners_is_ignored_unless_it_is_a_reset(make: Make) {
+async fn owners_that_are_not_understood_stay_and_a_reset_forgets_them(make: Make) {
     let store = make(Default::default());
     let first = applied(&**store, "me", json!({"x": 1})).await;
-    let forged = json!([entry("thief", "Apply", json!({"f:spec": {"f:x": {}}}))]);
-    for owners in [forged, json!(null), json!("what"), json!([1]), json!({})] {
+    let thief = |change: Value| {
+        let mut entry = entry("thief", "Apply", json!({"f:spec": {"f:x": {}}}));
+        entry.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        json!([entry])
+    };
+    let mut same = first.document()["metadata"]["managedFields"].clone();
+    same[0]["time"] = json!("2000-01-01T00:00:00Z");
+    for owners in [
+        json!(null),
+        json!("what"),
+        json!([1]),
+        json!({}),
+        thief(json!({"operation": "Steal"})),
+        thief(json!({"apiVersion": ""})),
+        thief(json!({"fieldsType": "FieldsV2"})),
+        thief(json!({"fieldsType": null})),
+        thief(json!({"fieldsV1": 1})),
+        thief(json!({"fieldsV1": {}})),
+        thief(json!({"manager": 1})),
+        thief(json!({"time": "yesterday"})),
+        same,
+    ] {
         let document = with_metadata(thing("a", json!({"x": 1})), json!({"managedFields": owners}));
         assert_eq!(update(&**store, document).await.unwrap().change, None, "{owners}");
         let patch = merging(json!({"metadata": {"managedFields": owners}}));
         assert_eq!(store.write(patch).await.unwrap().change, None, "{owners}");
+    }
+    for owners in [thief(json!({"manager": "x".repeat(129)})), thief(json!({"subresource": "a\nb"}))] {
+        let refused = store.write(merging(json!({"metadata": {"managedFields": owners}}))).await;
+        let is_named = |path: &str| path.starts_with("metadata.managedFields[0].");
+        assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if is_named(path)), "{refused:?}");
     }
     assert_eq!(store.get(&key("a")).await.unwrap(), first);
     for reset in [json!([]), json!([{}])] {
@@ -263,6 +291,91 @@ async fn what_clients_send_as_owners_is_ignored_unless_it_is_a_reset(make: Make)
         let managers: Vec<Value> = entries(&again).iter().map(|entry| entry["manager"].clone()).collect();
         assert_eq!(managers, ["me", "before-first-apply"]);
     }
+}
+
+/// S11
+async fn owners_are_those_that_an_update_or_a_patch_of_the_resource_names(make: Make) {
+    let store = make(Default::default());
+    let owning = |manager: &str, field: &str| entry(manager, "Apply", json!({"f:spec": {field: {}}}));
+    let first = applied(&**store, "me", json!({"x": 1, "y": 1})).await;
+    let given = json!([owning("you", "f:y"), owning("me", "f:x")]);
+    let patch = json!([{"op": "replace", "path": "/metadata/managedFields", "value": given}]);
+    let change = Change::Json(patch);
+    let write = Write::Patch { key: key("a"), change, precondition: Precondition::default() };
+    let written = by(&**store, "patcher", write.clone()).await;
+    assert_eq!(written.change, Some(EventType::Modified));
+    let kept = written.resource.document()["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(*kept, [owning("me", "f:x"), owning("you", "f:y")], "in order, and nobody owns owners");
+    assert_eq!(written.resource.generation(), first.generation());
+    assert_eq!(by(&**store, "patcher", write).await.change, None, "they are so already");
+    // What is no longer applied goes by what was written.
+    let left = applied(&**store, "me", json!({"z": 1})).await;
+    assert_eq!(left.document()["spec"], json!({"y": 1, "z": 1}));
+
+    // What the same write changes is its writer's, whatever it says.
+    let mut document = thing("a", json!({"y": 2, "z": 1}));
+    document["metadata"]["managedFields"] = json!([owning("you", "f:y"), owning("you", "f:z")]);
+    let written = by(&**store, "writer", updating(document.clone())).await.resource;
+    let managers: Vec<Value> = written.document()["metadata"]["managedFields"].as_array().unwrap().clone();
+    assert_eq!(managers[0], owning("you", "f:z"));
+    assert_eq!(
+        (&managers[1]["manager"], &managers[1]["fieldsV1"]),
+        (&json!("writer"), &json!({"f:spec": {"f:y": {}}}))
+    );
+
+    // A status is written without them, and so is a new resource.
+    let before = everything(&**store).await;
+    let forged = json!({"metadata": {"managedFields": [owning("thief", "f:y")]}});
+    let status = Write::PatchStatus { key: key("a"), change: Change::Merge(forged) };
+    assert_eq!(store.write(status).await.unwrap().change, None);
+    assert_eq!(everything(&**store).await, before);
+    document["metadata"]["name"] = json!("b");
+    let entries = create(&**store, document).await.document()["metadata"]["managedFields"].clone();
+    assert_eq!((entries.as_array().unwrap().len(), &entries[0]["manager"]), (1, &json!("homeostat")));
+}
+
+async fn owners_that_come_to_too_much_are_refused(make: Make) {
+    let store = make(Default::default());
+    let first = applied(&**store, "me", json!({"x": 1})).await;
+    let many: serde_json::Map<String, Value> = (0..20_000).map(|at| (format!("f:field-{at}"), json!({}))).collect();
+    let owners = json!([entry("you", "Apply", json!({"f:spec": many}))]);
+    let refused = store.write(merging(json!({"metadata": {"managedFields": owners}}))).await;
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    assert_eq!(store.get(&key("a")).await.unwrap(), first);
+}
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A document with what its client has applied on its own side.
+fn with_last_applied(spec: Value) -> Value {
+    let applied = format!("{}\n", thing("a", spec.clone()));
+    with_metadata(thing("a", spec), json!({"annotations": {LAST_APPLIED: applied}}))
+}
+
+/// S11
+async fn what_kubectl_has_applied_on_its_side_is_no_conflict_with_itself(make: Make) {
+    let store = make(Default::default());
+    let create = Write::Create { document: with_last_applied(json!({"image": "1", "size": 1})) };
+    by(&**store, "kubectl-client-side-apply", create).await;
+    let change = json!({"image": "2", "size": 1});
+    for manager in ["me", "kubectl-last-applied"] {
+        let refused = apply(&**store, manager, thing("a", change.clone()), false).await;
+        assert!(matches!(refused, Err(Error::ApplyConflict { .. })), "{manager}");
+    }
+    let taken = apply(&**store, "kubectl", thing("a", change), false).await.unwrap().resource;
+    assert_eq!(taken.document()["spec"]["image"], "2");
+    let renewed = taken.document()["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
+    let renewed: Value = serde_json::from_str(renewed).unwrap();
+    assert_eq!(renewed["spec"]["image"], "2", "the annotation goes along");
+    let again = thing("a", json!({"image": "2", "size": 1}));
+    assert_eq!(apply(&**store, "kubectl", again, false).await.unwrap().change, None);
+
+    // What somebody else has changed since is theirs.
+    by(&**store, "other", merging(json!({"spec": {"size": 5}}))).await;
+    let refused = apply(&**store, "kubectl", thing("a", json!({"image": "3", "size": 1})), false).await;
+    let Err(Error::ApplyConflict { conflicts, .. }) = refused else { panic!("{refused:?}") };
+    let fields: Vec<&str> = conflicts.iter().map(|conflict| conflict.field.as_str()).collect();
+    assert_eq!(fields, [".spec.size"]);
 }
 
 /// S11

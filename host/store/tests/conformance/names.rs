@@ -1,9 +1,12 @@
 //! Hostile names and bodies: a clear error or a faithful round trip.
 
-use homeostat_store::{Change, DOCUMENT_BYTES_MAX, Error, Key, Kind, Precondition, Query, Revision, Write};
+use homeostat_store::schema::Schema;
+use homeostat_store::{
+    Change, DOCUMENT_BYTES_MAX, Error, Key, Kind, Precondition, Query, Request, Revision, Unknown, Write,
+};
 use serde_json::{Value, json};
 
-use crate::{Make, create, key, on_every_store, thing, update_status, with_metadata};
+use crate::{Make, create, key, kind, on_every_store, thing, update, update_status, with_metadata};
 
 on_every_store!(
     a_document_that_is_not_acceptable_is_refused_with_the_path,
@@ -12,6 +15,10 @@ on_every_store!(
     a_small_patch_cannot_become_a_large_document,
     a_hostile_key_is_not_found,
     nothing_refused_leaves_a_trace,
+    the_name_of_a_namespace_is_one_part_of_a_dns_name,
+    fields_of_the_metadata_that_nobody_knows_are_left_out_and_told,
+    equal_numbers_are_stored_alike,
+    a_whole_number_that_does_not_fit_is_no_integer,
 );
 
 fn hostile() -> Vec<(Value, &'static str)> {
@@ -101,7 +108,7 @@ async fn a_body_comes_back_as_it_was_written(make: Make) {
     let store = make(Default::default());
     let spec = json!({
         "": "empty name", "a/b~c": "pointer symbols", "\u{0}": "\u{0}\u{1}\u{7f}", "ключ": "значение \u{1f9ee}\u{202e}", "a\"\\b": "\r\n\t",
-        "numbers": [0, -1, u64::MAX, i64::MIN, 0.1, 1e300, -2.5e-300, 123_456_789.123_456_78, 5e-324], "empty": [{}, [], "", null, false],
+        "numbers": [0, -1, i64::MAX, i64::MIN, 0.1, 1e300, -2.5e-300, 123_456_789.123_456_78, 5e-324], "empty": [{}, [], "", null, false],
     });
     let long = format!("{}a", "a.".repeat(126));
     for name in ["a", "0", "a.b-c.0", long.as_str()] {
@@ -214,4 +221,85 @@ async fn nothing_refused_leaves_a_trace(make: Make) {
     }
     assert_eq!(store.revision(), Revision::ZERO);
     assert_eq!(store.kinds().await.unwrap(), []);
+}
+
+async fn the_name_of_a_namespace_is_one_part_of_a_dns_name(make: Make) {
+    let store = make(Default::default());
+    let named = |name: &str| Write::Create {
+        document: json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+    };
+    for name in ["a".repeat(64).as_str(), "a.b"] {
+        let refused = store.write(named(name)).await;
+        assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "metadata.name"), "{refused:?}");
+    }
+    store.write(named(&"a".repeat(63))).await.unwrap();
+}
+
+async fn fields_of_the_metadata_that_nobody_knows_are_left_out_and_told(make: Make) {
+    let store = make(Default::default());
+    let submit = async |unknown, write: &Write| store.submit(Request { unknown, ..write.clone().into() }).await;
+    let owner = json!({"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "u", "since": 1});
+    let more = json!({"colour": "red", "ownerReferences": [owner], "labels": {"free": "x"}});
+    let document = with_metadata(thing("a", json!({"free": 1})), more.clone());
+    let told = ["metadata.colour", "metadata.ownerReferences[0].since"];
+    let change = Change::Merge(json!({"metadata": more}));
+    for write in [
+        Write::Create { document: document.clone() },
+        Write::Update { document: document.clone(), precondition: Precondition::default() },
+        Write::Apply { document: document.clone(), manager: "me".into(), force: true },
+        Write::Patch { key: key("a"), change, precondition: Precondition::default() },
+    ] {
+        let refused = submit(Unknown::Refuse, &write).await;
+        assert!(matches!(&refused, Err(Error::UnknownFields { fields }) if *fields == told), "{refused:?}");
+        let written = submit(Unknown::Tell, &write).await.unwrap();
+        assert_eq!(written.unknown, told, "{write:?}");
+        let metadata = &written.resource.document()["metadata"];
+        assert_eq!((metadata.get("colour"), metadata["ownerReferences"][0].get("since")), (None, None), "{write:?}");
+        assert_eq!(metadata["labels"], json!({"free": "x"}));
+    }
+    let quiet = Write::Update { document, precondition: Precondition::default() };
+    assert_eq!(submit(Unknown::Ignore, &quiet).await.unwrap().change, None);
+}
+
+/// S3
+async fn equal_numbers_are_stored_alike(make: Make) {
+    let store = make(Default::default());
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let spec = r#"{"one":1.0,"ten":1e1,"half":0.5,"zero":-0.0,"list":[{"two":2.00}]}"#;
+    let written = create(&**store, thing("a", read(spec))).await;
+    let spec = r#"{"half":0.5,"list":[{"two":2}],"one":1,"ten":10,"zero":0}"#;
+    assert_eq!(written.document()["spec"].to_string(), spec);
+    let same = r#"{"one":1,"ten":10.0,"half":5e-1,"zero":0,"list":[{"two":2}]}"#;
+    assert_eq!(update(&**store, thing("a", read(same))).await.unwrap().change, None);
+    let status = update_status(&**store, key("a"), read(r#"{"ready":3.0}"#)).await.unwrap();
+    assert_eq!(status.resource.status().to_string(), r#"{"ready":3}"#);
+    for change in [
+        Change::Merge(read(r#"{"spec":{"one":1.0}}"#)),
+        Change::Json(read(
+            r#"[{"op":"test","path":"/spec/ten","value":10.0},{"op":"add","path":"/spec/one","value":1.0}]"#,
+        )),
+    ] {
+        let write = Write::Patch { key: key("a"), change, precondition: Precondition::default() };
+        assert_eq!(store.write(write).await.unwrap().change, None);
+    }
+}
+
+async fn a_whole_number_that_does_not_fit_is_no_integer(make: Make) {
+    let store = make(Default::default());
+    let number = |kind: &str| json!({"type": kind});
+    let spec = json!({"type": "object", "properties": {"count": number("integer"), "ratio": number("number")}});
+    let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": spec}})).unwrap();
+    store.schemas().set(&kind("Thing"), [("v1".to_owned(), Some(schema))]);
+    let largest = json!({"count": i64::MAX, "ratio": 1_u64 << 63});
+    let written = create(&**store, thing("a", largest)).await;
+    assert_eq!(written.document()["spec"]["count"], json!(i64::MAX));
+    assert_eq!(written.document()["spec"]["ratio"].as_f64(), Some((1_u64 << 63) as f64));
+    for count in [json!(1_u64 << 63), json!(u64::MAX), json!(1e19), json!(1.5)] {
+        let refused = update(&**store, thing("a", json!({"count": count}))).await;
+        assert!(matches!(&refused, Err(Error::InvalidFields { .. })), "{count}: {refused:?}");
+    }
+    assert_eq!(
+        update(&**store, thing("a", json!({"count": 7.0}))).await.unwrap().resource.document()["spec"]["count"],
+        json!(7)
+    );
 }
