@@ -123,10 +123,11 @@ fn refuse_foreign_page(scheme: &str, method: &Method, uri: &Uri, headers: &Heade
         let reason = "only programs of this machine may ask: the request was made for another host, or by a page that is not served here";
         return Err(Failure::forbidden(reason));
     }
-    // Browsers ask first, and get no leave, before they send any other method, or a body of any other type.
+    // Browsers ask first, and get no leave, before they send any other method, or a body of any other type. What has no type they send
+    // without asking, as programs do; but a browser says with every POST for whose page it is, which was looked at above.
     if *method == Method::POST && is_simple(headers) {
-        let reason = "a POST names the type of its body in `Content-Type`, which is application/json as a rule; what any page in a browser \
-                      could send is not taken";
+        let reason = "a POST of text or of a form, which any page in a browser could send, is not taken: say in `Content-Type` what it is, \
+                      which is application/json as a rule";
         return Err(Failure::unsupported_media_type(reason));
     }
     Ok(())
@@ -151,14 +152,13 @@ fn is_from_here(scheme: &str, uri: &Uri, headers: &HeaderMap) -> bool {
 /// Where a browser says whose page asks.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Returns whether a browser sends a body of this type without asking first; it does so where there is no type, too.
+/// Returns whether a browser sends a body of this type without asking first.
 fn is_simple(headers: &HeaderMap) -> bool {
-    let mut types = headers.get_all(header::CONTENT_TYPE).iter().peekable();
     let is_simple = |value: &HeaderValue| {
         let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
         SIMPLE_TYPES.iter().any(|simple| essence.eq_ignore_ascii_case(simple))
     };
-    types.peek().is_none() || types.any(is_simple)
+    headers.get_all(header::CONTENT_TYPE).iter().any(is_simple)
 }
 
 /// Returns whether an authority, `HOST` or `HOST:PORT`, is this machine.

@@ -10,7 +10,7 @@ use homeostat_store::{Precondition, Propagation, Resource, Write};
 use jiff::Timestamp;
 
 use crate::list::{self, Found, Frame, Pieces, Source};
-use crate::params::{Deletion, Params};
+use crate::params::Params;
 use crate::resources::{Ask, Author, not_allowed};
 use crate::router::Api;
 use crate::status::Failure;
@@ -23,7 +23,8 @@ pub(crate) async fn delete(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
     if info.namespaced && ask.target.namespace.is_none() {
         return Err(not_allowed(ask));
     }
-    let deletion = Deletion::read(&ask.body, params)?;
+    params.check_list()?;
+    let deletion = ask.deletion(params)?;
     let mut author = ask.author(params)?;
     author.dry_run |= deletion.is_dry_run()?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;

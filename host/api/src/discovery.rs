@@ -31,6 +31,8 @@ pub(crate) async fn version() -> Json<Value> {
     Json(json!({
         "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.0+homeostat-{release}"), "homeostat": release,
         "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        // Clients that check answers demand these.
+        "buildDate": "", "compiler": "rustc", "gitCommit": "", "gitTreeState": "", "goVersion": "",
     }))
 }
 

@@ -44,6 +44,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     let wanted = wanted(&params, ask)?;
     let log = api.host.events();
     if params.is_watch() && ask.target.name.is_none() {
+        params.check_watch()?;
         return watch(log, wanted, info, ask, &params);
     }
     let (found, through) = read(&log, &wanted, 0)?;
@@ -53,6 +54,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
         return Ok(resources::shown(info, event, ask, &params));
     }
     let revision = revision(&log, through);
+    params.check_list()?;
     params.check_revision(revision)?;
     let metadata = json!({ "resourceVersion": revision.to_string() });
     Ok(Frame::of(info, ask, &params).whole(&metadata, found.iter().map(|(_, event)| event)))

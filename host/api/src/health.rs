@@ -14,7 +14,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{ControllerState, ControllerStatus};
 
-use crate::params::is_yes;
+use crate::params::switch;
 use crate::router::Api;
 use crate::status::Failure;
 
@@ -78,7 +78,7 @@ impl Wanted {
         let mut wanted = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
-                "verbose" => wanted.verbose = is_yes(Some(&value)),
+                "verbose" => wanted.verbose = switch(&name, &value)?.is_on(),
                 "exclude" => wanted.exclude.push(value),
                 _ => {}
             }

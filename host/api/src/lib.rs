@@ -45,6 +45,7 @@ mod table;
 mod tls;
 mod tokens;
 mod traffic;
+mod unread;
 mod watch;
 
 pub use address::{Address, BadAddress};

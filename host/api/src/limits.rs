@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
-use crate::params::is_yes;
+use crate::params::switch;
 use crate::room::{Room, hold};
 use crate::router::{Api, BACKUP, HEALTH, METRICS};
 use crate::serve::stop;
@@ -66,12 +66,15 @@ impl Takes {
         }
         // Pairs, so that no repetition hides from here what a handler sees. It refuses a query that is none.
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map_or(Vec::new(), |Query(pairs)| pairs);
-        let says = |wanted: &str| pairs.iter().any(|(name, value)| name == wanted && is_yes(Some(value)));
+        let says = |wanted: &str| {
+            let mut said = pairs.iter().filter(|(name, _)| name == wanted).map(|(name, value)| switch(name, value));
+            said.try_fold(false, |is_on, said| said.map(|said| is_on | said.is_on()))
+        };
         let mut times = pairs.iter().filter(|(name, _)| name == "timeoutSeconds");
         Ok(match () {
             () if method != Method::GET => Self::Answer,
-            () if says("watch") => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
-            () if says("follow") => Self::Records,
+            () if says("watch")? => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
+            () if says("follow")? => Self::Records,
             () => Self::Answer,
         })
     }

@@ -34,6 +34,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// Answers a list in the form that is asked for.
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    params.check_list()?;
     params.check_revision(api.host.store().revision())?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
     let (pieces, first) = Pieces::begin(&api.limits.lists, api.host.store(), query).await?;

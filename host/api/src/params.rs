@@ -1,7 +1,10 @@
 //! Reads the query of a request: selectors, pages, watches. Pure.
 
+use std::str::FromStr;
+
 use homeostat_store::{Kind, Precondition, Propagation, Query, Revision, Selector, Unknown};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::status::Failure;
 use crate::table::Included;
@@ -15,30 +18,31 @@ pub(crate) struct Params {
     pub(crate) limit: Option<usize>,
     #[serde(rename = "continue")]
     pub(crate) next: Option<String>,
-    pub(crate) watch: Option<String>,
+    pub(crate) watch: Switch,
     pub(crate) resource_version: Option<String>,
-    pub(crate) send_initial_events: Option<String>,
+    pub(crate) send_initial_events: Option<Switch>,
     pub(crate) field_manager: Option<String>,
-    pub(crate) force: Option<String>,
+    pub(crate) force: Switch,
     pub(crate) dry_run: Option<String>,
     pub(crate) field_validation: Option<String>,
     pub(crate) propagation_policy: Option<String>,
+    pub(crate) orphan_dependents: Option<Switch>,
     pub(crate) include_object: Included,
-    pub(crate) allow_watch_bookmarks: Option<String>,
+    pub(crate) allow_watch_bookmarks: Switch,
     pub(crate) resource_version_match: Option<String>,
 }
 
 impl Params {
     pub(crate) fn is_watch(&self) -> bool {
-        is_yes(self.watch.as_deref())
+        self.watch.is_on()
     }
 
     pub(crate) fn wants_initial_events(&self) -> bool {
-        is_yes(self.send_initial_events.as_deref())
+        self.send_initial_events.is_some_and(Switch::is_on)
     }
 
     pub(crate) fn forces(&self) -> bool {
-        is_yes(self.force.as_deref())
+        self.force.is_on()
     }
 
     /// Returns whether the write is to be tried and not kept.
@@ -63,7 +67,7 @@ impl Params {
     }
 
     pub(crate) fn wants_bookmarks(&self) -> bool {
-        is_yes(self.allow_watch_bookmarks.as_deref())
+        self.allow_watch_bookmarks.is_on()
     }
 
     /// Returns how much of a resource goes with its row of a table.
@@ -76,10 +80,56 @@ impl Params {
         self.field_selector.as_deref().map_or(Ok(Vec::new()), fields)
     }
 
+    /// Checks which parameters of a list go together.
+    ///
+    /// Source: `ValidateListOptions` of Kubernetes' apimachinery, for lists.
+    pub(crate) fn check_list(&self) -> Result<(), Failure> {
+        if let Some(asked) = self.asked_match() {
+            let revision = self.resource_version.as_deref().unwrap_or_default();
+            if revision.is_empty() {
+                return Err(unmatched("is forbidden unless resourceVersion is provided"));
+            }
+            self.check_match(asked, &["Exact", "NotOlderThan"])?;
+            if asked == "Exact" && revision == "0" {
+                return Err(unmatched("`Exact` is forbidden for resourceVersion `0`"));
+            }
+        }
+        match self.send_initial_events {
+            Some(_) => Err(invalid("sendInitialEvents", "is forbidden for list")),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks which parameters of a watch go together.
+    ///
+    /// Source: `ValidateListOptions` of Kubernetes' apimachinery, for watches.
+    pub(crate) fn check_watch(&self) -> Result<(), Failure> {
+        match (self.asked_match(), self.send_initial_events) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err(unmatched("must be `NotOlderThan` where sendInitialEvents is set")),
+            (Some(_), None) => Err(unmatched("is forbidden for watch unless sendInitialEvents is provided")),
+            (Some(asked), Some(_)) => self.check_match(asked, &["NotOlderThan"]),
+        }
+    }
+
+    fn asked_match(&self) -> Option<&str> {
+        self.resource_version_match.as_deref().filter(|asked| !asked.is_empty())
+    }
+
+    fn check_match(&self, asked: &str, known: &[&str]) -> Result<(), Failure> {
+        if self.next.as_deref().is_some_and(|next| !next.is_empty()) {
+            return Err(unmatched("is forbidden when continue is provided"));
+        }
+        if known.contains(&asked) {
+            return Ok(());
+        }
+        Err(unmatched(format!("Unsupported value: {asked:?}: supported values: {}", known.join(", "))))
+    }
+
     /// Checks what a list asks of its revision, `current` being that of the store.
     pub(crate) fn check_revision(&self, current: Revision) -> Result<(), Failure> {
         let Some(asked) = self.after()? else { return Ok(()) };
-        match self.resource_version_match.as_deref() {
+        match self.asked_match() {
             _ if asked > current => Err(homeostat_store::Error::FutureRevision { asked, current }.into()),
             Some("Exact") if asked != current => Err(homeostat_store::Error::Expired { oldest: current }.into()),
             _ => Ok(()),
@@ -121,9 +171,11 @@ impl Params {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Deletion {
+    kind: Option<String>,
     propagation_policy: Option<String>,
-    preconditions: Preconditions,
-    dry_run: Vec<String>,
+    orphan_dependents: Option<bool>,
+    preconditions: Option<Preconditions>,
+    dry_run: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -134,30 +186,38 @@ struct Preconditions {
 }
 
 impl Deletion {
-    pub(crate) fn read(body: &[u8], params: &Params) -> Result<Self, Failure> {
-        let mut deletion = if body.is_empty() {
-            Self::default()
-        } else {
-            serde_json::from_slice(body)
-                .map_err(|error| Failure::bad_request(format!("the body is not DeleteOptions: {error}")))?
+    /// Reads what the body says, or the query where there is no body: never both, as an API server does.
+    pub(crate) fn read(body: Option<Value>, params: &Params) -> Result<Self, Failure> {
+        let Some(body) = body.filter(|body| !body.is_null()) else {
+            let (propagation_policy, orphan_dependents) =
+                (params.propagation_policy.clone(), params.orphan_dependents.map(Switch::is_on));
+            return Ok(Self { propagation_policy, orphan_dependents, ..Self::default() });
         };
-        if params.propagation_policy.is_some() {
-            deletion.propagation_policy.clone_from(&params.propagation_policy);
+        let wrong = |reason: String| Failure::bad_request(format!("the body is not DeleteOptions: {reason}"));
+        let deletion: Self = serde_json::from_value(body).map_err(|error| wrong(error.to_string()))?;
+        match deletion.kind.as_deref() {
+            None | Some("" | "DeleteOptions") => Ok(deletion),
+            Some(other) => Err(wrong(format!("its kind is {other:?}"))),
         }
-        Ok(deletion)
     }
 
     /// Returns whether the deletion is to be tried and not kept.
     pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
-        match self.dry_run.iter().find(|what| *what != "All") {
+        let asked = self.dry_run.as_deref().unwrap_or_default();
+        match asked.iter().find(|what| *what != "All") {
             Some(other) => Err(no_dry_run(other)),
-            None => Ok(!self.dry_run.is_empty()),
+            None => Ok(!asked.is_empty()),
         }
     }
 
     pub(crate) fn propagation(&self) -> Result<Propagation, Failure> {
-        match self.propagation_policy.as_deref() {
-            None | Some("" | "Background") => Ok(Propagation::Background),
+        let policy = self.propagation_policy.as_deref().filter(|policy| !policy.is_empty());
+        match policy {
+            Some(_) if self.orphan_dependents.is_some() => {
+                Err(invalid("propagationPolicy", "orphanDependents and propagationPolicy cannot be both set"))
+            }
+            None if self.orphan_dependents == Some(true) => Ok(Propagation::Orphan),
+            None | Some("Background") => Ok(Propagation::Background),
             Some("Foreground") => Ok(Propagation::Foreground),
             Some("Orphan") => Ok(Propagation::Orphan),
             Some(other) => Err(Failure::bad_request(format!(
@@ -167,7 +227,9 @@ impl Deletion {
     }
 
     pub(crate) fn precondition(&self) -> Result<Precondition, Failure> {
-        let Preconditions { uid, resource_version } = &self.preconditions;
+        let Some(Preconditions { uid, resource_version }) = &self.preconditions else {
+            return Ok(Precondition::default());
+        };
         let revision = resource_version.as_deref().map(str::parse::<Revision>).transpose();
         let revision = revision
             .map_err(|_| Failure::bad_request("preconditions.resourceVersion: not a revision of this store"))?;
@@ -195,9 +257,49 @@ fn field(term: &str) -> Result<(String, String), Failure> {
     Ok((pointer, value.strip_prefix('=').unwrap_or(value).trim().to_owned()))
 }
 
-/// Reads a switch: `1` and `true` are yes, and so is a parameter without a value.
-pub(crate) fn is_yes(value: Option<&str>) -> bool {
-    matches!(value, Some("" | "1" | "true"))
+/// A parameter that is true or false. One without a value is true, one that is not there is false.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(try_from = "String")]
+pub(crate) struct Switch(bool);
+
+impl Switch {
+    pub(crate) fn is_on(self) -> bool {
+        self.0
+    }
+}
+
+impl FromStr for Switch {
+    type Err = String;
+
+    /// Reads the words of Go's `strconv.ParseBool`, in which the clients of every language write it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self(false)),
+            other => Err(format!("`{other}` is neither true nor false")),
+        }
+    }
+}
+
+impl TryFrom<String> for Switch {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// Reads a switch by its name.
+pub(crate) fn switch(name: &str, value: &str) -> Result<Switch, Failure> {
+    value.parse().map_err(|reason| Failure::bad_request(format!("{name}: {reason}")))
+}
+
+fn invalid(path: &str, reason: impl Into<String>) -> Failure {
+    homeostat_store::Error::Invalid { path: path.to_owned(), reason: reason.into() }.into()
+}
+
+fn unmatched(reason: impl Into<String>) -> Failure {
+    invalid("resourceVersionMatch", reason)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Reads a Namespace in protobuf, the form in which clients send the kinds that they have compiled in. Pure.
+//! Reads a Namespace, and what a deletion asks for, in protobuf: the form in which clients send what they have compiled in. Pure.
 //!
-//! Namespaces are the one such kind that can be written here. A field that is not read must be empty: nothing that a client says gets lost.
-//! The numbers are those of Kubernetes' `generated.proto` of `runtime`, `meta/v1` and `core/v1`.
+//! Namespaces are the one such kind that can be written here; a deletion can be of any. A field that is not read must be empty: nothing that
+//! a client says gets lost. The numbers are those of Kubernetes' `generated.proto` of `runtime`, `meta/v1` and `core/v1`.
 
 use serde_json::{Map, Value, json};
 
@@ -13,8 +13,57 @@ const MAGIC: &[u8] = b"k8s\0";
 /// # Errors
 /// What is wrong with it, for a person.
 pub(crate) fn namespace(body: &[u8]) -> Result<Value, String> {
+    let (mut document, raw) = envelope(body)?;
+    document["metadata"] = json!({});
+    for field in fields(raw)? {
+        match field {
+            Field { number: 1, content: Content::Bytes(bytes) } => document["metadata"] = metadata(bytes)?,
+            Field { number: 2, content: Content::Bytes(bytes) } => all_empty(bytes, "spec")?,
+            Field { number: 3, content: Content::Bytes(bytes) } => all_empty(bytes, "status")?,
+            other => empty(&other, "the namespace")?,
+        }
+    }
+    Ok(document)
+}
+
+/// Reads a body: the envelope `runtime.Unknown` with `meta/v1` DeleteOptions in it, as the same in JSON.
+///
+/// # Errors
+/// What is wrong with it, for a person.
+pub(crate) fn delete_options(body: &[u8]) -> Result<Value, String> {
+    let (mut options, raw) = envelope(body)?;
+    let mut dry_run = Vec::new();
+    for field in fields(raw)? {
+        match field {
+            // A time that pods get to end. Nothing here ends any.
+            Field { number: 1, content: Content::Number(_) } => {}
+            Field { number: 2, content: Content::Bytes(bytes) } => options["preconditions"] = preconditions(bytes)?,
+            Field { number: 3, content: Content::Number(yes) } => options["orphanDependents"] = (yes != 0).into(),
+            Field { number: 4, .. } => options["propagationPolicy"] = text(&field)?.into(),
+            Field { number: 5, .. } => dry_run.push(text(&field)?),
+            other => empty(&other, "the options")?,
+        }
+    }
+    options["dryRun"] = dry_run.into();
+    Ok(options)
+}
+
+fn preconditions(bytes: &[u8]) -> Result<Value, String> {
+    let mut preconditions = json!({});
+    for field in fields(bytes)? {
+        match field.number {
+            1 => preconditions["uid"] = text(&field)?.into(),
+            2 => preconditions["resourceVersion"] = text(&field)?.into(),
+            _ => empty(&field, "the preconditions")?,
+        }
+    }
+    Ok(preconditions)
+}
+
+/// Takes the envelope off: returns a document with `apiVersion` and `kind` alone, and the message inside.
+fn envelope(body: &[u8]) -> Result<(Value, &[u8]), String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with k8s and a zero byte")?;
-    let (mut document, mut raw) = (json!({ "metadata": {} }), &[][..]);
+    let (mut document, mut raw) = (json!({}), &[][..]);
     for field in fields(envelope)? {
         match field {
             Field { number: 1, content: Content::Bytes(kind) } => {
@@ -27,15 +76,7 @@ pub(crate) fn namespace(body: &[u8]) -> Result<Value, String> {
             other => empty(&other, "the envelope")?,
         }
     }
-    for field in fields(raw)? {
-        match field {
-            Field { number: 1, content: Content::Bytes(bytes) } => document["metadata"] = metadata(bytes)?,
-            Field { number: 2, content: Content::Bytes(bytes) } => all_empty(bytes, "spec")?,
-            Field { number: 3, content: Content::Bytes(bytes) } => all_empty(bytes, "status")?,
-            other => empty(&other, "the namespace")?,
-        }
-    }
-    Ok(document)
+    Ok((document, raw))
 }
 
 fn metadata(bytes: &[u8]) -> Result<Value, String> {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::dress::without_values;
-use crate::params::is_yes;
+use crate::params::Switch;
 use crate::router::Api;
 use crate::status::Failure;
 
@@ -41,7 +41,7 @@ struct Wanted {
     after: u64,
     /// Only the last so many of what is there already.
     lines: Option<usize>,
-    follow: Option<String>,
+    follow: Switch,
 }
 
 pub(crate) async fn kinds(State(api): State<Arc<Api>>) -> Json<Value> {
@@ -65,7 +65,7 @@ struct CostParams {
     /// Of this controller alone, with its dearest keys.
     controller: Option<String>,
     /// With the dearest keys of all.
-    keys: Option<String>,
+    keys: Switch,
 }
 
 /// Answers with what the reconciles of controllers cost.
@@ -73,7 +73,7 @@ pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<
     let CostParams { controller, keys } = params(&uri)?;
     let costs = match controller {
         Some(name) => vec![api.host.costs_of(&name)?],
-        None => api.host.costs(is_yes(keys.as_deref())),
+        None => api.host.costs(keys.is_on()),
     };
     Ok(Json(json!({ "items": costs })))
 }
@@ -169,7 +169,7 @@ impl Records {
             |text: &str| Failure::bad_request(format!("key: `{text}` is not like `apps/v1/Deployment default/web`"));
         let key = key.map(|text| read_key(&text).ok_or_else(|| unreadable(&text))).transpose()?;
         let first = Some(lines.unwrap_or(usize::MAX));
-        Ok(Self { source, controller, key, after, first, follow: is_yes(follow.as_deref()) })
+        Ok(Self { source, controller, key, after, first, follow: follow.is_on() })
     }
 
     fn response(self) -> Response {

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use homeostat_runtime::{Host, KindInfo};
 use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Unknown, Write, Written};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::dress::Dress;
 use crate::duplicates::duplicates;
@@ -70,6 +70,19 @@ impl Ask<'_> {
         });
         let language = if is_yaml { "neither JSON nor YAML" } else { "not JSON" };
         read.map_err(|error| Failure::bad_request(format!("the body is {language}: {error}")))
+    }
+
+    /// Reads what a deletion asks for, from the body, which may be protobuf, or from the query.
+    pub(crate) fn deletion(&self, params: &Params) -> Result<Deletion, Failure> {
+        let body =
+            match self.content_type() {
+                _ if self.body.is_empty() => None,
+                PROTOBUF => Some(protobuf::delete_options(&self.body).map_err(|error| {
+                    Failure::bad_request(format!("the body is no DeleteOptions in protobuf: {error}"))
+                })?),
+                _ => Some(self.document()?),
+            };
+        Deletion::read(body, params)
     }
 
     /// Returns a write in the name of who asks.
@@ -216,13 +229,13 @@ async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> R
     if api.host.kinds().is_ending(&info.kind) {
         return Err(Failure::method_not_allowed("create not allowed while custom resource definition is terminating"));
     }
-    fill_in(&mut document, info, ask.target.namespace, None)?;
+    fill_in(&mut document, info, ask, ask.target.namespace, None)?;
     write(api, info, Write::Create { document }, ask, params).await
 }
 
 async fn update(api: &Api, info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let mut document = ask.document()?;
-    fill_in(&mut document, info, namespace(key), Some(key.name()))?;
+    fill_in(&mut document, info, ask, namespace(key), Some(key.name()))?;
     write(api, info, Write::Update { document, precondition: Precondition::default() }, ask, params).await
 }
 
@@ -234,7 +247,7 @@ async fn update_status(
     params: &Params,
 ) -> Result<Response, Failure> {
     let mut document = ask.document()?;
-    fill_in(&mut document, info, namespace(&key), Some(key.name()))?;
+    fill_in(&mut document, info, ask, namespace(&key), Some(key.name()))?;
     let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
     let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
@@ -289,12 +302,15 @@ fn applied(info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result
     let mut document = ask.document()?;
     let manager = params.field_manager.clone().filter(|manager| !manager.is_empty());
     let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: say who applies"))?;
-    fill_in(&mut document, info, namespace(key), Some(key.name()))?;
+    fill_in(&mut document, info, ask, namespace(key), Some(key.name()))?;
+    if document.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
     Ok((document, manager))
 }
 
 async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
-    let deletion = Deletion::read(&ask.body, params)?;
+    let deletion = ask.deletion(params)?;
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
     let mut request = ask.request(Write::Delete { key, precondition, propagation }, params)?;
@@ -343,10 +359,20 @@ fn namespace(key: &Key) -> Option<&str> {
     Some(key.namespace()).filter(|namespace| !namespace.is_empty())
 }
 
-/// Gives a document what its path says, and refuses one that says otherwise.
-fn fill_in(document: &mut Value, info: &KindInfo, namespace: Option<&str>, name: Option<&str>) -> Result<(), Failure> {
+/// Gives a document what its path says, and refuses one that says otherwise, or does not say what it is.
+fn fill_in(
+    document: &mut Value,
+    info: &KindInfo,
+    ask: &Ask<'_>,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<(), Failure> {
     let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not a document"))?;
     let (api_version, kind) = (info.kind.api_version(), &info.kind.name);
+    if ask.applies() || !is_compiled_in(&info.kind.group) {
+        says(fields, "kind")?;
+        says(fields, "apiVersion")?;
+    }
     agree(fields.entry("apiVersion"), "apiVersion", Some(&api_version))?;
     agree(fields.entry("kind"), "kind", Some(kind))?;
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
@@ -356,6 +382,22 @@ fn fill_in(document: &mut Value, info: &KindInfo, namespace: Option<&str>, name:
     }
     agree(metadata.entry("namespace"), "metadata.namespace", namespace)?;
     agree(metadata.entry("name"), "metadata.name", name)
+}
+
+/// Returns whether clients of Kubernetes have the kinds of a group compiled in. An API server takes a document of such a kind that does not
+/// say its kind, unless it is applied: the types of some clients (Python's) leave it out.
+///
+/// Source: the groups that are reserved for Kubernetes, in its documentation of `CustomResourceDefinition`s.
+fn is_compiled_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+/// Refuses a document without a text in one of its fields.
+fn says(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> {
+    match fields.get(name).and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => Ok(()),
+        _ => Err(Failure::bad_request(format!("{name}: the body does not say it"))),
+    }
 }
 
 /// Sets an entry that is missing; one that is there must be the same. No expectation means that any value will do.

@@ -90,7 +90,7 @@ impl Door {
 
 fn is_of_dialect(path: &str) -> bool {
     let below = path.strip_prefix("/apis").or_else(|| path.strip_prefix("/api"));
-    below.is_some_and(|below| below.is_empty() || (below.starts_with('/') && below.len() > 1))
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
 fn router(api: Arc<Api>) -> Router {
@@ -101,6 +101,7 @@ fn router(api: Arc<Api>) -> Router {
         .route(healthy, get(health::ready))
         .route(METRICS, get(metrics::answer))
         .route("/version", get(discovery::version))
+        .route("/version/", get(discovery::version))
         .route("/openapi/v3", get(async |State(api): State<Arc<Api>>| openapi::index(&api.host.kinds().list())))
         .route(
             "/openapi/v3/{*path}",

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
 use hyper::body::Incoming;
@@ -27,6 +26,7 @@ use crate::router::{Api, Door};
 use crate::tls::Identity;
 use crate::tokens::Tokens;
 use crate::traffic::{Bounds, End, Offered, Traffic};
+use crate::unread::Unread;
 use crate::{Address, BadFile, Check, Metrics, Options};
 
 /// Bytes kept of a request's head; a longer one is refused.
@@ -355,7 +355,9 @@ fn service(
     service_fn(move |request: Request<Incoming>| {
         let (asked, door) = (traffic.asked(), door.clone());
         async move {
-            let response = door.answer(request.map(Body::new)).await;
+            let (request, unread) = Unread::of(request);
+            let response = door.answer(request).await;
+            unread.throw_away().await;
             Ok(response.map(|body| asked.body(body)))
         }
     })

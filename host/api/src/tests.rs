@@ -138,6 +138,7 @@ impl Lines {
 
 mod backup;
 mod bounds;
+mod clients;
 mod collections;
 mod dialect;
 mod dressed;
@@ -289,7 +290,9 @@ async fn a_watch_tells_every_change_after_its_revision() {
 async fn a_watch_without_a_revision_begins_with_what_is_there() {
     let server = Server::start().await;
     server.apply("a", &deployment("a", "web", 1)).await;
-    let mut watch = server.follow(&format!("{DEPLOYMENTS}?watch=true&sendInitialEvents=true")).await;
+    let mut watch = server
+        .follow(&format!("{DEPLOYMENTS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"))
+        .await;
     assert_eq!(watch.event().await, event("ADDED", "a"));
     assert_eq!(watch.event().await.0, "BOOKMARK");
     server.apply("b", &deployment("b", "web", 1)).await;

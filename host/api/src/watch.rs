@@ -28,6 +28,7 @@ use crate::table::Table;
 
 /// Answers a watch: from the revision asked for, or from everything that is there now.
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+    params.check_watch()?;
     let selector = params.selector(ask.target.namespace)?;
     let shape = Shape::of(info, ask, params);
     let version = info.kind.version.as_str().into();
@@ -139,6 +140,7 @@ impl Shape {
                 told["rows"][0]["object"] = json!(only_metadata(&mark));
                 line("BOOKMARK", &told)
             }
+            None if self.metadata => line("BOOKMARK", &only_metadata(&mark)),
             None => line("BOOKMARK", &mark),
         }
     }

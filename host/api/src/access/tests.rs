@@ -59,14 +59,33 @@ fn what_any_page_can_send_without_asking_first_is_not_taken() {
         assert!(post(&[taken]).is_ok(), "{taken}");
     }
     let form = "multipart/form-data; boundary=x";
-    for refused in
-        [&[][..], &["text/plain"], &["Text/Plain ; charset=utf-8"], &[form], &["application/json", "text/plain"]]
+    for refused in [&["text/plain"][..], &["Text/Plain ; charset=utf-8"], &[form], &["application/json", "text/plain"]]
     {
         assert_eq!(post(refused).unwrap_err().code(), 415, "{refused:?}");
     }
     // A browser asks before it sends these.
     for method in [Method::PUT, Method::PATCH, Method::DELETE] {
         assert!(is_answered(&method, "/api", std::slice::from_ref(&host)), "{method}");
+    }
+}
+
+#[test]
+fn a_post_without_a_type_is_taken_from_programs_and_not_from_pages_of_others() {
+    let host = (header::HOST, "localhost:8080");
+    let post = |more: &[(HeaderName, &'static str)]| {
+        is_answered(&Method::POST, "/api", &[std::slice::from_ref(&host), more].concat())
+    };
+    assert!(post(&[]), "a program says nothing of itself");
+    assert!(post(&[(header::ORIGIN, "http://localhost:8080"), (FETCH_SITE, "same-origin")]));
+    // A browser says at least one of these with every POST, whatever the page asks it to leave out.
+    for said in [
+        (header::ORIGIN, "https://site.example"),
+        (header::ORIGIN, "http://localhost:3000"),
+        (header::ORIGIN, "null"),
+        (FETCH_SITE, "cross-site"),
+        (FETCH_SITE, "same-site"),
+    ] {
+        assert!(!post(std::slice::from_ref(&said)), "{said:?}");
     }
 }
 

@@ -8,7 +8,7 @@ fn takes(uri: &str) -> Takes {
 fn what_goes_on_is_told_from_what_ends() {
     assert_eq!(takes("/api/v1/pods"), Takes::Answer);
     assert_eq!(takes("/api/v1/pods?watch=0"), Takes::Answer);
-    for uri in ["/api/v1/pods?watch=1", "/api/v1/pods?watch", "/api/v1/pods?watch=true&timeoutSeconds=0"] {
+    for uri in ["/api/v1/pods?watch=True", "/api/v1/pods?watch", "/api/v1/pods?watch=true&timeoutSeconds=0"] {
         assert_eq!(takes(uri), Takes::Watch(None), "{uri}");
     }
     let day = Duration::from_secs(24 * 3600);
@@ -26,6 +26,13 @@ fn what_goes_on_is_told_from_what_ends() {
         assert_eq!(takes(uri), Takes::Word, "{uri}");
     }
     assert_eq!(Takes::of(&Method::DELETE, &"/api/v1/pods?watch=1".parse().unwrap()).unwrap(), Takes::Answer);
+}
+
+#[test]
+fn what_is_neither_a_watch_nor_none_is_refused() {
+    for uri in ["/api/v1/pods?watch=maybe", "/homeostat/v1/logs?follow=maybe", "/api/v1/pods?watch=1&watch=maybe"] {
+        assert_eq!(Takes::of(&Method::GET, &uri.parse().unwrap()).unwrap_err().code(), 400, "{uri}");
+    }
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 #[test]
@@ -46,10 +48,83 @@ fn a_watch_without_a_revision_begins_with_what_is_there() {
 }
 
 #[test]
-fn the_query_of_a_deletion_goes_before_its_body() {
+fn a_deletion_is_read_from_its_body_or_else_from_its_query() {
     let params = Params { propagation_policy: Some("Orphan".into()), ..Params::default() };
-    let deletion = Deletion::read(br#"{"propagationPolicy": "Foreground"}"#, &params).unwrap();
-    assert!(matches!(deletion.propagation().unwrap(), Propagation::Orphan));
+    let propagation = |body| Deletion::read(body, &params).unwrap().propagation().unwrap();
+    assert_eq!(propagation(Some(json!({ "propagationPolicy": "Foreground" }))), Propagation::Foreground);
+    for nothing in [None, Some(Value::Null)] {
+        assert_eq!(propagation(nothing), Propagation::Orphan);
+    }
+}
+
+#[test]
+fn what_becomes_of_dependents_can_be_said_in_the_old_way_and_not_in_both() {
+    let read = |body: Value| Deletion::read(Some(body), &Params::default()).unwrap();
+    assert_eq!(read(json!({ "orphanDependents": true })).propagation().unwrap(), Propagation::Orphan);
+    assert_eq!(read(json!({ "orphanDependents": false })).propagation().unwrap(), Propagation::Background);
+    let both = json!({ "orphanDependents": true, "propagationPolicy": "Orphan" });
+    assert_eq!(read(both).propagation().unwrap_err().code(), 422);
+    let params = Params { orphan_dependents: Some("True".parse().unwrap()), ..Params::default() };
+    assert_eq!(Deletion::read(None, &params).unwrap().propagation().unwrap(), Propagation::Orphan);
+}
+
+#[test]
+fn a_body_of_another_kind_is_no_deletion() {
+    let read = |body: Value| Deletion::read(Some(body), &Params::default());
+    assert!(
+        read(json!({ "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": null }))
+            .is_ok()
+    );
+    assert_eq!(read(json!({ "kind": "Pod" })).unwrap_err().code(), 400);
+    assert_eq!(read(json!([1])).unwrap_err().code(), 400);
+}
+
+#[test]
+fn a_switch_is_read_in_the_words_of_go() {
+    for yes in ["", "1", "t", "T", "true", "True", "TRUE"] {
+        assert!(yes.parse::<Switch>().unwrap().is_on(), "{yes:?}");
+    }
+    for no in ["0", "f", "F", "false", "False", "FALSE"] {
+        assert!(!no.parse::<Switch>().unwrap().is_on(), "{no:?}");
+    }
+    for nonsense in ["yes", "tRUE", " true", "2", "null"] {
+        assert!(nonsense.parse::<Switch>().is_err(), "{nonsense:?}");
+        assert_eq!(switch("watch", nonsense).unwrap_err().code(), 400);
+    }
+}
+
+/// What a list and a watch answer to parameters about revisions: 0 where they go together.
+fn refusals(revision: &str, asked: &str, initial: Option<bool>, next: &str) -> (u16, u16) {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let params = Params {
+        resource_version: some(revision),
+        resource_version_match: some(asked),
+        send_initial_events: initial.map(Switch),
+        next: some(next),
+        ..Params::default()
+    };
+    let code = |checked: Result<(), Failure>| checked.map_or_else(|failure| failure.code(), |()| 0);
+    (code(params.check_list()), code(params.check_watch()))
+}
+
+#[test]
+fn how_a_revision_is_to_match_makes_sense_or_is_refused() {
+    assert_eq!(refusals("7", "", None, ""), (0, 0));
+    for known in ["Exact", "NotOlderThan"] {
+        assert_eq!(refusals("7", known, None, ""), (0, 422), "{known}");
+        assert_eq!(refusals("", known, None, ""), (422, 422), "{known}");
+        assert_eq!(refusals("7", known, None, "token"), (422, 422), "{known}");
+    }
+    assert_eq!(refusals("0", "Exact", None, "").0, 422);
+    for nonsense in ["exact", "Newest", "1"] {
+        assert_eq!(refusals("7", nonsense, None, ""), (422, 422), "{nonsense}");
+        assert_eq!(refusals("7", nonsense, Some(true), ""), (422, 422), "{nonsense}");
+    }
+    for initial in [true, false] {
+        assert_eq!(refusals("7", "NotOlderThan", Some(initial), ""), (422, 0));
+        assert_eq!(refusals("7", "Exact", Some(initial), ""), (422, 422));
+        assert_eq!(refusals("7", "", Some(initial), ""), (422, 422));
+    }
 }
 
 #[test]
@@ -58,8 +133,8 @@ fn a_dry_run_is_all_or_an_error() {
     assert!(params("All").is_dry_run().unwrap());
     assert!(!params("").is_dry_run().unwrap());
     assert_eq!(params("Some").is_dry_run().unwrap_err().code(), 400);
-    let deletion = |body: &str| Deletion::read(body.as_bytes(), &Params::default()).unwrap();
-    assert!(deletion(r#"{"dryRun": ["All"]}"#).is_dry_run().unwrap());
-    assert!(!deletion("{}").is_dry_run().unwrap());
-    assert_eq!(deletion(r#"{"dryRun": ["Server"]}"#).is_dry_run().unwrap_err().code(), 400);
+    let deletion = |body: Value| Deletion::read(Some(body), &Params::default()).unwrap();
+    assert!(deletion(json!({ "dryRun": ["All"] })).is_dry_run().unwrap());
+    assert!(!deletion(json!({})).is_dry_run().unwrap());
+    assert_eq!(deletion(json!({ "dryRun": ["Server"] })).is_dry_run().unwrap_err().code(), 400);
 }

@@ -72,3 +72,43 @@ fn every_cut_and_every_wrong_byte_is_an_answer_and_no_panic() {
     let endless = [MAGIC, &[0x0A][..], &[0xFF; 12]].concat();
     assert!(namespace(&endless).unwrap_err().contains("64 bits"));
 }
+
+/// The envelope around what a deletion asks for.
+fn options(raw: &[u8]) -> Vec<u8> {
+    let kind = [field(1, b"v1"), field(2, b"DeleteOptions")].concat();
+    [MAGIC, &field(1, &kind), &field(2, raw), &field(3, b""), &field(4, b"")].concat()
+}
+
+#[test]
+fn what_a_deletion_asks_for_is_understood() {
+    let preconditions = [field(1, b"u1"), field(2, b"7")].concat();
+    let raw = [
+        vec![1 << 3, 30],
+        field(2, &preconditions),
+        vec![3 << 3, 1],
+        field(4, b"Orphan"),
+        field(5, b"All"),
+        vec![6 << 3, 0],
+    ];
+    let wanted = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "orphanDependents": true, "propagationPolicy": "Orphan", "dryRun": ["All"],
+        "preconditions": { "uid": "u1", "resourceVersion": "7" },
+    });
+    assert_eq!(delete_options(&options(&raw.concat())).unwrap(), wanted);
+    assert_eq!(delete_options(&options(b"")).unwrap()["dryRun"], json!([]));
+}
+
+#[test]
+fn options_of_a_deletion_that_are_cut_off_or_unknown_are_refused() {
+    let whole = options(&field(4, b"Orphan"));
+    for end in 0..whole.len() {
+        // Cut between two fields of the envelope it is whole, and says less.
+        if let Ok(read) = delete_options(&whole[..end]) {
+            assert!(read["propagationPolicy"].is_null() || read["propagationPolicy"] == "Orphan", "{end}: {read}");
+        }
+    }
+    for unknown in [vec![6 << 3, 1], field(7, b"x"), vec![3 << 3 | 5, 0, 0, 0, 0]] {
+        assert!(delete_options(&options(&unknown)).is_err(), "{unknown:?}");
+    }
+    assert!(delete_options(b"{}").is_err());
+}

@@ -167,7 +167,8 @@ async fn a_scale_stands_where_its_path_says_whatever_the_names_are() {
     } });
     assert_eq!(server.ask("POST", DEFINITIONS, &definition).await.code, 201);
     server.ask("POST", SITES, &site(&json!({ "a.b/c": { "copies": 2, "other": true } }))).await;
-    server.ask("PUT", &format!("{SITES}/one/status"), &json!({ "status": { "a.b": { "copies": 1 } } })).await;
+    let status = json!({ "apiVersion": "example.com/v1", "kind": "Site", "status": { "a.b": { "copies": 1 } } });
+    server.ask("PUT", &format!("{SITES}/one/status"), &status).await;
     let path = format!("{SITES}/one/scale");
     let scale = server.get(&path).await;
     assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&json!(2), &json!(1)));
@@ -195,7 +196,9 @@ async fn a_status_is_applied_by_its_owners() {
     let server = sites().await;
     server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
     let apply = async |query: &str, copies: u32| {
-        let body = json!({ "status": { "copies": copies }, "spec": { "host": "other" } }).to_string();
+        let mut body = site(&json!({ "host": "other" }));
+        body["status"] = json!({ "copies": copies });
+        let body = body.to_string();
         let path = format!("{SITES}/one/status?{query}");
         answer(server.send("PATCH", &path, "application/apply-patch+yaml", &body).await).await
     };
@@ -211,14 +214,16 @@ async fn a_status_is_applied_by_its_owners() {
     assert_eq!(apply("fieldManager=two&force=true", 4).await.body["status"]["copies"], 4);
     assert_eq!(apply("", 4).await.code, 400, "who applies has a name");
     let absent = format!("{SITES}/two/status?fieldManager=one");
-    let absent = server.send("PATCH", &absent, "application/apply-patch+yaml", "{}");
-    assert_eq!(answer(absent.await).await.code, 404, "a status makes no resource");
+    let mut other = site(&json!({}));
+    other["metadata"]["name"] = "two".into();
+    let absent = server.send("PATCH", &absent, "application/apply-patch+yaml", &other.to_string()).await;
+    assert_eq!(answer(absent).await.code, 404, "a status makes no resource");
 }
 
 #[tokio::test]
 async fn fields_that_nobody_knows_or_that_stand_twice_are_told_or_refused() {
     let server = sites().await;
-    let body = r#"{"metadata":{"name":"one"},"spec":{"host":"a","host":"b","color":"red","a\"b":1}}"#;
+    let body = r#"{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"one"},"spec":{"host":"a","host":"b","color":"red","a\"b":1}}"#;
     let send = async |method: &str, query: &str, body: &str| {
         let path = if method == "POST" { format!("{SITES}?{query}") } else { format!("{SITES}/one?{query}") };
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
@@ -367,7 +372,8 @@ async fn a_watch_of_events_that_misses_some_says_so() {
 async fn a_watch_of_events_comes_as_tables_and_says_when_it_has_told_what_is_there() {
     let server = Server::start().await;
     note(&server, "Scaled");
-    let path = format!("{EVENTS}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true");
+    let path =
+        format!("{EVENTS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
     let response = server.send("GET", &path, TABLE, "").await;
     let mut lines = Lines { body: response.into_body(), buffer: String::new() };
     let first = lines.next().await.unwrap();
@@ -481,7 +487,13 @@ async fn what_a_part_cannot_be_is_refused_and_changes_nothing() {
         ("PATCH", "status", "application/merge-patch+json", r#"{"metadata":1}"#, 422),
         ("PATCH", "status", "application/json-patch+json", r#"[{"op":"replace","path":"","value":[]}]"#, 422),
         ("PUT", "status", "application/json", "[]", 400),
-        ("PUT", "status", "application/json", r#"{"metadata":{"name":"two"}}"#, 400),
+        (
+            "PUT",
+            "status",
+            "application/json",
+            r#"{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"two"}}"#,
+            400,
+        ),
         ("PATCH", "scale", "application/merge-patch+json", r#"{"spec":{"replicas":"5"}}"#, 422),
         ("PATCH", "scale", "application/merge-patch+json", r#"{"spec":{"replicas":-1}}"#, 422),
         ("PATCH", "scale", "application/json-patch+json", r#"[{"op":"test","path":"/spec/replicas","value":7}]"#, 422),

@@ -33,8 +33,9 @@ async fn sites() -> Server {
     server
 }
 
-fn site(name: &str) -> Value {
-    json!({ "metadata": { "name": name }, "spec": { "host": "a.example" } })
+fn site(version: &str, name: &str) -> Value {
+    let (api_version, spec) = (format!("example.com/{version}"), json!({ "host": "a.example" }));
+    json!({ "apiVersion": api_version, "kind": "Site", "metadata": { "name": name }, "spec": spec })
 }
 
 fn version(answer: &Value) -> &str {
@@ -44,7 +45,7 @@ fn version(answer: &Value) -> &str {
 #[tokio::test]
 async fn a_resource_is_read_in_every_version_that_is_served() {
     let server = sites().await;
-    let created = server.ask("POST", BETA, &site("one")).await;
+    let created = server.ask("POST", BETA, &site("v1beta1", "one")).await;
     assert_eq!((created.code, version(&created.body)), (201, "v1beta1"), "{}", created.body);
     for (path, served) in [(V1, "v1"), (BETA, "v1beta1")] {
         let mut one = server.get(&format!("{path}/one")).await;
@@ -97,7 +98,7 @@ async fn every_version_is_written_by_its_own_schema() {
 #[tokio::test]
 async fn discovery_schemas_and_tables_are_those_of_each_version() {
     let server = sites().await;
-    server.ask("POST", V1, &site("one")).await;
+    server.ask("POST", V1, &site("v1", "one")).await;
     let group = server.get("/apis/example.com").await;
     let mut versions: Vec<&str> =
         group["versions"].as_array().unwrap().iter().map(|version| version["version"].as_str().unwrap()).collect();
@@ -121,7 +122,7 @@ async fn resources_are_brought_into_the_version_that_is_stored_from_now_on() {
     let server = Server::start().await;
     server.ask("POST", DEFINITIONS, &definition("v1beta1")).await;
     for name in ["one", "two"] {
-        assert_eq!(server.ask("POST", V1, &site(name)).await.code, 201);
+        assert_eq!(server.ask("POST", V1, &site("v1", name)).await.code, 201);
     }
     let path = format!("{DEFINITIONS}/sites.example.com");
     let stored_versions = async |wanted: Value| {

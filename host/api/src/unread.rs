@@ -1,0 +1,115 @@
+//! What nobody has read of a request's body when its answer is there: it is read and thrown away before the answer is sent, within bounds.
+//!
+//! Many clients of HTTP/1 send all of a body before they read the answer. A connection that is closed while a body is still coming is reset by
+//! the system, and takes the answer along: instead of `413` the client sees a broken pipe. HTTP/2 ends one request alone, and needs none of
+//! this.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::{Request, Version, header};
+use parking_lot::Mutex;
+
+/// Bytes of one body that are read for nothing. Whoever sends more may lose the answer.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// How long they may take together.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The longest pause of a client that still sends. One that is silent for longer waits for its answer.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// The body of a request, of which others may have read a part.
+pub(crate) struct Unread {
+    lent: Option<Arc<Mutex<Lent>>>,
+    /// The client sends its body when it is asked for it, and it has not been asked as long as nothing was read.
+    waits: bool,
+}
+
+struct Lent {
+    body: Incoming,
+    /// Somebody has begun to read it.
+    is_begun: bool,
+    /// Nothing more comes.
+    is_over: bool,
+}
+
+impl Unread {
+    /// Lends a request's body to whoever answers it.
+    pub(crate) fn of(request: Request<Incoming>) -> (Request<Body>, Self) {
+        let has_none = hyper::body::Body::is_end_stream(request.body());
+        if has_none || request.version() > Version::HTTP_11 {
+            return (request.map(Body::new), Self { lent: None, waits: false });
+        }
+        let waits = request.headers().contains_key(header::EXPECT);
+        let (parts, body) = request.into_parts();
+        let lent = Arc::new(Mutex::new(Lent { body, is_begun: false, is_over: false }));
+        (Request::from_parts(parts, Body::new(Borrowed(Arc::clone(&lent)))), Self { lent: Some(lent), waits })
+    }
+
+    /// Reads what is left, if it is not too much.
+    ///
+    /// *Cancel safety*: what was read is lost, as all of it will be.
+    pub(crate) async fn throw_away(self) {
+        let Some(lent) = self.lent else { return };
+        if !lent.lock().is_worth_reading(self.waits) {
+            return;
+        }
+        let mut left = BYTES_MAX;
+        let reading = async {
+            while let Ok(Some(Ok(frame))) = tokio::time::timeout(PAUSE_MAX, next(&lent)).await {
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                let Some(rest) = left.checked_sub(length) else { return };
+                left = rest;
+            }
+        };
+        // Whoever takes longer gets the answer now.
+        tokio::time::timeout(TIME_MAX, reading).await.ok();
+    }
+}
+
+impl Lent {
+    fn is_worth_reading(&self, waits: bool) -> bool {
+        let body = &self.body;
+        let is_over = self.is_over || hyper::body::Body::is_end_stream(body);
+        let is_too_long = hyper::body::Body::size_hint(body).lower() > BYTES_MAX;
+        !(is_over || is_too_long || (waits && !self.is_begun))
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.is_begun = true;
+        let polled = hyper::body::Body::poll_frame(Pin::new(&mut self.body), context);
+        self.is_over |= matches!(polled, Poll::Ready(None | Some(Err(_))));
+        polled
+    }
+}
+
+async fn next(lent: &Mutex<Lent>) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+    std::future::poll_fn(|context| lent.lock().poll_frame(context)).await
+}
+
+/// A body as whoever answers the request has it.
+struct Borrowed(Arc<Mutex<Lent>>);
+
+impl hyper::body::Body for Borrowed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.0.lock().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let lent = self.0.lock();
+        lent.is_over || hyper::body::Body::is_end_stream(&lent.body)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.0.lock().body)
+    }
+}
