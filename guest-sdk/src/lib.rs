@@ -64,6 +64,7 @@
 //! | naming a type of resource | [`Kind`] |
 //! | reading and writing | the methods of [`Kind`] and [`Resource`]; [`Selector`] |
 //! | telling people | [`Conditions`], [`events`], [`info!`] and its siblings |
+//! | parts of a parent, by a selector | [`adopt()`] |
 //! | cleaning up outside of the store | [`finalizer()`] |
 //! | settings, time, the network | [`config`], [`Time`], [`http`] |
 //! | all that has no typed form here | [`raw`], the contract itself |
@@ -73,6 +74,7 @@
 //! Natively (`cargo test`, `cargo clippy`) everything compiles, and whatever asks nothing of the host works. A call to the host
 //! panics there.
 
+mod adopt;
 #[doc(hidden)]
 pub mod bindings;
 pub mod condition;
@@ -93,6 +95,7 @@ mod store_error;
 mod time;
 pub mod watches;
 
+pub use adopt::adopt;
 pub use condition::{Condition, Conditions};
 pub use controller::{Changed, Lifecycle, Mapper, Poller, Reconciler};
 pub use describe::{Mapping, Spec, Watch};

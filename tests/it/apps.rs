@@ -7,7 +7,7 @@ use std::sync::Arc;
 use homeostat_component::Grants;
 use homeostat_runtime::manifest::Manifest;
 use homeostat_runtime::{ControllerState, Definition};
-use homeostat_store::{Key, Kind, Query, Resource};
+use homeostat_store::{Change, Key, Kind, Propagation, Query, Resource, Write};
 use homeostat_tests::{TestHost, eventually, guest, repository};
 use serde_json::{Value, json};
 
@@ -119,11 +119,87 @@ async fn a_deployment_that_is_deleted_takes_its_pods_along() {
     let test = apps().await;
     test.apply(web(3, "web:1")).await;
     rolled_out(&test, 3, "web:1").await;
-    let precondition = homeostat_store::Precondition::default();
-    let propagation = homeostat_store::Propagation::Background;
-    test.host.store().write(homeostat_store::Write::Delete { key: key(), precondition, propagation }).await.unwrap();
+    remove(&test, key(), Propagation::Background).await;
     eventually("everything to be gone", async || {
         (all(&test, "", "Pod").await.is_empty() && all(&test, "apps", "ReplicaSet").await.is_empty()).then_some(())
+    })
+    .await;
+}
+
+async fn remove(test: &TestHost, key: Key, propagation: Propagation) {
+    let precondition = homeostat_store::Precondition::default();
+    test.host.store().write(Write::Delete { key, precondition, propagation }).await.unwrap();
+}
+
+/// Returns the names of resources, each with the uids of its owners.
+async fn owned(test: &TestHost, group: &str, kind: &str) -> BTreeMap<String, Vec<String>> {
+    let owners = |resource: &Resource| {
+        let owners = resource.document()["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        owners.iter().map(|owner| owner["uid"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = all(test, group, kind).await;
+    all.iter().map(|resource| (resource.key().name().to_owned(), owners(resource))).collect()
+}
+
+async fn uid(test: &TestHost, key: &Key) -> String {
+    test.host.store().get(key).await.unwrap().uid().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_that_is_made_again_adopts_what_its_predecessor_left() {
+    let test = apps().await;
+    test.apply(web(3, "web:1")).await;
+    rolled_out(&test, 3, "web:1").await;
+    let (sets, pods) = (owned(&test, "apps", "ReplicaSet").await, owned(&test, "", "Pod").await);
+    let no_owners = async |group: &str, kind: &str| owned(&test, group, kind).await.values().all(Vec::is_empty);
+
+    remove(&test, key(), Propagation::Orphan).await;
+    eventually("the set to be left", async || no_owners("apps", "ReplicaSet").await.then_some(())).await;
+    test.apply(web(3, "web:1")).await;
+    rolled_out(&test, 3, "web:1").await;
+    let by = uid(&test, &key()).await;
+    let adopted: BTreeMap<_, _> = sets.keys().map(|name| (name.clone(), vec![by.clone()])).collect();
+    assert_eq!(owned(&test, "apps", "ReplicaSet").await, adopted, "the same set, of the new deployment");
+    assert_eq!(owned(&test, "", "Pod").await, pods, "the same pods");
+
+    // Below the deployment it is the same: it makes its set again, and that finds its pods.
+    let name = sets.keys().next().unwrap();
+    let set = Key::new(Kind::new("apps", "v1", "ReplicaSet"), "default", name);
+    let old = uid(&test, &set).await;
+    remove(&test, set.clone(), Propagation::Orphan).await;
+    eventually("the pods to have the new set", async || {
+        let pods_now = owned(&test, "", "Pod").await;
+        let is_adopted = |owners: &Vec<String>| owners.len() == 1 && owners[0] != old;
+        (pods_now.keys().eq(pods.keys()) && pods_now.values().all(is_adopted)).then_some(())
+    })
+    .await;
+    rolled_out(&test, 3, "web:1").await;
+    assert!(owned(&test, "", "Pod").await.keys().eq(pods.keys()), "no pod is made twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_no_longer_matches_is_released_and_one_that_matches_again_is_adopted() {
+    let test = apps().await;
+    test.apply(web(2, "web:1")).await;
+    rolled_out(&test, 2, "web:1").await;
+    let first = owned(&test, "", "Pod").await.into_keys().next().unwrap();
+    let pod = Key::new(Kind::new("", "v1", "Pod"), "default", &first);
+    let label = async |app: &str| {
+        let change = Change::Merge(json!({"metadata": {"labels": {"app": app}}}));
+        let precondition = homeostat_store::Precondition::default();
+        test.host.store().write(Write::Patch { key: pod.clone(), change, precondition }).await.unwrap();
+    };
+    label("debug").await;
+    eventually("the pod to be released and replaced", async || {
+        let pods = owned(&test, "", "Pod").await;
+        let managed = pods.values().filter(|owners| !owners.is_empty()).count();
+        (pods[&first].is_empty() && managed == 2).then_some(())
+    })
+    .await;
+    label("web").await;
+    eventually("one of three pods to go", async || {
+        let pods = owned(&test, "", "Pod").await;
+        (pods.len() == 2 && pods.values().all(|owners| !owners.is_empty())).then_some(())
     })
     .await;
 }

@@ -1,7 +1,8 @@
 //! The controller of `apps/v1` Deployments: one ReplicaSet for each pod template, and the way from one to the next.
 //!
 //! `template` says which ReplicaSet is the new one, `rollout` how large each is to be, `status` what to say of it. Here is the order of
-//! the writes: each is safe to repeat, and the one after it may never come.
+//! the writes: each is safe to repeat, and the one after it may never come. ReplicaSets that the selector means and nobody manages are
+//! adopted, so that a Deployment that is made again goes on with what it finds.
 //!
 //! Deliberately absent: pods. A ReplicaSet's controller makes them, and its status is all that is read of them.
 
@@ -13,6 +14,7 @@ mod template;
 use std::collections::BTreeMap;
 
 use api::{Deployment, ReplicaSet};
+use homeostat_sdk::adopt;
 use homeostat_sdk::prelude::*;
 use rollout::{Rollout, Set};
 use serde_json::{Map, Value, json};
@@ -98,8 +100,8 @@ struct Sets {
 
 impl Sets {
     fn read(deployment: &Resource<Deployment>) -> Result<Self, Error> {
-        let mut all = ReplicaSet::list(Selector::everything().owned_by(deployment)).all()?;
-        all.retain(|set| set.metadata.is_controlled_by(deployment) && !set.is_deleting());
+        let mut all: Vec<Resource<ReplicaSet>> = adopt(deployment, &deployment.spec.selector)?;
+        all.retain(|set| !set.is_deleting());
         all.sort_by(|a, b| {
             let age = |set: &Resource<ReplicaSet>| (set.metadata.creation_timestamp, set.metadata.name.clone());
             age(a).cmp(&age(b))

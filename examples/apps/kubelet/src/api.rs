@@ -42,6 +42,9 @@ pub(crate) enum Phase {
 pub(crate) struct ContainerStatus {
     pub(crate) name: String,
     pub(crate) image: String,
+    /// What was pulled; empty until then. Clients demand that it is there.
+    #[serde(rename = "imageID", default)]
+    pub(crate) image_id: String,
     pub(crate) ready: bool,
     pub(crate) started: bool,
     pub(crate) restart_count: u32,

@@ -56,7 +56,8 @@ impl Settings {
         let restarted = last.is_some_and(|last| last.image != image);
         let restart_count = last.map_or(0, |last| last.restart_count) + u32::from(restarted);
         let ready = matches!(state, State::Running { .. });
-        ContainerStatus { name, image, ready, started: ready, restart_count, state }
+        let image_id = if ready { image.clone() } else { String::new() };
+        ContainerStatus { name, image, image_id, ready, started: ready, restart_count, state }
     }
 }
 

@@ -1,14 +1,13 @@
 //! The controller of `apps/v1` ReplicaSets: as many pods as are asked for, made from one template.
 //!
 //! Pods get names that follow from the ReplicaSet and a number, so that a reconcile which is stopped half-way and runs again makes
-//! no pod twice.
-//!
-//! Deliberately absent: adopting pods that nobody owns.
+//! no pod twice. Pods that the selector means and nobody manages are adopted, and those that it no longer means released.
 
 mod api;
 mod pods;
 
 use api::{Pod, ReplicaSet, Template};
+use homeostat_sdk::adopt;
 use homeostat_sdk::prelude::*;
 use pods::Pods;
 
@@ -29,12 +28,13 @@ impl Reconciler for ReplicaSets {
         if set.is_deleting() {
             return Ok(Outcome::settled());
         }
+        if set.spec.selector.is_empty() {
+            return Err(Failure::never("spec.selector: must not be empty, as it would select every pod"));
+        }
         if !set.spec.selector.matches(&set.spec.template.metadata.labels) {
             return Err(Failure::never("spec.selector: does not match spec.template.metadata.labels"));
         }
-        let mut all = Pod::list(Selector::everything().owned_by(&set)).all()?;
-        all.retain(|pod| pod.metadata.is_controlled_by(&set));
-        let mut pods = Pods::new(all);
+        let mut pods = Pods::new(adopt(&set, &set.spec.selector)?);
 
         let wanted = usize::try_from(set.spec.replicas)?;
         let there = pods.active.len();

@@ -66,5 +66,10 @@ fn a_status_is_written_as_kubernetes_does() {
     let (running, _) = settings().next(&pod(&["web:1"]), &first, at(1000));
     let written = serde_json::to_value(&running).unwrap();
     assert_eq!(written["phase"], "Running");
+    // What clients that check answers demand of every container.
+    for field in ["name", "image", "imageID", "ready", "restartCount"] {
+        assert!(!written["containerStatuses"][0][field].is_null(), "{field}");
+    }
+    assert_eq!(serde_json::to_value(&first).unwrap()["containerStatuses"][0]["imageID"], "");
     assert_eq!(written["containerStatuses"][0]["state"]["running"]["startedAt"], "1970-01-01T00:00:01Z");
 }
