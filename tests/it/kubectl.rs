@@ -373,3 +373,43 @@ async fn kubectl_creates_namespaces() {
     let shown = cluster.done(&["get", "namespaces", "--no-headers"]).await;
     assert_eq!(cells(&shown)[..2], ["red", "Active"]);
 }
+
+/// Returns a resource with labels, as `nightly` or another one.
+fn labelled(name: &str, labels: &str, schedule: &str) -> String {
+    format!(
+        r#"
+apiVersion: stable.example.com/v1
+kind: CronTab
+metadata: {{name: {name}, labels: {{{labels}}}}}
+spec: {{schedule: "{schedule}"}}
+"#
+    )
+}
+
+#[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn kubectl_goes_over_to_server_side_apply_and_loses_what_it_no_longer_applies() {
+    let cluster = Cluster::crontabs().await;
+    cluster.file("tab.yaml", &labelled("nightly", "app: web, tier: front", "0 3 * * *"));
+    cluster.done(&["apply", "-f", "tab.yaml"]).await;
+    cluster.file("tab.yaml", &labelled("nightly", "tier: front", "0 4 * * *"));
+    let said = cluster.done(&["apply", "--server-side", "-f", "tab.yaml"]).await;
+    assert_eq!(said, "crontab.stable.example.com/nightly serverside-applied\n", "without a conflict or a warning");
+
+    let now = cluster.json(&["get", "crontabs.v1.stable.example.com", "nightly", "--show-managed-fields"]).await;
+    let (metadata, applied) = (&now["metadata"], "kubectl.kubernetes.io/last-applied-configuration");
+    assert_eq!(metadata["labels"], serde_json::json!({ "tier": "front" }));
+    let entries = metadata["managedFields"].as_array().unwrap().iter();
+    let managers: Vec<_> = entries.map(|entry| (&entry["manager"], &entry["operation"])).collect();
+    let (apply, kubectl, last) = ("Apply".into(), "kubectl".into(), "kubectl-last-applied".into());
+    assert_eq!(managers, [(&kubectl, &apply), (&last, &apply)]);
+    let applied: Value = serde_json::from_str(metadata["annotations"][applied].as_str().unwrap()).unwrap();
+    assert_eq!(applied["spec"]["schedule"], "0 4 * * *", "the annotation goes along");
+
+    // It has no longer the label by which it would be taken for what is not applied any more.
+    cluster.file("other.yaml", &labelled("other", "app: web", "0 5 * * *"));
+    let prune = ["apply", "--prune", "-l", "app=web", "--prune-allowlist=stable.example.com/v1/CronTab"];
+    let said = cluster.done(&[&prune[..], &["-f", "other.yaml"]].concat()).await;
+    assert_eq!(said, "crontab.stable.example.com/other created\n");
+    cluster.done(&["get", "crontabs.v1.stable.example.com", "nightly"]).await;
+}
