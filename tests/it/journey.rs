@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Limits};
 use homeostat_runtime::events::EventFilter;
-use homeostat_runtime::{Definition, Overrides};
+use homeostat_runtime::{Definition, KeyVerb, Overrides};
 use homeostat_store::memory::MemoryStore;
 use homeostat_tests::{BOUND, Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
 use serde_json::json;
@@ -142,7 +142,7 @@ async fn a_key_that_failed_for_good_is_parked_until_it_changes_or_somebody_asks(
     runs(1).await;
     test.apply(demo("Hostile", "fail-never", json!({"changed": true}))).await;
     runs(2).await;
-    test.host.retry("hostile", &key).unwrap();
+    test.host.act_on("hostile", &key, KeyVerb::Retry).unwrap();
     runs(3).await;
 }
 

@@ -55,6 +55,17 @@ impl Host {
         output
     }
 
+    /// Asks for something that is refused, and returns why.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.running.ask(arguments);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{arguments:?}: {}", output.stderr);
+        output.stderr
+    }
+
+    fn reconciles(&self) -> u64 {
+        self.running.json(&["get", "controllers", "moody"])["status"]["reconciles"].as_u64().unwrap()
+    }
+
     /// Returns the names of the keys in these states.
     fn names(&self, more: &[&str]) -> Vec<String> {
         let stdout = self.ask(&[&["queue", "moody", "-o", "name"], more].concat()).stdout;
@@ -150,6 +161,8 @@ fn a_controller_whose_manifest_suspends_it_except_for_deletions_runs_them_alone(
     host.until_state("suspended");
     host.apply(&[("one", "settle"), ("two", "settle")]);
     host.until_names(&["--state", "ready"], &["one", "two"]);
+    let refused = host.refused(&["queue", "expedite", "moody", "moody", "one"]);
+    assert!(refused.contains("suspended but for deletions"), "{refused}");
     let status = || host.running.json(&["get", "controllers", "moody"])["status"].clone();
     assert_eq!(status()["reconciles"], 0);
     host.ask(&["delete", "moody", "two"]);
@@ -169,17 +182,104 @@ fn a_key_that_was_given_up_runs_again_when_somebody_says_so() {
     host.apply(&[("never", "fail-never"), ("fails", "fail")]);
     host.until_names(&["--state", "parked"], &["never"]);
     host.until_names(&["--state", "waiting"], &["fails"]);
-    let reconciles = || host.running.json(&["get", "controllers", "moody"])["status"]["reconciles"].as_u64().unwrap();
-    let before = reconciles();
+    let before = host.reconciles();
     let said = host.ask(&["retry", "moody", "moody", "never"]).stdout;
     assert_eq!(said, "moody.demo.homeostat.dev/never retried by moody\n");
-    eventually_blocking("it to have run", || (reconciles() == before + 1).then_some(()));
+    eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
     host.until_names(&["--state", "parked"], &["never"]);
     host.ask(&["retry", "moody", "moody/fails"]);
-    eventually_blocking("the other one to have run", || (reconciles() == before + 2).then_some(()));
+    eventually_blocking("the other one to have run", || (host.reconciles() == before + 2).then_some(()));
     assert_eq!(host.entry("fails").unwrap()["failures"], 1, "it began anew");
-    let unknown = host.running.ask(&["retry", "moody", "moody", "nobody"]);
-    assert_eq!(unknown.code, Some(1), "{}", unknown.stderr);
-    let nowhere = host.running.ask(&["retry", "nobody", "moody", "never"]);
-    assert_eq!(nowhere.code, Some(1), "{}", nowhere.stderr);
+    host.refused(&["retry", "nobody", "moody", "never"]);
+}
+
+#[test]
+fn a_key_that_is_not_queued_is_not_retried_and_can_be_enqueued() {
+    let host = Host::start();
+    host.apply(&[("one", "fail-never")]);
+    host.until_names(&["--state", "parked"], &["one"]);
+    host.ask(&["queue", "cancel", "moody", "moody", "one"]);
+    host.until_names(&[], &[]);
+    for verb in [&["retry"][..], &["queue", "cancel"], &["queue", "expedite"], &["queue", "postpone", "--after", "1s"]]
+    {
+        let refused = host.refused(&[verb, &["moody", "moody", "one"]].concat());
+        assert!(
+            refused.contains("moody/one is not on the queue") || refused.contains("default/one is not"),
+            "{refused}"
+        );
+        assert!(refused.contains("homeostat enqueue"), "{refused}");
+    }
+    let before = host.reconciles();
+    assert_eq!(host.ask(&["enqueue", "moody", "one"]).stdout, "moody.demo.homeostat.dev/one enqueued by moody\n");
+    eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
+    // Of a kind that nobody manages, and of one that another one manages.
+    let refused = host.refused(&["enqueue", "controller", "moody"]);
+    assert!(refused.contains("no controller that runs manages controller.homeostat.dev"), "{refused}");
+    let refused = host.refused(&["enqueue", "controller", "moody", "--controller", "moody"]);
+    assert!(
+        refused.contains("manages demo.homeostat.dev/v1/Moody, not homeostat.dev/v1alpha1/Controller"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_waiting_key_is_postponed_expedited_and_cancelled() {
+    let host = Host::start();
+    let enqueue = ["enqueue", "moody/one", "--after", "1h", "--priority", "high", "-n", "red"];
+    let said = host.ask(&enqueue).stdout;
+    assert!(said.starts_with("moody.demo.homeostat.dev/one enqueued by moody, due in "), "{said}");
+    assert_eq!(host.names(&["--state", "waiting"]), ["red/one"]);
+    let entry = host.entry("one").unwrap();
+    assert!(entry["dueInMs"].as_u64().is_some_and(|due| (3_000_000..=3_600_000).contains(&due)), "{entry}");
+    assert_eq!(entry["priority"], "high");
+
+    let key = ["moody", "moody", "one", "-n", "red"];
+    let later = host.running.json(&[&["queue", "postpone", "--after", "10h"], &key[..]].concat());
+    assert_eq!((&later["kind"], &later["metadata"]["name"]), (&"Queue".into(), &"moody".into()));
+    assert!(later["items"][0]["dueInMs"].as_u64().is_some_and(|due| due > 30_000_000), "{later}");
+    assert_eq!(
+        host.ask(&[&["queue", "cancel", "-o", "name"], &key[..]].concat()).stdout,
+        "moody.demo.homeostat.dev/one\n"
+    );
+    assert_eq!(host.names(&[]), [""; 0]);
+
+    let before = host.reconciles();
+    host.ask(&enqueue);
+    let said = host.ask(&[&["queue", "expedite"], &key[..]].concat()).stdout;
+    assert_eq!(said, "moody.demo.homeostat.dev/one expedited by moody\n");
+    eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
+    host.until_names(&[], &[]);
+}
+
+#[test]
+fn of_a_running_key_the_run_that_follows_is_moved() {
+    let host = Host::start();
+    host.apply(&[("runs", "wait"), ("never", "fail-never")]);
+    host.until_names(&["--state", "running"], &["runs"]);
+    let cancel = ["queue", "cancel", "moody", "moody", "runs"];
+    assert!(host.refused(&cancel).contains("is running, and no further run of it is queued"));
+    host.ask(&["enqueue", "moody", "runs"]);
+    assert_eq!(host.names(&["--state", "dirty"]), ["runs"]);
+    host.ask(&cancel);
+    assert_eq!(
+        (host.names(&["--state", "dirty"]), host.names(&["--state", "running"])),
+        (vec![], vec!["runs".to_owned()])
+    );
+    host.until_names(&["--state", "parked"], &["never"]);
+    let refused = host.refused(&["queue", "postpone", "moody", "moody", "never", "--after", "1s"]);
+    assert!(refused.contains("was given up"), "{refused}");
+}
+
+#[test]
+fn a_reconcile_that_fails_stands_in_the_log_with_its_key_and_its_controller() {
+    let host = Host::start();
+    host.apply(&[("fails", "fail"), ("never", "fail-never")]);
+    for (name, says) in [("fails", "failed on purpose"), ("never", "given up on purpose")] {
+        let line = eventually_blocking("the line", || {
+            let said = host.running.said();
+            said.lines().find(|line| line.contains("reconcile failed") && line.contains(says)).map(str::to_owned)
+        });
+        assert!(line.contains("WARN") && line.contains("controller=moody"), "{line}");
+        assert!(line.contains(&format!("Moody default/{name}")), "{line}");
+    }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Component, Engine, EngineOptions};
 use homeostat_runtime::{
-    ControllerState, ControllerStatus, Counts, Definition, Host, LogBook, Observer, Options, Overrides, Reconciled,
-    Recorder, Removed,
+    ControllerState, ControllerStatus, Counts, Definition, Host, KeyVerb, LogBook, Observer, Options, Overrides,
+    Reconciled, Recorder, Removed,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Precondition, Propagation, Query, Resource, Selector, Store, Write};
@@ -235,7 +235,7 @@ impl World {
                 format!("slow {delay:?}")
             }
             14 => {
-                let retried = self.host.retry(NAME, &key).is_ok();
+                let retried = self.host.act_on(NAME, &key, KeyVerb::Retry).is_ok();
                 format!("retry {} {retried}", key.name())
             }
             _ => {

@@ -6,17 +6,17 @@ use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_component::Needs;
 use homeostat_runtime::{ControllerStatus, Counts, Host, QueueEntry};
-use homeostat_store::{Key, Kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::keys;
 use crate::resources::{self, Ask};
 use crate::router::Api;
 use crate::status::Failure;
 
 pub(crate) const GROUP: &str = "homeostat.dev";
 pub(crate) const PLURAL: &str = "controllers";
-const API_VERSION: &str = "homeostat.dev/v1alpha1";
+pub(crate) const API_VERSION: &str = "homeostat.dev/v1alpha1";
 
 /// Keys of one queue in one answer, unless the request says otherwise, and at most.
 const ENTRIES: usize = 500;
@@ -36,7 +36,7 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
             api.host.needs(name)?.forget();
             Ok(done())
         }
-        (&Method::POST, Some(name), Some("queue/retry")) => retry(api, name, &ask.body),
+        (&Method::POST, Some(name), Some(part)) if keys::is_verb(part) => keys::answer(api, name, part, &ask.body),
         (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
         (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
         (&Method::POST, Some(name), Some("undo")) => undo(api, name, &ask.body).await,
@@ -111,25 +111,6 @@ fn cut(params: &QueueParams, wanted: usize, unseen: usize) -> Value {
     } else {
         json!({ "wanted": wanted, "notLookedAt": unseen })
     }
-}
-
-/// A key as a request names it.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct KeyBody {
-    api_version: String,
-    kind: String,
-    #[serde(default)]
-    namespace: String,
-    name: String,
-}
-
-fn retry(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
-    let body: KeyBody = serde_json::from_slice(body)
-        .map_err(|error| Failure::bad_request(format!("the body is not a key: {error}")))?;
-    let KeyBody { api_version, kind, namespace, name: key } = body;
-    api.host.retry(name, &Key::new(Kind::parse(&api_version, &kind)?, &namespace, &key))?;
-    Ok(done())
 }
 
 /// Answers with what a controller was seen to ask for, and what its component imports.

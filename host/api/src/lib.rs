@@ -22,6 +22,7 @@ mod duplicates;
 mod events;
 mod fresh;
 mod health;
+mod keys;
 mod limits;
 mod lines;
 mod list;

@@ -183,7 +183,11 @@ impl From<homeostat_runtime::Error> for Failure {
             | Error::StartHook(_)
             | Error::KindDiffers { .. }
             | Error::HostsOwn(_)
+            | Error::NothingQueued(_)
+            | Error::GivenUp(_)
+            | Error::DeletionsFirst(_)
             | Error::Paused(_) => Self::new(StatusCode::CONFLICT, "Conflict", message),
+            Error::NotManaged { .. } => Self::bad_request(message),
             Error::BadDocument(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message),
             Error::Store(error) => error.into(),
             Error::Component(error) => {

@@ -430,7 +430,11 @@ async fn controllers_are_listed_and_an_unknown_one_is_not_found() {
         assert_eq!((missing.code, &missing.body["reason"]), (404, &json!("NotFound")), "{path}");
     }
     let key = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web" });
-    assert_eq!(server.ask("POST", "/apis/homeostat.dev/v1alpha1/controllers/a/queue/retry", &key).await.code, 404);
+    for verb in ["enqueue", "retry", "cancel", "expedite"] {
+        let path = format!("/apis/homeostat.dev/v1alpha1/controllers/a/queue/{verb}");
+        assert_eq!(server.ask("POST", &path, &key).await.code, 404, "{verb}");
+        assert_eq!(server.ask("POST", &path, &json!({ "name": "web" })).await.code, 400, "{verb}: it is no key");
+    }
 }
 
 #[tokio::test]

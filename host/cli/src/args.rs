@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::commands::{
-    apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, rollout, top,
+    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, top,
 };
 use crate::compile::CompileArgs;
 use crate::dev::DevArgs;
@@ -59,7 +59,8 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     Fsck(FsckArgs),
     Rollout(rollout::Args),
-    Retry(control::RetryArgs),
+    Enqueue(keys::EnqueueArgs),
+    Retry(keys::RetryArgs),
     /// Hold a controller's keys back
     Suspend(control::ControllerArgs),
     /// Let a controller's keys run again

@@ -43,7 +43,9 @@ mod terminal;
 mod watcher;
 
 use args::{Args, Command};
-use commands::{apply, backup, control, delete, describe, events, get, grants, kubeconfig, logs, queue, rollout, top};
+use commands::{
+    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, top,
+};
 use serve::LogFormat;
 use terminal::{Screen, Style};
 
@@ -124,15 +126,21 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Top(args) => top::run(args, &global).await,
         Command::Rollout(args) => rollout::run(args, &global).await,
-        Command::Retry(args) => control::retry(args, &global).await,
+        Command::Enqueue(args) => keys::enqueue(args, &global).await,
+        Command::Retry(args) => keys::retry(args, &global).await,
         Command::Suspend(args) => control::suspend(args, &global).await,
         Command::Resume(args) => control::resume(args, &global).await,
     }
 }
 
-/// Sends the log to standard error. `RUST_LOG` says what of it; otherwise warnings, and for `run` what the host does.
+/// Sends the log to standard error. `RUST_LOG` says what of it; otherwise warnings, and for `run` what the host does. `dev` tells by itself
+/// which reconciles failed.
 fn start_log(command: &Command, screen: &Screen) {
-    let default = if matches!(command, Command::Run(_)) { "warn,homeostat=info" } else { "warn" };
+    let default = match command {
+        Command::Run(_) => "warn,homeostat=info",
+        Command::Dev(_) => "warn,homeostat_runtime::worker=error",
+        _ => "warn",
+    };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(screen.clone()).with_ansi(screen.is_live());
     match command {

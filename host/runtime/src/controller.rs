@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 use crate::costs::Costs;
+use crate::failures::FailureLog;
 use crate::feeders::THROUGH;
 use crate::feeding::Feeding;
 use crate::follows::Follows;
@@ -44,6 +45,7 @@ pub(crate) struct Controller {
     /// When it was added.
     pub(crate) began: Instant,
     pub(crate) stats: Stats,
+    pub(crate) failures: FailureLog,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) workers: Workers,
     /// Another version that is tried beside it.
@@ -100,6 +102,7 @@ impl Controller {
             costs: Costs::default(),
             began: Instant::now(),
             stats: Stats::default(),
+            failures: FailureLog::default(),
             workers: Workers::default(),
             shadow: ArcSwapOption::empty(),
             last_shadow: Mutex::default(),
@@ -235,6 +238,12 @@ impl Controller {
                 self.queue.suspend_below(THROUGH);
             }
         }
+    }
+
+    /// Does something by what the definition and whoever holds the keys back say together. Neither says anything else meanwhile.
+    pub(crate) fn with_suspension<R>(&self, act: impl FnOnce(Suspend) -> R) -> R {
+        let held = self.held.lock();
+        act(self.suspension(*held))
     }
 
     /// What the definition and whoever holds the keys back say together.

@@ -42,8 +42,27 @@ pub enum Error {
     #[error("{0}")]
     BadDocument(String),
     /// The queue has no such key.
-    #[error("{0} is not on the queue")]
+    #[error("{0} is not on the queue; `homeostat enqueue` puts it there")]
     UnknownKey(Key),
+    /// A key that runs, and no further run of it is queued that could be moved.
+    #[error("{0} is running, and no further run of it is queued")]
+    NothingQueued(Key),
+    /// A key that was given up has no due time that could be moved.
+    #[error("{0} was given up: `homeostat retry` and `homeostat queue expedite` run it again")]
+    GivenUp(Key),
+    /// A controller whose keys are held back but for deletions lets no other key go first.
+    #[error("controller `{0}` is suspended but for deletions: no other key can go before them")]
+    DeletionsFirst(String),
+    /// A key of a kind that is not the controller's.
+    #[error("controller `{controller}` manages {manages}, not {asked}")]
+    NotManaged {
+        /// The controller.
+        controller: String,
+        /// What it manages.
+        manages: String,
+        /// The kind of the key.
+        asked: String,
+    },
     /// A component names a kind by which the host itself is told what to run.
     #[error("the kind {0} is the host's own: no component can name it")]
     HostsOwn(String),

@@ -23,7 +23,10 @@ use crate::sink::NoSecrets;
 use crate::{Definition, Error, Observer, Suspend};
 
 mod kept;
+mod keys;
 mod told;
+
+pub use keys::KeyVerb;
 
 /// What a host is made of. [`Options::new`] has the defaults.
 pub struct Options {
@@ -297,17 +300,6 @@ impl Host {
     pub fn feed(&self, name: &str, feeder: Arc<dyn Feeder>) -> Result<(), Error> {
         self.controller(name)?.feeding.add(feeder);
         Ok(())
-    }
-
-    /// Runs a key that is parked or waits now.
-    ///
-    /// # Errors
-    /// [`Error::UnknownController`], [`Error::UnknownKey`] when it is not on the queue.
-    pub fn retry(&self, name: &str, key: &Key) -> Result<(), Error> {
-        match self.controller(name)?.queue.retry(key) {
-            homeostat_workqueue::Verdict::Absent => Err(Error::UnknownKey(key.clone())),
-            homeostat_workqueue::Verdict::Done | homeostat_workqueue::Verdict::Unchanged => Ok(()),
-        }
     }
 
     /// Applies a document on behalf of `manager`. A `CustomResourceDefinition` declares its kind. `force`: fields of others are taken from them.

@@ -105,7 +105,7 @@ async fn run_one(
     }
     let Report { result, cost } = report;
     let (next, label) = settle(&result);
-    if controller.keep(&key, &result) {
+    if controller.keep(&key, &result, claim.failures()) {
         // It follows something else than before: whatever changed until now is looked at once more.
         let again = |queue: &Queue<Key>, key, priority| queue.add(key, priority);
         let _ = controller.feeding.deletions().add(key.clone(), claim.priority(), again);
@@ -146,8 +146,9 @@ impl Controller {
         self.workers.leave_if_surplus(self.slot.concurrency())
     }
 
-    /// Keeps what a reconcile asked to follow, and tells of a failure. Returns whether the key follows something else than before.
-    fn keep(&self, key: &Key, result: &Result<Outcome, Fault>) -> bool {
+    /// Keeps what a reconcile asked to follow, and tells of a failure, after so many in a row. Returns whether the key follows something
+    /// else than before.
+    fn keep(&self, key: &Key, result: &Result<Outcome, Fault>, failures_before: u32) -> bool {
         let Err(fault) = result else {
             let changed = self.follows.keep(key);
             if changed {
@@ -161,8 +162,13 @@ impl Controller {
             Fault::Trap { .. } => "Trapped",
             Fault::Limit { .. } => "LimitExceeded",
         };
-        tracing::debug!(controller = %self.name, %key, %fault, "reconcile failed");
-        self.context.event(&self.name, Some(key.clone()), Severity::Warning, reason, &fault.to_string());
+        let (fault, failures) = (fault.to_string(), failures_before.saturating_add(1));
+        if let Some(hidden) = self.failures.note(Instant::now(), failures) {
+            // Guests say what the error is, and some say what the key is called: both are quoted.
+            let (key, error) = (key.to_string(), &fault);
+            tracing::warn!(controller = %self.name, ?key, reason, failures, hidden, ?error, "reconcile failed");
+        }
+        self.context.event(&self.name, Some(key.clone()), Severity::Warning, reason, &fault);
         false
     }
 

@@ -64,9 +64,12 @@ async fn whoever_has_no_token_is_told_to_bring_one() {
 async fn a_token_for_reading_does_not_write() {
     let folder = tempfile::tempdir().unwrap();
     let server = guarded(&folder).await;
-    for (method, path) in
-        [("DELETE", DEPLOYMENTS), ("POST", "/apis/homeostat.dev/v1alpha1/controllers/a/suspend"), ("PUT", "/version")]
+    let of_controller = |part: &str| format!("/apis/homeostat.dev/v1alpha1/controllers/a/{part}");
+    let verbs = ["suspend", "queue/enqueue", "queue/retry", "queue/cancel", "queue/postpone", "queue/expedite"];
+    let verbs = verbs.map(|part| ("POST", of_controller(part)));
+    for (method, path) in [("DELETE", DEPLOYMENTS.to_owned()), ("PUT", "/version".to_owned())].into_iter().chain(verbs)
     {
+        let path = &path;
         let refused = answer(ask(&server, method, path, "alice-may-only-read").await).await;
         assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("Forbidden")), "{path}");
     }

@@ -15,13 +15,27 @@ fn commands_read_as_people_type_them() {
         "homeostat dev examples/apps --exit-when-settled",
         "homeostat inspect web.wasm -o json",
         "homeostat bench tests/guests/noop --keys 100 --workers 4 --seconds 1",
+        "homeostat queue",
+        "homeostat queue deployments --state parked",
+        "homeostat queue cancel deployments deployment web -n red",
+        "homeostat queue postpone controller/deployments deployment/web --after 10m",
+        "homeostat queue controller/cancel",
+        "homeostat enqueue deployment web --after 1h30m --priority high --controller deployments -o json",
     ] {
         let parsed = Args::try_parse_from(line.split(' '));
         assert!(parsed.is_ok(), "{line}: {}", parsed.err().map(|error| error.to_string()).unwrap_or_default());
     }
-    for line in
-        ["homeostat", "homeostat rnu x", "homeostat run", "homeostat bench x --keys 0", "homeostat run x --store disk"]
-    {
+    for line in [
+        "homeostat",
+        "homeostat rnu x",
+        "homeostat run",
+        "homeostat bench x --keys 0",
+        "homeostat run x --store disk",
+        "homeostat queue postpone deployments deployment web",
+        "homeostat queue deployments cancel deployment web",
+        "homeostat enqueue deployment web --priority urgent",
+        "homeostat enqueue deployment web --after soon",
+    ] {
         assert!(Args::try_parse_from(line.split(' ')).is_err(), "{line}");
     }
 }

@@ -1,20 +1,23 @@
-//! `homeostat queue`: shows the keys of controllers, and how each is doing.
+//! `homeostat queue`: shows the keys of controllers, and how each is doing; what it does to one of them is in [`super::keys`].
 
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{control, words};
+use super::{control, keys, words};
 use crate::client::{Client, with_query};
 use crate::global::{Format, Global};
 use crate::output::age;
 use crate::output::columns::{kind, text};
 use crate::output::{self, table::Table};
 
-/// Show the keys of controllers and how each is doing
+/// Show the keys of controllers and how each is doing, or move one of them
 #[derive(clap::Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
-    /// Only this controller
+    #[command(subcommand)]
+    verb: Option<keys::Verb>,
+    /// Only this controller; `controller/NAME` where its name is that of a command
     #[arg(value_parser = words::controller)]
     controller: Option<String>,
     /// Only keys in these states
@@ -45,8 +48,11 @@ enum State {
 /// # Errors
 /// When the controller is not there, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    let Args { verb, controller, state, limit } = args;
+    if let Some(verb) = verb {
+        return keys::run(verb, global).await;
+    }
     let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name])?;
-    let Args { controller, state, limit } = args;
     let (states, limit) = (words(&state), limit.to_string());
     let client = Client::new(global)?;
     let names = match controller {
@@ -70,7 +76,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(queues: &[Value]) -> Value {
+/// Returns queues as one document.
+pub(super) fn list(queues: &[Value]) -> Value {
     json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "QueueList", "items": queues })
 }
 

@@ -1,0 +1,92 @@
+//! What a person does to one key of a controller's queue: `POST …/controllers/NAME/queue/VERB`, with the key as the body.
+//!
+//! The answer is the controller's queue with this key alone, as it is afterwards; without a key when it is gone.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use homeostat_runtime::{KeyVerb, Priority};
+use homeostat_store::{Key, Kind};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::controllers::API_VERSION;
+use crate::router::Api;
+use crate::status::Failure;
+
+/// The parts of a controller's path that are verbs on keys.
+const VERBS: [&str; 5] = ["queue/enqueue", "queue/retry", "queue/cancel", "queue/postpone", "queue/expedite"];
+
+/// The longest delay: what a guest may ask for, too.
+const AFTER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A key as a request names it, and how it is to be moved.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct KeyBody {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    /// Milliseconds from now on until it is due: of `enqueue`, where absent is now, and of `postpone`.
+    after_ms: Option<u64>,
+    /// Its band: of `enqueue`, where absent is `normal`.
+    priority: Option<String>,
+}
+
+/// Returns whether a part of a controller's path is a verb on a key.
+pub(crate) fn is_verb(part: &str) -> bool {
+    VERBS.contains(&part)
+}
+
+/// Does what a verb says.
+pub(crate) fn answer(api: &Api, controller: &str, part: &str, body: &[u8]) -> Result<Response, Failure> {
+    let body: KeyBody = serde_json::from_slice(body)
+        .map_err(|error| Failure::bad_request(format!("the body is not a key: {error}")))?;
+    let verb = body.verb(part)?;
+    let key = Key::new(Kind::parse(&body.api_version, &body.kind)?, &body.namespace, &body.name);
+    let entry = api.host.act_on(controller, &key, verb)?;
+    let metadata = json!({ "name": controller });
+    let items: Vec<_> = entry.into_iter().collect();
+    let document = json!({ "apiVersion": API_VERSION, "kind": "Queue", "metadata": metadata, "items": items });
+    Ok(Json(document).into_response())
+}
+
+impl KeyBody {
+    fn verb(&self, part: &str) -> Result<KeyVerb, Failure> {
+        let after = self.after()?;
+        let priority = self.priority.as_deref().map(priority).transpose()?;
+        match (part, after, priority) {
+            ("queue/enqueue", after, priority) => {
+                Ok(KeyVerb::Enqueue { after: after.unwrap_or_default(), priority: priority.unwrap_or_default() })
+            }
+            ("queue/postpone", Some(delay), None) => Ok(KeyVerb::Postpone(delay)),
+            ("queue/postpone", None, None) => Err(Failure::bad_request("afterMs: say until when it is postponed")),
+            ("queue/retry", None, None) => Ok(KeyVerb::Retry),
+            ("queue/cancel", None, None) => Ok(KeyVerb::Cancel),
+            ("queue/expedite", None, None) => Ok(KeyVerb::Expedite),
+            _ => Err(Failure::bad_request("afterMs goes with `enqueue` and `postpone` alone, priority with `enqueue`")),
+        }
+    }
+
+    fn after(&self) -> Result<Option<Duration>, Failure> {
+        let after = self.after_ms.map(Duration::from_millis);
+        if after.is_some_and(|after| after > AFTER_MAX) {
+            return Err(Failure::bad_request("afterMs: at most 365 days"));
+        }
+        Ok(after)
+    }
+}
+
+fn priority(word: &str) -> Result<Priority, Failure> {
+    let named = Priority::ALL.into_iter().find(|priority| priority.as_str() == word);
+    named.ok_or_else(|| {
+        let words = Priority::ALL.map(Priority::as_str).join(", ");
+        Failure::bad_request(format!("priority: {word:?} is none of {words}"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

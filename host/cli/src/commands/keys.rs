@@ -1,0 +1,217 @@
+//! `homeostat enqueue`, `retry` and `queue cancel|postpone|expedite`: what a person does to one key.
+
+use std::process::ExitCode;
+
+use homeostat_runtime::manifest::Span;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::{control, queue, words};
+use crate::client::{Client, Kinds, Known};
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output::{self, age};
+
+/// How the answer of the host can be printed.
+const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Yaml, Format::Name];
+
+/// Run a key now that waits or was given up
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    queued: Queued,
+}
+
+/// Put a key on a queue, as a change of its resource would
+///
+/// Every controller that manages the kind gets it. A key that is there already merges; where its delay is held, `homeostat queue
+/// expedite` cuts it short.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct EnqueueArgs {
+    /// The key: KIND NAME or KIND/NAME
+    #[arg(required = true, value_name = "KEY")]
+    key: Vec<String>,
+    /// Only for this controller
+    #[arg(long, value_name = "NAME", value_parser = words::controller)]
+    controller: Option<String>,
+    /// When it becomes due: 250ms, 5s, 10m, 1h [default: now]
+    #[arg(long, value_name = "DURATION")]
+    after: Option<Span>,
+    /// In which band it stands
+    #[arg(long, value_enum, default_value_t)]
+    priority: Priority,
+}
+
+/// What `homeostat queue` does to one key.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub(crate) enum Verb {
+    /// Take a key off the queue and forget its failures; of a key that runs, take off the run that follows
+    Cancel(Queued),
+    /// Move the time at which a key is due, sooner or later; of a key that runs, move the run that follows
+    Postpone {
+        #[command(flatten)]
+        queued: Queued,
+        /// When it becomes due, from now on: 250ms, 5s, 10m, 1h
+        #[arg(long, value_name = "DURATION")]
+        after: Span,
+    },
+    /// Make a key ready before all others, whatever delay it has
+    Expedite(Queued),
+}
+
+/// A key on the queue of a controller.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Queued {
+    /// The controller: NAME or controller/NAME
+    #[arg(value_parser = words::controller)]
+    controller: String,
+    /// The key: KIND NAME or KIND/NAME
+    #[arg(required = true, value_name = "KEY")]
+    key: Vec<String>,
+}
+
+/// The bands of a queue.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
+enum Priority {
+    /// Behind everything else
+    Lowest,
+    /// As the first list and second looks
+    Low,
+    /// As changes
+    #[default]
+    Normal,
+    /// Before changes
+    High,
+    /// Before everything else
+    Highest,
+}
+
+/// Runs a key now.
+///
+/// # Errors
+/// When the controller or the key is not there.
+pub(crate) async fn retry(RetryArgs { queued }: RetryArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    move_queued(&queued, "retry", "retried", json!({}), global).await
+}
+
+/// Moves a key that is on a queue.
+///
+/// # Errors
+/// When the controller or the key is not there, or there is nothing to move.
+pub(crate) async fn run(verb: Verb, global: &Global) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Cancel(queued) => move_queued(&queued, "cancel", "cancelled", json!({}), global).await,
+        Verb::Expedite(queued) => move_queued(&queued, "expedite", "expedited", json!({}), global).await,
+        Verb::Postpone { queued, after } => {
+            let more = json!({ "afterMs": millis(after) });
+            move_queued(&queued, "postpone", "postponed", more, global).await
+        }
+    }
+}
+
+/// Puts a key on the queues of those that manage its kind.
+///
+/// # Errors
+/// When no controller that runs manages the kind, and what the host says.
+pub(crate) async fn enqueue(args: EnqueueArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let EnqueueArgs { key, controller, after, priority } = args;
+    let (client, format) = (Client::new(global)?, global.format(&FORMATS)?);
+    let (known, name) = resolve(&client, &key).await?;
+    let names = match controller {
+        Some(name) => vec![name],
+        None => queue::controllers(&client, Some(&manages(&known))).await?,
+    };
+    if names.is_empty() {
+        return Err(exit::failed(format!("no controller that runs manages {}", known.typed())));
+    }
+    let mut more = json!({ "priority": word(priority) });
+    if let Some(after) = after {
+        more["afterMs"] = millis(after);
+    }
+    let key = Asked { known: &known, name: &name, namespace: global.namespace() };
+    let mut queues = Vec::new();
+    for controller in &names {
+        queues.push(key.post(&client, controller, "enqueue", more.clone()).await?);
+    }
+    key.print(&queues, "enqueued", format)
+}
+
+async fn move_queued(
+    Queued { controller, key }: &Queued,
+    verb: &str,
+    done: &str,
+    more: Value,
+    global: &Global,
+) -> anyhow::Result<ExitCode> {
+    let (client, format) = (Client::new(global)?, global.format(&FORMATS)?);
+    let (known, name) = resolve(&client, key).await?;
+    let key = Asked { known: &known, name: &name, namespace: global.namespace() };
+    let queue = key.post(&client, controller, verb, more).await?;
+    key.print(&[queue], done, format)
+}
+
+/// Returns the kind and the name that a person means.
+async fn resolve(client: &Client, words: &[String]) -> anyhow::Result<(Known, String)> {
+    let (kind, name) = words::one(words)?;
+    Ok((Kinds::fetch(client).await?.find(&kind)?.clone(), name))
+}
+
+/// Returns a kind as controllers tell what they manage.
+fn manages(known: &Known) -> String {
+    let kind = json!({ "name": known.name(), "group": known.group() });
+    output::columns::kind(Some(&kind))
+}
+
+fn millis(span: Span) -> Value {
+    u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+fn word(priority: Priority) -> String {
+    clap::ValueEnum::to_possible_value(&priority).map(|word| word.get_name().to_owned()).unwrap_or_default()
+}
+
+/// The key that a command is about.
+struct Asked<'a> {
+    known: &'a Known,
+    name: &'a str,
+    namespace: &'a str,
+}
+
+impl Asked<'_> {
+    /// Asks for a verb, and returns the queue of the controller with this key alone.
+    async fn post(&self, client: &Client, controller: &str, verb: &str, more: Value) -> anyhow::Result<Value> {
+        let namespace = if self.known.namespaced { self.namespace } else { "" };
+        let mut body = more;
+        body["apiVersion"] = self.known.api_version().into();
+        body["kind"] = self.known.name().into();
+        body["namespace"] = namespace.into();
+        body["name"] = self.name.into();
+        let path = format!("{}/queue/{verb}", control::path(controller));
+        Ok(client.send(Method::POST, &path, "application/json", body.to_string().into()).await?.document)
+    }
+
+    fn print(&self, queues: &[Value], done: &str, format: Format) -> anyhow::Result<ExitCode> {
+        let word = self.known.word(self.name);
+        let text = match (format, queues) {
+            (Format::Json, [queue]) => output::json(queue),
+            (Format::Yaml, [queue]) => output::yaml(queue)?,
+            (Format::Json, queues) => output::json(&queue::list(queues)),
+            (Format::Yaml, queues) => output::yaml(&queue::list(queues))?,
+            (Format::Name, _) => format!("{word}\n"),
+            (Format::Table | Format::Wide, queues) => queues.iter().map(|queue| said(&word, done, queue)).collect(),
+        };
+        output::print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Says what was done to a key, and when it is due where that is later.
+fn said(word: &str, done: &str, queue: &Value) -> String {
+    let controller = output::columns::text(queue, "/metadata/name");
+    let due = queue::entries(queue).next().and_then(|entry| entry["dueInMs"].as_u64());
+    let due = due.map(|due| format!(", due in {}", age::short_ms(due))).unwrap_or_default();
+    format!("{word} {done} by {controller}{due}\n")
+}
+
+#[cfg(test)]
+mod tests;

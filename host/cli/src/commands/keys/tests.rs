@@ -1,0 +1,18 @@
+use super::*;
+
+#[test]
+fn what_was_done_is_said_with_when_it_is_due() {
+    let queue = |items: Value| json!({ "metadata": { "name": "web" }, "items": items });
+    assert_eq!(said("pod/a", "cancelled", &queue(json!([]))), "pod/a cancelled by web\n");
+    assert_eq!(said("pod/a", "retried", &queue(json!([{ "state": "ready" }]))), "pod/a retried by web\n");
+    let waits = queue(json!([{ "state": "waiting", "dueInMs": 61_000 }]));
+    assert_eq!(said("pod/a", "enqueued", &waits), "pod/a enqueued by web, due in 61s\n");
+}
+
+#[test]
+fn a_band_is_asked_for_by_the_word_that_the_host_knows() {
+    use clap::ValueEnum;
+    let words: Vec<String> = Priority::value_variants().iter().map(|priority| word(*priority)).collect();
+    assert_eq!(words, homeostat_runtime::Priority::ALL.map(homeostat_runtime::Priority::as_str));
+    assert_eq!(word(Priority::default()), homeostat_runtime::Priority::default().as_str());
+}
