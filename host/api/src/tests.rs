@@ -401,9 +401,12 @@ async fn a_definition_declares_its_kind_at_once() {
     assert_eq!(server.ask("GET", sites, &Value::Null).await.code, 404);
     let created = server.ask("POST", DEFINITIONS, &definition).await;
     assert_eq!(created.code, 201, "{}", created.body);
-    assert_eq!(server.ask("POST", sites, &json!({ "metadata": { "name": "main" } })).await.code, 201);
-    let misplaced = server.ask("POST", sites, &json!({ "metadata": { "name": "b", "namespace": "default" } })).await;
+    let site = |metadata| json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": metadata });
+    assert_eq!(server.ask("POST", sites, &site(json!({ "name": "main" }))).await.code, 201);
+    let misplaced = server.ask("POST", sites, &site(json!({ "name": "b", "namespace": "default" }))).await;
     assert_eq!(misplaced.code, 400, "{}", misplaced.body);
+    let says = misplaced.body["message"].as_str().unwrap();
+    assert!(says.starts_with("metadata.namespace:"), "{says}");
     assert_eq!(server.ask("GET", "/apis/example.com/v1/namespaces/default/sites", &Value::Null).await.code, 404);
 }
 
