@@ -15,7 +15,7 @@ struct Tool {
 }
 
 /// What tests use. What to install where one is missing stands in `it/tools.rs`, and which functions use it.
-const TOOLS: [Tool; 1] = [Tool { name: "go", is_there: has_go }];
+const TOOLS: [Tool; 2] = [Tool { name: "go", is_there: has_go }, Tool { name: "python", is_there: has_python }];
 
 fn main() {
     say("rerun-if-changed=build.rs");
@@ -58,6 +58,13 @@ fn has_go() -> bool {
     let version = first_line("go", &["env", "GOVERSION"], Path::new("tools"));
     let minor = version.as_deref().and_then(|version| version.strip_prefix("go1.")).map(leading_number);
     minor.is_some_and(|minor| minor >= 26)
+}
+
+/// Python 3.10 or newer, with what makes an environment of its own, which some systems have as a package apart.
+fn has_python() -> bool {
+    let version =
+        first_line("python3", &["-c", "import ensurepip, sys, venv; print(sys.version_info.minor)"], Path::new("."));
+    version.is_some_and(|minor| leading_number(&minor) >= 10)
 }
 
 /// Returns the number with which a text begins, or 0.

@@ -22,6 +22,7 @@ mod kube;
 mod kubectl;
 mod limits;
 mod metrics;
+mod python;
 mod queue;
 mod registry;
 mod rollout;

@@ -19,8 +19,14 @@ struct Tool {
     roots: &'static [&'static str],
 }
 
-const TOOLS: [Tool; 1] =
-    [Tool { name: "go", reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl", roots: &["go_build"] }];
+const TOOLS: [Tool; 2] = [
+    Tool { name: "go", reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl", roots: &["go_build"] },
+    Tool {
+        name: "python",
+        reason: "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads",
+        roots: &["python_environment"],
+    },
+];
 
 impl Tool {
     fn attribute(&self) -> String {
@@ -131,7 +137,7 @@ fn a_test_that_uses_a_tool_by_way_of_others_is_found() {
     // The bars keep this text from being read as a part of this file.
     let mut all = functions("library.rs", &library.replace("        | ", ""), true);
     all.extend(functions("tests.rs", &tests.replace("        | ", ""), false));
-    let [go] = TOOLS;
+    let [go, _] = TOOLS;
     let wrong = wrong(&all, &go);
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(wrong[0].starts_with("tests.rs::a_tool_is_called uses go"), "{wrong:?}");

@@ -19,5 +19,5 @@ pub use process::{Output, Running, run, run_with};
 pub use registry::{Access, Amiss, Asked, TestRegistry};
 pub use sources::copy_of_sources;
 pub use tokens::Tokens;
-pub use tools::{crane, informer, kube, kubectl, oras};
+pub use tools::{crane, informer, kube, kubectl, oras, python};
 pub use wait::{BOUND, eventually, eventually_blocking, eventually_built};

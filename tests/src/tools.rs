@@ -1,7 +1,8 @@
 //! Programs of others that tests talk to. Their versions and checksums stand in `tests/tools/go.mod` and `go.sum`, and in
-//! `tests/tools/kube/Cargo.lock`, those about registries in `tests/tools/registry`.
+//! `tests/tools/kube/Cargo.lock`, those about registries in `tests/tools/registry`, those in Python in `tests/tools/python`.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -60,6 +61,36 @@ pub fn kube() -> PathBuf {
             folder.join("debug/tools-kube")
         })
         .clone()
+}
+
+/// Returns a Python that has the client of Kubernetes for that language, installing it the first time that anybody asks on this machine.
+///
+/// # Panics
+/// When it cannot be installed: it needs Python 3.10 or newer, with `venv`.
+pub fn python() -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| python_environment(&repository().join("tests/tools/python/requirements.txt"))).clone()
+}
+
+/// Makes an environment of its own with what a list names, by version and checksum, unless it is there already.
+fn python_environment(requirements: &Path) -> PathBuf {
+    let folder = repository().join("target/tools/python");
+    let (python, installed) = (folder.join("bin/python"), folder.join("requirements.txt"));
+    let wanted = std::fs::read(requirements).expect("the list is in the repository");
+    if std::fs::read(&installed).is_ok_and(|installed| installed == wanted) {
+        return python;
+    }
+    let run = |program: &Path, arguments: &[&OsStr]| {
+        let output = Command::new(program).args(arguments).output().expect("Python 3.10 or newer is on PATH");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let (venv, clear) = (["-m", "venv"].map(OsStr::new), OsStr::new("--clear"));
+    run(Path::new("python3"), &[&venv[..], &[clear, folder.as_os_str()]].concat());
+    let install = ["-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r"];
+    run(&python, &[&install.map(OsStr::new)[..], &[requirements.as_os_str()]].concat());
+    // Last, so that one that was broken off is made anew.
+    std::fs::write(installed, wanted).expect("the folder was made above");
+    python
 }
 
 /// Returns the registry of the Distribution project.
