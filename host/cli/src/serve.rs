@@ -9,9 +9,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
-use homeostat_component::Engine;
+use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
 use tokio::sync::watch;
@@ -79,8 +80,29 @@ pub(crate) struct HostArgs {
     /// What to keep resources in
     #[arg(long, value_enum, default_value_t = StoreChoice::Embedded, value_name = "STORE")]
     store: StoreChoice,
+    /// Guests that run at once, of all controllers together: 1 to 4096
+    ///
+    /// More of them wait, one controller after the other. No controller gets the last quarter, whatever its `concurrency` says.
+    #[arg(long, value_name = "NUMBER", default_value_t = EngineOptions::default().instances_max, value_parser = instances())]
+    instances: u32,
     #[command(flatten)]
     compile: CompileLimits,
+}
+
+fn instances() -> RangedI64ValueParser<u32> {
+    let (least, most) = INSTANCES_BOUNDS.into_inner();
+    clap::value_parser!(u32).range(i64::from(least)..=i64::from(most))
+}
+
+impl HostArgs {
+    /// Returns the options of the engine, which keeps what it compiles below `data`.
+    ///
+    /// # Errors
+    /// When nobody knows where this binary is, which compiles.
+    pub(crate) fn engine_options(&self, data: &Path) -> Result<EngineOptions> {
+        let options = compile::engine_options(Some(data.join(compile::COMPILED)), self.compile)?;
+        Ok(EngineOptions { instances_max: self.instances, ..options })
+    }
 }
 
 /// How `run` writes its log.
@@ -150,8 +172,19 @@ impl Running {
     /// # Errors
     /// When a part cannot start, with what to do about it.
     pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
-        let HostArgs { folder, listen, tls_cert: _, tls_key: _, tokens: _, secrets, signatures, data, store, compile } =
-            args;
+        let HostArgs {
+            folder,
+            listen,
+            tls_cert: _,
+            tls_key: _,
+            tokens: _,
+            secrets,
+            signatures,
+            data,
+            store,
+            instances: _,
+            compile: _,
+        } = args;
         if !folder.is_dir() {
             return Err(exit::failed(format!(
                 "{} is not a folder: name the folder that holds the manifests",
@@ -165,8 +198,7 @@ impl Running {
         let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
         let registry = registry::registry(Some(data.join(registry::PULLED)))?;
         let (store, backups) = store::open(*store, &data).await?;
-        let engine = Engine::new(compile::engine_options(Some(data.join(compile::COMPILED)), *compile)?)
-            .context("the WebAssembly engine does not start")?;
+        let engine = Engine::new(args.engine_options(&data)?).context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
         let mut options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
         if let Some(folder) = secrets {

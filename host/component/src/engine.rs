@@ -42,6 +42,8 @@ const REST_AFTER_MIN: Duration = Duration::from_millis(1);
 /// Frames that a trap walks. The innermost ones of a panic are its own machinery.
 const BACKTRACE_FRAMES_MAX: usize = 16;
 
+/// What a person may choose for [`EngineOptions::instances_max`].
+pub const INSTANCES_BOUNDS: RangeInclusive<u32> = 1..=4096;
 /// What a person may choose for [`EngineOptions::compile_time`].
 pub const COMPILE_TIME_BOUNDS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 /// What a person may choose for [`EngineOptions::compile_memory_bytes_max`].
@@ -138,8 +140,9 @@ impl Engine {
     /// reserved, not used); `Ticker` when no thread can be started.
     pub fn new(options: EngineOptions) -> Result<Self, Error> {
         let instances_max = options.instances_max;
-        if !(1..=4096).contains(&instances_max) {
-            let reason = format!("must be 1 to 4096, is {instances_max}");
+        if !INSTANCES_BOUNDS.contains(&instances_max) {
+            let (least, most) = INSTANCES_BOUNDS.into_inner();
+            let reason = format!("must be {least} to {most}, is {instances_max}");
             return Err(Error::Option { option: "instancesMax", reason });
         }
         if options.rest_after.is_some_and(|rest_after| rest_after < REST_AFTER_MIN) {

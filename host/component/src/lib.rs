@@ -50,7 +50,7 @@ pub use effect::{
     Answer, Blob, Call, Effect, EffectClass, Effects, Entry, Exchange, HttpError, HttpRequest, HttpResponse, Level,
     PageData, ResourceData, Severity, StoreError, Written,
 };
-pub use engine::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, Engine, EngineOptions};
+pub use engine::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, Engine, EngineOptions, INSTANCES_BOUNDS};
 pub use error::Error;
 pub use grants::{
     AddressRange, Capability, Grants, HeaderSource, HttpGrant, HttpNeed, Learned, Needs, Request, ResourceGrant,

@@ -13,6 +13,7 @@ fn commands_read_as_people_type_them() {
         "homeostat run examples/apps",
         "homeostat run --listen 127.0.0.1:8080 --data /var/lib/h --store memory --log-format json manifests",
         "homeostat dev examples/apps --exit-when-settled",
+        "homeostat run examples/apps --instances 4096",
         "homeostat inspect web.wasm -o json",
         "homeostat bench tests/guests/noop --keys 100 --workers 4 --seconds 1",
         "homeostat queue",
@@ -35,6 +36,8 @@ fn commands_read_as_people_type_them() {
         "homeostat queue deployments cancel deployment web",
         "homeostat enqueue deployment web --priority urgent",
         "homeostat enqueue deployment web --after soon",
+        "homeostat run x --instances 0",
+        "homeostat dev x --instances 4097",
     ] {
         assert!(Args::try_parse_from(line.split(' ')).is_err(), "{line}");
     }
@@ -47,5 +50,14 @@ fn every_command_says_what_it_is_for() {
         for argument in command.get_arguments() {
             assert!(argument.get_help().is_some(), "{} {} has no help", command.get_name(), argument.get_id());
         }
+    }
+}
+
+#[test]
+fn the_instances_of_a_host_are_those_that_its_command_line_says() {
+    for (line, wanted) in [("homeostat run x --instances 8", 8), ("homeostat run x", 256)] {
+        let Command::Run(run) = Args::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };
+        let options = run.host.engine_options(std::path::Path::new("data")).unwrap();
+        assert_eq!(options.instances_max, wanted);
     }
 }
