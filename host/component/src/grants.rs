@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use homeostat_store::Kind;
+use homeostat_store::{Key, Kind};
 use serde::{Deserialize, Serialize};
 
 mod address;
@@ -182,6 +182,17 @@ impl Grants {
         self.resources.iter().any(|grant| grant.touches(request))
     }
 
+    /// Says whether anything at all may be done to a resource.
+    pub fn allows_any(&self, key: &Key) -> bool {
+        let (namespace, name) = (Some(key.namespace()), Some(key.name()));
+        self.resources.iter().any(|grant| {
+            !grant.verbs.is_empty()
+                && grant.covers_kind(key.kind())
+                && covers_text(&grant.namespaces, namespace)
+                && covers_text(&grant.names, name)
+        })
+    }
+
     /// Returns the smallest grants that would have allowed what was seen, out of these; see [`Learned`].
     pub fn learn(&self, seen: &Seen) -> Learned {
         learn::learn(self, seen)
@@ -214,7 +225,11 @@ impl ResourceGrant {
 
     fn covers_verb_and_kind(&self, request: &Request<'_>) -> bool {
         let verb = self.verbs.iter().any(|verb| *verb == Verb::Any || *verb == request.verb);
-        verb && self.kinds.iter().any(|pattern| covers_kind(pattern, request.kind))
+        verb && self.covers_kind(request.kind)
+    }
+
+    fn covers_kind(&self, kind: &Kind) -> bool {
+        self.kinds.iter().any(|pattern| covers_kind(pattern, kind))
     }
 }
 

@@ -33,6 +33,7 @@ mod watch;
 mod write;
 
 pub use error::{Error, FieldConflict, Result};
+pub use listing::read_on_behind;
 pub use model::{Key, Kind, OwnerReference, Resource, Revision, View};
 pub use selector::{LabelRequirement, Selector};
 pub use source::{Source, SystemSource};

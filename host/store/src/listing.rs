@@ -11,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 
 use crate::model::Path;
-use crate::{Error, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
+use crate::{Error, Key, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
 
 /// Where a list goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +121,16 @@ where
             }
         }
     }
+}
+
+/// Returns a [`Page::next`] that goes on right behind `last`, for the list that `next` belongs to.
+///
+/// # Errors
+/// [`Error::Invalid`] when `next` is no token of a store.
+pub fn read_on_behind(next: &str, last: &Key) -> Result<String> {
+    let (revision, store, _) =
+        read_token(next).ok_or_else(|| Error::invalid("continue", "is no token of this store"))?;
+    Ok(write_token(revision, store, &Path::of(last)))
 }
 
 fn write_token(revision: Revision, store: &str, last: &Path) -> String {

@@ -1,13 +1,21 @@
 //! Checks what a guest asks for against the grants of its controller.
 //!
-//! Free for everyone: the own settings, the log, events, clocks and randomness. Deliberately absent: how much of anything.
+//! An answer tells no more than the grants do: a list is as if there were nothing else, and a write shows what is there to one who may `get` it.
+//! Free for everyone: the own settings, the log, events about what is granted, clocks and randomness. Deliberately absent: how much of anything.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use homeostat_store::{PAGE_BYTES_MAX, Query, View, Write, read_on_behind};
 
-use crate::effect::{Answer, Call, Effect, Effects, HttpError, PageData, StoreError};
+use crate::effect::{Answer, Call, Effect, Effects, HttpError, PageData, ResourceData, StoreError};
 use crate::grants::{Ask, Grants, Request, Verb, missing_http};
+use crate::limits::contract::EVENT_MESSAGE_BYTES_MAX;
+use crate::limits::cut;
+
+mod withheld;
+
+use withheld::Said;
 
 /// Lets through what is granted, and answers `forbidden` to the rest, naming the grant that is missing.
 pub struct Granted<E> {
@@ -23,20 +31,73 @@ impl<E: Effects> Granted<E> {
 
     /// Lets a list through as far as it is granted.
     async fn list(&self, call: &Call, effect: Effect, ask: &Request<'_>) -> Answer {
+        let Effect::List { query, view } = effect else { return self.inner.perform(call, effect).await };
         if self.grants.allows(ask) {
-            return self.inner.perform(call, effect).await;
+            return self.inner.perform(call, Effect::List { query, view }).await;
         }
         if !self.grants.allows_some(ask) {
             return Answer::Page(Err(StoreError::Forbidden(ask.missing())));
         }
-        // Some of the resources may be seen: those alone come back.
-        let answer = self.inner.perform(call, effect).await;
-        let Answer::Page(Ok(PageData { mut items, revision, next })) = answer else { return answer };
-        items.retain(|item| {
-            let (namespace, name) = (Some(item.key.namespace()), Some(item.key.name()));
-            self.grants.allows(&Request { namespace, name, ..*ask })
-        });
-        Answer::Page(Ok(PageData { items, revision, next }))
+        self.list_granted(call, query, view, ask).await
+    }
+
+    /// Returns a page of those resources that may be seen. It is as full as if there were no others: neither its length, nor where it ends,
+    /// nor whether more follows tells of them.
+    async fn list_granted(&self, call: &Call, mut query: Query, view: View, ask: &Request<'_>) -> Answer {
+        let items_max = query.limit.unwrap_or(usize::MAX);
+        let (mut seen, mut bytes) = (Vec::<ResourceData>::new(), 0_u64);
+        loop {
+            let answer = self.inner.perform(call, Effect::List { query: query.clone(), view }).await;
+            let Answer::Page(Ok(PageData { items, revision, next })) = answer else { return answer };
+            for item in items {
+                let (namespace, name) = (Some(item.key.namespace()), Some(item.key.name()));
+                if !self.grants.allows(&Request { namespace, name, ..*ask }) {
+                    continue;
+                }
+                bytes += item.json.len() as u64;
+                // The first page of the store is never too long, so there is a mark to go on from.
+                if let (Some(mark), Some(last)) = (&query.from, seen.last())
+                    && (seen.len() >= items_max || bytes > PAGE_BYTES_MAX)
+                {
+                    return match read_on_behind(mark, &last.key) {
+                        Ok(next) => Answer::Page(Ok(PageData { items: seen, revision, next: Some(next) })),
+                        Err(error) => Answer::Page(Err(error.into())),
+                    };
+                }
+                seen.push(item);
+            }
+            if next.is_none() {
+                return Answer::Page(Ok(PageData { items: seen, revision, next }));
+            }
+            query.from = next;
+        }
+    }
+
+    /// Performs a write. The answer has what the controller may read.
+    async fn write(&self, call: &Call, write: Write, ask: &Request<'_>) -> Answer {
+        let get = Request { verb: Verb::Get, ..*ask };
+        if self.grants.allows(&get) || self.grants.allows(&Request { verb: Verb::List, ..*ask }) {
+            return self.inner.perform(call, Effect::Write(write)).await;
+        }
+        if withheld::reads(&write) {
+            let text = Request { name: None, ..get }.missing();
+            let text = format!("a JSON patch with `test`, `copy` or `move` reads as well: {text}");
+            return Answer::Written(Err(StoreError::Forbidden(text)));
+        }
+        let said = Said::in_write(&write);
+        said.alone(self.inner.perform(call, Effect::Write(write)).await)
+    }
+
+    /// Returns an event about a resource of which the controller may do nothing as one about the key of the call, which says whom it meant. It
+    /// would stand among the events of a resource that is nothing to the controller.
+    fn about_own(&self, call: &Call, effect: Effect) -> Effect {
+        let Effect::Emit { severity, reason, message, regarding: Some(about) } = effect else { return effect };
+        let is_own = call.key.as_ref() == Some(&about);
+        if is_own || self.grants.allows_any(&about) {
+            return Effect::Emit { severity, reason, message, regarding: Some(about) };
+        }
+        let message = cut(format!("about {about}: {message}"), EVENT_MESSAGE_BYTES_MAX);
+        Effect::Emit { severity, reason, message, regarding: None }
     }
 
     fn refuse_http(&self, method: &str, url: &str) -> Option<Answer> {
@@ -68,12 +129,16 @@ impl<E: Effects> Effects for Granted<E> {
                 Some(request) if !self.grants.allows(&request) => {
                     refused(&effect, StoreError::Forbidden(request.missing()))
                 }
-                _ => None,
+                Some(request) => match effect {
+                    Effect::Write(write) => return self.write(call, write, &request).await,
+                    _ => None,
+                },
+                None => None,
             },
         };
         match refusal {
             Some(answer) => answer,
-            None => self.inner.perform(call, effect).await,
+            None => self.inner.perform(call, self.about_own(call, effect)).await,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Belongs right around [`super::Granted`], whose refusals it tells apart from other failures.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -42,10 +43,17 @@ impl<E: Effects> Effects for Observed<E> {
         let denial = denial(&answer);
         self.needs.note(&ask, denial.is_some());
         if let (Some(text), Some(capability)) = (denial, ask.capability()) {
-            let of_all = ask.request().map(|request| Request { name: None, ..request }.missing());
-            self.witness.denied(call, capability, of_all.as_deref().unwrap_or(text));
+            self.witness.denied(call, capability, &without_name(&ask, text));
         }
         answer
+    }
+}
+
+/// Returns a denial without the name of the resource, where it is for want of the grant that was asked for: equal ones are one event.
+fn without_name<'a>(ask: &Ask, text: &'a str) -> Cow<'a, str> {
+    match ask.request() {
+        Some(request) if request.missing() == text => Request { name: None, ..request }.missing().into(),
+        _ => text.into(),
     }
 }
 

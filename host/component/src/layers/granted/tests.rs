@@ -9,6 +9,8 @@ use crate::component::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry, HttpError, HttpRequest, PageData, ResourceData, StoreError};
 use crate::grants::Grants;
 
+mod over_store;
+
 /// Answers a list with one item in each of two namespaces, and everything else with nothing.
 #[derive(Default)]
 struct Inner(Mutex<Vec<Effect>>);
