@@ -233,7 +233,7 @@ async fn delete_key(test: &TestHost, key: Key) {
     test.host.store().write(delete).await.unwrap();
 }
 
-/// B12: the guest is asked all the same: there may be something to clean up.
+/// B12: the guest is asked all the same: there may be something to clean up, and it says itself when there is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_whose_resource_is_gone_is_reconciled() {
     let test = hostile(Limits::default(), Overrides::default()).await;

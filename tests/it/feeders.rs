@@ -41,8 +41,18 @@ async fn reads(test: &TestHost, text: &str) {
 /// W6, W13: it is tried again by itself, says what is wrong, and keeps nobody waiting who has no need of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_cannot_be_listed_delays_only_those_who_need_it() {
+    cannot_be_watched(On::List, Fault::Fail).await;
+}
+
+/// W6: a store of somebody else answers that it has no such kind. As soon as it has, the controller goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_not_installed_in_its_store_delays_only_those_who_need_it() {
+    cannot_be_watched(On::List, Fault::NotInstalled).await;
+}
+
+async fn cannot_be_watched(on: On, fault: Fault) {
     let store = FaultyStore::over(memory());
-    store.fault(On::List, "Note", Fault::Fail);
+    store.fault(on, "Note", fault);
     let test = TestHost::over(store.clone()).await;
     put(&test, "follower", "guest-follower", &[]).await;
     test.add("greeter", &guest("greeter")).await;
@@ -55,10 +65,60 @@ async fn a_kind_that_cannot_be_listed_delays_only_those_who_need_it() {
     assert_eq!((status.state, status.reconciles), (ControllerState::Syncing, 0));
     let message = status.message.unwrap();
     assert!(message.contains("watch notes") && message.contains("on purpose"), "{message}");
-    store.heal(On::List, "Note");
+    store.heal(on, "Note");
     reads(&test, "nothing").await;
     let status = test.status("follower");
     assert_eq!((status.state, status.message), (ControllerState::Ready, None));
+}
+
+/// A definition of the notes that the follower watches.
+fn definition_of_notes(scope: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "notes.demo.homeostat.dev"},
+        "spec": {
+            "group": "demo.homeostat.dev", "scope": scope, "names": {"kind": "Note", "plural": "notes"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+/// W6: what a component watches is declared by the component, so that nobody waits for its definition.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_whose_definition_comes_later_delays_nobody() {
+    let test = TestHost::start().await;
+    test.add("follower", &guest("guest-follower")).await;
+    test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
+    reads(&test, "nothing").await;
+    test.apply(definition_of_notes("Namespaced")).await;
+    test.apply(demo("Note", "one", json!({"text": "first"}))).await;
+    reads(&test, "first").await;
+    assert_eq!(test.idle("follower").await.failures, 0);
+}
+
+/// W6: a definition says of a kind what a component does not mean. That one is refused with the reason, everybody else goes on, and it is
+/// taken as soon as the definition is put right.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_defined_otherwise_refuses_only_those_who_need_it() {
+    let test = TestHost::start().await;
+    test.apply(definition_of_notes("Cluster")).await;
+    let definition = test.definition("follower", &guest("guest-follower")).await;
+    let refused = test.host.put(definition.clone()).await.unwrap_err().to_string();
+    assert!(refused.contains("Note"), "{refused}");
+    test.add("greeter", &guest("greeter")).await;
+    test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
+    test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
+    let kind = homeostat_store::Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let key = homeostat_store::Key::new(kind, "", "notes.demo.homeostat.dev");
+    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+    test.host.write(Write::Delete { key: key.clone(), precondition, propagation }.into()).await.unwrap();
+    eventually("the definition to be gone", async || test.get(&key).await.is_none().then_some(())).await;
+    eventually("the controller to be taken", async || test.host.put(definition.clone()).await.ok()).await;
+    test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
+    reads(&test, "nothing").await;
 }
 
 /// W6, W13: it reconciles on, and whoever asks how it is sees what is wrong for as long as it is.

@@ -39,6 +39,8 @@ pub enum Fault {
     Slow(Duration),
     /// `Unavailable`.
     Fail,
+    /// `NotFound`: the kind is not installed.
+    NotInstalled,
     /// `Expired`, once.
     Expire,
 }
@@ -133,6 +135,7 @@ async fn pass(faults: &Faults, on: On, kind: &str) -> Result<()> {
     let found = now.wait_for(|all| fault(all) != Some(Fault::Wait)).await.map(|all| fault(&all)).ok().flatten();
     match found {
         Some(Fault::Fail) => Err(Error::Unavailable { reason: "on purpose".into() }),
+        Some(Fault::NotInstalled) => Err(Error::NotFound { what: format!("the kind {kind}, on purpose,") }),
         Some(Fault::Expire) => {
             faults.send_modify(|all| all.retain(|(what, of), _| *what != on || *of != kind));
             Err(Error::Expired { oldest: Revision::ZERO })
