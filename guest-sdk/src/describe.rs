@@ -48,7 +48,8 @@ impl Spec {
         self.watch(Watch::of::<K>(Mapping::owner()).secondary())
     }
 
-    /// The controller reads resources of kind `K`: their changes bring the keys that the mapping says.
+    /// The controller only reads resources of kind `K`: their changes bring the keys that the mapping says. Its writes of them are
+    /// refused, whatever its grants say; for a kind that it writes as well, say [`Watch::secondary`].
     #[must_use]
     pub fn watches<K: Kind>(self, mapping: Mapping) -> Self {
         self.watch(Watch::of::<K>(mapping))
@@ -102,7 +103,8 @@ impl Spec {
         self
     }
 
-    /// How many reconciles may run at once, each for another key. 1 to 1024; 4 when not said.
+    /// How many reconciles may run at once, each for another key. 1 to 1024; 4 when not said. No controller gets more than three quarters
+    /// of the host's instances (192 of 256, its default).
     #[must_use]
     pub fn concurrency(mut self, reconciles: u32) -> Self {
         self.spec.concurrency = Some(reconciles);
@@ -129,7 +131,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch of kind `K` that the controller only reads. It is named by the plural of the kind.
+    /// A watch of kind `K` that the controller only reads (the role `tertiary`): its writes of that kind are refused, whatever its grants
+    /// say. It is named by the plural of the kind.
     #[must_use]
     pub fn of<K: Kind>(mapping: Mapping) -> Self {
         let Mapping { mapping } = mapping;
@@ -153,7 +156,7 @@ impl Watch {
         self
     }
 
-    /// The same, of a kind whose resources the controller creates and deletes.
+    /// The same, of a kind whose resources the controller writes, as far as its grants let it. Watches of one kind have one role.
     #[must_use]
     pub fn secondary(mut self) -> Self {
         self.watch.role = wit::Role::Secondary;
@@ -162,6 +165,10 @@ impl Watch {
 }
 
 /// How a change of a watched resource becomes keys of the managed kind.
+///
+/// All but [`Mapping::guest`] find a name. A managed kind in namespaces has the resource of that name in the namespace of the changed one;
+/// a managed kind outside of namespaces ([`Kind::NAMESPACED`] is `false`) has it there. From a changed resource outside of namespaces to a
+/// managed one in a namespace only [`Mapping::guest`] leads, whose keys say in which; with another mapping the component is refused.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     mapping: wit::Mapping,
@@ -174,19 +181,19 @@ impl Mapping {
         Self { mapping: wit::Mapping::Owner }
     }
 
-    /// The managed resource with the namespace and the name of the changed one.
+    /// The managed resource with the name of the changed one.
     #[must_use]
     pub fn same_name() -> Self {
         Self { mapping: wit::Mapping::SameName }
     }
 
-    /// The managed resource that this label names, in the same namespace.
+    /// The managed resource that this label names.
     #[must_use]
     pub fn label(label: &str) -> Self {
         Self { mapping: wit::Mapping::Label(label.to_owned()) }
     }
 
-    /// The managed resources that the string, or the list of strings, at this JSON pointer names, in the same namespace.
+    /// The managed resources that the string, or the list of strings, at this JSON pointer names.
     #[must_use]
     pub fn field(pointer: &str) -> Self {
         Self { mapping: wit::Mapping::Field(pointer.to_owned()) }

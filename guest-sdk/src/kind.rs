@@ -108,9 +108,12 @@ pub trait Kind: Serialize + DeserializeOwned {
 
     /// Changes a resource in place, whatever it is now; all but its `status`.
     ///
+    /// A controller that may not read the resource is not told what came of the change: the answer has no `spec` then, which is
+    /// [`Error::Malformed`] for a type that needs one. The change was made.
+    ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
+    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`], [`Error::Malformed`].
     fn patch(key: &Key, patch: Patch) -> Result<Resource<Self>, Error> {
         let changed = store::patch(key, &patch.into_wit(), &wit::Precondition { uid: None, revision: None })?;
         Resource::from_wit(&changed)
@@ -139,10 +142,10 @@ pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
 }
 
 impl Key {
-    /// The key of the resource of another kind that has the same namespace and the name `name`.
+    /// The key of the resource of another kind that has the name `name`, and the same namespace if its kind lives in namespaces.
     #[must_use]
     pub fn beside<K: Kind>(&self, name: &str) -> Key {
-        K::key(&self.namespace, name)
+        K::key(if K::NAMESPACED { &self.namespace } else { "" }, name)
     }
 
     /// Whether it names a resource of kind `K`, in whatever version.

@@ -1,8 +1,7 @@
 //! Write a reconciler in Rust, compile it to a WebAssembly component, and let Homeostat run it.
 //!
 //! A *reconciler* is one decision: given the name of one resource, look at the world and bring it one step closer to what the
-//! resource asks for. The host does the rest: it watches, queues, retries with backoff, limits, grants and records. This is a whole
-//! controller:
+//! resource asks for. The host does the rest: it watches, queues, retries with backoff, limits and grants. This is a whole controller:
 //!
 //! ```
 //! use homeostat_sdk::prelude::*;

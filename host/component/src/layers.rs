@@ -1,7 +1,8 @@
 //! Implementations of [`crate::Effects`] that wrap one another, one file each.
 //!
 //! The usual order, from the guest outwards: `Limited` and `Accounted`, which every call has for itself, then those of its controller:
-//! [`Observed`], [`Granted`], whatever records ([`Recorder`]) or disturbs, [`Headers`], [`World`]. What is added by an
+//! [`Roles`], [`Observed`], [`Granted`], the runtime's `Declared`, [`Headers`], [`World`]. While a shadow is tried, a [`Recorder`] stands before
+//! [`Headers`]. What is added by an
 //! inner layer, as the secrets by `Headers`, is never seen by an outer one. [`Nothing`] takes the place of the world where only the call matters.
 
 mod accounted;
@@ -12,6 +13,7 @@ mod limited;
 mod nothing;
 mod observed;
 mod recorder;
+mod roles;
 mod world;
 
 pub(crate) use accounted::{Accounted, Passed};
@@ -22,4 +24,5 @@ pub(crate) use limited::{Hit, Limited};
 pub use nothing::Nothing;
 pub use observed::{Observed, Witness};
 pub use recorder::Recorder;
+pub use roles::Roles;
 pub use world::{Emitted, Followed, Line, Sink, World};

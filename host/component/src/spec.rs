@@ -63,17 +63,17 @@ pub struct Watch {
     pub role: Role,
 }
 
-/// How a change of a watched resource becomes keys of the managed kind.
+/// How a change of a watched resource becomes keys of the managed kind. Never from outside of namespaces into one, but for `Guest`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mapping {
     /// The owner references of the changed resource that name the managed kind.
     Owner,
-    /// The namespace and name of the changed resource.
+    /// The name of the changed resource.
     SameName,
-    /// The value of this label, in the namespace of the changed resource.
+    /// The value of this label.
     Label(String),
-    /// The string, or each string of the list, at this JSON pointer, in the namespace of the changed resource.
+    /// The string, or each string of the list, at this JSON pointer.
     Field(String),
     /// The component's own `mapper.map`.
     Guest,
@@ -89,13 +89,13 @@ pub enum Changes {
     ButStatus,
 }
 
-/// What a watched kind is to a controller.
+/// What a watched kind is to a controller. The same in all its watches of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
-    /// The controller creates and deletes resources of this kind.
+    /// The controller writes resources of this kind, as far as its grants let it.
     Secondary,
-    /// The controller reads them only.
+    /// The controller reads them only: see [`crate::layers::Roles`].
     Tertiary,
 }
 

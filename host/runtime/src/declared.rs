@@ -1,11 +1,11 @@
-//! A layer that knows the kinds: guests can name only those that are declared and are not the host's own, and what they write lies where
-//! its kind belongs.
+//! A layer that knows the kinds: guests can name only those that are declared and are not the host's own, and what they read and write
+//! lies where its kind belongs.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use homeostat_component::{Answer, Call, Effect, Effects, StoreError};
-use homeostat_store::{Kind, Write};
+use homeostat_store::{Key, Kind, Write};
 use serde_json::Value;
 
 use crate::Kinds;
@@ -27,6 +27,22 @@ impl<E: Effects> Declared<E> {
         if self.kinds.stores(kind) { Ok(()) } else { Err(unknown(kind)) }
     }
 
+    /// Refuses a key that no resource can have. `not-found` would be an answer about a resource, after which a guest cleans up.
+    fn key_fits(&self, key: &Key) -> Result<(), StoreError> {
+        self.known(key.kind())?;
+        match self.kinds.of(key.kind()).map(|info| info.namespaced) {
+            Some(true) if key.namespace().is_empty() => Err(StoreError::Invalid(format!(
+                "namespace: must not be empty, for {} lives in namespaces",
+                key.kind()
+            ))),
+            Some(false) if !key.namespace().is_empty() => {
+                let reason = format!("namespace: must be empty, for {} lives outside of namespaces", key.kind());
+                Err(StoreError::Invalid(reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn fits(&self, write: &mut Write) -> Result<(), StoreError> {
         match write {
             Write::Create { document } => {
@@ -39,7 +55,7 @@ impl<E: Effects> Declared<E> {
             Write::UpdateStatus { key, .. }
             | Write::PatchStatus { key, .. }
             | Write::Patch { key, .. }
-            | Write::Delete { key, .. } => self.known(key.kind()),
+            | Write::Delete { key, .. } => self.key_fits(key),
         }
     }
 
@@ -75,9 +91,9 @@ fn ending(kind: &Kind) -> StoreError {
 impl<E: Effects> Effects for Declared<E> {
     async fn perform(&self, call: &Call, mut effect: Effect) -> Answer {
         let refused = match &mut effect {
-            Effect::Get { key, .. } => self.known(key.kind()).err().map(|error| Answer::Resource(Err(error))),
+            Effect::Get { key, .. } => self.key_fits(key).err().map(|error| Answer::Resource(Err(error))),
             Effect::List { query, .. } => self.known(&query.kind).err().map(|error| Answer::Page(Err(error))),
-            Effect::Follow { target } => self.known(target.kind()).err().map(|error| Answer::Done(Err(error))),
+            Effect::Follow { target } => self.key_fits(target).err().map(|error| Answer::Done(Err(error))),
             Effect::FollowAll { kind, .. } => self.known(kind).err().map(|error| Answer::Done(Err(error))),
             Effect::Write(write) => self.fits(write).err().map(|error| Answer::Written(Err(error))),
             _ => None,

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
+use crate::mapping::Managed;
 
 mod deletions;
 mod follow;
@@ -81,23 +82,24 @@ pub trait Feeder: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Intake {
     deletions: Arc<Deletions>,
-    manages: Kind,
+    manages: Managed,
     gate: Gate,
     ticket: Ticket,
 }
 
 impl Intake {
-    pub(crate) fn new(deletions: Arc<Deletions>, manages: Kind, gate: Gate, ticket: Ticket) -> Self {
+    pub(crate) fn new(deletions: Arc<Deletions>, manages: Managed, gate: Gate, ticket: Ticket) -> Self {
         Self { deletions, manages, gate, ticket }
     }
 
     /// Returns the kind whose keys are wanted.
     pub fn manages(&self) -> &Kind {
-        &self.manages
+        &self.manages.kind
     }
 
     /// Adds one key. While the controller is suspended but for deletions, the highest priority is that of theirs, and no other key has
-    /// it. A key of another kind is dropped, and `false` returned; so it is when the queue is closed.
+    /// it. A key that no managed resource can have is dropped, and `false` returned: one of another kind, one without a namespace where the
+    /// kind lives in namespaces, and one with a namespace where it does not. `false` too when the queue is closed.
     pub fn add(&self, key: Key, priority: Priority) -> bool {
         self.put(key, priority, |queue, key, priority| queue.add(key, priority).is_ok())
     }
@@ -125,11 +127,25 @@ impl Intake {
 
     /// Returns the key in the version that the controller manages: what differs in the version alone is one resource, and one key.
     fn ours(&self, key: Key) -> Option<Key> {
-        if *key.kind() == self.manages {
-            return Some(key);
+        if self.refusal(&key).is_some() {
+            return None;
         }
-        let same = key.kind().same_type(&self.manages);
-        same.then(|| Key::new(self.manages.clone(), key.namespace(), key.name()))
+        let kind = &self.manages.kind;
+        Some(if key.kind() == kind { key } else { Key::new(kind.clone(), key.namespace(), key.name()) })
+    }
+
+    /// Says why a key can be none of a managed resource.
+    fn refusal(&self, key: &Key) -> Option<String> {
+        let Managed { kind, namespaced } = &self.manages;
+        if !key.kind().same_type(kind) {
+            Some(format!("a key of {}, and not of {kind}", key.kind()))
+        } else if self.manages.has_place_of(key) {
+            None
+        } else if *namespaced {
+            Some(format!("a key of {kind} without a namespace, and its resources live in namespaces"))
+        } else {
+            Some(format!("a key of {kind} with a namespace, and its resources live outside of namespaces"))
+        }
     }
 
     /// Says that the first full list is on the queue. Saying it again does nothing.
@@ -146,7 +162,7 @@ impl Intake {
     }
 }
 
-/// Adds keys that a guest answered. Those of another kind are dropped, and counted by an event.
+/// Adds keys that a guest answered. Those that no managed resource can have are dropped, and counted by an event.
 fn add_answered(
     intake: &Intake,
     keys: impl IntoIterator<Item = Key>,
@@ -155,12 +171,11 @@ fn add_answered(
     context: &Context,
 ) {
     for key in keys {
-        if key.kind().same_type(intake.manages()) {
-            intake.add(key, Priority::NORMAL);
-        } else {
-            let (wrong, right) = (key.kind(), intake.manages());
-            let message = format!("{asked} answered a key of {wrong}, and not of {right}: it is dropped");
+        if let Some(refusal) = intake.refusal(&key) {
+            let message = format!("{asked} answered {refusal}: it is dropped");
             context.event(controller, None, Severity::Warning, "KeyRefused", &message);
+        } else {
+            intake.add(key, Priority::NORMAL);
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::feeders::{
     supervise,
 };
 use crate::follows::Follows;
+use crate::mapping::Managed;
 use crate::rollout::Side;
 use crate::slot::{Loaded, Slot};
 use crate::trial::Trial;
@@ -28,7 +29,7 @@ pub(crate) struct Feeding {
     /// Feeders run in their controller's turns: a guest that maps or polls is as greedy as one that reconciles.
     account: Account,
     deletions: Arc<Deletions>,
-    manages: Kind,
+    manages: Managed,
     gate: Gate,
     /// Of the feeders that only a candidate asks for: they hold back nobody but it.
     tried: Gate,
@@ -78,7 +79,7 @@ impl Feeding {
         queue: Queue<Key>,
         tasks: TaskTracker,
     ) -> Self {
-        let manages = slot.current().component().describe().manages.kind.clone();
+        let manages = Managed::of(&slot.current().component().describe().manages);
         let (gate, tried) = (Gate::new(), Gate::new());
         let (end, current) = (CancellationToken::new(), Mutex::default());
         let deletions = Arc::new(Deletions::of(queue));

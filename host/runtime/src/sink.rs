@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Observed, Sink, Witness, World};
+use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Observed, Roles, Sink, Witness, World};
 use homeostat_component::{Blob, Call, Effects, Needs, StoreError};
 
 use crate::Definition;
@@ -13,7 +13,7 @@ use crate::follows::{Follows, Target};
 use crate::logs::LogLine;
 use crate::observations::{Observations, ToldDenials};
 
-/// Puts the layers of one definition together: who looks on, its grants, its secrets, the world.
+/// Puts the layers of one definition together: its roles, who looks on, its grants, its secrets, the world.
 pub(crate) fn effects(
     context: &Arc<Context>,
     follows: &Arc<Follows>,
@@ -24,7 +24,7 @@ pub(crate) fn effects(
     within(context, observations.needs.clone(), witness, definition, outside(context, follows, definition))
 }
 
-/// Puts the layers that check around an inner one: who looks on, the grants of a definition, the kinds.
+/// Puts the layers that check around an inner one: the roles of a definition's kinds, who looks on, its grants, the kinds.
 pub(crate) fn within(
     context: &Context,
     needs: Arc<Needs>,
@@ -33,7 +33,8 @@ pub(crate) fn within(
     inner: impl Effects,
 ) -> Arc<dyn Effects> {
     let granted = Granted::new(Arc::new(definition.grants.clone()), Declared::new(context.kinds.clone(), inner));
-    Arc::new(Observed::new(needs, witness, granted))
+    let observed = Observed::new(needs, witness.clone(), granted);
+    Arc::new(Roles::new(definition.component.describe(), witness, observed))
 }
 
 /// Puts the layers together that do what a definition's guest asks for: its secrets, the world.

@@ -95,6 +95,10 @@ pub(super) fn check(spec: wit::ControllerSpec, has: Has) -> Result<ControllerSpe
     let mut check = Check { reasons: Vec::new() };
     check.that("watches", watches.len() <= WATCHES_MAX, || format!("{} of them, at most {WATCHES_MAX}", watches.len()));
     check.unique_names(&watches);
+    check.one_role_for_each_kind(&watches);
+    for (at, watch) in watches.iter().enumerate() {
+        check.scopes(at, &manages, watch);
+    }
     let manages = check.kind("manages", manages);
     let watches: Vec<Option<Watch>> =
         watches.into_iter().enumerate().map(|(at, watch)| check.watch(at, watch, has)).collect();
@@ -155,6 +159,32 @@ impl Check {
                 format!("{:?} is the name of another watch too", watch.name)
             });
         }
+    }
+
+    /// A kind that is said to be read only and written as well is a mistake, and which of both was meant nobody can tell.
+    fn one_role_for_each_kind(&mut self, watches: &[wit::Watch]) {
+        for (at, watch) in watches.iter().enumerate() {
+            let same_kind = |other: &&wit::Watch| {
+                other.of.kind.group == watch.of.kind.group && other.of.kind.name == watch.of.kind.name
+            };
+            let other = watches[..at].iter().filter(same_kind).find(|other| other.role != watch.role);
+            self.that(&format!("watches[{at}].role"), other.is_none(), || {
+                let other = other.map_or("", |other| &other.name);
+                format!("the watch {other:?} of the same kind has the other role; a kind has one role")
+            });
+        }
+    }
+
+    /// Only the component's own `map` can lead from a resource outside of namespaces to one in a namespace.
+    fn scopes(&mut self, at: usize, manages: &wit::KindDeclaration, watch: &wit::Watch) {
+        let leads_nowhere = manages.namespaced && !watch.of.namespaced && !matches!(watch.mapping, wit::Mapping::Guest);
+        self.that(&format!("watches[{at}].mapping"), !leads_nowhere, || {
+            let (changed, managed) = (&watch.of.kind.name, &manages.kind.name);
+            format!(
+                "{changed:?} lives outside of namespaces and {managed:?} in one: nothing says in which; only the mapping \
+                 `guest` can, whose keys have a namespace"
+            )
+        });
     }
 
     fn kind(&mut self, path: &str, declaration: wit::KindDeclaration) -> Option<KindDeclaration> {

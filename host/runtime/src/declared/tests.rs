@@ -28,10 +28,16 @@ async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
     let declaration =
         KindDeclaration { kind: app(), plural: "apps".into(), namespaced: true, keys_only: false, schema: None };
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
+    let declaration = KindDeclaration { kind: site(), plural: "sites".into(), namespaced: false, ..declaration };
+    kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
     let layer = Declared::new(kinds, Reached::default());
     let call = Call { id: 1, controller: "test".into(), entry: Entry::Reconcile, key: None };
     let answer = layer.perform(&call, effect).await;
     (answer, layer.inner.0.into_inner().pop())
+}
+
+fn site() -> Kind {
+    Kind::new("demo.dev", "v1", "Site")
 }
 
 fn create(document: Value) -> Effect {
@@ -76,6 +82,33 @@ async fn a_guest_neither_reads_nor_writes_what_the_host_is_told_to_run() {
         let (answer, _) = perform(create(document)).await;
         assert!(matches!(answer, Answer::Written(Err(StoreError::Forbidden(_)))), "{answer:?}");
     }
+}
+
+/// A guest that takes `not-found` for the end of a resource would clean up after one that never was.
+#[tokio::test]
+async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
+    let is_invalid = |answer: &Answer| {
+        matches!(
+            answer,
+            Answer::Resource(Err(StoreError::Invalid(text)))
+            | Answer::Done(Err(StoreError::Invalid(text)))
+            | Answer::Written(Err(StoreError::Invalid(text))) if text.starts_with("namespace: ")
+        )
+    };
+    for key in [Key::new(app(), "", "a"), Key::new(site(), "default", "a")] {
+        let precondition = homeostat_store::Precondition::default();
+        let propagation = homeostat_store::Propagation::Background;
+        for effect in [
+            Effect::Get { key: key.clone(), view: View::Whole },
+            Effect::Follow { target: key.clone() },
+            Effect::Write(Write::Delete { key: key.clone(), precondition, propagation }),
+        ] {
+            let (answer, reached) = perform(effect).await;
+            assert!(is_invalid(&answer) && reached.is_none(), "{key}: {answer:?}");
+        }
+    }
+    let get = Effect::Get { key: Key::new(site(), "", "a"), view: View::Whole };
+    assert_eq!(perform(get).await.0, Answer::Unit);
 }
 
 #[tokio::test]

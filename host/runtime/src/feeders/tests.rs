@@ -16,6 +16,11 @@ pub(super) fn managed() -> Kind {
     Kind::new("demo.dev", "v1", "App")
 }
 
+/// The same, and where its resources live.
+pub(super) fn scoped() -> Managed {
+    Managed { kind: managed(), namespaced: true }
+}
+
 pub(super) fn key(name: &str) -> Key {
     Key::new(managed(), "default", name)
 }
@@ -44,7 +49,7 @@ pub(super) fn ticket() -> Ticket {
 /// A queue and the intake of one feeder to it.
 pub(super) fn intake(gate: &Gate) -> (Queue<Key>, Intake) {
     let queue = Queue::new(Options::default());
-    (queue.clone(), Intake::new(Arc::new(Deletions::of(queue)), managed(), gate.clone(), ticket()))
+    (queue.clone(), Intake::new(Arc::new(Deletions::of(queue)), scoped(), gate.clone(), ticket()))
 }
 
 /// Waits for something, but not for ever: on the paused clock of these tests the bound comes as soon as nothing else can.
@@ -74,6 +79,21 @@ async fn an_intake_takes_keys_of_its_kind_alone() {
     assert_eq!(queue.len(), 1);
     queue.stop();
     assert!(!intake.add(key("b"), Priority::NORMAL));
+}
+
+/// W3: such a key is none of a managed resource. A guest that found nothing under it would clean up.
+#[tokio::test(start_paused = true)]
+async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
+    let (queue, in_namespaces) = intake(&Gate::new());
+    let outside = Managed { namespaced: false, ..scoped() };
+    let deletions = Arc::new(Deletions::of(queue.clone()));
+    let outside = Intake::new(deletions, outside, Gate::new(), ticket());
+    let without = Key::new(managed(), "", "a");
+    assert!(!in_namespaces.add(without.clone(), Priority::NORMAL));
+    assert!(!outside.add(key("a"), Priority::NORMAL));
+    assert!(queue.is_empty());
+    assert!(outside.add(without.clone(), Priority::NORMAL));
+    assert_eq!(next(&queue).await, without);
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +171,7 @@ async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_
     let context = crate::context::tests::context(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let watches = Watches::of(store.clone());
     let changes = homeostat_component::Changes::All;
-    let feeder = Arc::new(WatchFeeder::new("apps", watches, managed(), managed(), How::Itself, changes));
+    let feeder = Arc::new(WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, changes));
     tokio::spawn(supervise(feeder, intake, "web".into(), context, CancellationToken::new()));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(gate.waiting_for(), ["feeder (which failed: the store is unavailable: on purpose)".into()]);
@@ -169,7 +189,7 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
     let store = faulty::FaultyStore::over(store());
     let context = crate::context::tests::context(self::store());
     let changes = homeostat_component::Changes::All;
-    let feeder = WatchFeeder::new("apps", Watches::of(store.clone()), managed(), managed(), How::Itself, changes);
+    let feeder = WatchFeeder::new("apps", Watches::of(store.clone()), managed(), scoped(), How::Itself, changes);
     let stop = CancellationToken::new();
     let supervised = tokio::spawn(supervise(Arc::new(feeder), intake, "web".into(), context, stop.clone()));
     soon(gate.opened()).await;

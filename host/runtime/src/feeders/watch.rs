@@ -18,13 +18,13 @@ use serde_json::Value;
 use super::guest_map::GuestMap;
 use super::{Fate, Feeder, FeederError, Intake, Watches};
 use crate::context::for_each_listed;
-use crate::mapping;
+use crate::mapping::{self, Managed};
 
 pub(crate) struct WatchFeeder {
     name: String,
     watches: Arc<Watches>,
     kind: Kind,
-    manages: Kind,
+    manages: Managed,
     how: How,
     changes: Changes,
     seen: Mutex<BTreeMap<Key, Seen>>,
@@ -55,7 +55,7 @@ impl WatchFeeder {
         name: &str,
         watches: Arc<Watches>,
         kind: Kind,
-        manages: Kind,
+        manages: Managed,
         how: How,
         changes: Changes,
     ) -> Self {

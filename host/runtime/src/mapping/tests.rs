@@ -6,20 +6,49 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn managed() -> Kind {
-    Kind::new("demo.dev", "v1", "App")
+fn managed() -> Managed {
+    Managed { kind: Kind::new("demo.dev", "v1", "App"), namespaced: true }
+}
+
+/// The same kind outside of namespaces.
+fn cluster_scoped() -> Managed {
+    Managed { namespaced: false, ..managed() }
 }
 
 /// A resource is only ever made by a store.
 async fn resource(metadata: Value, spec: Value) -> Arc<Resource> {
+    resource_in("shop", metadata, spec).await
+}
+
+async fn resource_in(namespace: &str, metadata: Value, spec: Value) -> Arc<Resource> {
     let mut document = json!({"apiVersion": "v1", "kind": "Part", "metadata": metadata, "spec": spec});
-    document["metadata"]["namespace"] = json!("shop");
+    if !namespace.is_empty() {
+        document["metadata"]["namespace"] = json!(namespace);
+    }
     document["metadata"]["name"] = json!("part");
     MemoryStore::new(Options::default()).write(Write::Create { document }).await.unwrap().resource
 }
 
 fn names(keys: Vec<Key>) -> Vec<String> {
     keys.iter().map(ToString::to_string).collect()
+}
+
+/// A part that every mapping leads to the managed resource `a`, but for its name, which leads to `part`.
+async fn part_of_a(namespace: &str) -> Arc<Resource> {
+    let owner = json!({"apiVersion": "demo.dev/v1", "kind": "App", "name": "a", "uid": "u"});
+    let metadata = json!({"ownerReferences": [owner], "labels": {"app": "a"}});
+    resource_in(namespace, metadata, json!({"one": "a", "many": ["a", "b"]})).await
+}
+
+/// Every mapping that a host does by itself, and the names that it finds in the part of `a`.
+fn mappings() -> [(Mapping, &'static [&'static str]); 5] {
+    [
+        (Mapping::Owner, &["a"]),
+        (Mapping::SameName, &["part"]),
+        (Mapping::Label("app".into()), &["a"]),
+        (Mapping::Field("/spec/one".into()), &["a"]),
+        (Mapping::Field("/spec/many".into()), &["a", "b"]),
+    ]
 }
 
 /// W3
@@ -51,4 +80,33 @@ async fn a_field_leads_to_the_name_or_the_names_in_it() {
     assert_eq!(field("/spec/many"), ["demo.dev/v1/App shop/b", "demo.dev/v1/App shop/c"]);
     assert!(field("/spec/number").is_empty());
     assert!(field("/spec/absent").is_empty());
+}
+
+/// W3: the child's namespace is none of the parent's.
+#[tokio::test]
+async fn a_cluster_scoped_parent_of_namespaced_children_has_a_key_without_namespace() {
+    let part = part_of_a("shop").await;
+    for (mapping, wanted) in mappings() {
+        let wanted: Vec<String> = wanted.iter().map(|name| format!("demo.dev/v1/App {name}")).collect();
+        assert_eq!(names(keys(&mapping, &cluster_scoped(), &part)), wanted, "{mapping:?}");
+    }
+}
+
+/// W3
+#[tokio::test]
+async fn a_cluster_scoped_parent_of_cluster_scoped_children_has_a_key_without_namespace() {
+    let part = part_of_a("").await;
+    for (mapping, wanted) in mappings() {
+        let wanted: Vec<String> = wanted.iter().map(|name| format!("demo.dev/v1/App {name}")).collect();
+        assert_eq!(names(keys(&mapping, &cluster_scoped(), &part)), wanted, "{mapping:?}");
+    }
+}
+
+/// W3: such a component is refused when it is loaded. Were it not, no key of no resource would come of it.
+#[tokio::test]
+async fn a_cluster_scoped_child_names_no_parent_in_a_namespace() {
+    let part = part_of_a("").await;
+    for (mapping, _) in mappings() {
+        assert!(keys(&mapping, &managed(), &part).is_empty(), "{mapping:?}");
+    }
 }

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use super::is_foreground;
 use crate::{
-    Change, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, OwnerReference, Precondition, Propagation, Resource,
-    Result, Store, Write,
+    Change, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, OwnerReference, Precondition, Propagation, Query,
+    Resource, Result, Selector, Store, Write,
 };
 
 /// Writes under way at a time: they share the store's syncs.
@@ -158,7 +158,10 @@ impl Steps {
     /// Returns the owner that a reference means: in the namespace of the dependent, or in none.
     async fn find(&self, reference: &OwnerReference, namespace: &str) -> Result<Option<Arc<Resource>>> {
         let OwnerReference { kind, name, uid, controller: _ } = reference;
-        for namespace in [Some(namespace), Some("").filter(|_| !namespace.is_empty())].into_iter().flatten() {
+        if namespace.is_empty() {
+            return self.find_anywhere(reference).await;
+        }
+        for namespace in [namespace, ""] {
             if let Some(found) = self.get(&Key::new(kind.clone(), namespace, name)).await?
                 && found.uid() == uid
             {
@@ -166,6 +169,19 @@ impl Steps {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the owner of a dependent outside of namespaces. A reference has no namespace: an owner in one, which it should not have, is found
+    /// by its name and uid in any of them, so that a living owner is never taken for one that is gone.
+    async fn find_anywhere(&self, reference: &OwnerReference) -> Result<Option<Arc<Resource>>> {
+        let OwnerReference { kind, name, uid, controller: _ } = reference;
+        if let Some(found) = self.get(&Key::new(kind.clone(), "", name)).await? {
+            return Ok(Some(found).filter(|found| found.uid() == uid));
+        }
+        let fields = vec![("/metadata/name".to_owned(), name.clone()), ("/metadata/uid".to_owned(), uid.clone())];
+        let selector = Selector { fields, ..Selector::default() };
+        let query = Query { selector, limit: Some(1), ..Query::all(kind.clone()) };
+        Ok(self.store.list(&query).await?.items.pop())
     }
 
     /// Returns what has become of a resource; `None` when it is gone, or another has its name.

@@ -17,6 +17,7 @@ on_every_store!(
     an_owner_of_the_same_name_is_not_the_owner,
     one_living_owner_is_enough,
     an_owner_outside_of_namespaces_counts,
+    a_dependent_outside_of_namespaces_lives_as_long_as_its_owner_in_one,
     foreground_deletes_from_the_leaves_up,
     foreground_lets_go_of_what_another_owner_holds,
     a_ring_of_owners_can_be_deleted_in_the_foreground,
@@ -134,6 +135,24 @@ async fn an_owner_outside_of_namespaces_counts(make: Make) {
     assert!(!is_gone(&**store, &key("leaf")).await);
     delete(&**store, node.key().clone(), Propagation::Background).await.unwrap();
     until_gone(&**store, &key("leaf")).await;
+    collector.stop().await;
+}
+
+/// W14: the reference names no namespace. A living owner that is looked for in the wrong place would cost the dependent its life.
+async fn a_dependent_outside_of_namespaces_lives_as_long_as_its_owner_in_one(make: Make) {
+    let store = make(Default::default());
+    let collector = Collector::start(&store);
+    for other in ["another", "one-more"] {
+        create(&**store, thing(other, json!({}))).await;
+    }
+    let owner = create(&**store, thing("owner", json!({}))).await;
+    let node =
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "ownerReferences": [reference(&owner)]}});
+    let node = create(&**store, node).await;
+    settled(&store).await;
+    assert!(!is_gone(&**store, node.key()).await, "its owner lives");
+    delete(&**store, key("owner"), Propagation::Background).await.unwrap();
+    until_gone(&**store, node.key()).await;
     collector.stop().await;
 }
 

@@ -105,6 +105,60 @@ fn a_mapping_that_reads_the_status_does_not_go_with_ignoring_it() {
     assert_eq!(taken.changes, Changes::ButStatus);
 }
 
+/// Returns the same watch of a kind of another name.
+fn of_other_kind(mut watch: wit::Watch) -> wit::Watch {
+    watch.of.kind.name = "Node".into();
+    watch
+}
+
+/// Returns the same watch of a kind outside of namespaces.
+fn of_cluster_scope(watch: wit::Watch) -> wit::Watch {
+    let mut watch = of_other_kind(watch);
+    watch.of.namespaced = false;
+    watch
+}
+
+/// W3: of the four ways in which two scopes can meet, one leads nowhere.
+#[test]
+fn a_mapping_from_outside_of_namespaces_into_one_is_refused() {
+    let mappings = || {
+        let (label, field) = (wit::Mapping::Label("app".into()), wit::Mapping::Field("/spec/app".into()));
+        [wit::Mapping::Owner, wit::Mapping::SameName, label, field]
+    };
+    for mapping in mappings() {
+        let mut mixed = spec();
+        mixed.watches = vec![of_cluster_scope(watch("nodes", mapping))];
+        assert_eq!(paths(mixed.clone(), ALL), ["watches[0].mapping"]);
+        let reasons = check(mixed, ALL).unwrap_err();
+        assert!(
+            matches!(&reasons[..], [Reason::Description { reason, .. }] if reason.contains("`guest`")),
+            "{reasons:?}"
+        );
+    }
+    for (manages_namespaced, watches_namespaced) in [(true, true), (false, true), (false, false)] {
+        for mapping in mappings() {
+            let mut fits = spec();
+            fits.manages.namespaced = manages_namespaced;
+            fits.watches = vec![of_other_kind(watch("others", mapping))];
+            fits.watches[0].of.namespaced = watches_namespaced;
+            assert!(check(fits, ALL).is_ok(), "{manages_namespaced} {watches_namespaced}");
+        }
+    }
+    let mut asked = spec();
+    asked.watches = vec![of_cluster_scope(watch("nodes", wit::Mapping::Guest))];
+    assert!(check(asked, ALL).is_ok(), "the guest's own answer has a namespace");
+}
+
+#[test]
+fn a_kind_with_both_roles_is_refused() {
+    let mut torn = spec();
+    torn.watches = vec![watch("parts", wit::Mapping::Owner), watch("others", wit::Mapping::SameName)];
+    torn.watches[1].role = wit::Role::Tertiary;
+    assert_eq!(paths(torn.clone(), ALL), ["watches[1].role"]);
+    torn.watches[1] = of_other_kind(torn.watches[1].clone());
+    assert!(check(torn, ALL).is_ok());
+}
+
 #[test]
 fn there_are_at_most_so_many_watches() {
     let mut many = spec();

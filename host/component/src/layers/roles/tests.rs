@@ -1,0 +1,119 @@
+use std::sync::Mutex;
+
+use homeostat_store::{Change, Key, Precondition, Propagation, Query, View};
+use serde_json::json;
+
+use super::*;
+use crate::component::new_call;
+use crate::effect::Entry;
+use crate::grants::{Capability, Grants, Needs, Verb};
+use crate::layers::{Granted, Observed};
+use crate::spec::{Changes, DuringDelay, KindDeclaration, Mapping, Watch};
+
+/// Answers everything with nothing.
+struct Inner;
+
+#[async_trait]
+impl Effects for Inner {
+    async fn perform(&self, _: &Call, _: Effect) -> Answer {
+        Answer::Unit
+    }
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<(Capability, String)>>);
+
+impl Witness for Heard {
+    fn denied(&self, _: &Call, capability: Capability, missing: &str) {
+        self.0.lock().unwrap().push((capability, missing.to_owned()));
+    }
+}
+
+fn kind(name: &str) -> Kind {
+    Kind::new("demo.dev", "v1", name)
+}
+
+fn declaration(name: &str) -> KindDeclaration {
+    let plural = format!("{}s", name.to_lowercase());
+    KindDeclaration { kind: kind(name), plural, namespaced: true, keys_only: false, schema: None }
+}
+
+fn watch(name: &str, role: Role) -> Watch {
+    let (mapping, changes) = (Mapping::SameName, Changes::All);
+    Watch { name: name.to_lowercase(), of: declaration(name), mapping, changes, role }
+}
+
+/// Manages `App`, makes `Part`, and only reads `Config`.
+fn spec() -> ControllerSpec {
+    ControllerSpec {
+        manages: declaration("App"),
+        changes: Changes::All,
+        watches: vec![watch("Part", Role::Secondary), watch("Config", Role::Tertiary)],
+        poll_every: None,
+        resync_every: None,
+        backoff: None,
+        concurrency: None,
+        during_delay: DuringDelay::RunNow,
+    }
+}
+
+/// Every write to a resource of a kind, in another version than the declared one.
+fn writes(name: &str) -> Vec<Write> {
+    let key = || Key::new(Kind::new("demo.dev", "v2", name), "default", "a");
+    let metadata = json!({"name": "a", "namespace": "default"});
+    let document = || json!({"apiVersion": "demo.dev/v2", "kind": name, "metadata": metadata});
+    let (precondition, change) = (Precondition::default, Change::Merge(json!({})));
+    vec![
+        Write::Create { document: document() },
+        Write::Update { document: document(), precondition: precondition() },
+        Write::UpdateStatus { key: key(), status: json!({}), precondition: precondition() },
+        Write::Patch { key: key(), change, precondition: precondition() },
+        Write::Apply { document: document(), manager: "test".into(), force: true },
+        Write::Delete { key: key(), precondition: precondition(), propagation: Propagation::Background },
+    ]
+}
+
+/// Performs an effect behind grants for everything, and returns what was heard and which needs were noted.
+async fn perform(effect: Effect) -> (Answer, Vec<(Capability, String)>, usize) {
+    let grants: Grants =
+        serde_json::from_value(json!({"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]})).unwrap();
+    let (heard, needs) = (Arc::new(Heard::default()), Arc::new(Needs::default()));
+    let granted = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(grants), Inner));
+    let roles = Roles::new(&spec(), heard.clone(), granted);
+    let answer = roles.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await;
+    let heard = std::mem::take(&mut *heard.0.lock().unwrap());
+    (answer, heard, needs.seen().resources.len())
+}
+
+#[tokio::test]
+async fn a_tertiary_kind_is_written_by_no_verb_whatever_the_grants_say() {
+    for write in writes("Config") {
+        let (answer, heard, needs) = perform(Effect::Write(write.clone())).await;
+        let Answer::Written(Err(StoreError::Forbidden(text))) = answer else { panic!("{write:?}: {answer:?}") };
+        assert!(
+            text.contains("demo.dev/v1/Config") && text.contains("\"config\"") && text.contains("`tertiary`"),
+            "{text}"
+        );
+        assert!(!text.contains("grants:"), "no line of the manifest would help: {text}");
+        assert!(matches!(&heard[..], [(Capability::Resources(verb), told)] if *verb != Verb::Get && *told == text));
+        assert_eq!(needs, 0, "what a role refuses is no need of a grant");
+    }
+}
+
+#[tokio::test]
+async fn a_tertiary_kind_is_read_as_the_grants_say() {
+    let get = Effect::Get { key: Key::new(kind("Config"), "default", "a"), view: View::Whole };
+    let list = Effect::List { query: Query::all(kind("Config")), view: View::Whole };
+    for effect in [get, list] {
+        assert_eq!(perform(effect).await, (Answer::Unit, Vec::new(), 1));
+    }
+}
+
+#[tokio::test]
+async fn the_managed_kind_and_secondary_ones_are_written_as_the_grants_say() {
+    for name in ["App", "Part"] {
+        for write in writes(name) {
+            assert_eq!(perform(Effect::Write(write)).await, (Answer::Unit, Vec::new(), 1));
+        }
+    }
+}

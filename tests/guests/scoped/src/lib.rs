@@ -1,0 +1,99 @@
+//! Counts what every mapping brings to a kind outside of namespaces: a `Realm` says in its status which `Plot`s, which live in namespaces,
+//! and which `River`s, which do not, point at it.
+//!
+//! A `Plot` reaches a `Realm` by its name, by the label `realm`, by the string at `/spec/realm` and by its owner; a `River` by the label. Rivers
+//! are read only: a `Realm` whose `/spec/digs` names one tries to write it, which the role refuses.
+
+use homeostat_sdk::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Realm {
+    /// The river that it tries to write; empty: none.
+    #[serde(default)]
+    digs: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Land {
+    /// `namespace/name` of the plots, sorted.
+    plots: Vec<String>,
+    /// Names of the rivers, sorted.
+    rivers: Vec<String>,
+}
+
+impl Kind for Realm {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Realm";
+    const PLURAL: &str = "realms";
+    const NAMESPACED: bool = false;
+    type Status = Land;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Plot {
+    #[serde(default)]
+    realm: String,
+}
+
+impl Kind for Plot {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Plot";
+    const PLURAL: &str = "plots";
+    type Status = ();
+}
+
+#[derive(Serialize, Deserialize)]
+struct River {}
+
+impl Kind for River {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "River";
+    const PLURAL: &str = "rivers";
+    const NAMESPACED: bool = false;
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Realm>()
+            .ignore_status()
+            .watch(Watch::of::<Plot>(Mapping::same_name()).named("same-name").secondary())
+            .watch(Watch::of::<Plot>(Mapping::label("realm")).named("label").secondary())
+            .watch(Watch::of::<Plot>(Mapping::field("/spec/realm")).named("field").secondary())
+            .watch(Watch::of::<Plot>(Mapping::owner()).named("owner").secondary())
+            .watches::<River>(Mapping::label("realm"))
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let Some(mut realm) = Realm::get_opt(&key)? else {
+            return Ok(Outcome::settled());
+        };
+        if !realm.spec.digs.is_empty() {
+            Resource::new("", &realm.spec.digs, River {}).apply().map_err(Failure::never)?;
+        }
+        let plots = Plot::list(Selector::everything()).all()?;
+        let plots = plots.iter().filter(|plot| points_at(plot, &realm));
+        let plots = plots.map(|plot| format!("{}/{}", plot.metadata.namespace, plot.metadata.name)).collect();
+        let rivers = River::list(Selector::everything()).all()?;
+        let rivers = rivers.into_iter().filter(|river| is_labelled(&river.metadata, &key.name));
+        let rivers = rivers.map(|river| river.metadata.name).collect();
+        realm.set_status(Land { plots, rivers })?;
+        Ok(Outcome::settled())
+    }
+}
+
+fn points_at(plot: &Resource<Plot>, realm: &Resource<Realm>) -> bool {
+    let name = &realm.metadata.name;
+    plot.metadata.name == *name
+        || plot.spec.realm == *name
+        || is_labelled(&plot.metadata, name)
+        || plot.metadata.is_controlled_by(realm)
+}
+
+fn is_labelled(metadata: &Metadata, name: &str) -> bool {
+    metadata.labels.get("realm").is_some_and(|label| label == name)
+}
+
+homeostat_sdk::export!(Guest);

@@ -1,0 +1,138 @@
+//! Kinds inside and outside of namespaces, in one controller.
+
+use homeostat_component::Grants;
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::manifest::Manifest;
+use homeostat_runtime::{ControllerState, Definition};
+use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Write};
+use homeostat_tests::{TestHost, eventually, guest, repository};
+use serde_json::{Value, json};
+
+fn key(kind: &str, namespace: &str, name: &str) -> Key {
+    Key::new(Kind::new("demo.homeostat.dev", "v1", kind), namespace, name)
+}
+
+/// A document of `demo.homeostat.dev/v1`, outside of namespaces where the namespace is empty.
+fn document(kind: &str, namespace: &str, name: &str, labels: Value, spec: Value) -> Value {
+    let mut metadata = json!({"name": name, "labels": labels});
+    if !namespace.is_empty() {
+        metadata["namespace"] = namespace.into();
+    }
+    json!({"apiVersion": "demo.homeostat.dev/v1", "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+/// Puts the example in, with the grants that its manifest states and nothing more.
+async fn tenants() -> TestHost {
+    let test = TestHost::start().await;
+    let text = std::fs::read_to_string(repository().join("examples/tenants/controllers.yaml")).unwrap();
+    let manifest: Manifest = serde_saphyr::from_str(&text).unwrap();
+    let grants: Grants = manifest.spec.check().unwrap().grants;
+    let component = test.load(&guest("tenants"), &grants).await;
+    test.host.put(Definition { grants, ..Definition::new("tenants", component) }).await.unwrap();
+    eventually("tenants", async || (test.status("tenants").state == ControllerState::Ready).then_some(())).await;
+    test
+}
+
+async fn apply_example(test: &TestHost) {
+    let text = std::fs::read_to_string(repository().join("examples/tenants/tenants.yaml")).unwrap();
+    test.apply(serde_saphyr::from_str(&text).unwrap()).await;
+    for namespace in ["blue-test", "blue-live"] {
+        test.until(&key("Quota", namespace, "blue"), "is there", |quota| quota["spec"]["pods"] == 20).await;
+    }
+    let tenant = key("Tenant", "", "blue");
+    test.until(&tenant, "counts them", |tenant| tenant["status"]["quotas"] == 2).await;
+}
+
+async fn delete(test: &TestHost, key: &Key) {
+    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+    let write = Write::Delete { key: key.clone(), precondition, propagation };
+    test.host.store().write(write).await.unwrap();
+}
+
+async fn gone(test: &TestHost, key: &Key) {
+    eventually(&format!("{key} to be gone"), async || test.get(key).await.is_none().then_some(())).await;
+}
+
+/// W3: the parts live in namespaces and their owner does not. Whatever befalls a part brings the owner's key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_outside_of_namespaces_puts_back_what_is_lost_in_one() {
+    let test = tenants().await;
+    apply_example(&test).await;
+    let quota = key("Quota", "blue-live", "blue");
+    delete(&test, &quota).await;
+    test.until(&quota, "is back", |quota| quota["spec"]["pods"] == 20).await;
+    let change = Change::Merge(json!({"spec": {"pods": 10_000}}));
+    let precondition = Precondition::default();
+    test.host.store().write(Write::Patch { key: quota.clone(), change, precondition }).await.unwrap();
+    test.until(&quota, "is put right", |quota| quota["spec"]["pods"] == 20).await;
+}
+
+/// W14: the owner lives outside of namespaces, and what it owned in them goes with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_goes_takes_along_what_it_has_in_namespaces() {
+    let test = tenants().await;
+    apply_example(&test).await;
+    test.apply(document("Tenant", "", "blue", json!({}), json!({"namespaces": ["blue-live"], "pods": 20}))).await;
+    gone(&test, &key("Quota", "blue-test", "blue")).await;
+    delete(&test, &key("Tenant", "", "blue")).await;
+    gone(&test, &key("Quota", "blue-live", "blue")).await;
+    assert_eq!(test.idle("tenants").await.failures, 0);
+}
+
+async fn sees(test: &TestHost, plots: Value, rivers: Value) {
+    let status = json!({"plots": plots, "rivers": rivers});
+    test.until(&key("Realm", "", "r"), &format!("has {status}"), |realm| realm["status"] == status).await;
+}
+
+/// W3: each of these brings the key of the realm, which has no namespace. Nothing else does: its own status wakes nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mapping_leads_out_of_a_namespace_and_beside_one() {
+    let test = TestHost::start().await;
+    test.add("scoped", &guest("guest-scoped")).await;
+    let realm = test.apply(document("Realm", "", "r", json!({}), json!({}))).await;
+    sees(&test, json!([]), json!([])).await;
+
+    test.apply(document("Plot", "a", "by-label", json!({"realm": "r"}), json!({}))).await;
+    sees(&test, json!(["a/by-label"]), json!([])).await;
+    test.apply(document("Plot", "b", "r", json!({}), json!({}))).await;
+    sees(&test, json!(["a/by-label", "b/r"]), json!([])).await;
+    test.apply(document("Plot", "b", "z-field", json!({}), json!({"realm": "r"}))).await;
+    sees(&test, json!(["a/by-label", "b/r", "b/z-field"]), json!([])).await;
+    let owner = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "Realm", "name": "r", "uid": realm.uid(), "controller": true});
+    let mut owned = document("Plot", "c", "owned", json!({}), json!({}));
+    owned["metadata"]["ownerReferences"] = json!([owner]);
+    test.apply(owned).await;
+    sees(&test, json!(["a/by-label", "b/r", "b/z-field", "c/owned"]), json!([])).await;
+    test.apply(document("River", "", "rhine", json!({"realm": "r"}), json!({}))).await;
+    sees(&test, json!(["a/by-label", "b/r", "b/z-field", "c/owned"]), json!(["rhine"])).await;
+
+    delete(&test, &key("Plot", "b", "r")).await;
+    sees(&test, json!(["a/by-label", "b/z-field", "c/owned"]), json!(["rhine"])).await;
+    delete(&test, &key("River", "", "rhine")).await;
+    sees(&test, json!(["a/by-label", "b/z-field", "c/owned"]), json!([])).await;
+    let status = test.idle("scoped").await;
+    let refused =
+        test.host.events().list(&EventFilter::default()).into_iter().filter(|event| event.reason == "KeyRefused");
+    assert_eq!((status.failures, refused.count()), (0, 0));
+}
+
+/// The guest is granted everything, and its own description says that it only reads rivers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_tertiary_is_written_by_no_grant() {
+    let test = TestHost::start().await;
+    test.add("scoped", &guest("guest-scoped")).await;
+    test.apply(document("Realm", "", "r", json!({}), json!({"digs": "rhine"}))).await;
+    let forbidden = eventually("the refusal", async || {
+        let events = test.host.events().list(&EventFilter::default());
+        events.into_iter().find(|event| event.reason == "Forbidden")
+    })
+    .await;
+    assert!(forbidden.message.contains("`tertiary`") && forbidden.message.contains("River"), "{}", forbidden.message);
+    assert!(!forbidden.message.contains("grants:"), "no grant would help: {}", forbidden.message);
+    assert_eq!(forbidden.key, Some(key("Realm", "", "r")));
+    test.idle("scoped").await;
+    assert!(test.get(&key("River", "", "rhine")).await.is_none());
+    test.apply(document("Realm", "", "other", json!({}), json!({}))).await;
+    let other = key("Realm", "", "other");
+    test.until(&other, "is reconciled", |realm| realm["status"]["rivers"] == json!([])).await;
+}
