@@ -53,10 +53,24 @@ fn cases(wit: &str, variant: &str) -> BTreeSet<String> {
     cases.map(|line| format!("{variant}.{}", line.split(['(', ',']).next().unwrap_or_default())).collect()
 }
 
-/// Returns the imports by which effects are known.
-fn imports(effect: &str) -> BTreeSet<String> {
-    let body = effect.lines().skip_while(|line| !line.contains("pub fn import(")).take_while(|line| *line != "    }");
-    body.flat_map(|line| line.split('"').skip(1).step_by(2)).map(str::to_owned).collect()
+/// Returns the imports by which effects are known; an effect whose import is worked out elsewhere, as `effect.Reach`.
+fn imports(source: &str) -> BTreeSet<String> {
+    let body = source.lines().skip_while(|line| !line.contains("pub fn import(")).take_while(|line| *line != "    }");
+    let mut found = BTreeSet::new();
+    let mut open = None;
+    for line in body.map(str::trim) {
+        let effect = line.strip_prefix("Self::").map(|arm| arm.split([' ', '(', '{']).next().unwrap_or_default());
+        if let Some(effect) = effect {
+            found.extend(open.replace(format!("effect.{effect}")));
+        }
+        let literals: Vec<String> = line.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+        if !literals.is_empty() {
+            open = None;
+            found.extend(literals);
+        }
+    }
+    found.extend(open);
+    found
 }
 
 /// Returns the feeders that a folder implements, but for those of tests.
@@ -147,7 +161,8 @@ fn a_path_without_a_row_and_a_row_without_a_test_are_told() {
         cases("variant e {\n /// One.\n one(string),\n two,\n}", "e"),
         BTreeSet::from(["e.one".into(), "e.two".into()])
     );
-    let source =
-        "    pub fn import(&self) -> &'static str {\n        Self::A => \"a.b\",\n        \"c:d/e\"\n    }\n \"f\"";
-    assert_eq!(imports(source), BTreeSet::from(["a.b".into(), "c:d/e".into()]));
+    let arms =
+        ["Self::A => \"a.b\",", "Self::C(c) => c.name(),", "Self::D { .. } => match d {", "D => \"c:d/e\",", "},"];
+    let source = format!("    pub fn import(&self) -> &str {{\n{}\n    }}\n \"f\"", arms.join("\n"));
+    assert_eq!(imports(&source), ["a.b", "c:d/e", "effect.C"].map(str::to_owned).into());
 }

@@ -57,7 +57,7 @@ impl Said {
         };
         match answer {
             Answer::Written(Ok(Written { resource, change })) => {
-                Answer::Written(Ok(Written { resource: self.as_stored(resource), change }))
+                Answer::Written(Ok(Written { resource: self.into_stored(resource), change }))
             }
             Answer::Written(Err(StoreError::Owned(_))) => {
                 Answer::Written(Err(StoreError::Owned(error("fields of the document belong to somebody else"))))
@@ -72,7 +72,7 @@ impl Said {
         }
     }
 
-    fn as_stored(self, stored: ResourceData) -> ResourceData {
+    fn into_stored(self, stored: ResourceData) -> ResourceData {
         let mut document = self.document;
         // A document that was written has metadata.
         if let Some(metadata) = document["metadata"].as_object_mut() {
