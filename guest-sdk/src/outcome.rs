@@ -26,6 +26,11 @@ impl Outcome {
 
     /// Look again after `delay`, counted from the end of this reconcile. A change in between is seen at once.
     ///
+    /// So is a change of the status that this very reconcile has written: the key comes back at once, and the answer of that reconcile counts.
+    /// A write that changes nothing is no change, but a time stamp in the status is one every time.
+    /// [`Spec::ignore_status`](crate::Spec::ignore_status) lets no status wake the controller, and
+    /// [`Spec::hold_during_delay`](crate::Spec::hold_during_delay) lets nothing cut a wait short.
+    ///
     /// Zero means at once, behind the keys that wait already. The host cuts delays at 365 days, and counts whole milliseconds: a part
     /// of one is rounded up.
     #[must_use]

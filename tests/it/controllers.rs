@@ -344,6 +344,23 @@ async fn a_delay_that_is_held_is_not_cut_short_by_a_change() {
     assert_eq!(entry(&test, "centuries").unwrap().state, "waiting");
 }
 
+/// The key comes back at once, for the change that it made itself, and then waits: the second write changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_own_change_of_the_status_cuts_the_delay_short_once_unless_it_is_held() {
+    for (during_delay, runs) in [(DuringDelay::RunNow, 2), (DuringDelay::Hold, 1)] {
+        let overrides = Overrides { during_delay: Some(during_delay), ..Overrides::default() };
+        let test = hostile(Limits::default(), overrides).await;
+        test.apply(demo("Hostile", "report-later", json!({}))).await;
+        let waits = || {
+            let status = test.status("hostile");
+            (status.reconciles >= runs && status.counts.waiting == 1).then_some(())
+        };
+        eventually("it to wait", async || waits()).await;
+        let status = test.idle("hostile").await;
+        assert_eq!((status.reconciles, status.counts.waiting), (runs, 1), "{during_delay:?}");
+    }
+}
+
 /// B9
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_whose_retries_are_used_up_is_parked_and_told() {

@@ -26,6 +26,7 @@
 //! | `foreign` | reads a `Secret`, and fails with what the store says |
 //! | `centuries` | asks to be called again after 2^64 - 1 ms |
 //! | `again` | asks to be called again at once |
+//! | `report-later` | writes a status, and asks to be called again after an hour |
 //! | `slow` | waits on the clock until its deadline |
 
 use std::hint::black_box;
@@ -102,6 +103,10 @@ impl Reconciler for Guest {
             "foreign" => foreign(&key),
             "centuries" => Ok(Outcome::again_after(Duration::from_millis(u64::MAX))),
             "again" => Ok(Outcome::again_after(Duration::ZERO)),
+            "report-later" => {
+                settle(&key, "well")?;
+                Ok(Outcome::again_after(Duration::from_secs(3600)))
+            }
             "slow" => {
                 wait();
                 Ok(Outcome::settled())
