@@ -1,5 +1,6 @@
 use std::sync::atomic::AtomicUsize;
 
+use homeostat_workqueue::{Next, Priority, Queue};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
@@ -327,4 +328,113 @@ async fn one_whose_thread_stood_still_runs_as_soon_as_before() {
         assert!(polls.load(Ordering::SeqCst) < 1000, "it waits for the others to have used as much");
     }
     hogs.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// How long a key takes, in virtual time. No thread computes for so long.
+const KEY: Duration = Duration::from_micros(20);
+/// Keys of the controller that has little to do: as many come at once, so often.
+const BURST: u32 = 10;
+const BURSTS: usize = 100;
+/// After how many keys of the busy controller they come: in the middle of a turn as a rule.
+const BUSY_KEYS: usize = 523;
+/// How many times as long as alone a key waits, at the 99th percentile, beside a controller with any number of ready keys.
+const FACTOR_MAX: u32 = 3;
+
+/// A controller with little to do, and how long its keys waited.
+struct Seldom {
+    queue: Queue<u32>,
+    added: Mutex<std::collections::BTreeMap<u32, Instant>>,
+    waits: Mutex<Vec<Duration>>,
+}
+
+impl Seldom {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { queue: Queue::default(), added: Mutex::default(), waits: Mutex::default() })
+    }
+
+    fn burst(&self) {
+        for key in 0..BURST {
+            self.added.lock().entry(key).or_insert_with(Instant::now);
+            self.queue.add(key, Priority::NORMAL).unwrap();
+        }
+    }
+
+    fn begins(&self, key: u32) {
+        let added = self.added.lock().remove(&key).expect("it was added");
+        self.waits.lock().push(added.elapsed());
+    }
+
+    fn is_idle(&self) -> bool {
+        self.added.lock().is_empty()
+    }
+
+    fn p99(&self) -> Duration {
+        let mut waits = self.waits.lock().clone();
+        waits.sort_unstable();
+        waits[waits.len() * 99 / 100 - 1]
+    }
+}
+
+/// Runs keys as a worker does, each for [`KEY`].
+async fn works(queue: Queue<u32>, turn: Turn, next: Next, began: impl Fn(u32)) {
+    while let Some(claim) = queue.claim().await {
+        let mut claimed = Some(claim);
+        while let Some(claim) = claimed {
+            began(*claim.key());
+            std::future::poll_fn(|context| {
+                let _: Poll<()> = pin!(tokio::time::advance(KEY)).poll(context);
+                Poll::Ready(())
+            })
+            .await;
+            claimed = if turn.is_over(Instant::now()) {
+                claim.finish(next.clone());
+                None
+            } else {
+                claim.finish_and_claim(next.clone()).1
+            };
+        }
+        turn.pause_when_over().await;
+    }
+}
+
+/// Returns how long a key of a controller with little to do waits at the 99th percentile, beside one with so many ready keys; on one thread.
+async fn p99_beside(ready_keys: u32, is_shared: bool) -> Duration {
+    let (turns, seldom) = (turns_of(1), Seldom::new());
+    let (account, busy) = (turns.account(), Queue::default());
+    let other = if is_shared { account.clone() } else { turns.account() };
+    busy.add_all(0..ready_keys, Priority::NORMAL).unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        let its = seldom.clone();
+        let work = |turn| works(seldom.queue.clone(), turn, Next::Done, move |key| its.begins(key));
+        workers.push(tokio::spawn(account.run(work)));
+        let (its, ran) = (seldom.clone(), ran.clone());
+        let brings = move |_| {
+            if ran.fetch_add(1, Ordering::SeqCst) % BUSY_KEYS == 0 {
+                its.burst();
+            }
+        };
+        workers.push(tokio::spawn(other.run(|turn| works(busy.clone(), turn, Next::Again, brings))));
+    }
+    while seldom.waits.lock().len() < BURSTS * BURST as usize {
+        if ready_keys == 0 && seldom.is_idle() {
+            seldom.burst();
+        }
+        yield_now().await;
+    }
+    workers.iter().for_each(tokio::task::JoinHandle::abort);
+    seldom.p99()
+}
+
+/// P5: in virtual time, so that it is the order of turns alone that counts.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_ready_keys_triple_the_p99_of_another_controller_at_most() {
+    let alone = p99_beside(0, false).await;
+    assert!(alone > Duration::ZERO, "its keys wait for one another");
+    let beside = p99_beside(100_000, false).await;
+    assert!(beside <= alone * FACTOR_MAX, "{beside:?} instead of {alone:?}");
+    // What it is worth: where all workers stand in one line, it is not so.
+    let in_line = p99_beside(100_000, true).await;
+    assert!(in_line > alone * FACTOR_MAX, "{in_line:?} instead of {alone:?}");
 }
