@@ -10,7 +10,9 @@ use std::time::Duration;
 use homeostat_component::{Compiled, Compiler, Engine, EngineOptions, Grants, LimitName, Reason};
 use homeostat_runtime::{Definition, Options};
 use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{Running, TestHost, all_resources, demo, demo_key, eventually_built, guest, homeostat};
+use homeostat_tests::{
+    Running, TestHost, all_resources, demo, demo_key, eventually_blocking, eventually_built, guest, homeostat,
+};
 use serde_json::json;
 
 use crate::metrics::scrape::Scrape;
@@ -153,6 +155,28 @@ fn a_running_host_says_which_component_was_too_much_to_compile_and_counts_it() {
     let counted = |result: &str| Scrape::of(scratch.path()).get("homeostat_compilations_total", &[("result", result)]);
     assert!(counted("compile-memory") >= 1.0 && counted("compile-time") == 0.0);
     eventually_built("the other one to be compiled", || (counted("good") >= 1.0).then_some(()));
+}
+
+#[test]
+fn a_component_that_is_compiled_is_seen_and_holds_up_no_resource_of_the_folder() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(folder.path(), "bomb", &time_bomb());
+    std::fs::write(folder.path().join("crd.yaml"), include_str!("crontabs.yaml")).unwrap();
+    let tab = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {schedule: \"0 3 * * *\"}\n";
+    std::fs::write(folder.path().join("tab.yaml"), tab).unwrap();
+    let host = Running::spawn("run", folder.path(), scratch.path(), &["--compile-time", "3m"]);
+    host.until("controller", "bomb", "/status/state", &"compiling".into());
+    host.until_said("crontab.stable.example.com/nightly created");
+    let event = || host.json(&["events", "--controller", "bomb"]).to_string().contains("\"Compiling\"").then_some(());
+    eventually_blocking("the event", event);
+    let table = host.ask(&["get", "controllers"]).stdout;
+    assert!(table.lines().any(|line| line.starts_with("bomb") && line.contains("Compiling ")), "{table}");
+    let top = host.ask(&["top"]);
+    assert!(top.stderr.starts_with("Compiling: bomb "), "{top:?}");
+    host.until_said("its component is being compiled");
+    // It has no queue yet.
+    assert_eq!(host.ask(&["queue"]).code, Some(0));
+    host.kill();
 }
 
 /// Returns the process that `parent` has started, if there is one.

@@ -92,14 +92,23 @@ fn hidden(mut document: Value) -> Value {
 
 /// Lays what runs over what was written of it.
 fn lay_over(document: &mut Value, host: &Host) {
-    let running = document.pointer("/metadata/name").and_then(Value::as_str).and_then(|name| host.status(name));
-    let Some(Value::Object(live)) = running.map(|status| json!(status)) else { return };
+    let Some(name) = document.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned) else { return };
+    let (running, compiling) = (host.status(&name), host.compiling(&name));
+    if running.is_none() && compiling.is_none() {
+        return;
+    }
     if !document["status"].is_object() {
         document["status"] = json!({});
     }
+    if let Some(compiling) = compiling {
+        document["status"]["compilingForMs"] = u64::try_from(compiling.as_millis()).unwrap_or(u64::MAX).into();
+    }
+    let Some(Value::Object(live)) = running.map(|status| json!(status)) else {
+        document["status"]["state"] = "compiling".into();
+        return;
+    };
     if document.pointer("/status/rollout/phase").is_some_and(|phase| phase == "shadow") {
-        let report = document["metadata"]["name"].as_str().and_then(|name| host.shadow_report(name).ok().flatten());
-        if let Some(report) = report {
+        if let Some(report) = host.shadow_report(&name).ok().flatten() {
             document["status"]["rollout"]["shadow"] = json!(report.brief());
         }
     }

@@ -68,14 +68,16 @@ struct CostParams {
     keys: Switch,
 }
 
-/// Answers with what the reconciles of controllers cost.
+/// Answers with what the reconciles of controllers cost, and which components are being compiled.
 pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, Failure> {
     let CostParams { controller, keys } = params(&uri)?;
     let costs = match controller {
         Some(name) => vec![api.host.costs_of(&name)?],
         None => api.host.costs(keys.is_on()),
     };
-    Ok(Json(json!({ "items": costs })))
+    let compiling = |(name, since): (String, Duration)| json!({ "name": name, "compilingForMs": u64::try_from(since.as_millis()).unwrap_or(u64::MAX) });
+    let compiling: Vec<Value> = api.host.all_compiling().into_iter().map(compiling).collect();
+    Ok(Json(json!({ "items": costs, "compiling": compiling })))
 }
 
 /// Whose dependents are wanted.

@@ -192,6 +192,8 @@ impl Folder {
         let mut problems = content.problems.clone();
         if read || retry {
             problems.extend(self.apply(&content.documents, Phase::Definitions).await);
+            // What cannot be applied yet is tried again, and told, with those that have to wait.
+            drop(self.apply(&content.documents, Phase::Known).await);
         }
         self.retry_at = None;
         let put = self.install(&content.documents, changes, retry, now).await;

@@ -2,7 +2,7 @@
 //!
 //! Reads the host from outside, a few times a second; the host knows nothing of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use homeostat_component::{Level, Severity};
@@ -24,6 +24,8 @@ use warnings::Warnings;
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
 /// A change that comes later than this is told at the next look.
 const AT_ONCE: Duration = Duration::from_millis(10);
+/// A component that has been compiled for less is not told of.
+const COMPILING_MIN: Duration = Duration::from_secs(1);
 /// Resources of one kind that are shown.
 const ROWS_MAX: usize = 20;
 /// Lines told at one look. The rest is counted.
@@ -46,6 +48,8 @@ pub(crate) struct Narrator {
     last_log: u64,
     last_events: HashMap<String, String>,
     states: HashMap<String, ControllerState>,
+    /// Controllers whose component is being compiled, of which that was told.
+    told_compiling: BTreeSet<String>,
     warnings: Warnings,
     /// The generations that the warnings are of.
     generations: HashMap<String, u64>,
@@ -68,6 +72,7 @@ impl Narrator {
             last_log: 0,
             last_events: HashMap::new(),
             states: HashMap::new(),
+            told_compiling: BTreeSet::new(),
             warnings: Warnings::default(),
             generations: HashMap::new(),
             watch,
@@ -111,11 +116,18 @@ impl Narrator {
             }
             self.rows = (revision, rows);
         }
-        let row = |status: ControllerStatus| {
+        let (mut compiling, mut rows) = (self.compiling(), Vec::new());
+        for status in controllers {
             let last_event = self.last_events.get(&status.name).cloned().unwrap_or_default();
-            ControllerRow { status, last_event }
-        };
-        table::render(&controllers.into_iter().map(row).collect::<Vec<_>>(), &self.rows.1)
+            let compiling = compiling.remove(&status.name);
+            rows.push(ControllerRow { status, last_event, compiling });
+        }
+        table::render(&rows, &compiling.into_iter().collect::<Vec<_>>(), &self.rows.1)
+    }
+
+    /// Returns the controllers whose component has been compiled for so long that it is worth a word.
+    fn compiling(&self) -> BTreeMap<String, Duration> {
+        self.host.all_compiling().into_iter().filter(|(_, since)| *since >= COMPILING_MIN).collect()
     }
 
     async fn kind_rows(&self, kind: Kind) -> KindRows {
@@ -172,6 +184,11 @@ impl Narrator {
 
     fn controller_lines(&mut self, controllers: &[ControllerStatus]) -> Vec<String> {
         let mut lines = Vec::new();
+        let compiling = self.compiling();
+        for name in compiling.keys().filter(|name| !self.told_compiling.contains(*name)) {
+            lines.push(format!("controller/{name} is being compiled"));
+        }
+        self.told_compiling = compiling.into_keys().collect();
         for status in controllers {
             if self.states.insert(status.name.clone(), status.state) != Some(status.state) {
                 let message = status.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! What `dev` shows of a host, as rows of text. Pure: the same host looks the same on every terminal.
 
+use std::time::Duration;
+
 use homeostat_runtime::{ControllerState, ControllerStatus};
 use homeostat_store::{Kind, Resource};
 use serde_json::Value;
@@ -17,7 +19,12 @@ pub(crate) struct ControllerRow {
     pub(crate) status: ControllerStatus,
     /// Empty: nothing.
     pub(crate) last_event: String,
+    /// For how long a newer component of it has been compiled.
+    pub(crate) compiling: Option<Duration>,
 }
+
+/// A controller of which nothing runs yet, and for how long its component has been compiled.
+pub(crate) type Awaited = (String, Duration);
 
 /// The resources of one managed kind.
 pub(crate) struct KindRows {
@@ -29,9 +36,13 @@ pub(crate) struct KindRows {
 }
 
 /// Shows a host: its controllers, then what they manage.
-pub(crate) fn render(controllers: &[ControllerRow], kinds: &[KindRows]) -> Vec<String> {
+pub(crate) fn render(controllers: &[ControllerRow], awaited: &[Awaited], kinds: &[KindRows]) -> Vec<String> {
     let mut table = Table::new(HEADER);
     controllers.iter().for_each(|row| table.row(controller(row)));
+    for (name, since) in awaited {
+        let cells = [name.clone(), "-".to_owned(), compiling(*since)].into_iter();
+        table.row(cells.chain(HEADER[3..].iter().map(|_| String::new())).collect());
+    }
     let mut rows = lines(&table);
     for KindRows { kind, rows: resources, more } in kinds.iter().filter(|kind| !kind.rows.is_empty()) {
         let mut table = Table::new([kind.name.to_uppercase(), "STATUS".to_owned()]);
@@ -53,7 +64,9 @@ fn controller(row: &ControllerRow) -> Vec<String> {
     let ControllerStatus { name, state, generation, counts, reconciles, failures, message, .. } = &row.status;
     let last = message.as_ref().unwrap_or(&row.last_event);
     let numbers = [counts.ready, counts.running, counts.waiting, counts.parked].map(|count| count.to_string());
-    let mut cells = vec![name.clone(), generation.to_string(), state_name(*state).to_owned()];
+    let state = state_name(*state);
+    let state = row.compiling.map_or_else(|| state.to_owned(), |since| format!("{state}, {}", compiling(since)));
+    let mut cells = vec![name.clone(), generation.to_string(), state];
     cells.extend(numbers);
     cells.extend([reconciles.to_string(), failures.to_string(), cut(last.lines().next().unwrap_or_default())]);
     cells
@@ -64,6 +77,10 @@ fn cut(cell: &str) -> String {
         Some((end, _)) => format!("{}…", &cell[..end]),
         None => cell.to_owned(),
     }
+}
+
+fn compiling(since: Duration) -> String {
+    format!("compiling {}s", since.as_secs())
 }
 
 /// Returns the name of a state as people read it.

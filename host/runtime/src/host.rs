@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::definitions;
 use crate::feeders::Feeder;
-use crate::keeper::{Keeper, Verdicts};
+use crate::keeper::{Compiling, Keeper, Verdicts};
 use crate::observer::Nobody;
 use crate::sink::NoSecrets;
 use crate::{Definition, Error, Observer, Suspend};
@@ -71,6 +71,7 @@ struct Inner {
     /// Sees to the controllers of the store, once somebody has said where code comes from.
     keeper: OnceLock<Arc<Keeper>>,
     verdicts: Verdicts,
+    compiling: Compiling,
     tasks: TaskTracker,
     /// Ends the tasks that belong to no controller.
     end: CancellationToken,
@@ -132,6 +133,7 @@ impl Host {
             controllers: RwLock::default(),
             keeper: OnceLock::new(),
             verdicts: Verdicts::default(),
+            compiling: Compiling::default(),
             tasks: TaskTracker::new(),
             end: CancellationToken::new(),
         };

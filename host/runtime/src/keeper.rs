@@ -28,6 +28,7 @@ use crate::{Code, Error, Host};
 
 mod bring;
 mod canary;
+mod compiling;
 mod history;
 mod misread;
 mod record;
@@ -37,6 +38,7 @@ mod verdicts;
 mod wanted;
 
 use canary::Trying;
+pub(crate) use compiling::Compiling;
 
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};

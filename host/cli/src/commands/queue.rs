@@ -119,7 +119,8 @@ fn print_table(queues: &[Value], is_wide: bool, is_part: bool) -> anyhow::Result
 pub(super) async fn controllers(client: &Client, manages: Option<&str>) -> anyhow::Result<Vec<String>> {
     let list = client.get("/apis/homeostat.dev/v1alpha1/controllers").await?;
     let items = list["items"].as_array().into_iter().flatten();
-    let items = items.filter(|item| item.pointer("/status/state").is_some());
+    // One whose component is compiled for the first time has a state, and no queue.
+    let items = items.filter(|item| item.pointer("/status/counts").is_some());
     let items = items.filter(|item| manages.is_none_or(|wanted| kind(item.pointer("/status/manages")) == wanted));
     Ok(items.map(|item| text(item, "/metadata/name").to_owned()).collect())
 }

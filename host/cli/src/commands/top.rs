@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{queue, words};
 use crate::client::{Client, with_query};
 use crate::global::{Format, Global};
+use crate::output::age::short_ms;
 use crate::output::columns::text;
 use crate::output::units::{micros, size};
 use crate::output::{self, table::Table};
@@ -115,8 +116,18 @@ fn sort(costs: &mut Value, by: Measure) {
     }
 }
 
+/// Says which components are being compiled; `None`: none is.
+fn compiling(costs: &Value) -> Option<String> {
+    let items = costs["compiling"].as_array().filter(|items| !items.is_empty())?;
+    let item = |item: &Value| format!("{} {}", text(item, "/name"), short_ms(number(item, "compilingForMs")));
+    Some(format!("Compiling: {}", items.iter().map(item).collect::<Vec<_>>().join(", ")))
+}
+
 fn print_tables(costs: &Value, args: &Args, is_wide: bool) -> anyhow::Result<()> {
     let items = || costs["items"].as_array().into_iter().flatten();
+    if let Some(line) = compiling(costs) {
+        output::talk(&line);
+    }
     if items().next().is_none() {
         output::talk("No controllers run.");
         return Ok(());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use homeostat_component::Digest;
-use homeostat_runtime::Error;
 use homeostat_runtime::reasons::chain;
-use homeostat_store::EventType;
+use homeostat_runtime::{Error, Kinds};
+use homeostat_store::{EventType, Kind};
 use tokio::task::JoinSet;
 
 use super::{Document, Folder, Problem};
@@ -24,23 +24,38 @@ type Work = (Arc<Document>, Digest);
 pub(super) enum Phase {
     /// Definitions of kinds: before the controllers, whose components may name the same kinds.
     Definitions,
-    /// All else.
+    /// Resources of kinds that definitions declare, and namespaces: they need not wait until components are compiled.
+    Known,
+    /// All that is no definition. A component may declare the kind, and say what its resources must be like.
     Resources,
 }
 
 impl Phase {
-    fn of(document: &Document) -> Self {
-        if document.value["kind"] == "CustomResourceDefinition" { Self::Definitions } else { Self::Resources }
+    /// Returns whether a document belongs to it, as far as kinds are known now.
+    fn takes(self, document: &Document, kinds: &Kinds) -> bool {
+        let is_definition = document.value["kind"] == "CustomResourceDefinition";
+        match self {
+            Self::Definitions => is_definition,
+            Self::Known => !is_definition && is_defined(document, kinds),
+            Self::Resources => !is_definition,
+        }
     }
+}
+
+/// Returns whether no component has a say in what resources of a kind are like.
+fn is_defined(document: &Document, kinds: &Kinds) -> bool {
+    let text = |field: &str| document.value[field].as_str().unwrap_or_default();
+    let kind = Kind::parse(text("apiVersion"), text("kind")).ok();
+    text("kind") == "Namespace" || kind.and_then(|kind| kinds.served(&kind)).is_some_and(|info| info.is_of_definition())
 }
 
 impl Folder {
     /// Applies what is new or has changed in one phase, namespaces first. Returns what could not be applied.
     pub(super) async fn apply(&mut self, documents: &[Document], phase: Phase) -> Vec<Problem> {
         let mut left: Vec<Work> = Vec::new();
-        for document in
-            documents.iter().filter(|document| document.controller.is_none() && Phase::of(document) == phase)
-        {
+        let kinds = self.host.kinds();
+        let of_phase = |document: &&Document| document.controller.is_none() && phase.takes(document, &kinds);
+        for document in documents.iter().filter(of_phase) {
             let digest = Digest::of(document.value.to_string().as_bytes());
             match self.applied.get_mut(&document.identity()) {
                 Some((file, applied)) if *applied == digest => file.clone_from(&document.file),

@@ -85,7 +85,7 @@ const POD: &[Column] = &[
 ];
 
 const CONTROLLER: &[Column] = &[
-    column("STATE", |document, _| capitalised(text(document, "/status/state"))),
+    column("STATE", |document, _| controller_state(document)),
     column("MANAGES", |document, _| kind(document.pointer("/status/manages"))),
     column("RECONCILES", |document, _| number(document, "/status/reconciles")),
     column("FAILURES", |document, _| number(document, "/status/failures")),
@@ -135,6 +135,20 @@ pub(crate) fn condition(document: &Value, name: &str) -> Option<String> {
     let conditions = document.pointer("/status/conditions")?.as_array()?;
     let found = conditions.iter().find(|condition| condition["type"] == name)?;
     found["status"].as_str().map(str::to_owned)
+}
+
+/// Returns the state of a controller, and for how long its component has been compiled where it is.
+fn controller_state(document: &Value) -> String {
+    let state = text(document, "/status/state");
+    let Some(compiling) = document.pointer("/status/compilingForMs").and_then(Value::as_u64) else {
+        return capitalised(state);
+    };
+    let for_so_long = age::short_ms(compiling);
+    match state {
+        "compiling" => format!("Compiling {for_so_long}"),
+        // What runs goes on meanwhile.
+        state => format!("{}, compiling {for_so_long}", capitalised(state)),
+    }
 }
 
 /// Returns group, version and name of a kind in one word, as `deployment.apps`.

@@ -26,8 +26,12 @@ fn a_host_is_shown_as_controllers_and_what_they_manage() {
     let mut starting = status("web", ControllerState::Starting);
     starting.message = Some("start hook: no\nsecond line".into());
     let controllers = [
-        ControllerRow { status: status("deployments", ControllerState::Ready), last_event: "Failed: boom".into() },
-        ControllerRow { status: starting, last_event: "not shown".into() },
+        ControllerRow {
+            status: status("deployments", ControllerState::Ready),
+            last_event: "Failed: boom".into(),
+            compiling: None,
+        },
+        ControllerRow { status: starting, last_event: "not shown".into(), compiling: None },
     ];
     let rows = vec![("default/web".to_owned(), "3/5 ready".to_owned())];
     let kinds = [
@@ -43,7 +47,16 @@ fn a_host_is_shown_as_controllers_and_what_they_manage() {
         "default/web   3/5 ready",
         "…",
     ];
-    assert_eq!(render(&controllers, &kinds), expected);
+    assert_eq!(render(&controllers, &[], &kinds), expected);
+}
+
+#[test]
+fn what_is_compiled_is_shown_for_as_long_as_it_is() {
+    let (status, since) = (status("web", ControllerState::Ready), Duration::from_millis(12_900));
+    let running = ControllerRow { status, last_event: String::new(), compiling: Some(since) };
+    let shown = render(&[running], &[("new".to_owned(), since)], &[]);
+    assert!(shown[1].starts_with("web          2     ready, compiling 12s   20"), "{shown:?}");
+    assert!(shown[2].starts_with("new          -     compiling 12s"), "{shown:?}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! What a host does about the controllers of its store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use homeostat_component::Severity;
 use homeostat_store::Revision;
 
 use super::Host;
-use crate::keeper::{self, Keeper, Verdict, Verdicts};
+use crate::keeper::{self, Compiling, Keeper, Verdict, Verdicts};
 use crate::{Code, Error, Suspend};
 
 impl Host {
@@ -57,6 +59,26 @@ impl Host {
             None => self.suspend(name, suspend)?,
         }
         Ok(())
+    }
+
+    /// Returns for how long the component of a controller has been compiled, or has waited for its turn; `None`: it is not. Something
+    /// older may run meanwhile.
+    pub fn compiling(&self, controller: &str) -> Option<Duration> {
+        self.inner.compiling.since(controller)
+    }
+
+    /// Returns the controllers whose component is being compiled, by name, each with how long it has been.
+    pub fn all_compiling(&self) -> Vec<(String, Duration)> {
+        self.inner.compiling.all()
+    }
+
+    pub(crate) fn compilations(&self) -> &Compiling {
+        &self.inner.compiling
+    }
+
+    /// Notes something about a controller, whether it runs or not.
+    pub(crate) fn tell(&self, controller: &str, severity: Severity, reason: &str, message: &str) {
+        self.inner.context.event(&controller.into(), None, severity, reason, message);
     }
 
     /// Holds the keys of a controller back, or lets them go, if it runs.

@@ -205,7 +205,7 @@ impl Keeper {
         });
         let component = match running {
             Some(running) => running.component,
-            None => self.component(host, &spec.component, &checked).await?,
+            None => self.component(host, name, &spec.component, &checked).await?,
         };
         document["component"]["digest"] = component.digest().as_str().into();
         let Checked { grants, limits, config, overrides, suspend: _, digest: _, old_revisions: _, plan: _ } = checked;
@@ -215,7 +215,13 @@ impl Keeper {
         Ok(Loaded { definition, document })
     }
 
-    async fn component(&self, host: &Host, source: &ComponentSource, checked: &Checked) -> Result<Component, Failed> {
+    async fn component(
+        &self,
+        host: &Host,
+        name: &str,
+        source: &ComponentSource,
+        checked: &Checked,
+    ) -> Result<Component, Failed> {
         let refused = |refused: homeostat_component::Refused| Failed::Refused(list(&refused.reasons));
         if let Some(digest) = &checked.digest
             && let Some(loaded) = host.load_again(digest, &checked.grants).await
@@ -223,11 +229,14 @@ impl Keeper {
             return loaded.map_err(refused);
         }
         let bytes = self.code.fetch(source).await.map_err(|reason| Failed::Refused(list(&[reason])))?;
-        let loaded = match &checked.digest {
-            Some(digest) => host.load_named(bytes, digest, &checked.grants).await,
-            None => host.load(bytes, &checked.grants).await,
-        };
-        loaded.map_err(refused)
+        // Boxed: it is large, and most looks load nothing.
+        let loading = Box::pin(async {
+            match &checked.digest {
+                Some(digest) => host.load_named(bytes, digest, &checked.grants).await,
+                None => host.load(bytes, &checked.grants).await,
+            }
+        });
+        host.compilations().watched(host, name, loading).await.map_err(refused)
     }
 
     /// Writes a definition into the history and puts it in. Returns the number of its revision too.

@@ -193,7 +193,8 @@ impl KindInfo {
         Self { written: revision, ..self }
     }
 
-    pub(super) fn is_of_definition(&self) -> bool {
+    /// Returns whether a `CustomResourceDefinition` declares it: then no component has a say in what its resources are like.
+    pub fn is_of_definition(&self) -> bool {
         self.source.starts_with(DEFINITION)
     }
 

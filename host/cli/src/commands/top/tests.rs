@@ -66,3 +66,13 @@ fn keys_are_marked_that_were_not_always_among_the_dearest_and_cut_at_the_limit()
     let (_, left_out) = keys(items(), &Args { limit: 1, ..args(Measure::Cpu) }, false);
     assert_eq!(left_out, 1);
 }
+
+#[test]
+fn what_is_compiled_is_said_before_what_runs() {
+    assert_eq!(compiling(&json!({ "items": [] })), None);
+    assert_eq!(compiling(&json!({ "compiling": [] })), None);
+    let costs = json!({ "compiling": [
+        { "name": "api", "compilingForMs": 1500 }, { "name": "web", "compilingForMs": 61_000 },
+    ] });
+    assert_eq!(compiling(&costs).unwrap(), "Compiling: api 1.5s, web 61s");
+}

@@ -67,3 +67,11 @@ fn a_controller_tells_its_queue() {
     ];
     assert_eq!(cells("controllers", &document, false), owned(&expected));
 }
+
+#[test]
+fn a_controller_whose_component_is_compiled_says_for_how_long() {
+    let state = |status: Value| controller_state(&json!({ "status": status }));
+    assert_eq!(state(json!({ "state": "ready" })), "Ready");
+    assert_eq!(state(json!({ "state": "compiling", "compilingForMs": 12_345 })), "Compiling 12s");
+    assert_eq!(state(json!({ "state": "ready", "compilingForMs": 2_000 })), "Ready, compiling 2.0s");
+}
