@@ -1,6 +1,9 @@
 //! Measures how a store in a file opens when it is large: after a clean close and after a kill, with the memory that it takes.
 //!
-//! `cargo run --release -p homeostat-store --example large -- --resources 1000000 [--folder FOLDER]`
+//! `cargo run --release -p homeostat-store --example large -- --resources 1000000 [--history MIB] [--folder FOLDER]`
+//!
+//! `--history` writes the resources again and again, until they have so much of it, and lets the store keep that; otherwise it keeps what it
+//! does by default.
 //!
 //! The file is made by ordinary writes, many at a time, and removed in the end. Every opening is a process of its own, so that each
 //! starts with nothing in memory; the file itself may be in the cache of the operating system.
@@ -14,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use homeostat_store::embedded::{EmbeddedStore, fsck};
-use homeostat_store::{Kind, Options, Query, Store, Write};
+use homeostat_store::{Kind, Options, Precondition, Query, Store, Write};
 use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -22,20 +25,25 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Writes that wait for the store at a time.
 const WRITERS: u64 = 1024;
 
+/// How much of a document is another text in every round of history, about.
+const HISTORY_NOTE_BYTES: usize = 8192;
+
 struct Arguments {
     resources: u64,
+    history_mib: u64,
     folder: PathBuf,
     /// What a child does with the file: `open`, `kill` or `fsck`.
     child: Option<(String, PathBuf)>,
 }
 
 fn arguments() -> Outcome<Arguments> {
-    let mut parsed = Arguments { resources: 100_000, folder: std::env::temp_dir(), child: None };
+    let mut parsed = Arguments { resources: 100_000, history_mib: 0, folder: std::env::temp_dir(), child: None };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
         let mut value = || given.next().ok_or_else(|| format!("{name} needs a value"));
         match name.as_str() {
             "--resources" => parsed.resources = value()?.parse()?,
+            "--history" => parsed.history_mib = value()?.parse()?,
             "--folder" => parsed.folder = value()?.into(),
             "--child" => parsed.child = Some((value()?, value()?.into())),
             _ => return Err(format!("unknown argument {name}").into()),
@@ -46,19 +54,19 @@ fn arguments() -> Outcome<Arguments> {
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
-    let Arguments { resources, folder, child } = arguments()?;
+    let Arguments { resources, history_mib, folder, child } = arguments()?;
     if let Some((what, path)) = child {
-        return act(&what, &path).await;
+        return act(&what, &path, options(history_mib)).await;
     }
     let path = folder.join(format!("large-{}.store", std::process::id()));
-    let measured = measure(&path, resources).await;
+    let measured = measure(&path, resources, history_mib).await;
     std::fs::remove_file(&path)?;
     measured
 }
 
-async fn measure(path: &Path, resources: u64) -> Outcome<()> {
+async fn measure(path: &Path, resources: u64, history_mib: u64) -> Outcome<()> {
     let begun = Instant::now();
-    build(path, resources).await?;
+    build(path, resources, history_mib).await?;
     let megabytes = std::fs::metadata(path)?.len() >> 20;
     println!("built: {resources} resources, {megabytes} MiB, in {:.1} s", begun.elapsed().as_secs_f64());
     for (name, what) in [
@@ -68,12 +76,19 @@ async fn measure(path: &Path, resources: u64) -> Outcome<()> {
         ("checked", "fsck"),
     ] {
         println!("{name}:");
-        let status = Command::new(std::env::current_exe()?).args(["--child", what]).arg(path).status()?;
+        let status = Command::new(std::env::current_exe()?).args(["--history", &history_mib.to_string()]).args(["--child", what]).arg(path).status()?;
         if !status.success() && what != "kill" {
             return Err(format!("{name}: {status}").into());
         }
     }
     Ok(())
+}
+
+fn options(history_mib: u64) -> Options {
+    let default = Options::default();
+    let history_bytes_max = default.history_bytes_max.max(history_mib << 20);
+    let history_max = if history_mib > 0 { u64::MAX } else { default.history_max };
+    Options { history_bytes_max, history_max, ..default }
 }
 
 fn document(number: u64) -> Value {
@@ -86,8 +101,8 @@ fn document(number: u64) -> Value {
     json!({"apiVersion": "example.dev/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
 }
 
-async fn build(path: &Path, resources: u64) -> Outcome<()> {
-    let store = Arc::new(EmbeddedStore::open(path, Options::default())?);
+async fn build(path: &Path, resources: u64, history_mib: u64) -> Outcome<()> {
+    let store = Arc::new(EmbeddedStore::open(path, options(history_mib))?);
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
         let store = Arc::clone(&store);
@@ -98,11 +113,25 @@ async fn build(path: &Path, resources: u64) -> Outcome<()> {
         });
     }
     writers.join_all().await;
+    let (mut written, mut round) = (0, 0);
+    while written < history_mib << 20 {
+        round += 1;
+        let mut writers = tokio::task::JoinSet::new();
+        for number in 0..resources {
+            let store = Arc::clone(&store);
+            let mut document = document(number);
+            document["spec"]["note"] = format!("{round} ").repeat(HISTORY_NOTE_BYTES / 4).into();
+            written += HISTORY_NOTE_BYTES as u64 * 2;
+            let write = Write::Update { document, precondition: Precondition::default() };
+            writers.spawn(async move { store.write(write).await.map(drop) });
+        }
+        writers.join_all().await.into_iter().collect::<Result<Vec<()>, _>>()?;
+    }
     store.close().await;
     Ok(())
 }
 
-async fn act(what: &str, path: &Path) -> Outcome<()> {
+async fn act(what: &str, path: &Path, options: Options) -> Outcome<()> {
     let (before, begun) = (memory()?, Instant::now());
     if what == "fsck" {
         let found = fsck(path)?;
@@ -115,7 +144,7 @@ async fn act(what: &str, path: &Path) -> Outcome<()> {
         println!("  memory: {before} before, {} after", memory()?);
         return Ok(());
     }
-    let store = EmbeddedStore::open(path, Options::default())?;
+    let store = EmbeddedStore::open(path, options)?;
     println!(
         "  opened in {:.3} s at revision {}; memory: {before} before, {} after",
         begun.elapsed().as_secs_f64(),

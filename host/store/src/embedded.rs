@@ -20,6 +20,7 @@
 mod ahead;
 mod backup;
 mod codec;
+mod compact;
 mod feed;
 mod files;
 mod follower;
@@ -177,17 +178,28 @@ impl EmbeddedStore {
     }
 
     fn at(place: Place, options: Options) -> std::result::Result<Self, OpenError> {
-        let ready = open::store(&place, &options)?;
+        let mut ready = open::store(&place, &options)?;
+        if ready.was_cut_short && ready.full.is_none() {
+            let bytes = place.len().map_err(|error| open::io(place.name(), error))?;
+            compact::compact(&mut ready.open.database, place.name(), bytes);
+        }
         Self::start(place, ready, options)
     }
 
     /// Starts the writer thread over what is known to be a store, with an empty journal.
     fn start(place: Place, ready: impl Into<Ready>, options: Options) -> std::result::Result<Self, OpenError> {
-        let Ready { open: OpenFile { database, file, layout, latch }, full } = ready.into();
+        let Ready { open: OpenFile { database, file, layout, latch }, full, was_cut_short: _ } = ready.into();
         let failed = |place: &Place, error| open::io(place.name(), error);
         let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta());
         let meta = meta.map_err(|error| failed(&place, std::io::Error::other(error)))?;
         let bounds = Bounds::of(&options);
+        tracing::info!(
+            path = %place.name().display(),
+            bytes = place.len().unwrap_or_default(),
+            changes = meta.revision.0.saturating_sub(meta.compacted.0),
+            history_bytes = meta.measure.map_or(0, |measure| measure.bytes),
+            "the store is open"
+        );
         let shared = Arc::new(Shared {
             id: meta.id,
             place,
@@ -385,9 +397,16 @@ impl Store for EmbeddedStore {
         self.stop_taking_writes();
         // The threads finish what they were given, then say that they are done; they cannot go away without saying so.
         self.shared.tip.closed().await;
-        let database = self.shared.database.write().await.take();
+        let mut database = self.shared.database.write().await.take();
+        let shared = Arc::clone(&self.shared);
         // Closing the file syncs it. Should the runtime be shutting down, it is closed here.
-        let closed = tokio::task::spawn_blocking(move || drop(database)).await;
+        let closed = tokio::task::spawn_blocking(move || {
+            if let (Some(database), None, Ok(bytes)) = (&mut database, shared.refusal(), shared.place.len()) {
+                compact::compact(database, shared.place.name(), bytes);
+            }
+            drop(database);
+        });
+        let closed = closed.await;
         if let Err(error) = closed {
             tracing::warn!(path = %self.shared.place.name().display(), %error, "closing the store did not finish cleanly");
         }

@@ -59,8 +59,9 @@ pub struct Options {
     /// How long a change is kept, by the clock of `source`: above zero, default one hour, so that a client that was away for some minutes
     /// goes on where it was. A store in a file may keep a change for a minute longer.
     pub history_age_max: Duration,
-    /// What the changes that are kept may come to, in bytes of the documents before and after each: default 256 MiB. A store in a
-    /// file counts of the one before only what differs. The last change is kept whatever its size.
+    /// What the changes that are kept may come to, in bytes of the documents before and after each: default 64 MiB. A store in a
+    /// file counts of the one before only what differs. The last change is kept whatever its size. All of a file is read when it is opened, so
+    /// this bounds for how long a store with few resources is opened.
     pub history_bytes_max: u64,
     /// How long the journal of a file is that is made, in bytes: default 16 MiB, rounded up to whole pages, at most 1 GiB. The longer it is,
     /// the more changes go to their places in the file together, and the longer it takes to open after a crash. Zero for none: then every
@@ -75,7 +76,7 @@ impl Default for Options {
         Self {
             history_max: 100_000,
             history_age_max: Duration::from_secs(60 * 60),
-            history_bytes_max: 256 << 20,
+            history_bytes_max: 64 << 20,
             journal_bytes: 16 << 20,
             source: Arc::new(SystemSource),
         }

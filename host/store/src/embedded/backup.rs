@@ -219,7 +219,7 @@ fn copy(
     layout: Layout,
     fill: impl FnOnce(&ReadTransaction, &WriteTransaction) -> Copied<u64>,
 ) -> Copied<u64> {
-    let database = OpenFile::create(open::new_file(draft)?, layout, CACHE_BYTES)?;
+    let database = OpenFile::create(open::new_file(draft, layout)?, layout, CACHE_BYTES)?;
     let transaction = database.begin_write()?;
     let resources = fill(from, &transaction)?;
     transaction.commit()?;

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use redb::{Database, Durability};
+use redb::{Database, Durability, WriteTransaction};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use super::codec::Meta;
 use super::pending::{Batch, Change};
 use super::read::Snapshot;
-use super::reopen::{fail, recover, reopen};
+use super::reopen::{recover, reopen};
 use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, SLEEP_MAX, SLEEP_MIN, milliseconds};
 use super::tables::Tables;
 use super::writer::{End, Engine, engine, meta};
@@ -141,11 +142,9 @@ fn cut(shared: &Shared, options: &Options) {
         let cut = |database| follow(shared, database, &[], Durably::OnDisk, options);
         database.as_ref().and_then(|database| cut(database).err())
     };
-    match failed {
-        // The engine may have written pages.
-        Some(error) if shared.journal().latch().is_shut() => drop(fail(shared, &error)),
-        Some(_) => reopen(shared),
-        None => {}
+    if let Some(error) = failed {
+        // All that was acknowledged is in the journal, or in pages of before.
+        recover(shared, &error, Revision::ZERO);
     }
 }
 
@@ -183,13 +182,9 @@ pub(super) fn follow(
     };
     let Some((reached, _)) = finished else { return transaction.abort().map_err(engine) };
     if durably == Durably::OnDisk {
-        let mut journal = shared.journal();
-        if journal.last() > meta.revision {
-            return transaction.abort().map_err(engine);
+        if !commit_on_disk(shared, transaction, meta.revision, reached.revision)? {
+            return Ok(());
         }
-        transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
-        transaction.commit().map_err(engine)?;
-        journal.restart(reached.revision);
     } else {
         transaction.set_durability(Durability::None).map_err(engine)?;
         transaction.commit().map_err(engine)?;
@@ -197,6 +192,32 @@ pub(super) fn follow(
     forget(shared, reached.compacted);
     shared.reached.send_replace(reached);
     Ok(())
+}
+
+/// Commits a transaction to the disk, and all that was in memory alone with it, and begins a round of the journal. Returns whether the pages
+/// had all of the journal; where not, nothing was done.
+fn commit_on_disk(
+    shared: &Shared,
+    mut transaction: WriteTransaction,
+    before: Revision,
+    after: Revision,
+) -> Engine<bool> {
+    let mut journal = shared.journal();
+    if journal.last() > before {
+        transaction.abort().map_err(engine)?;
+        return Ok(false);
+    }
+    transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
+    transaction.commit().map_err(engine)?;
+    journal.restart(after);
+    Ok(true)
+}
+
+/// Brings the pages to the disk as they are in memory, so that the journal is empty. Where they lack something of it, nothing is done.
+pub(super) fn flush(shared: &Shared, database: &Database) -> Engine<()> {
+    let transaction = database.begin_write().map_err(engine)?;
+    let Meta { revision, .. } = meta(database)?;
+    commit_on_disk(shared, transaction, revision, revision).map(drop)
 }
 
 /// Lets go of the events in memory that are no longer in the log.

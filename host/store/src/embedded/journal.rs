@@ -141,6 +141,11 @@ impl Journal {
         self.last
     }
 
+    /// Returns whether it has an entry of this round.
+    pub(super) fn is_used(&self) -> bool {
+        self.used > 0
+    }
+
     /// Begins an entry, and forgets one that was begun before.
     pub(super) fn begin_entry(&mut self) {
         self.entry.truncate(HEAD_BYTES);

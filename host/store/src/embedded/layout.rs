@@ -18,6 +18,8 @@ const MAGIC: &[u8; 16] = b"homeostat store\n";
 const ENGINE_MAGIC: &[u8; 4] = b"redb";
 /// The journal is a whole number of these.
 pub(super) const PAGE_BYTES: u64 = 4096;
+/// How much of the journal is written at a time where all of it is.
+const PIECE_BYTES: u64 = 1 << 20;
 /// A journal of any file that a program has made is no longer.
 const JOURNAL_BYTES_MAX: u64 = 1 << 30;
 
@@ -53,13 +55,43 @@ impl Layout {
         if is_ours { Ok(layout) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    /// Writes the first page, where there is one. It is on the disk when the next sync has ended.
+    /// Writes the first page and an empty journal, where there are any. They are on the disk when the next sync has ended.
+    ///
+    /// The journal is written, so that it has its room on the disk: what is acknowledged goes there also when nothing else has room. A
+    /// file that is long enough has it already.
     pub(super) fn write(self, file: &dyn StorageBackend) -> io::Result<()> {
         if self == Self::PLAIN {
             return Ok(());
         }
-        file.set_len(self.pages_at())?;
+        if file.len()? < self.pages_at() {
+            file.set_len(self.pages_at())?;
+            self.each_piece(|at, piece| file.write(at, piece))?;
+        }
         file.write(0, &self.header())
+    }
+
+    /// Writes the journal where it is, as it is, so that it has its room on the disk.
+    pub(super) fn write_again(self, file: &dyn StorageBackend) -> io::Result<()> {
+        self.each_piece(|at, piece| {
+            file.read(at, piece)?;
+            file.write(at, piece)
+        })
+    }
+
+    /// Calls `each` with the place of every piece of the journal, and with room for it.
+    fn each_piece(self, mut each: impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> io::Result<()> {
+        let (begin, length) = self.journal();
+        let mut piece = vec![0; usize::try_from(PIECE_BYTES.min(length)).map_err(io::Error::other)?];
+        for at in (0..length).step_by(usize::try_from(PIECE_BYTES).map_err(io::Error::other)?) {
+            let bytes = usize::try_from(PIECE_BYTES.min(length - at)).map_err(io::Error::other)?;
+            each(begin + at, &mut piece[..bytes])?;
+        }
+        Ok(())
+    }
+
+    /// Returns how much of a file is to have its room on the disk: all that lies before the pages.
+    pub(super) fn reserved(self) -> u64 {
+        self.pages_at()
     }
 
     fn header(self) -> [u8; HEADER_BYTES as usize] {

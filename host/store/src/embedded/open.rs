@@ -12,6 +12,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError
 
 use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
+use super::files;
 use super::layout::Layout;
 use super::place::{CACHE_BYTES, OpenFile, Place, Ready};
 use super::replay::Waiting;
@@ -103,7 +104,8 @@ pub(super) fn checked(place: &Place) -> Opened<Ready> {
     if let Some(cut_off) = waiting.cut_off() {
         tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
     }
-    ready(place, is_whole, Some(waiting))
+    let was_cut_short = waiting.is_any();
+    Ok(Ready { was_cut_short, ..ready(place, is_whole, Some(waiting))? })
 }
 
 /// Opens a store again that was open before, and of which no write has failed.
@@ -126,7 +128,13 @@ fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<Read
         waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
         Ok(open)
     };
-    match guarded(path, || bring(place.open().map_err(|error| refusal(path, error))?, waiting)) {
+    let opened = || {
+        let open = bring(place.open().map_err(|error| refusal(path, error))?, waiting)?;
+        // Of a file that was made without.
+        place.reserve(&open).map_err(|error| io(path, error))?;
+        Ok(open)
+    };
+    match guarded(path, opened) {
         Ok(open) => Ok(Ready::from(open)),
         Err(OpenError::Io { source, .. }) if has_no_room(&source) => {
             let reason =
@@ -136,7 +144,7 @@ fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<Read
             place.settle().map_err(|error| io(path, error))?;
             let read_only = || bring(place.open_read_only().map_err(|error| refusal(path, error))?, None);
             let open = guarded(path, read_only)?;
-            Ok(Ready { open, full: Some(reason) })
+            Ok(Ready { full: Some(reason), ..Ready::from(open) })
         }
         Err(error) => Err(error),
     }
@@ -208,7 +216,8 @@ fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::
 fn create(path: &Path, options: &Options) -> Opened<()> {
     let id = options.source.uid();
     let draft = draft(path, &id);
-    let made = new_file(&draft).map_err(redb::Error::from).and_then(|file| fill(file, options, &id));
+    let layout = Layout::with_journal(options.journal_bytes);
+    let made = new_file(&draft, layout).map_err(redb::Error::from).and_then(|file| fill(file, options, &id));
     // Somebody else may have made that file meanwhile: then theirs stays.
     let made = made.map_err(plain).and_then(|()| publish(&draft, path).map(drop));
     // The draft is a second name of the store, or in the way.
@@ -218,10 +227,22 @@ fn create(path: &Path, options: &Options) -> Opened<()> {
     }
 }
 
-/// Makes a file that is not there yet.
-pub(super) fn new_file(path: &Path) -> io::Result<Arc<dyn StorageBackend>> {
-    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+/// Makes a file that is not there yet, with room for its journal where the file system can give it that.
+pub(super) fn new_file(path: &Path, layout: Layout) -> io::Result<Arc<dyn StorageBackend>> {
+    let file = new_options().create_new(true).open(path)?;
+    if layout.reserved() > 0 {
+        files::reserve(&file, layout.reserved())?;
+    }
     Ok(Arc::new(FileBackend::new(file).map_err(io::Error::other)?))
+}
+
+/// Returns how a new file is made: for its owner alone, as all that people store stands in it.
+fn new_options() -> fs::OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 /// Makes an empty store of an empty file.

@@ -9,6 +9,7 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::ahead::Ahead;
+use super::files;
 use super::latch::{Latch, Latched};
 use super::layout::{Layout, Pages};
 use super::probe::Overlay;
@@ -61,6 +62,20 @@ impl Place {
                 forget()
             }
         }
+    }
+
+    /// Gives the journal its room on the disk, where it may have none: a write of it is not to fail because something else took the last.
+    /// A backend has got it when the store was made.
+    ///
+    /// # Errors
+    /// What the disk answers; the journal is as it was.
+    pub(super) fn reserve(&self, open: &OpenFile) -> io::Result<()> {
+        let Self::File(path) = self else { return Ok(()) };
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if open.layout.reserved() == 0 || files::reserve(&file, open.layout.reserved())? {
+            return Ok(());
+        }
+        open.layout.write_again(&*open.file)
     }
 
     /// Begins to read all of it into the memory of the system, for as long as what is returned is there.
@@ -134,11 +149,13 @@ pub(super) struct Ready {
     pub(super) open: OpenFile,
     /// Why it is never written: there is no room for what is in its journal, which is in the pages in memory alone.
     pub(super) full: Option<String>,
+    /// Whether it was not closed the last time: its journal had changes that its pages had not.
+    pub(super) was_cut_short: bool,
 }
 
 impl From<OpenFile> for Ready {
     fn from(open: OpenFile) -> Self {
-        Self { open, full: None }
+        Self { open, full: None, was_cut_short: false }
     }
 }
 

@@ -152,7 +152,7 @@ fn read_only(shared: &Shared) -> Opened<OpenFile> {
 
 /// Begins a round of the journal of what was opened.
 fn use_from_now_on(shared: &Shared, ready: Ready) -> Opened<(Database, Reached)> {
-    let Ready { open: OpenFile { database, file, layout, latch }, full } = ready;
+    let Ready { open: OpenFile { database, file, layout, latch }, full, was_cut_short: _ } = ready;
     let facts = meta(&database).map_err(|error| open::refusal(shared.place.name(), *error))?;
     let Meta { revision, compacted, .. } = facts;
     *shared.full.lock().expect("nobody panics while holding the reason") =

@@ -44,6 +44,11 @@ impl Waiting {
         if is_same { Ok(self) } else { Self::read(open) }
     }
 
+    /// Returns whether there is anything.
+    pub(super) fn is_any(&self) -> bool {
+        !self.journal.entries.is_empty()
+    }
+
     /// Returns the entry that is not whole, if there is one.
     pub(super) fn cut_off(&self) -> Option<CutOff> {
         self.journal.cut_off

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::{self, Meta};
-use super::follower::{self, Follower, follow};
+use super::follower::{self, Follower, flush, follow};
 use super::pending::{Batch, Change, Pending};
 use super::read::Snapshot;
 use super::reopen::{fail, reopen};
@@ -173,7 +173,7 @@ impl Writer<'_> {
             reopen(shared);
         }
         let tried = match self.append(requests) {
-            Ok(Appended::No(decided)) => self.write_pages(decided),
+            Ok(Appended::No(decided)) => self.make_room(decided),
             Ok(Appended::Yes(decided)) => Ok(decided),
             Err(failure) => Err(failure),
         };
@@ -197,12 +197,22 @@ impl Writer<'_> {
         Ok(Appended::No(decided))
     }
 
-    /// Carries out a batch for which the journal has no room: everything goes to its place on the disk.
-    fn write_pages(&mut self, decided: Decided) -> Tried<Decided> {
+    /// Carries out a batch for which the journal has no room: what is in the journal goes to its place on the disk, and then the batch into the
+    /// journal. So a disk that has no room for the pages fails before anything of the batch is written.
+    ///
+    /// A batch that is longer than the whole journal goes to its place at once.
+    fn make_room(&mut self, mut decided: Decided) -> Tried<Decided> {
         let shared = self.shared;
         self.wait_for_all();
         let database = shared.database.blocking_read();
         let database = self.writable(database.as_ref())?;
+        if shared.journal().is_used() {
+            flush(shared, database).map_err(Failure::Before)?;
+            if self.journal(&mut decided.batch)? {
+                publish(shared, &decided.batch.changes, &self.options);
+                return Ok(decided);
+            }
+        }
         let written = follow(shared, database, &decided.batch.changes, Durably::OnDisk, &self.options);
         // The engine may write pages before it commits.
         let is_known = || !shared.journal().latch().is_shut();

@@ -10,7 +10,7 @@ use homeostat_store::{Error, Options, Revision, Scope, Source, Store, SystemSour
 use redb::{Database, TableDefinition};
 use serde_json::json;
 
-use crate::{Make, create, delete, key, next, on_every_store, thing, update_status};
+use crate::{Make, create, delete, everything, key, next, on_every_store, thing, update, update_status};
 
 on_every_store!(
     what_is_older_than_its_age_is_cut_and_a_watch_of_it_learns_it,
@@ -243,4 +243,48 @@ async fn history_of_a_file_that_kept_no_times_ages_from_now() {
     forget_times(&path);
     let store = EmbeddedStore::open(&path, Options { history_bytes_max: 50_000, ..options }).unwrap();
     until_oldest(&store, 12).await;
+}
+
+/// Fills a file with history, and cuts nearly all of it off. Returns the store, which is open, and the length of its file.
+async fn mostly_free(path: &Path) -> (EmbeddedStore, u64) {
+    let store = EmbeddedStore::open(path, Options { history_bytes_max: 1 << 30, ..Options::default() }).unwrap();
+    create(&store, thing("a", json!({}))).await;
+    let texts = ["x", "y"].map(|letter| letter.repeat(500_000));
+    for number in 0..100 {
+        update(&store, thing("a", json!({ "text": texts[number % 2] }))).await.unwrap();
+    }
+    store.close().await;
+    let full = std::fs::metadata(path).unwrap().len();
+    assert!(full > 64 << 20, "there is something to give back: {full}");
+    let store = EmbeddedStore::open(path, Options { history_bytes_max: 1 << 20, ..Options::default() }).unwrap();
+    until_oldest(&store, 100).await;
+    (store, full)
+}
+
+#[tokio::test]
+async fn a_file_that_is_mostly_free_is_small_after_it_was_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (store, full) = mostly_free(&path).await;
+    let before = everything(&store).await;
+    store.close().await;
+    let small = std::fs::metadata(&path).unwrap().len();
+    assert!(small < full / 2, "{small} of {full} bytes are left");
+    let store = EmbeddedStore::open(&path, Options::default()).unwrap();
+    assert_eq!((everything(&store).await, oldest(&store).await), (before, Revision(100)));
+}
+
+#[tokio::test]
+async fn a_file_that_is_mostly_free_is_small_when_it_is_opened_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, killed) = (folder.path().join("store"), folder.path().join("killed"));
+    let (store, full) = mostly_free(&path).await;
+    create(&store, thing("b", json!({}))).await;
+    let before = everything(&store).await;
+    // As it would be after a kill: not closed.
+    std::fs::copy(&path, &killed).unwrap();
+    let store = EmbeddedStore::open(&killed, Options { history_bytes_max: 1 << 20, ..Options::default() }).unwrap();
+    let small = std::fs::metadata(&killed).unwrap().len();
+    assert!(small < full / 2, "{small} of {full} bytes are left");
+    assert_eq!(everything(&store).await, before);
 }

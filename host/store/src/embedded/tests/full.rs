@@ -1,7 +1,9 @@
-//! A disk that is full when the store is opened.
+//! A disk that is full: when the store is opened, and while it is open.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use super::*;
@@ -88,4 +90,150 @@ async fn opened_without_room(reason: ErrorKind) {
     store.close().await;
     let store = EmbeddedStore::open(&crashed, Options::default()).expect("a store");
     assert_eq!(store.revision(), Revision(3));
+}
+
+/// How much of a disk is given out together.
+const BLOCK: u64 = 4096;
+/// Length of the journal: short, so that the pages go to the disk often.
+const JOURNAL_BYTES: u64 = 16 * BLOCK;
+
+/// A disk on which a file takes room where it was written, as files do, and no more than there is.
+#[derive(Clone, Debug, Default)]
+struct Small(Arc<Mutex<Blocks>>);
+
+#[derive(Debug, Default)]
+struct Blocks {
+    bytes: Vec<u8>,
+    taken: BTreeSet<u64>,
+    taken_max: usize,
+}
+
+impl Small {
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        self.0.lock().expect("nobody panics while holding the disk")
+    }
+
+    /// Leaves room for so many more blocks.
+    fn leave(&self, blocks: usize) {
+        let mut disk = self.blocks();
+        disk.taken_max = disk.taken.len() + blocks;
+    }
+}
+
+fn at(offset: u64) -> usize {
+    usize::try_from(offset).expect("the disk is small")
+}
+
+impl StorageBackend for Small {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.blocks().bytes.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        out.copy_from_slice(&self.blocks().bytes[at(offset)..at(offset) + out.len()]);
+        Ok(())
+    }
+
+    /// Takes no room: what is not written has none.
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut disk = self.blocks();
+        disk.bytes.resize(at(len), 0);
+        disk.taken.retain(|block| block * BLOCK < len);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut disk = self.blocks();
+        let end = offset + data.len() as u64;
+        let wanted: Vec<u64> =
+            (offset / BLOCK..end.div_ceil(BLOCK)).filter(|block| !disk.taken.contains(block)).collect();
+        if disk.taken.len() + wanted.len() > disk.taken_max {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        disk.taken.extend(wanted);
+        let length = disk.bytes.len().max(at(end));
+        disk.bytes.resize(length, 0);
+        disk.bytes[at(offset)..at(end)].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+fn large(name: &str) -> Write {
+    let metadata = json!({ "name": name });
+    Write::Create {
+        document: json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": "x".repeat(10_000) }),
+    }
+}
+
+/// S10
+#[tokio::test]
+async fn a_full_disk_recovers_without_restart() {
+    let disk = Small::default();
+    disk.leave(1000);
+    let clock = Arc::new(Clock::default());
+    let source: Arc<dyn Source> = Arc::<Clock>::clone(&clock);
+    let options = Options { journal_bytes: JOURNAL_BYTES, source, ..Options::default() };
+    let store = EmbeddedStore::over(disk.clone(), options.clone()).expect("there is room");
+    let mut names = Vec::new();
+    for round in 0..10 {
+        // No more room: until the journal is full, and may be a little longer, writes go on.
+        disk.leave(round % 3);
+        let refused = loop {
+            let name = format!("pod-{round}-{}", names.len());
+            match store.write(large(&name)).await {
+                Ok(_) => names.push(name),
+                Err(refused) => break refused,
+            }
+        };
+        let said = io::Error::from(ErrorKind::StorageFull).to_string();
+        assert!(matches!(&refused, Error::Unavailable { reason } if reason.contains(&said)), "{refused}");
+        assert!(store.health().is_err(), "round {round}");
+        for name in &names {
+            assert!(store.get(&key(name)).await.is_ok(), "round {round}: {name} was acknowledged");
+        }
+        // Somebody makes room.
+        disk.leave(1000);
+        clock.0.fetch_add(1, Ordering::SeqCst);
+        let name = format!("after-{round}");
+        store.write(large(&name)).await.unwrap_or_else(|error| panic!("round {round}: there is room: {error}"));
+        names.push(name);
+        assert_eq!(store.health(), Ok(()));
+    }
+    store.close().await;
+    let store = EmbeddedStore::over(disk, options).expect("it is a store");
+    for name in &names {
+        assert!(store.get(&key(name)).await.is_ok(), "{name} was acknowledged");
+    }
+    assert_eq!(store.revision(), Revision(names.len() as u64), "nothing else was kept");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_journal_of_a_file_has_its_room_on_the_disk_also_of_one_made_without() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, sparse) = (folder.path().join("store"), folder.path().join("sparse"));
+    let taken = |path: &Path| fs::metadata(path).expect("it is there").blocks() * 512;
+    let journal = Options::default().journal_bytes;
+    drop(EmbeddedStore::open(&path, Options::default()).expect("a new store"));
+    assert!(taken(&path) >= journal, "{} bytes", taken(&path));
+
+    // As programs before this one made it.
+    let bytes = fs::read(&path).expect("it is there");
+    let copy = Disk::at(&sparse, |_| Ok(()));
+    copy.set_len(bytes.len() as u64).expect("there is room");
+    for (number, block) in bytes.chunks(at(BLOCK)).enumerate() {
+        if block.iter().any(|byte| *byte != 0) {
+            copy.write(number as u64 * BLOCK, block).expect("there is room");
+        }
+    }
+    drop(copy);
+    assert!(taken(&sparse) < journal, "{} bytes", taken(&sparse));
+    drop(EmbeddedStore::open(&sparse, Options::default()).expect("a store"));
+    assert!(taken(&sparse) >= journal, "{} bytes", taken(&sparse));
 }
