@@ -48,7 +48,7 @@ fn report(test: &TestHost) -> ShadowReport {
 /// Writes one resource after the other, each when the one before was looked at by both versions. Returns the report, and the revision that
 /// the store then has.
 async fn try_on_keys(test: &TestHost, new: Definition) -> ShadowReport {
-    test.host.begin_shadow(new).unwrap();
+    test.host.begin_shadow(new).await.unwrap();
     for number in 0..KEYS {
         test.apply(demo("Twin", &format!("t{number}"), json!({"size": number}))).await;
         eventually("both to have run", async || {
@@ -187,7 +187,7 @@ async fn a_shadow_has_an_end_and_what_it_came_to_stays() {
     test.idle("it").await;
     assert_eq!(report(&test), compared, "a swap ends it");
 
-    test.host.begin_shadow(version(&test, "").await).unwrap();
+    test.host.begin_shadow(version(&test, "").await).await.unwrap();
     assert_eq!(report(&test), ShadowReport::default(), "another one begins anew");
     test.host.suspend("it", true).unwrap();
     test.host.suspend("it", false).unwrap();
@@ -201,7 +201,7 @@ async fn a_shadow_has_an_end_and_what_it_came_to_stays() {
 async fn what_manages_another_kind_is_no_shadow() {
     let test = running("").await;
     let other = Definition { name: "it".to_owned(), ..test.definition("it", &guest("guest-noop")).await };
-    assert!(matches!(test.host.begin_shadow(other), Err(Error::ManagesAnother { .. })));
+    assert!(matches!(test.host.begin_shadow(other).await, Err(Error::ManagesAnother { .. })));
 }
 
 /// The one component that is every version.

@@ -230,7 +230,7 @@ async fn a_component_is_given_back_once_it_is_swapped_tried_no_more_or_taken_out
 
     let tried = other(&test, &guest("greeter"), "tried").await;
     let shadow = tried.digest().clone();
-    test.host.begin_shadow(Definition { component: tried, ..test.host.definition("it").unwrap() }).unwrap();
+    test.host.begin_shadow(Definition { component: tried, ..test.host.definition("it").unwrap() }).await.unwrap();
     test.apply(demo("Greeting", "k0", json!({"name": "Moon"}))).await;
     let compared = async || {
         let report = test.host.shadow_report("it").unwrap()?;

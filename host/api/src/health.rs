@@ -4,7 +4,7 @@
 //! `?exclude=NAME` leaves a check out.
 //!
 //! Alive is who answers at all: what keeps a store from working does not get better by a restart. Ready is a host whose store takes
-//! writes and whose controllers all have their first lists.
+//! writes and whose controllers all have their first lists; also those that ran before and cannot be loaded now.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -45,7 +45,27 @@ pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Respo
     let mut checked = vec![Checked { name: "store".into(), result: store }];
     checked.extend(api.checks.iter().map(|check| Checked { name: check.name.into(), result: (check.holds)() }));
     checked.extend(api.host.controllers().into_iter().map(controller));
+    checked.extend(api.host.down().into_iter().map(|(name, reason)| Checked {
+        name: format!("controller/{name}"),
+        result: Err(format!("it ran before and cannot be loaded: {}", in_one_line(&reason))),
+    }));
     Ok(wanted.answer("readyz", checked))
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns why a kind that is not known may become known, when what is known is not all: the host has not read everything yet, or a
+/// controller that ran before is not loaded.
+pub(crate) fn why_unknown(api: &Api) -> Option<String> {
+    let unread = api.checks.iter().find_map(|check| (check.holds)().err());
+    unread.map(|reason| format!("the host is not ready: {reason}")).or_else(|| {
+        let (name, _) = api.host.down().into_iter().next()?;
+        Some(format!(
+            "controller/{name}, which may have declared it, ran before and cannot be loaded: /readyz says why"
+        ))
+    })
 }
 
 /// What came out of one check.

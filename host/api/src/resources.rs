@@ -17,7 +17,7 @@ use crate::path::Target;
 use crate::router::Api;
 use crate::status::Failure;
 use crate::table::Table;
-use crate::{collection, events, list, protobuf, scale, watch};
+use crate::{collection, events, health, list, protobuf, scale, watch};
 
 /// Says what a write came to, which the dialect itself does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
@@ -192,8 +192,10 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     let Target { group, version, namespace, plural, .. } = target;
     let kinds = api.host.kinds();
     let found = kinds.by_plural(group, version, plural).filter(|info| !info.keys_only);
-    let info = found.ok_or_else(|| {
-        Failure::not_found("the server could not find the requested resource: its kind is not known here")
+    let info = found.ok_or_else(|| match health::why_unknown(api) {
+        // A client that hears of a 404 takes what exists for gone.
+        Some(why) => Failure::unready(format!("the kind of {plural} is not known yet: {why}")),
+        None => Failure::not_found("the server could not find the requested resource: its kind is not known here"),
     })?;
     if namespace.is_some() && !info.namespaced {
         return Err(Failure::not_found(format!("{plural} do not live in namespaces")));

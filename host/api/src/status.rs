@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::path::Target;
 
+/// Seconds after which a host that starts may be ready.
+const UNREADY_S: u32 = 1;
+
 /// A request that was not done: code, one CamelCase reason, and what a person reads.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -66,6 +69,14 @@ impl Failure {
         let mut failure = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         failure.details["retryAfterSeconds"] = retry_after_s.into();
         failure.retry_after_s = Some(retry_after_s);
+        failure
+    }
+
+    /// Refuses for now what cannot be answered before the host is ready.
+    pub(crate) fn unready(message: impl Into<String>) -> Self {
+        let mut failure = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message);
+        failure.details["retryAfterSeconds"] = UNREADY_S.into();
+        failure.retry_after_s = Some(UNREADY_S);
         failure
     }
 
@@ -179,10 +190,10 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::UnknownController(_) | Error::UnknownKey(_) | Error::UnknownKind { .. } => Self::not_found(message),
             Error::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message),
             Error::NoRevision { .. } => Self::not_found(message),
+            Error::HostsOwn(_) => Self::forbidden(message),
             Error::ManagesAnother { .. }
             | Error::StartHook(_)
             | Error::KindDiffers { .. }
-            | Error::HostsOwn(_)
             | Error::NothingQueued(_)
             | Error::GivenUp(_)
             | Error::DeletionsFirst(_)

@@ -37,7 +37,7 @@ impl Controller {
         }
         let before = self.slot.current();
         let loaded = match is_shadow {
-            true => self.load(&before, definition, false)?,
+            true => self.load(&before, definition, false).await?,
             false => self.prepare(&before, definition, false).await?,
         };
         let trial = Arc::new(Trial::begin(loaded, part, gate, is_shadow));
@@ -70,7 +70,7 @@ impl Controller {
     /// As those of a swap.
     pub(crate) async fn shadow_trial(self: &Arc<Self>) -> Result<(), Error> {
         let Some(trial) = self.slot.trial() else { return Ok(()) };
-        self.begin_shadow(trial.loaded.definition.clone())?;
+        self.begin_shadow(trial.loaded.definition.clone()).await?;
         self.look_at_trial().await;
         Ok(())
     }

@@ -91,7 +91,7 @@ impl Controller {
 
     /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
     pub(crate) async fn prepare(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
-        let next = self.load(before, definition, anew)?;
+        let next = self.load(before, definition, anew).await?;
         if next.generation != before.generation {
             self.run_start_hook(&next).await.map_err(Error::StartHook)?;
         }
@@ -99,8 +99,8 @@ impl Controller {
     }
 
     /// As `prepare`, without the start hook.
-    pub(crate) fn load(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
-        self.fits(before, &definition)?;
+    pub(crate) async fn load(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
+        self.fits(before, &definition).await?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
@@ -109,13 +109,13 @@ impl Controller {
     }
 
     /// Checks that a definition can take the place of another one, and declares its kinds.
-    pub(crate) fn fits(&self, before: &Loaded, definition: &Definition) -> Result<(), Error> {
+    pub(crate) async fn fits(&self, before: &Loaded, definition: &Definition) -> Result<(), Error> {
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
             let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
             return Err(Error::ManagesAnother { old, new });
         }
-        self.context.declare(&self.name, new)
+        self.context.declare(&self.name, new).await
     }
 
     /// Brings queue, workers and feeders in line with what the slot holds now.

@@ -4,16 +4,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use homeostat_component::layers::{HttpClient, Secrets};
-use homeostat_component::{ControllerSpec, Engine, Limits, Severity};
+use homeostat_component::{Engine, Limits, Severity};
 use homeostat_store::{Key, Kind, Query, Request, Resource, Revision, Selector, Store, Write, Written};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
+use crate::declarations::Declarations;
 use crate::feeders::Watches;
 use crate::kinds::{kind_of, place};
 use crate::turns::Turns;
-use crate::{Code, Error, EventLog, KindInfo, Kinds, LogBook, Observer, Options};
-use crate::{definitions, keeper};
+use crate::{Code, Error, EventLog, Kinds, LogBook, Observer, Options};
+use crate::{declarations, definitions, keeper};
 
 /// Items asked for at once.
 const PAGE_ITEMS: usize = 500;
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     /// The watches that the feeders of all controllers share.
     pub(crate) watches: Arc<Watches>,
     pub(crate) kinds: Arc<Kinds>,
+    /// The kinds that components declare, as the store has them.
+    pub(crate) declarations: Declarations,
     pub(crate) events: Arc<EventLog>,
     pub(crate) logs: Arc<LogBook>,
     pub(crate) http: HttpClient,
@@ -57,6 +60,7 @@ impl Context {
             code: OnceLock::new(),
             seed,
             kinds,
+            declarations: Declarations::default(),
             events: Arc::default(),
             logs: Arc::default(),
         })
@@ -84,20 +88,7 @@ impl Context {
 }
 
 impl Context {
-    /// Declares the kinds that a component names.
-    pub(crate) fn declare(&self, controller: &str, spec: &ControllerSpec) -> Result<(), Error> {
-        let source = format!("controller {controller}");
-        let declared = std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of));
-        for declaration in declared {
-            if keeper::is_of_host(&declaration.kind) {
-                return Err(Error::HostsOwn(declaration.kind.to_string()));
-            }
-            self.kinds.declare(KindInfo::declared(declaration, &source))?;
-        }
-        Ok(())
-    }
-
-    /// Declares the kinds that the definitions in the store name.
+    /// Declares the kinds that the store names: those of definitions, and those that components have declared before.
     pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
         let mut stored = Vec::new();
         let kind = definitions::definitions();
@@ -105,7 +96,7 @@ impl Context {
         for definition in stored {
             self.declare_definition(&definition).await?;
         }
-        Ok(())
+        self.declare_kept().await
     }
 
     /// Declares the kind that a definition names, and returns whether it could. One that is wrong is told, and keeps nobody from
@@ -137,27 +128,22 @@ impl Context {
     }
 
     /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind; what is written of a
-    /// `Controller` must be something that could run.
+    /// `Controller` must be something that could run; what components have declared is written by the host alone.
     pub(crate) async fn submit(&self, request: Request) -> Result<Written, Error> {
         let write = &request.write;
-        let kind = match write {
-            Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
-                Some(write.target()?.kind)
-            }
-            Write::UpdateStatus { .. }
-            | Write::PatchStatus { .. }
-            | Write::ApplyStatus { .. }
-            | Write::Delete { .. } => None,
-        };
-        match kind {
-            Some(kind) if definitions::is_definition(&kind) => {
-                definitions::write(&*self.store, &self.kinds, request).await
-            }
-            Some(kind) if kind.same_type(&keeper::controllers()) => {
-                keeper::write(&*self.store, self.code.get(), request).await
-            }
-            _ => Ok(self.store.submit(request).await?),
+        let kind = write.target()?.kind;
+        if kind.same_type(&declarations::kind()) {
+            return Err(Error::HostsOwn(kind.to_string()));
         }
+        if definitions::declares(write)? {
+            return definitions::write(&*self.store, &self.kinds, request).await;
+        }
+        let changes_spec =
+            matches!(write, Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. });
+        if changes_spec && kind.same_type(&keeper::controllers()) {
+            return keeper::write(&*self.store, self.code.get(), request).await;
+        }
+        Ok(self.store.submit(request).await?)
     }
 }
 

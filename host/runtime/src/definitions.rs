@@ -1,7 +1,8 @@
 //! `CustomResourceDefinition`s: each declares a kind, whoever writes it.
 //!
-//! A person's write is looked at before it is stored, so that one that is malformed or contradicts what is declared is refused; its kind is
-//! declared when the write is answered. What guests and others write is followed, and declared a moment later.
+//! A write is looked at before it is stored, whoever makes it, a person or a guest, so that one that is malformed or contradicts what is
+//! declared is refused; its kind is declared when the write is answered. What got into the store in another way is followed, and declared a
+//! moment later.
 //!
 //! Each definition is followed in a task of its own, and the newest word of it ends what an older one has begun: a kind whose resources are brought
 //! into another version, or wait for their finalizers, holds up no other.
@@ -9,6 +10,7 @@
 //! When a definition goes, so do its kind and the resources of it. A definition that is followed has a finalizer for that, so that a host that
 //! ends in between goes on when it starts again, and so that the kind is there for those who have to see the last of a resource.
 
+mod checked;
 mod ending;
 mod establish;
 mod follow;
@@ -22,6 +24,7 @@ use serde_json::json;
 
 use crate::context::for_each_listed;
 use crate::{Error, KindInfo, Kinds};
+pub(crate) use checked::CheckedStore;
 pub(crate) use follow::follow;
 
 /// The wait before a watch that failed is opened again, and before resources that wait for their finalizers are looked at again.
@@ -76,7 +79,7 @@ pub(crate) async fn declare(store: &dyn Store, kinds: &Kinds, definition: &Resou
 }
 
 /// Stores every resource of a kind in the version that its kind is stored in now.
-async fn restore(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
+pub(crate) async fn restore(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
     let mut old = Vec::new();
     let note = |resource: &Arc<Resource>| old.extend((resource.key().kind() != kind).then(|| resource.key().clone()));
     for_each_listed(store, kind, note).await?;
@@ -105,9 +108,20 @@ pub(crate) fn definitions() -> Kind {
     Kind::new(GROUP, "v1", NAME)
 }
 
-/// Returns whether resources of this kind declare kinds, whatever its version.
-pub(crate) fn is_definition(kind: &Kind) -> bool {
-    kind.group == GROUP && kind.name == NAME
+/// Returns whether a write may change what a definition declares: not one of its status, and no deletion, which is followed.
+///
+/// # Errors
+/// `Invalid` when the document does not say of which kind it is.
+pub(crate) fn declares(write: &Write) -> homeostat_store::Result<bool> {
+    match write {
+        Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
+            let kind = write.target()?.kind;
+            Ok(kind.group == GROUP && kind.name == NAME)
+        }
+        Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. } | Write::Delete { .. } => {
+            Ok(false)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -63,8 +63,8 @@ pub enum Error {
         /// The kind of the key.
         asked: String,
     },
-    /// A component names a kind by which the host itself is told what to run.
-    #[error("the kind {0} is the host's own: no component can name it")]
+    /// A component names a kind that the host has for itself, or somebody writes one that the host alone writes.
+    #[error("the kind {0} is the host's own: nobody else can name or write it")]
     HostsOwn(String),
     /// A controller has no revision to go back to, or none of this number.
     #[error("controller `{controller}` has no {}", numbered(*.number))]

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::change::Swapped;
 use crate::context::Context;
 use crate::controller::Controller;
+use crate::declarations;
 use crate::definitions;
 use crate::feeders::Feeder;
 use crate::keeper::{Compiling, Keeper, Verdicts};
@@ -119,7 +120,8 @@ impl Removed {
 pub type ShutdownReport = BTreeMap<String, Removed>;
 
 impl Host {
-    /// Starts a host without controllers: declares the kinds that the store's definitions name, follows those, and collects garbage.
+    /// Starts a host without controllers: declares the kinds that the store knows, by definitions and by components of before, follows
+    /// the definitions, and collects garbage.
     ///
     /// # Errors
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot be built.
@@ -142,6 +144,8 @@ impl Host {
         host.inner.tasks.spawn(async move { homeostat_store::garbage::collect(store, end.cancelled_owned()).await });
         let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
         host.inner.tasks.spawn(definitions::follow(context, end));
+        let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
+        host.inner.tasks.spawn(declarations::follow(context, end));
         let (engine, end) = (host.inner.context.engine.clone(), host.inner.end.clone());
         host.inner.tasks.spawn(async move { end.run_until_cancelled(engine.rest()).await });
         Ok(host)
@@ -188,7 +192,7 @@ impl Host {
     /// As [`Host::put`], with a word on whether the keys are held back: no key runs in between.
     pub(crate) async fn put_held(&self, definition: Definition, held: Suspend) -> Result<Put, Error> {
         let (name, grants) = (definition.name.clone(), definition.grants.clone());
-        let put = if self.controller(&name).is_err() && self.add(&definition, held)? {
+        let put = if self.controller(&name).is_err() && self.add(&definition, held).await? {
             Put::Added
         } else {
             if held != Suspend::No {
@@ -213,8 +217,8 @@ impl Host {
     }
 
     /// Starts a controller. Returns `false` when somebody else put one of that name in first.
-    fn add(&self, definition: &Definition, held: Suspend) -> Result<bool, Error> {
-        self.inner.context.declare(&definition.name, definition.component.describe())?;
+    async fn add(&self, definition: &Definition, held: Suspend) -> Result<bool, Error> {
+        self.inner.context.declare(&definition.name, definition.component.describe()).await?;
         let mut controllers = self.inner.controllers.write();
         if controllers.stopping {
             return Err(Error::Stopping);
@@ -271,6 +275,9 @@ impl Host {
         let mut controllers = self.inner.controllers.write();
         if controllers.leaving.get(name).is_some_and(CancellationToken::is_cancelled) {
             controllers.leaving.remove(name);
+        }
+        if !controllers.by_name.contains_key(name) {
+            self.inner.context.withdraw(name);
         }
         drop(controllers);
         left

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::for_each_listed;
 use crate::controller::Controller;
 use crate::manifest::{API_VERSION, KIND};
-use crate::{Code, Error, Host};
+use crate::{Code, Error, Host, declarations};
 
 mod bring;
 mod canary;
@@ -80,7 +80,7 @@ fn of_host(name: &str) -> Kind {
 
 /// Returns whether a kind is one of those by which the host itself is told what to run, whatever its version.
 pub(crate) fn is_of_host(kind: &Kind) -> bool {
-    kind.same_type(&controllers()) || kind.same_type(&revisions())
+    kind.same_type(&controllers()) || kind.same_type(&revisions()) || kind.same_type(&declarations::kind())
 }
 
 /// What is to be done.
@@ -115,6 +115,8 @@ pub(crate) struct Keeper {
     taken: Mutex<BTreeMap<String, Taken>>,
     /// Candidates that are tried.
     trying: Mutex<BTreeMap<String, Trying>>,
+    /// Controllers that have run and of which nothing runs, and why.
+    down: Mutex<BTreeMap<String, String>>,
     /// Time is counted from here.
     began: Instant,
 }
@@ -123,7 +125,8 @@ impl Keeper {
     pub(crate) fn new(code: Arc<dyn Code>, seed: Option<u64>) -> Arc<Self> {
         let backoff = Backoff { base: RETRY.0, max: RETRY.1, ..Backoff::default() };
         let queue = Queue::new(homeostat_workqueue::Options { backoff, seed, ..Default::default() });
-        Arc::new(Self { code, queue, taken: Mutex::default(), trying: Mutex::default(), began: Instant::now() })
+        let (taken, trying, down) = <(Mutex<_>, Mutex<_>, Mutex<_>)>::default();
+        Arc::new(Self { code, queue, taken, trying, down, began: Instant::now() })
     }
 
     /// Starts to look at the controllers that were listed, and at each that changes, until the host ends. Returns when all of them have been
@@ -150,6 +153,11 @@ impl Keeper {
         for (name, revision) in names {
             host.verdict(&name, revision).await;
         }
+    }
+
+    /// Returns the controllers that have run before and of which nothing runs now, as when their code is gone, and why.
+    pub(crate) fn down(&self) -> Vec<(String, String)> {
+        self.down.lock().iter().map(|(name, reason)| (name.clone(), reason.clone())).collect()
     }
 
     /// Ends: nothing is looked at any more.
@@ -248,6 +256,7 @@ impl Keeper {
     fn take_out(&self, host: &Host, name: &str, seen: Revision) {
         self.sweep_later();
         self.trying.lock().remove(name);
+        self.down.lock().remove(name);
         let taken = self.taken.lock().remove(name);
         match taken.and_then(|_| host.take_out(name).ok()) {
             Some(controller) => {

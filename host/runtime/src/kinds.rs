@@ -2,7 +2,7 @@
 //!
 //! A kind is declared by a `CustomResourceDefinition`, by what a component answers to `describe`, or is built in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_component::KindDeclaration;
 use homeostat_store::schema::{Schema, Schemas};
@@ -10,28 +10,87 @@ use homeostat_store::{Kind, Revision};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use crate::{Error, keeper, manifest};
+use crate::{Error, declarations, keeper, manifest};
 
 mod info;
 
 pub use info::{KindInfo, ScalePaths};
 
+/// A kind in whatever version: its group and its name.
+pub(crate) type Id = (String, String);
+
+/// Returns what a kind is in whatever version.
+pub(crate) fn id_of(kind: &Kind) -> Id {
+    (kind.group.clone(), kind.name.clone())
+}
+
 /// The registry.
 #[derive(Default)]
 pub struct Kinds {
     /// By group and name, in the version that is stored.
-    by_type: RwLock<BTreeMap<(String, String), KindInfo>>,
+    by_type: RwLock<BTreeMap<Id, KindInfo>>,
     /// The newest word of each definition that was heard, by what it is called as a source. Touched only while `by_type` is locked for writing.
     heard: Mutex<BTreeMap<String, Revision>>,
     /// What was declared by something else than a definition: what stays when the definition goes.
-    without_definition: RwLock<BTreeMap<(String, String), KindInfo>>,
+    without_definition: RwLock<BTreeMap<Id, ByComponents>>,
+    /// What is known whoever declares it.
+    built_in: BTreeSet<Id>,
     /// Where the store looks up what documents must be like.
     schemas: Schemas,
 }
 
+/// What components say of a kind.
+struct ByComponents {
+    info: KindInfo,
+    /// Who of this host declares it, as sources are called.
+    claimants: BTreeSet<String>,
+    /// What is known of others that may.
+    claim: Claim,
+}
+
+/// Whether a kind that components declared is one that a component still declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// One does, or may: not every controller was loaded since.
+    Held,
+    /// None does.
+    Given,
+    /// None does, and no resource of it was there: it goes, unless one is there when somebody looks again.
+    Ending,
+}
+
+/// What becomes of a kind that components declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Review {
+    /// It is needed.
+    Stays,
+    /// It goes when nothing has changed the next time.
+    Ending,
+    /// It is no longer declared by components.
+    Goes,
+}
+
+impl ByComponents {
+    /// Returns whether no component is known to need the kind as it is.
+    fn is_unclaimed(&self) -> bool {
+        self.claimants.is_empty() && self.claim != Claim::Held
+    }
+
+    /// Returns whether another declaration can take its place: not one under which resources would have other keys. A definition that is
+    /// changed need not wait until every controller is loaded.
+    fn gives_way_to(&self, info: &KindInfo, known: &KindInfo) -> bool {
+        let is_free = match (known.is_of_definition(), known.source == info.source) {
+            (true, true) => self.claimants.is_empty(),
+            (true, false) => false,
+            (false, _) => self.is_unclaimed(),
+        };
+        is_free && self.info.namespaced == info.namespaced && self.info.keys_only == info.keys_only
+    }
+}
+
 impl Kinds {
-    /// Returns a registry that knows what is built in: `Controller`, `ControllerRevision`, `CustomResourceDefinition`, `Event` and
-    /// `Namespace`.
+    /// Returns a registry that knows what is built in: `Controller`, `ControllerRevision`, `CustomResourceDefinition`, `Event`,
+    /// `KindDeclaration` and `Namespace`.
     ///
     /// What is declared with a schema is told to `schemas`, which are those of the store.
     pub fn with_built_in(schemas: Schemas) -> Self {
@@ -39,6 +98,7 @@ impl Kinds {
         let built_in = [
             (keeper::controllers(), "controllers", false, Some(manifest::schema())),
             (keeper::revisions(), "controllerrevisions", false, Some(manifest::revision_schema())),
+            (declarations::kind(), "kinddeclarations", false, None),
             (
                 Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
                 "customresourcedefinitions",
@@ -50,8 +110,9 @@ impl Kinds {
         ];
         for (kind, plural, namespaced, schema) in built_in {
             // Schemas of what is built in explain, and the store is not told of them: who writes is checked more closely elsewhere.
-            let (id, plural) = ((kind.group.clone(), kind.name.clone()), plural.into());
+            let (id, plural) = (id_of(&kind), plural.into());
             let declaration = KindDeclaration { kind, plural, namespaced, keys_only: false, schema };
+            kinds.built_in.insert(id.clone());
             kinds.by_type.get_mut().insert(id, KindInfo::declared(&declaration, "homeostat"));
         }
         kinds
@@ -64,9 +125,22 @@ impl Kinds {
     /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::BadDocument`] when its schema is not
     /// structural.
     pub fn declare(&self, info: KindInfo) -> Result<(), Error> {
+        let claim = (!info.is_of_definition()).then(|| (info.source.clone(), id_of(&info.kind)));
+        self.remember(info)?;
+        if let Some((source, id)) = claim {
+            self.claim(source, &id);
+        }
+        Ok(())
+    }
+
+    /// As [`Kinds::declare`], for what somebody has declared who may not be here any more.
+    ///
+    /// # Errors
+    /// As [`Kinds::declare`].
+    pub(crate) fn remember(&self, info: KindInfo) -> Result<(), Error> {
         let structures = info.structures()?;
         let mut by_type = self.by_type.write();
-        let id = (info.kind.group.clone(), info.kind.name.clone());
+        let id = id_of(&info.kind);
         if !self.is_news(&info) {
             return Ok(());
         }
@@ -74,13 +148,27 @@ impl Kinds {
             self.agree(known, &info)?;
         }
         self.hear(&info);
+        let mut without_definition = self.without_definition.write();
+        // What gives way is forgotten.
+        if without_definition.get(&id).is_some_and(|known| known.info.agrees_with(&info).is_err()) {
+            without_definition.remove(&id);
+            by_type.retain(|known, info| *known != id || info.is_of_definition());
+        }
         if !info.is_of_definition() {
-            self.without_definition.write().insert(id.clone(), info.clone());
             let is_known_better = |known: &KindInfo| known.is_of_definition() || info.schema.is_none();
+            match without_definition.get_mut(&id) {
+                Some(known) if info.schema.is_some() || known.info.schema.is_none() => known.info = info.clone(),
+                Some(_) => {}
+                None => {
+                    let (claimants, claim) = (BTreeSet::new(), Claim::Held);
+                    without_definition.insert(id.clone(), ByComponents { info: info.clone(), claimants, claim });
+                }
+            }
             if by_type.get(&id).is_some_and(is_known_better) {
                 return Ok(());
             }
         }
+        drop(without_definition);
         self.tell(&info, structures);
         by_type.insert(id, info);
         drop(by_type);
@@ -97,7 +185,7 @@ impl Kinds {
         let by_type = self.by_type.write();
         if self.is_news(info) {
             self.hear(info);
-            self.tell(info, structures);
+            self.schemas.set(&info.kind, structures);
         }
         drop(by_type);
         Ok(())
@@ -116,7 +204,7 @@ impl Kinds {
 
     /// Lets a kind end, as when its definition is being deleted.
     pub(crate) fn end(&self, definition: &KindInfo) {
-        let id = (definition.kind.group.clone(), definition.kind.name.clone());
+        let id = id_of(&definition.kind);
         let mut by_type = self.by_type.write();
         if let Some(known) = by_type.get_mut(&id).filter(|known| known.source == definition.source) {
             known.ending = true;
@@ -133,22 +221,95 @@ impl Kinds {
 
     /// Returns whether a kind is gone when this definition goes: nothing else has declared it.
     pub(crate) fn goes_with(&self, definition: &KindInfo) -> bool {
-        let id = (definition.kind.group.clone(), definition.kind.name.clone());
+        let id = id_of(&definition.kind);
         let is_its = self.by_type.read().get(&id).is_some_and(|known| known.source == definition.source);
-        is_its && !self.without_definition.read().contains_key(&id)
+        is_its && self.without_definition.read().get(&id).is_none_or(ByComponents::is_unclaimed)
     }
 
-    /// Returns whether a kind is about to go with its definition, so that nothing new of it is of use.
+    /// Returns whether a kind is about to go with its last declaration, so that nothing new of it is of use.
     pub fn is_ending(&self, kind: &Kind) -> bool {
-        let id = (kind.group.clone(), kind.name.clone());
-        let is_ending = self.by_type.read().get(&id).is_some_and(|info| info.ending);
-        is_ending && !self.without_definition.read().contains_key(&id)
+        let id = id_of(kind);
+        let by_type = self.by_type.read();
+        let Some(known) = by_type.get(&id) else { return false };
+        let without_definition = self.without_definition.read();
+        let by_components = without_definition.get(&id);
+        if known.is_of_definition() {
+            known.ending && by_components.is_none_or(ByComponents::is_unclaimed)
+        } else {
+            by_components.is_some_and(|known| known.claim == Claim::Ending)
+        }
+    }
+
+    /// Notes who declares a kind, which is known.
+    fn claim(&self, source: String, id: &Id) {
+        if let Some(known) = self.without_definition.write().get_mut(id) {
+            known.claim = Claim::Held;
+            known.claimants.insert(source);
+        }
+    }
+
+    /// Notes that no controller that is still to be loaded declares a kind. One that runs holds it all the same.
+    pub(crate) fn disown(&self, kind: &Kind) {
+        if let Some(known) = self.without_definition.write().get_mut(&id_of(kind)).filter(|it| it.claimants.is_empty())
+        {
+            known.claim = Claim::Given;
+        }
+    }
+
+    /// Notes that a source is gone. The kinds that it declared stay until they are [reviewed](Self::review).
+    pub(crate) fn withdraw(&self, source: &str) {
+        for known in self.without_definition.write().values_mut() {
+            known.claimants.remove(source);
+        }
+    }
+
+    /// Returns whether a kind is known whoever declares it.
+    pub(crate) fn is_built_in(&self, kind: &Kind) -> bool {
+        self.built_in.contains(&id_of(kind))
+    }
+
+    /// Returns whether a controller that runs declares a kind.
+    pub(crate) fn is_claimed(&self, id: &Id) -> bool {
+        self.without_definition.read().get(id).is_some_and(|known| !known.claimants.is_empty())
+    }
+
+    /// Returns the sources of kinds that are here.
+    pub(crate) fn claimants(&self) -> BTreeSet<String> {
+        let without_definition = self.without_definition.read();
+        without_definition.values().flat_map(|known| known.claimants.iter().cloned()).collect()
+    }
+
+    /// Looks whether a kind is still to be declared by components, when every controller is loaded. What no controller declares
+    /// goes when a definition declares it as well, or when twice in a row there was no resource of it.
+    pub(crate) fn review(&self, id: &Id, has_resources: bool) -> Review {
+        let mut by_type = self.by_type.write();
+        let mut without_definition = self.without_definition.write();
+        let Some(known) = without_definition.get_mut(id) else { return Review::Goes };
+        if !known.claimants.is_empty() {
+            return Review::Stays;
+        }
+        let is_defined = by_type.get(id).is_some_and(KindInfo::is_of_definition);
+        if !is_defined && has_resources {
+            known.claim = Claim::Given;
+            return Review::Stays;
+        }
+        if !is_defined && known.claim != Claim::Ending {
+            known.claim = Claim::Ending;
+            return Review::Ending;
+        }
+        let kind = without_definition.remove(id).map(|known| known.info.kind);
+        drop(without_definition);
+        if let Some(kind) = kind.filter(|_| !is_defined) {
+            by_type.remove(id);
+            self.schemas.forget(&kind);
+        }
+        Review::Goes
     }
 
     /// Takes back what a definition has declared, up to this word of it. A kind that something else has declared too stays, as that declared it.
     pub(crate) fn take_back(&self, definition: &KindInfo) {
         let mut by_type = self.by_type.write();
-        let id = (definition.kind.group.clone(), definition.kind.name.clone());
+        let id = id_of(&definition.kind);
         if !self.is_news(definition) {
             return;
         }
@@ -157,7 +318,7 @@ impl Kinds {
             return;
         }
         by_type.remove(&id);
-        let other = self.without_definition.read().get(&id).cloned();
+        let other = self.without_definition.read().get(&id).map(|known| known.info.clone());
         match other.as_ref().and_then(|other| Some((other, other.structures().ok()?))) {
             Some((other, structures)) => self.tell(other, structures),
             None => self.schemas.forget(&definition.kind),
@@ -176,12 +337,16 @@ impl Kinds {
 
     /// Checks that two declarations agree. A definition may change the version that is stored, unless a component names the old one.
     fn agree(&self, known: &KindInfo, info: &KindInfo) -> Result<(), Error> {
+        let without_definition = self.without_definition.read();
+        let by_components = without_definition.get(&id_of(&info.kind));
+        if by_components.is_some_and(|by_components| by_components.gives_way_to(info, known)) {
+            return Ok(());
+        }
         if !info.is_of_definition() || known.source != info.source {
             return known.agrees_with(info);
         }
-        let without_definition = self.without_definition.read();
-        match without_definition.get(&(info.kind.group.clone(), info.kind.name.clone())) {
-            Some(component) => component.agrees_with(info),
+        match by_components {
+            Some(component) => component.info.agrees_with(info),
             None => KindInfo { kind: info.kind.clone(), ..known.clone() }.agrees_with(info),
         }
     }
@@ -194,7 +359,7 @@ impl Kinds {
     /// Returns the kind of this group and name, in the version that is stored, whatever version is asked for.
     pub fn of(&self, kind: &Kind) -> Option<KindInfo> {
         let by_type = self.by_type.read();
-        by_type.get(&(kind.group.clone(), kind.name.clone())).cloned()
+        by_type.get(&id_of(kind)).cloned()
     }
 
     /// Returns this very kind, if it is served in this version.
@@ -211,7 +376,7 @@ impl Kinds {
     /// Returns whether this very kind is stored in this version.
     pub fn stores(&self, kind: &Kind) -> bool {
         let by_type = self.by_type.read();
-        by_type.get(&(kind.group.clone(), kind.name.clone())).is_some_and(|info| info.kind.version == kind.version)
+        by_type.get(&id_of(kind)).is_some_and(|info| info.kind.version == kind.version)
     }
 
     /// Returns the kind that a person means: plural, singular, short name or name, with or without `.group`.

@@ -16,6 +16,7 @@ mod code;
 mod context;
 mod controller;
 mod costs;
+mod declarations;
 mod declared;
 mod definition;
 mod definitions;

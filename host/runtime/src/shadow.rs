@@ -91,8 +91,8 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::KindDiffers`].
-    pub fn begin_shadow(&self, definition: Definition) -> Result<(), Error> {
-        self.controller(&definition.name)?.begin_shadow(definition)
+    pub async fn begin_shadow(&self, definition: Definition) -> Result<(), Error> {
+        self.controller(&definition.name)?.begin_shadow(definition).await
     }
 
     /// Ends what is tried beside the version that a controller runs, if there is something.
@@ -119,8 +119,8 @@ impl Controller {
     ///
     /// # Errors
     /// As [`Host::begin_shadow`].
-    pub(crate) fn begin_shadow(self: &Arc<Self>, new: Definition) -> Result<(), Error> {
-        self.fits(&self.slot.current(), &new)?;
+    pub(crate) async fn begin_shadow(self: &Arc<Self>, new: Definition) -> Result<(), Error> {
+        self.fits(&self.slot.current(), &new).await?;
         self.end_shadow();
         let (inbox, arrivals) = mpsc::channel(1);
         let old = self.slot.current();

@@ -9,6 +9,7 @@ use homeostat_component::{Blob, Call, Effects, Needs, StoreError};
 use crate::Definition;
 use crate::context::{Context, now};
 use crate::declared::Declared;
+use crate::definitions::CheckedStore;
 use crate::follows::{Follows, Target};
 use crate::logs::LogLine;
 use crate::observations::{Observations, ToldDenials};
@@ -47,7 +48,8 @@ pub(crate) fn outside(context: &Arc<Context>, follows: &Arc<Follows>, definition
 pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition) -> World {
     let config = Arc::new(definition.config.clone());
     let http = context.http.within(Arc::new(definition.grants.clone()));
-    World::new(context.store.clone(), Arc::new(sink), config, http)
+    let store = CheckedStore { store: context.store.clone(), kinds: context.kinds.clone() };
+    World::new(Arc::new(store), Arc::new(sink), config, http)
 }
 
 /// A host without secrets.

@@ -76,7 +76,11 @@ async fn measure(path: &Path, resources: u64, history_mib: u64) -> Outcome<()> {
         ("checked", "fsck"),
     ] {
         println!("{name}:");
-        let status = Command::new(std::env::current_exe()?).args(["--history", &history_mib.to_string()]).args(["--child", what]).arg(path).status()?;
+        let status = Command::new(std::env::current_exe()?)
+            .args(["--history", &history_mib.to_string()])
+            .args(["--child", what])
+            .arg(path)
+            .status()?;
         if !status.success() && what != "kill" {
             return Err(format!("{name}: {status}").into());
         }

@@ -35,6 +35,11 @@ impl Host {
         self.inner.verdicts.wait(controller, revision).await
     }
 
+    /// Returns the controllers of the store that have run before and of which nothing runs now, as when their code is gone, and why.
+    pub fn down(&self) -> Vec<(String, String)> {
+        self.inner.keeper.get().map(|keeper| keeper.down()).unwrap_or_default()
+    }
+
     /// Returns what the host last came to about a controller of the store.
     pub fn last_verdict(&self, controller: &str) -> Option<Verdict> {
         self.inner.verdicts.last(controller)

@@ -81,7 +81,10 @@ impl Keeper {
             Err(Failed::Stopping) => return Ok(Next::Done),
         };
         if !matches!(outcome, Outcome::Put(_)) && host.controller(name).is_err() {
-            self.fall_back(host, &resource).await?;
+            let has_run = self.fall_back(host, &resource).await?;
+            self.note_down(host, name, has_run, &outcome);
+        } else {
+            self.down.lock().remove(name);
         }
         let (next, holds) = match self.trying.lock().get(name) {
             Some(trying) => (trying.next(), trying.holds()),
@@ -308,8 +311,20 @@ impl Keeper {
         Ok(())
     }
 
+    /// Notes whether a controller that has run is one of which nothing runs.
+    fn note_down(&self, host: &Host, name: &str, has_run: bool, outcome: &Outcome) {
+        let mut down = self.down.lock();
+        if has_run && host.controller(name).is_err() {
+            let reason = if let Outcome::Refused(reason) = outcome { reason } else { "no revision of it can run" };
+            down.insert(name.to_owned(), reason.to_owned());
+        } else {
+            down.remove(name);
+        }
+    }
+
     /// Puts in what ran, else the newest revision that can be, where what is wanted cannot and nothing runs: the host has started anew.
-    async fn fall_back(&self, host: &Host, resource: &Resource) -> Result<(), String> {
+    /// Returns whether any has ever run.
+    async fn fall_back(&self, host: &Host, resource: &Resource) -> Result<bool, String> {
         let history = history::read(&*host.store(), resource.uid()).await.map_err(|error| chain(&error))?;
         let has_run = |recorded: &&Recorded| Some(recorded.number) == ran(resource);
         // What went back is not tried again behind anybody's back.
@@ -319,7 +334,7 @@ impl Keeper {
                 break;
             }
         }
-        Ok(())
+        Ok(!history.is_empty())
     }
 
     /// Puts in a revision, where nothing runs. Returns whether it can run.

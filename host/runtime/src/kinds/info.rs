@@ -235,7 +235,7 @@ impl KindInfo {
         std::iter::once(parse(&self.kind.version, &self.schema)).chain(others).collect()
     }
 
-    pub(super) fn agrees_with(&self, other: &Self) -> Result<(), Error> {
+    pub(crate) fn agrees_with(&self, other: &Self) -> Result<(), Error> {
         match self.difference(other) {
             Some(difference) => Err(Error::KindDiffers { kind: other.kind.to_string(), difference }),
             None => Ok(()),
