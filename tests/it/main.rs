@@ -24,6 +24,8 @@ mod kubectl;
 mod limits;
 mod metrics;
 mod neighbours;
+mod outlived;
+mod private;
 mod python;
 mod queue;
 mod registry;

@@ -15,7 +15,7 @@ pub use artifacts::{embed, guest, homeostat, renamed, repository};
 pub use distribution::{Distribution, Way};
 pub use faulty::{Fault, FaultyStore, On};
 pub use host::{TestHost, all_resources, demo, demo_key};
-pub use process::{Output, Running, run, run_with};
+pub use process::{Output, Running, run, run_with, run_with_open_umask};
 pub use registry::{Access, Amiss, Asked, TestRegistry};
 pub use sources::copy_of_sources;
 pub use tokens::Tokens;

@@ -39,6 +39,16 @@ pub fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     Process::start(command).ended(&format!("homeostat {arguments:?}"))
 }
 
+/// Runs `homeostat` with these arguments to its end, in a process whose new files everybody may read and write unless it says otherwise.
+///
+/// # Panics
+/// When it cannot be started, or does not end within five minutes.
+pub fn run_with_open_umask(arguments: &[&str]) -> Output {
+    let mut command = open(&command());
+    command.args(arguments);
+    Process::start(command).ended(&format!("homeostat {arguments:?}"))
+}
+
 /// A host that runs as a process. It is killed when this is dropped.
 pub struct Running {
     process: Process,
@@ -51,13 +61,24 @@ impl Running {
     /// # Panics
     /// When it ends instead.
     pub fn start(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
-        let mut running = Self::spawn(verb, folder, scratch, more);
+        Self::spawn(verb, folder, scratch, more).until_it_answers()
+    }
+
+    /// Starts the same in a process whose new files everybody may read and write unless it says otherwise.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub fn start_with_open_umask(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
+        Self::spawned(open(&command()), verb, folder, scratch, more).until_it_answers()
+    }
+
+    fn until_it_answers(mut self) -> Self {
         eventually_built("the host to answer", || {
-            let ended = running.process.child.try_wait().expect("it is our child");
-            assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", running.said());
-            (running.ask(&["get", "controllers", "-o", "name"]).code == Some(0)).then_some(())
+            let ended = self.process.child.try_wait().expect("it is our child");
+            assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", self.said());
+            (self.ask(&["get", "controllers", "-o", "name"]).code == Some(0)).then_some(())
         });
-        running
+        self
     }
 
     /// Starts the same, and waits for nothing.
@@ -65,8 +86,11 @@ impl Running {
     /// # Panics
     /// When it cannot be started.
     pub fn spawn(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
+        Self::spawned(command(), verb, folder, scratch, more)
+    }
+
+    fn spawned(mut command: Command, verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
         let socket = scratch.join("host.sock");
-        let mut command = command();
         command
             .arg(verb)
             .arg(folder)
@@ -234,5 +258,18 @@ fn command() -> Command {
     // What `dev` builds: kept between runs of the tests, apart from what the tests build themselves.
     command.env("CARGO_TARGET_DIR", edited_folder());
     command.env("XDG_CACHE_HOME", cache_folder());
+    command
+}
+
+/// Returns a command that does the same with a umask that takes nothing away.
+fn open(inner: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(inner.get_program());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command
 }

@@ -1,9 +1,9 @@
 //! The certificate that a server shows, from files, or made here and kept.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -165,9 +165,9 @@ fn check_name(chain: &Path, host: &str) -> Result<(), BadFile> {
 /// Makes a certificate and writes it down, the key first: where there is a certificate, there is its key.
 fn make(certificate: &Certificate, folder: &Path, host: Option<&str>) -> Result<(), BadFile> {
     let (chain, key) = signed(host).map_err(|error| content(error.to_string()))?;
-    fs::create_dir_all(folder)?;
-    write(&certificate.key, folder, &key, 0o600)?;
-    write(&certificate.chain, folder, &chain, 0o644)
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    write(&certificate.key, folder, &key)?;
+    write(&certificate.chain, folder, &chain)
 }
 
 /// Returns a certificate and its key, in PEM.
@@ -188,12 +188,11 @@ fn signed(host: Option<&str>) -> Result<(String, String), rcgen::Error> {
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Writes a file that is whole or not there.
-fn write(path: &Path, folder: &Path, text: &str, mode: u32) -> Result<(), BadFile> {
-    // Until it has its name it is this user's alone.
+/// Writes a file that is whole or not there, and its owner's alone.
+fn write(path: &Path, folder: &Path, text: &str) -> Result<(), BadFile> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;
-    file.as_file().set_permissions(Permissions::from_mode(mode))?;
+    file.as_file().set_permissions(Permissions::from_mode(0o600))?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -15,6 +15,8 @@ use homeostat_registry::{Policy, Reference, Registry};
 use homeostat_runtime::Code;
 use homeostat_runtime::manifest::ComponentSource;
 
+use crate::private;
+
 /// Bytes of a component that are read. A larger file is refused.
 const BYTES_MAX: u64 = 256 << 20;
 /// How old a file that nobody names must be before it is removed: who keeps code names it a moment later.
@@ -60,7 +62,7 @@ impl Components {
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
             return Ok(digest);
         }
-        fs::create_dir_all(&self.folder)?;
+        private::make_folder(&self.folder)?;
         let mut draft = tempfile::Builder::new().prefix(DRAFT).tempfile_in(&self.folder)?;
         draft.write_all(bytes)?;
         draft.as_file().sync_all()?;

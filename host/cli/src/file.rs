@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output;
+use crate::private;
 use crate::serve::COMPONENTS;
 
 mod missing;
@@ -49,7 +50,7 @@ pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<Ex
     global.format(&[Format::Table])?;
     let RestoreArgs { backup, file, overwrite } = args;
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        private::make_folder(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     }
     let restoring = move || restore(&backup, &file, &RestoreOptions { overwrite, ..RestoreOptions::default() });
     let restored = tokio::task::spawn_blocking(restoring).await.context("the backup could not be read")?;

@@ -31,6 +31,7 @@ mod memory;
 mod narrate;
 mod open_files;
 mod output;
+mod private;
 mod registry;
 mod secrets;
 mod serve;

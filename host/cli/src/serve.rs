@@ -24,6 +24,7 @@ use crate::components::Components;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
 use crate::open_files;
+use crate::private::{self, Repair};
 use crate::registry;
 use crate::secrets::SecretFolder;
 use crate::signals::Signals;
@@ -194,6 +195,7 @@ impl Running {
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
         let address = address::parsed(&address)?;
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
+        tell_mended(&data, screen);
         open_files::raise_bound();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
         let registry = registry::registry(Some(data.join(registry::PULLED)))?;
@@ -268,6 +270,20 @@ impl Running {
         }
         screen.say("stopped");
         ExitCode::SUCCESS
+    }
+}
+
+/// Takes away what others may do with what the host keeps, and says so where there was something. What is not there yet is made right.
+fn tell_mended(data: &Path, screen: &Screen) {
+    let shown = data.display();
+    match private::mend(data) {
+        Ok(None) => {}
+        Ok(Some(Repair { first, count })) => screen.warn(&format!(
+            "other users could read or write {count} files and folders in {shown}, of which {} is one: now they are yours alone",
+            first.display()
+        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => screen.warn(&format!("other users may read what is kept in {shown}, and that cannot be changed: {error}")),
     }
 }
 

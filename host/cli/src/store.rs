@@ -11,8 +11,10 @@ use homeostat_store::embedded::{EmbeddedStore, OpenError};
 use homeostat_store::memory::MemoryStore;
 use tokio::time::Instant;
 
+use crate::private;
+
 /// The file below the host's folder of data.
-const FILE: &str = "store.redb";
+pub(crate) const FILE: &str = "store.redb";
 /// How long the file may be in use by another process.
 const IN_USE_MAX: Duration = Duration::from_secs(1);
 /// How often that is looked at.
@@ -35,7 +37,7 @@ pub(crate) async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn St
     match choice {
         StoreChoice::Memory => Ok((Arc::new(MemoryStore::new(homeostat_store::Options::default())), None)),
         StoreChoice::Embedded => {
-            std::fs::create_dir_all(data)
+            private::make_folder(data)
                 .with_context(|| format!("the folder {} for the store cannot be made", data.display()))?;
             let file = data.join(FILE);
             let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());

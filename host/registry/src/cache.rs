@@ -1,7 +1,8 @@
 //! What was pulled, in a folder: each blob in a file of its own, under its digest. Bytes are checked again when they are read.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -47,7 +48,7 @@ impl Cache {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let mut draft = tempfile::Builder::new().prefix(".draft-").tempfile_in(&self.folder)?;
         draft.write_all(bytes)?;
         draft.persist(path).map_err(|failed| failed.error)?;

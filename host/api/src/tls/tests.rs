@@ -13,7 +13,7 @@ fn a_certificate_is_made_once_and_its_key_is_private() {
     let made = Certificate::kept_in(&data, &address("https://127.0.0.1:1")).unwrap();
     assert!(made.is_new);
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-    assert_eq!((mode(&made.certificate.key), mode(&made.certificate.chain)), (0o600, 0o644));
+    assert_eq!((mode(&made.certificate.key), mode(&made.certificate.chain)), (0o600, 0o600));
     let fingerprint = Identity::load(&made.certificate).unwrap().fingerprint;
     assert_eq!((fingerprint.len(), fingerprint.matches(':').count()), (95, 31));
     let again = Certificate::kept_in(&data, &address("https://0.0.0.0:2")).unwrap();
@@ -47,7 +47,7 @@ fn files_that_do_not_go_together_are_refused_and_no_key_is_quoted() {
     assert!(refused(Certificate { chain: one.key.clone(), ..one.clone() }).contains("no certificate"));
     let key = folders[0].path().join("broken.key");
     let pem = fs::read_to_string(&one.key).unwrap();
-    write(&key, folders[0].path(), &pem.replace("PRIVATE", "SECRET"), 0o600).unwrap();
+    write(&key, folders[0].path(), &pem.replace("PRIVATE", "SECRET")).unwrap();
     assert!(refused(Certificate { key, ..one.clone() }).contains("no private key"));
     fs::set_permissions(&one.key, Permissions::from_mode(0o644)).unwrap();
     assert!(refused(one).contains("chmod 600"));

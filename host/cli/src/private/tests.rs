@@ -1,0 +1,68 @@
+use tempfile::TempDir;
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// Makes a folder of data as it was made before, with everything open to everybody.
+fn open_to_all() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path();
+    fs::create_dir(data.join(COMPONENTS)).unwrap();
+    fs::create_dir(data.join(COMPONENTS).join("below")).unwrap();
+    for name in ["store.redb", "store.redb.1.new", "tls.crt", "components/a.wasm", "components/below/b"] {
+        fs::write(data.join(name), "").unwrap();
+        fs::set_permissions(data.join(name), Permissions::from_mode(0o666)).unwrap();
+    }
+    for name in ["components/below", "components", ""] {
+        fs::set_permissions(data.join(name), Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn what_others_could_read_is_the_owners_alone_afterwards() {
+    let folder = open_to_all();
+    let data = folder.path();
+    assert_eq!(mend(data).unwrap(), Some(Repair { first: data.to_owned(), count: 8 }));
+    for (name, wanted) in [
+        ("", FOLDER),
+        ("components", FOLDER),
+        ("components/below", FOLDER),
+        ("store.redb", FILE_MODE),
+        ("store.redb.1.new", FILE_MODE),
+        ("tls.crt", FILE_MODE),
+        ("components/a.wasm", FILE_MODE),
+        ("components/below/b", FILE_MODE),
+    ] {
+        assert_eq!(mode(&data.join(name)), wanted, "{name}");
+    }
+    assert_eq!(mend(data).unwrap(), None, "nothing is left to mend");
+}
+
+#[test]
+fn what_is_not_the_hosts_is_left_alone_with_its_folder() {
+    let folder = open_to_all();
+    let data = folder.path();
+    let elsewhere = TempDir::new().unwrap();
+    let target = elsewhere.path().join("target");
+    for path in [&data.join("notes"), &target] {
+        fs::write(path, "").unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+    }
+    std::os::unix::fs::symlink(&target, data.join(COMPONENTS).join("link")).unwrap();
+    assert_eq!(mend(data).unwrap().unwrap().count, 7);
+    assert_eq!((mode(data), mode(&data.join("notes")), mode(&target)), (0o755, 0o644, 0o644));
+    assert_eq!(mode(&data.join("store.redb")), FILE_MODE);
+}
+
+#[test]
+fn a_folder_that_is_made_is_the_owners_alone() {
+    let folder = TempDir::new().unwrap();
+    let made = folder.path().join("one/two");
+    make_folder(&made).unwrap();
+    make_folder(&made).unwrap();
+    assert_eq!((mode(&made), mode(&folder.path().join("one"))), (FOLDER, FOLDER));
+}

@@ -1,0 +1,61 @@
+//! What a host keeps is its owner's alone.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use homeostat_tests::{Running, eventually_blocking, guest, repository, run_with_open_umask};
+
+/// Returns what others may do something with, of all that is at a path and below it.
+fn open_to_others(path: &Path) -> Vec<PathBuf> {
+    let found = path.symlink_metadata().unwrap();
+    let is_open = found.permissions().mode() & 0o077 != 0;
+    let mut open: Vec<PathBuf> = is_open.then(|| path.to_owned()).into_iter().collect();
+    if found.is_dir() {
+        open.extend(fs::read_dir(path).unwrap().flat_map(|entry| open_to_others(&entry.unwrap().path())));
+    }
+    open
+}
+
+fn assert_closed(path: &Path) {
+    let open = open_to_others(path);
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn what_the_host_keeps_is_its_owners_alone_whatever_the_umask() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
+    fs::copy(repository().join("examples/greeter/greeter.yaml"), folder.path().join("greeter.yaml")).unwrap();
+    let data = scratch.path().join("data");
+    let host = Running::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
+    eventually_blocking("everything to be kept that is", || {
+        let said = host.ask(&["get", "greetings", "-o", "name"]).stdout;
+        (said.contains("world") && data.join("compiled").is_dir()).then_some(())
+    });
+    for kept in ["store.redb", "components", "compiled"] {
+        assert!(data.join(kept).exists(), "{kept}");
+    }
+    assert_closed(&data);
+    assert_closed(&scratch.path().join("host.sock"));
+    let saved = scratch.path().join("saved.backup");
+    let server = format!("unix:{}", scratch.path().join("host.sock").display());
+    let made = run_with_open_umask(&["backup", saved.to_str().unwrap(), "--server", &server]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert_closed(&saved);
+    host.kill();
+
+    let restored = scratch.path().join("restored");
+    let made =
+        run_with_open_umask(&["restore", saved.to_str().unwrap(), restored.join("store.redb").to_str().unwrap()]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert_closed(&restored);
+
+    // As a host of before has left it.
+    for (path, mode) in [("components", 0o755), ("store.redb", 0o644), ("", 0o755)] {
+        fs::set_permissions(data.join(path), Permissions::from_mode(mode)).unwrap();
+    }
+    let host = Running::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
+    assert_closed(&data);
+    host.until_said("now they are yours alone");
+}
