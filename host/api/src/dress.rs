@@ -107,10 +107,10 @@ fn lay_over(document: &mut Value, host: &Host) {
         document["status"]["state"] = "compiling".into();
         return;
     };
-    if document.pointer("/status/rollout/phase").is_some_and(|phase| phase == "shadow") {
-        if let Some(report) = host.shadow_report(&name).ok().flatten() {
-            document["status"]["rollout"]["shadow"] = json!(report.brief());
-        }
+    if document.pointer("/status/rollout/phase").is_some_and(|phase| phase == "shadow")
+        && let Some(report) = host.shadow_report(&name).ok().flatten()
+    {
+        document["status"]["rollout"]["shadow"] = json!(report.brief());
     }
     for (name, value) in live {
         // What was written of the last swap says why as well.
