@@ -18,7 +18,9 @@ use crate::time::milliseconds;
 /// # }
 /// ```
 ///
-/// A manifest may override the numbers. What the controller may *do* is the manifest's alone to say: watching is granted there too.
+/// A manifest may override the numbers. What the controller may *do* is the manifest's alone to say, and what it is told of as well: it
+/// must grant `watch` of the managed kind and of every watched one, and for a mapping by label, by field or by the guest also `get` or
+/// `list`. Without, the component is refused; `homeostat inspect` prints the lines.
 #[derive(Debug, Clone)]
 pub struct Spec {
     spec: wit::ControllerSpec,

@@ -8,7 +8,7 @@ use crate::kind::{Key, Kind, kind_of};
 use crate::selector::Selector;
 use crate::store_error::Error;
 
-/// A change of `target` brings the key that is being reconciled back. The resource need not be there yet.
+/// A change of `target` brings the key that is being reconciled back. The resource need not be there yet. Needs the grant `watch`.
 ///
 /// # Errors
 ///
@@ -17,7 +17,8 @@ pub fn follow(target: &Key) -> Result<(), Error> {
     Ok(wit::follow(target)?)
 }
 
-/// A change of any resource of kind `K` that the selector means, before or after, does the same.
+/// A change of any resource of kind `K` that the selector means, before or after, does the same, as far as `watch` is granted. A selector of
+/// labels, fields or an owner needs the grant `get` or `list` too.
 ///
 /// # Errors
 ///

@@ -84,7 +84,8 @@ fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_whe
     std::fs::copy(guest("greeter"), folder.join("greeter.wasm")).unwrap();
     let digest = Digest::of(&std::fs::read(guest("greeter")).unwrap()).to_string();
     let controller = |file: &Path, component: &Value| {
-        let spec = json!({ "component": component });
+        let told = json!({ "kinds": ["demo.homeostat.dev/Greeting"], "verbs": ["watch"] });
+        let spec = json!({ "component": component, "grants": { "resources": [told] } });
         let metadata = json!({ "name": "greeter" });
         let document =
             json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": metadata, "spec": spec });

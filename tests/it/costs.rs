@@ -105,11 +105,24 @@ fn grants_that_will_be_missing_are_told_all_at_once_before_the_first_call() {
             events["items"].as_array().unwrap().iter().find(|event| event["reason"] == "GrantsMissing").cloned();
         missing.map(|event| event["message"].as_str().unwrap().to_owned())
     };
-    let message = missing(&Host::granted("get", &["good"])).expect("the guest writes");
+    let message = missing(&Host::granted("get, watch", &["good"])).expect("the guest writes");
     let verbs = message.split_once("verbs: [").unwrap().1.split_once(']').unwrap().0;
     assert!(verbs.contains("create") && verbs.contains("update-status") && !verbs.contains("delete"), "{message}");
     assert!(message.contains("kinds: [demo.homeostat.dev/Hostile]"), "{message}");
     assert_eq!(missing(&Host::start(&["good"])), None);
+}
+
+#[test]
+fn a_manifest_without_a_watch_is_refused_with_the_line_that_grants_it() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
+    write_manifest(folder.path(), "grants: {resources: [{kinds: [demo.homeostat.dev/*], verbs: [get]}]}");
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let line = "- {kinds: [demo.homeostat.dev/Hostile], verbs: [watch], namespaces: [\"*\"]}";
+    host.until_said(line);
+    // What it says is enough.
+    write_manifest(folder.path(), &format!("grants:\n  resources:\n    {line}\n"));
+    host.until("controller", "web", "/status/state", &json!("ready"));
 }
 
 #[test]
@@ -152,7 +165,10 @@ fn what_is_proposed_is_pasted_into_the_manifest_and_the_controller_goes_on() {
     let taken = host.until(&["get", "controller", "web", "-o", "json"], |controller| {
         controller["status"]["observedGeneration"] == 2
     });
-    assert!(taken["spec"]["grants"]["resources"][0]["names"] == json!(["good"]), "{taken:#}");
+    let lines = taken["spec"]["grants"]["resources"].as_array().unwrap();
+    let line = |verb: &str| lines.iter().find(|line| line["verbs"].as_array().unwrap().contains(&json!(verb))).unwrap();
+    assert_eq!(line("update-status")["names"], json!(["good"]), "{taken:#}");
+    assert_eq!(line("watch")["names"], Value::Null, "what is new has another name: {taken:#}");
     host.until(&["get", "controller", "web", "-o", "json"], |controller| {
         let conditions = controller["status"]["conditions"].as_array().unwrap();
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")

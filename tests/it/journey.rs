@@ -150,7 +150,7 @@ async fn a_key_that_failed_for_good_is_parked_until_it_changes_or_somebody_asks(
 async fn what_is_not_granted_is_refused_and_the_answer_names_the_grant() {
     let test = TestHost::start().await;
     let grants = serde_json::from_value(json!({"resources": [
-        {"kinds": ["demo.homeostat.dev/*"], "verbs": ["get", "update-status"]}
+        {"kinds": ["demo.homeostat.dev/*"], "verbs": ["get", "watch", "update-status"]}
     ]}))
     .unwrap();
     let component = test.load(&guest("guest-hostile"), &grants).await;

@@ -16,6 +16,7 @@ mod distribution;
 mod effects;
 mod exposure;
 mod feeders;
+mod grants;
 mod hostile;
 mod informer;
 mod journey;

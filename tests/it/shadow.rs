@@ -164,7 +164,8 @@ async fn a_grant_that_the_new_version_lacks_is_a_difference_and_a_denial_of_nobo
     let test = running("").await;
     let mut new = version(&test, "").await;
     new.grants.resources = serde_json::from_value(json!([
-        {"kinds": ["demo.homeostat.dev/Twin"], "verbs": ["get", "list", "watch", "update-status"], "namespaces": ["*"]}
+        {"kinds": ["demo.homeostat.dev/Twin"], "verbs": ["get", "list", "watch", "update-status"], "namespaces": ["*"]},
+        {"kinds": ["demo.homeostat.dev/Part"], "verbs": ["get", "watch"], "namespaces": ["*"]},
     ]))
     .unwrap();
     let report = try_on_keys(&test, new).await;

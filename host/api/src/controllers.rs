@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_component::Needs;
-use homeostat_runtime::{ControllerStatus, Counts, Host, QueueEntry};
+use homeostat_runtime::{ControllerStatus, Counts, Definition, Host, QueueEntry};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -113,13 +113,20 @@ fn cut(params: &QueueParams, wanted: usize, unseen: usize) -> Value {
     }
 }
 
-/// Answers with what a controller was seen to ask for, and what its component imports.
+/// Answers with what a controller was seen to ask for, what it needs to be told of its watches, and what its component imports.
 fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
     let metadata = json!({ "name": name });
-    let imports = host.definition(name).map(|definition| definition.component.imports().to_vec()).unwrap_or_default();
+    let (imports, watched) = host
+        .definition(name)
+        .map(|Definition { component, grants, .. }| {
+            (component.imports().to_vec(), grants.watched(component.describe()))
+        })
+        .unwrap_or_default();
     let (kind, seen) = ("Needs", needs.seen());
-    Json(json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "imports": imports, "seen": seen }))
-        .into_response()
+    Json(json!({
+        "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "imports": imports, "watched": watched, "seen": seen,
+    }))
+    .into_response()
 }
 
 /// Answers with all that is known of what a version that is tried as a shadow does otherwise, or did.

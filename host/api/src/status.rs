@@ -197,6 +197,8 @@ impl From<homeostat_runtime::Error> for Failure {
             | Error::NothingQueued(_)
             | Error::GivenUp(_)
             | Error::DeletionsFirst(_)
+            | Error::Refused(_)
+            | Error::NotGranted(_)
             | Error::Paused(_) => Self::new(StatusCode::CONFLICT, "Conflict", message),
             Error::NotManaged { .. } => Self::bad_request(message),
             Error::BadDocument(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message),

@@ -207,8 +207,7 @@ impl Bench {
         let options = Options { observer: Arc::new(Tallied(tally.clone())), ..Options::new(engine, store) };
         let host = Host::start(options).await.context("the host does not start")?;
         let overrides = Overrides { concurrency: Some(workers), ..Overrides::default() };
-        // No network: a request is refused.
-        let grants = Grants { http: Vec::new(), ..everything() };
+        let grants = everything_here();
         let definition = Definition { grants, overrides, ..Definition::new(NAME, component) };
         host.put(definition).await.context("the controller cannot be added")?;
         let bench = Self { host, keys, tally };
@@ -300,10 +299,16 @@ async fn measure_idle(engine: &Engine, component: &Component) -> Result<Option<u
     Ok(before.zip(after).map(|(before, after)| after.saturating_sub(before) / IDLE))
 }
 
+/// Returns grants of everything but the network: a request is refused.
+fn everything_here() -> Grants {
+    Grants { http: Vec::new(), ..everything() }
+}
+
 /// Adds controllers and waits until they are ready. One whose start hook fails never is; it is not waited for long.
 async fn add_idle(host: &Host, component: &Component, numbers: Range<u64>) -> Result<()> {
     for number in numbers {
-        let definition = Definition::new(&format!("idle-{number}"), component.clone());
+        let grants = everything_here();
+        let definition = Definition { grants, ..Definition::new(&format!("idle-{number}"), component.clone()) };
         host.put(definition).await.context("a controller cannot be added")?;
     }
     let end = Instant::now() + READY;

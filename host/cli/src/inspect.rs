@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use homeostat_component::{
     AddressRange, Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration,
-    ResourceGrant, Role, Verb,
+    ResourceGrant, ResourceNeed, Role, Verb,
 };
 use homeostat_registry::{Origin, key_ids};
 use serde_json::{Value, json};
@@ -83,6 +83,7 @@ fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> 
         "exports": facts.exports,
         "imports": facts.imports,
         "describe": serde_json::to_value(component.describe()).context("the description cannot be shown")?,
+        "watched": serde_json::to_value(watched(component)).context("the watches cannot be shown")?,
         "grants": serde_json::to_value(needed(component)).context("the grants cannot be shown")?,
     }))
 }
@@ -92,6 +93,19 @@ fn optional_exports(exports: Exports) -> Vec<&'static str> {
     let Exports { mapper, poller, lifecycle } = exports;
     let all = [("mapper", mapper), ("poller", poller), ("lifecycle", lifecycle)];
     all.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+}
+
+/// Returns the grants without which the component is refused: those for what it says it must be told of.
+fn watched(component: &Component) -> Grants {
+    let lines = everything().watched(component.describe()).into_iter();
+    let all = || vec!["*".to_owned()];
+    let line = |need: ResourceNeed| ResourceGrant {
+        kinds: vec![need.kind],
+        verbs: vec![need.verb],
+        namespaces: all(),
+        names: all(),
+    };
+    Grants { resources: lines.map(line).collect(), http: Vec::new() }
 }
 
 /// Returns the grants that the description and the imports ask for: a start for a manifest, for its author to narrow.
@@ -170,7 +184,15 @@ fn text(inspection: &Value) -> Result<String> {
         list("exports", below),
         list("imports", below),
     );
-    for (title, name) in [("Describe", "describe"), ("Grants that a manifest would start with", "grants")] {
+    let parts = [
+        ("Describe", "describe"),
+        (
+            "Grants for its watches, without which it is refused; a part of the namespaces and names is enough",
+            "watched",
+        ),
+        ("Grants that a manifest would start with", "grants"),
+    ];
+    for (title, name) in parts {
         text.push_str(&format!("\n{title}:\n"));
         for line in output::yaml(&inspection[name])?.lines() {
             text.push_str(&format!("  {line}\n"));

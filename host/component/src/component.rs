@@ -36,7 +36,7 @@ pub(crate) struct Loaded {
     pub(crate) code: Arc<Code>,
     pub(crate) exports: Exports,
     pub(crate) facts: Facts,
-    /// What it can ask the store for, by its imports.
+    /// What it is known to ask the store for, by its imports.
     pub(crate) verbs: Vec<Verb>,
     pub(crate) spec: ControllerSpec,
 }
@@ -126,7 +126,7 @@ impl Component {
         &self.0.spec
     }
 
-    /// Says which verbs the component imports and no line of `grants` has, all at once, ending with the lines that would grant them;
+    /// Says which verbs the component is known to use and no line of `grants` has, all at once, ending with the lines that would grant them;
     /// `None` when none is missing. Calls with these verbs will be denied, whatever they are about.
     pub fn missing_grants(&self, grants: &Grants) -> Option<String> {
         missing::missing(&self.0.verbs, grants, &self.0.spec.manages.kind)

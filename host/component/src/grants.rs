@@ -11,11 +11,13 @@ use homeostat_store::{Key, Kind};
 use serde::{Deserialize, Serialize};
 
 mod address;
+mod advice;
 mod ask;
 mod check;
 mod learn;
 mod needs;
 mod pattern;
+mod watch;
 
 pub use address::AddressRange;
 pub(crate) use address::Reach;
@@ -25,6 +27,7 @@ pub use check::is_secret_name;
 pub use learn::Learned;
 pub use needs::{HttpNeed, Needs, ResourceNeed, Seen};
 use pattern::{matches_glob, matches_url};
+pub use watch::Reveals;
 
 /// All capabilities of one controller. The default grants nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +64,7 @@ pub enum Verb {
     Get,
     /// Read many.
     List,
-    /// Hear of changes.
+    /// Be told of changes: of a watch that `describe` names, of the managed kind, of what is followed.
     Watch,
     /// Make one.
     Create,

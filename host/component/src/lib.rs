@@ -54,7 +54,7 @@ pub use engine::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, Engine, Engin
 pub use error::Error;
 pub use grants::{
     AddressRange, Capability, Grants, HeaderSource, HttpGrant, HttpNeed, Learned, Needs, Request, ResourceGrant,
-    ResourceNeed, Seen, Verb, is_secret_name,
+    ResourceNeed, Reveals, Seen, Verb, is_secret_name,
 };
 pub use homeostat_digest::Digest;
 pub use limits::{Amount, FixedBound, Limits, fixed as fixed_bounds};

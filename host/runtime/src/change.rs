@@ -12,8 +12,8 @@ use homeostat_workqueue::{Priority, Queue};
 
 use crate::context::{for_each_listed, now};
 use crate::controller::Controller;
-use crate::feeders::{Deletions, Feeder, FeederError, Intake};
-use crate::slot::Loaded;
+use crate::feeders::{Audience, Deletions, Feeder, FeederError, Intake};
+use crate::slot::{Loaded, Slot};
 use crate::status::SwapRecord;
 use crate::{Definition, Error, Settings, sink};
 
@@ -108,14 +108,14 @@ impl Controller {
         Ok(Loaded::new(definition, settings, effects, generation))
     }
 
-    /// Checks that a definition can take the place of another one, and declares its kinds.
+    /// Checks that a definition can take the place of another one and may be told what it says it must be, and declares its kinds.
     pub(crate) async fn fits(&self, before: &Loaded, definition: &Definition) -> Result<(), Error> {
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
             let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
             return Err(Error::ManagesAnother { old, new });
         }
-        self.context.declare(&self.name, new).await
+        self.context.admit(definition).await
     }
 
     /// Brings queue, workers and feeders in line with what the slot holds now.
@@ -135,6 +135,7 @@ impl Controller {
         }
         let look = LookAgain {
             deletions: self.feeding.deletions().clone(),
+            slot: self.slot.clone(),
             store: self.context.store.clone(),
             kind: manages.kind,
             which,
@@ -186,6 +187,7 @@ impl Look {
 
 struct LookAgain {
     deletions: Arc<Deletions>,
+    slot: Arc<Slot>,
     store: Arc<dyn Store>,
     kind: Kind,
     which: Look,
@@ -196,7 +198,7 @@ impl LookAgain {
         let mut keys = 0;
         for_each_listed(&*self.store, &self.kind, |resource| {
             let key = Key::new(self.kind.clone(), resource.key().namespace(), resource.key().name());
-            let Some(fresh) = (self.which.which)(&key) else { return };
+            let Some(fresh) = (self.which.which)(&key).filter(|_| self.slot.may_get(&key)) else { return };
             let look = |queue: &Queue<Key>, key, priority| queue.look_again(key, priority, fresh == Fresh::Yes).is_ok();
             keys += usize::from(self.deletions.add(key, Priority::LOW, look));
         })

@@ -13,7 +13,7 @@ use crate::declarations::Declarations;
 use crate::feeders::Watches;
 use crate::kinds::{kind_of, place};
 use crate::turns::Turns;
-use crate::{Code, Error, EventLog, Kinds, LogBook, Observer, Options};
+use crate::{Code, Definition, Error, EventLog, Kinds, LogBook, Observer, Options};
 use crate::{declarations, definitions, keeper};
 
 /// Items asked for at once.
@@ -88,6 +88,21 @@ impl Context {
 }
 
 impl Context {
+    /// Checks that the grants of a definition cover the watches that its component says it needs, and declares the kinds that it names. Every
+    /// definition comes by here before anything of it runs.
+    ///
+    /// # Errors
+    /// [`Error::HostsOwn`], [`Error::Refused`], and those of [`Context::declare`].
+    pub(crate) async fn admit(&self, definition: &Definition) -> Result<(), Error> {
+        let spec = definition.component.describe();
+        let of_host = declarations::declared(spec).find(|declaration| keeper::is_of_host(&declaration.kind));
+        if let Some(of_host) = of_host {
+            return Err(Error::HostsOwn(of_host.kind.to_string()));
+        }
+        definition.grants.check_watches(spec)?;
+        self.declare(&definition.name, spec).await
+    }
+
     /// Declares the kinds that the store names: those of definitions, and those that components have declared before.
     pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
         let mut stored = Vec::new();

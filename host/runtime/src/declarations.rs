@@ -108,16 +108,13 @@ impl Context {
     /// Declares the kinds that a component names. When this returns, the store has what is declared, so that the kinds outlive the component.
     ///
     /// # Errors
-    /// [`Error::HostsOwn`], [`Error::KindDiffers`], [`Error::BadDocument`]; [`Error::Store`].
+    /// [`Error::KindDiffers`], [`Error::BadDocument`]; [`Error::Store`].
     pub(crate) async fn declare(&self, controller: &str, spec: &ControllerSpec) -> Result<(), Error> {
         let mut kept = self.declarations.kept.lock().await;
         let source = source(controller);
         let declared: Vec<_> =
             declared(spec).map(|declaration| (declaration, KindInfo::declared(declaration, &source))).collect();
         for (declaration, info) in &declared {
-            if keeper::is_of_host(&declaration.kind) {
-                return Err(Error::HostsOwn(declaration.kind.to_string()));
-            }
             if let Some(word) = kept.get(&id_of(&declaration.kind))
                 && word.info().agrees_with(info).is_err()
                 && (word.controller == controller || self.is_gone(&word.controller).await?)
@@ -254,7 +251,7 @@ impl Context {
 }
 
 /// Returns what a component declares.
-fn declared(spec: &ControllerSpec) -> impl Iterator<Item = &KindDeclaration> {
+pub(crate) fn declared(spec: &ControllerSpec) -> impl Iterator<Item = &KindDeclaration> {
     std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of))
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use homeostat_component::{BackoffSpec, Component, DuringDelay, Grants, Limits};
+use homeostat_component::{BackoffSpec, Component, DuringDelay, Grants, Limits, Reveals};
+use homeostat_store::Key;
 
 use crate::Suspend;
 
@@ -38,6 +39,11 @@ impl Definition {
             overrides: Overrides::default(),
             suspend: Suspend::No,
         }
+    }
+
+    /// Returns whether its guest may be told of this key. Keys of which nothing is stored tell of nothing.
+    pub(crate) fn may_get(&self, key: &Key) -> bool {
+        self.component.describe().manages.keys_only || self.grants.shows(key, Reveals::Key)
     }
 
     /// Returns whether the two would run in the same way.

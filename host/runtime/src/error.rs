@@ -22,6 +22,12 @@ pub enum Error {
     /// The start hook of a component that was to be put in failed.
     #[error("its start hook failed: {0}")]
     StartHook(String),
+    /// A component must be told of changes that its grants do not let it be told of.
+    #[error(transparent)]
+    Refused(#[from] homeostat_component::Refused),
+    /// A key that the grants of its controller cover no watch of.
+    #[error("no grant lets the controller watch {0}")]
+    NotGranted(Key),
     /// Two components declare one kind differently.
     #[error("the kind {kind} is declared already, and differently: {difference}")]
     KindDiffers {

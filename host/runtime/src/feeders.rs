@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use homeostat_component::Severity;
+use homeostat_component::{Reveals, Severity};
 use homeostat_store::{Key, Kind, Revision};
 use homeostat_workqueue::{Priority, Queue};
 use tokio::time::Instant;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::Context;
 use crate::mapping::Managed;
 
+mod audience;
 mod deletions;
 mod follow;
 mod gate;
@@ -28,10 +29,11 @@ mod resync;
 mod shared;
 mod watch;
 
+pub(crate) use audience::Audience;
 pub(crate) use deletions::{Deletions, Fate, THROUGH};
 pub(crate) use follow::FollowFeeder;
 pub(crate) use gate::{Gate, Ticket};
-pub(crate) use guest_map::GuestMap;
+pub(crate) use guest_map::{GuestMap, OfSlot};
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
 pub(crate) use shared::Watches;
@@ -82,14 +84,21 @@ pub trait Feeder: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Intake {
     deletions: Arc<Deletions>,
+    audience: Arc<dyn Audience>,
     manages: Managed,
     gate: Gate,
     ticket: Ticket,
 }
 
 impl Intake {
-    pub(crate) fn new(deletions: Arc<Deletions>, manages: Managed, gate: Gate, ticket: Ticket) -> Self {
-        Self { deletions, manages, gate, ticket }
+    pub(crate) fn new(
+        deletions: Arc<Deletions>,
+        audience: Arc<dyn Audience>,
+        manages: Managed,
+        gate: Gate,
+        ticket: Ticket,
+    ) -> Self {
+        Self { deletions, audience, manages, gate, ticket }
     }
 
     /// Returns the kind whose keys are wanted.
@@ -99,7 +108,8 @@ impl Intake {
 
     /// Adds one key. While the controller is suspended but for deletions, the highest priority is that of theirs, and no other key has
     /// it. A key that no managed resource can have is dropped, and `false` returned: one of another kind, one without a namespace where the
-    /// kind lives in namespaces, and one with a namespace where it does not. `false` too when the queue is closed.
+    /// kind lives in namespaces, and one with a namespace where it does not. So is one that the controller's grants cover no watch of, and
+    /// every key when the queue is closed.
     pub fn add(&self, key: Key, priority: Priority) -> bool {
         self.put(key, priority, |queue, key, priority| queue.add(key, priority).is_ok())
     }
@@ -118,6 +128,11 @@ impl Intake {
         self.ours(key).is_some_and(|key| self.deletions.add(key, priority, add))
     }
 
+    /// Returns whether the controller's grants let it get this key because `of` has changed.
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Reveals) -> bool {
+        self.audience.may_learn(key, of, reveals)
+    }
+
     /// Takes note of what becomes of a managed resource.
     fn note(&self, key: &Key, revision: Revision, fate: Fate) {
         if let Some(key) = self.ours(key.clone()) {
@@ -134,17 +149,22 @@ impl Intake {
         Some(if key.kind() == kind { key } else { Key::new(kind.clone(), key.namespace(), key.name()) })
     }
 
-    /// Says why a key can be none of a managed resource.
+    /// Says why a key is not wanted: it can be none of a managed resource, or the grants of whoever would get it cover no watch of it.
     fn refusal(&self, key: &Key) -> Option<String> {
         let Managed { kind, namespaced } = &self.manages;
         if !key.kind().same_type(kind) {
             Some(format!("a key of {}, and not of {kind}", key.kind()))
-        } else if self.manages.has_place_of(key) {
-            None
-        } else if *namespaced {
-            Some(format!("a key of {kind} without a namespace, and its resources live in namespaces"))
+        } else if !self.manages.has_place_of(key) {
+            Some(if *namespaced {
+                format!("a key of {kind} without a namespace, and its resources live in namespaces")
+            } else {
+                format!("a key of {kind} with a namespace, and its resources live outside of namespaces")
+            })
+        } else if !self.audience.may_get(key) {
+            let place = key.namespace();
+            Some(format!("a key of {kind} in namespace {place:?}, which no grant lets the controller watch"))
         } else {
-            Some(format!("a key of {kind} with a namespace, and its resources live outside of namespaces"))
+            None
         }
     }
 
@@ -162,19 +182,21 @@ impl Intake {
     }
 }
 
-/// Adds keys that a guest answered. Those that no managed resource can have are dropped, and counted by an event.
+/// Adds keys that a guest answered. Those that no managed resource can have, and those that its grants cover no watch of, are dropped, and told
+/// to `refuse`.
+///
+/// `of`: the resource whose document they were made of. Where another version would get a key, it must be one that may read that.
 fn add_answered(
     intake: &Intake,
     keys: impl IntoIterator<Item = Key>,
+    of: Option<&Key>,
     asked: &str,
-    controller: &Arc<str>,
-    context: &Context,
+    refuse: impl Fn(&str),
 ) {
     for key in keys {
         if let Some(refusal) = intake.refusal(&key) {
-            let message = format!("{asked} answered {refusal}: it is dropped");
-            context.event(controller, None, Severity::Warning, "KeyRefused", &message);
-        } else {
+            refuse(&format!("{asked} answered {refusal}: it is dropped"));
+        } else if of.is_none_or(|of| intake.may_learn(&key, of, Reveals::Content)) {
             intake.add(key, Priority::NORMAL);
         }
     }

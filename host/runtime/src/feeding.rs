@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use homeostat_component::{Changes, Mapping, Watch};
+use homeostat_component::{Changes, Grants, Mapping, Watch};
 use homeostat_store::{Key, Kind};
 use homeostat_workqueue::Queue;
 use parking_lot::Mutex;
@@ -12,8 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 use crate::feeders::{
-    Deletions, Feeder, FollowFeeder, Gate, GuestMap, How, Intake, PollFeeder, ResyncFeeder, Ticket, WatchFeeder,
-    supervise,
+    Deletions, Feeder, FollowFeeder, Gate, GuestMap, How, Intake, OfSlot, PollFeeder, ResyncFeeder, Ticket,
+    WatchFeeder, supervise,
 };
 use crate::follows::Follows;
 use crate::mapping::Managed;
@@ -50,10 +50,10 @@ struct Current {
 /// What a component asks for: two that are equal are one feeder.
 #[derive(Clone, Debug, PartialEq)]
 enum Wish {
-    /// A watch of the managed kind.
-    Itself(Kind, Changes),
-    /// A watch of another kind.
-    Watch(Box<Watch>),
+    /// A watch of the managed kind, as far as it is granted.
+    Itself(Kind, Changes, Box<Grants>),
+    /// A watch of another kind, as far as that and the managed one are granted.
+    Watch(Box<Watch>, Box<Grants>),
     /// A second look at every key, once in a while.
     Resync(Kind, Duration),
     /// The guest's own poll.
@@ -217,7 +217,8 @@ impl Feeding {
         if feeder.lists_first() {
             gate.wait_for(ticket.clone());
         }
-        let intake = Intake::new(self.deletions.clone(), self.manages.clone(), gate.clone(), ticket.clone());
+        let (deletions, audience) = (self.deletions.clone(), self.slot.clone());
+        let intake = Intake::new(deletions, audience, self.manages.clone(), gate.clone(), ticket.clone());
         let (controller, context) = (self.controller.clone(), self.context.clone());
         self.tasks.spawn(self.account.run(|_| supervise(feeder, intake, controller, context, stop)));
         ticket
@@ -228,15 +229,19 @@ impl Feeding {
         let manages = self.manages.clone();
         let (controller, slot, context) = (self.controller.clone(), self.slot.clone(), self.context.clone());
         match wish.clone() {
-            Wish::Itself(kind, changes) => {
-                Arc::new(WatchFeeder::new(&kind.to_string(), watches, kind, manages, How::Itself, changes))
+            Wish::Itself(kind, changes, grants) => {
+                Arc::new(WatchFeeder::new(&kind.to_string(), watches, kind, manages, How::Itself, changes, *grants))
             }
-            Wish::Watch(watch) => {
+            Wish::Watch(watch, grants) => {
                 let how = match &watch.mapping {
-                    Mapping::Guest => How::Asked(GuestMap::new(watch.clone(), controller, slot, whose, context)),
+                    Mapping::Guest => {
+                        let seed = context.seed(&watch.name);
+                        let guest = Arc::new(OfSlot { controller, slot, whose, context });
+                        How::Asked(GuestMap::new(watch.clone(), guest, seed))
+                    }
                     mapping => How::Mapped(mapping.clone()),
                 };
-                Arc::new(WatchFeeder::new(&watch.name, watches, watch.of.kind, manages, how, watch.changes))
+                Arc::new(WatchFeeder::new(&watch.name, watches, watch.of.kind, manages, how, watch.changes, *grants))
             }
             Wish::Resync(kind, every) => Arc::new(ResyncFeeder { store, kind, every }),
             Wish::Poll(every) => Arc::new(PollFeeder { controller, slot, whose, context, every }),
@@ -248,7 +253,7 @@ impl Wish {
     /// Returns whether the guest answers which keys there are.
     fn asks_guest(&self) -> bool {
         match self {
-            Self::Watch(watch) => matches!(watch.mapping, Mapping::Guest),
+            Self::Watch(watch, _) => matches!(watch.mapping, Mapping::Guest),
             Self::Poll(_) => true,
             Self::Itself(..) | Self::Resync(..) => false,
         }
@@ -279,9 +284,14 @@ fn wishes_of_candidate(loaded: &Loaded) -> Vec<Wish> {
     wishes(loaded).into_iter().filter(|wish| !matches!(wish, Wish::Resync(..))).collect()
 }
 
-/// Returns the watches that a component asks for: of its own kind, and of the others.
+/// Returns the watches that a component asks for: of its own kind, and of the others. Other grants for their kinds make other watches, which
+/// list anew.
 fn watches(loaded: &Loaded) -> Vec<Wish> {
-    let spec = loaded.component().describe();
-    let itself = (!spec.manages.keys_only).then(|| Wish::Itself(spec.manages.kind.clone(), spec.changes));
-    itself.into_iter().chain(spec.watches.iter().map(|watch| Wish::Watch(Box::new(watch.clone())))).collect()
+    let (spec, grants) = (loaded.component().describe(), &loaded.definition.grants);
+    let managed = &spec.manages.kind;
+    let about = |kinds: &[&Kind]| Box::new(grants.about(kinds));
+    let itself = (!spec.manages.keys_only).then(|| Wish::Itself(managed.clone(), spec.changes, about(&[managed])));
+    let others = spec.watches.iter();
+    let others = others.map(|watch| Wish::Watch(Box::new(watch.clone()), about(&[managed, &watch.of.kind])));
+    itself.into_iter().chain(others).collect()
 }

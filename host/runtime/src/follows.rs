@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use homeostat_component::Reveals;
 use homeostat_store::{Key, Kind, Resource, Selector};
 use parking_lot::Mutex;
 
@@ -20,6 +21,14 @@ impl Target {
         match self {
             Self::One(key) => key.kind(),
             Self::All(kind, _) => kind,
+        }
+    }
+
+    /// Returns what of a resource its change reveals: whoever selects by what stands in documents learns what stands there.
+    fn reveals(&self) -> Reveals {
+        match self {
+            Self::One(_) => Reveals::Key,
+            Self::All(_, selector) => Reveals::of(selector),
         }
     }
 
@@ -114,17 +123,18 @@ impl Follows {
 
     /// Returns the keys that follow anything of this kind.
     pub(crate) fn followers_of_kind(&self, kind: &Kind) -> Vec<Key> {
-        self.followers(|target| target.kind().same_type(kind))
+        self.followers(|_, target| target.kind().same_type(kind))
     }
 
-    /// Returns the keys that follow this resource.
-    pub(crate) fn followers_of(&self, resource: &Resource) -> Vec<Key> {
-        self.followers(|target| target.means(resource))
+    /// Returns the keys that follow this resource and `may` learn so much of it.
+    pub(crate) fn followers_of(&self, resource: &Resource, may: impl Fn(&Key, Reveals) -> bool) -> Vec<Key> {
+        self.followers(|follower, target| target.means(resource) && may(follower, target.reveals()))
     }
 
-    fn followers(&self, meant: impl Fn(&Target) -> bool) -> Vec<Key> {
+    fn followers(&self, is_meant: impl Fn(&Key, &Target) -> bool) -> Vec<Key> {
         let sets = self.sets.lock();
-        let followers = sets.current.iter().filter(|(_, targets)| targets.iter().any(&meant));
+        let followers =
+            sets.current.iter().filter(|(follower, targets)| targets.iter().any(|target| is_meant(follower, target)));
         followers.map(|(follower, _)| follower.clone()).collect()
     }
 }

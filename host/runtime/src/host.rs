@@ -183,7 +183,7 @@ impl Host {
     /// Puts a controller in: adds it, or changes the one of that name in place. Its queue stays.
     ///
     /// # Errors
-    /// [`Error::Stopping`]; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
+    /// [`Error::Stopping`]; [`Error::Refused`] for a watch that its grants do not cover; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
     /// runs goes on.
     pub async fn put(&self, definition: Definition) -> Result<Put, Error> {
         self.put_held(definition, Suspend::No).await
@@ -218,7 +218,7 @@ impl Host {
 
     /// Starts a controller. Returns `false` when somebody else put one of that name in first.
     async fn add(&self, definition: &Definition, held: Suspend) -> Result<bool, Error> {
-        self.inner.context.declare(&definition.name, definition.component.describe()).await?;
+        self.inner.context.admit(definition).await?;
         let mut controllers = self.inner.controllers.write();
         if controllers.stopping {
             return Err(Error::Stopping);
@@ -236,7 +236,8 @@ impl Host {
     /// Puts another component into a controller's slot, with everything else as it is.
     ///
     /// # Errors
-    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::KindDiffers`], [`Error::StartHook`]. The old one goes on.
+    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::Refused`], [`Error::KindDiffers`], [`Error::StartHook`]. The old one
+    /// goes on.
     pub async fn swap(&self, name: &str, component: Component) -> Result<Swapped, Error> {
         self.controller(name)?.swap(component).await
     }

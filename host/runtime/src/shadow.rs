@@ -90,7 +90,7 @@ impl Host {
     /// suspension end it.
     ///
     /// # Errors
-    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::KindDiffers`].
+    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::Refused`], [`Error::KindDiffers`].
     pub async fn begin_shadow(&self, definition: Definition) -> Result<(), Error> {
         self.controller(&definition.name)?.begin_shadow(definition).await
     }
@@ -206,6 +206,9 @@ impl Shadow {
     /// Runs the new version for a key that the old one has settled, and compares the two.
     async fn compare(&self, controller: &Controller, recorded: Recorded) -> Compared {
         let Recorded { key, result, denials, recorder } = recorded;
+        if !self.new.may_get(&key) {
+            return Compared::Unfit(Unfit::NotGranted);
+        }
         let Some(exchanges) = recorder.take() else { return Compared::Unfit(Unfit::TooLong) };
         if matches!(result, Err(Fault::Trap { .. } | Fault::Limit { .. })) {
             return Compared::Unfit(Unfit::OldStopped);

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use homeostat_component::{Component, Effects};
+use homeostat_component::{Component, Effects, Reveals};
 use homeostat_store::Key;
 
+use crate::feeders::Audience;
 use crate::rollout::Side;
 use crate::trial::Trial;
 use crate::{Answered, Definition, Settings};
@@ -23,6 +24,15 @@ pub(crate) struct Slot {
 struct Sides {
     current: Arc<Loaded>,
     trial: Option<Arc<Trial>>,
+}
+
+impl Sides {
+    /// Returns what a key is reconciled by, and where something is tried, on which side.
+    fn of(&self, key: &Key) -> (&Arc<Loaded>, Option<(Arc<Trial>, Side)>) {
+        let Some(trial) = &self.trial else { return (&self.current, None) };
+        let side = trial.side(key);
+        (if side == Side::New { &trial.loaded } else { &self.current }, Some((trial.clone(), side)))
+    }
 }
 
 /// One definition, ready to run.
@@ -112,16 +122,15 @@ impl Slot {
     }
 
     /// Returns what a key is reconciled by now. Asked once for each claim: as nobody else has the key then, it never runs by both.
-    /// `kept` is what the same worker took last, or nothing.
-    pub(crate) fn take<'a>(&self, key: &Key, kept: &'a mut Option<Kept>) -> Taken<'a> {
+    /// `kept` is what the same worker took last, or nothing. `None`: that one may not be told of the key, whoever has put it on the queue.
+    pub(crate) fn take<'a>(&self, key: &Key, kept: &'a mut Option<Kept>) -> Option<Taken<'a>> {
         let sides = self.sides.load();
-        let trial = sides.trial.as_ref().map(|trial| (trial.clone(), trial.side(key)));
-        let loaded = match &trial {
-            Some((trial, Side::New)) => &trial.loaded,
-            _ => &sides.current,
-        };
+        let (loaded, trial) = sides.of(key);
+        if !loaded.definition.may_get(key) {
+            return None;
+        }
         let known = kept.take().filter(|known| Arc::ptr_eq(&known.loaded, loaded));
-        Taken { kept: kept.insert(known.unwrap_or_else(|| Kept::of(loaded))), trial }
+        Some(Taken { kept: kept.insert(known.unwrap_or_else(|| Kept::of(loaded))), trial })
     }
 
     /// Puts another definition in, for all keys. What was tried is tried no more.
@@ -152,5 +161,17 @@ impl Slot {
         let is_candidates = whose.is_some_and(|whose| trial.is_of(whose));
         let (loaded, side) = if is_candidates { (&trial.loaded, Side::New) } else { (&sides.current, Side::Old) };
         Asked { loaded: loaded.clone(), trial: Some((trial.clone(), side)) }
+    }
+}
+
+impl Audience for Slot {
+    fn may_get(&self, key: &Key) -> bool {
+        self.sides.load().of(key).0.definition.may_get(key)
+    }
+
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Reveals) -> bool {
+        let sides = self.sides.load();
+        let definition = &sides.of(key).0.definition;
+        definition.may_get(key) && definition.grants.shows(of, reveals)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use homeostat_component::{Caller, Fault, Outcome, Report, Severity};
 use homeostat_store::Key;
-use homeostat_workqueue::{Claim, Queue};
+use homeostat_workqueue::{Claim, Next, Queue};
 use tokio::time::Instant;
 
 use crate::controller::Controller;
@@ -94,9 +94,15 @@ async fn run_one(
         reconciled = reconcile(controller, &key, hands) => Some(reconciled),
         () = aborted => None,
     };
-    let Some((Taken { kept, trial }, report, seat)) = reconciled else {
+    let Some(reconciled) = reconciled else {
         // Dropping the claim gives the key back; the queue reports it as left over.
         controller.follows.roll_back(&key);
+        return None;
+    };
+    let Some((Taken { kept, trial }, report, seat)) = reconciled else {
+        // It was queued by grants that the controller has no more. What it follows, it follows no more.
+        controller.follows.keep(&key);
+        claim.finish(Next::Done);
         return None;
     };
     // Before the key is free: whoever takes it next knows what this run has shown.
@@ -126,18 +132,19 @@ async fn run_one(
     claimed
 }
 
-/// Calls the guest. What passes is kept where another version is tried beside it, and has a place free.
+/// Calls the guest. What passes is kept where another version is tried beside it, and has a place free. `None`: its grants do not let the
+/// guest be told of the key.
 async fn reconcile<'a>(
     controller: &Controller,
     key: &Key,
     Hands { caller, kept }: &'a mut Hands,
-) -> (Taken<'a>, Report<Outcome>, Option<Seat>) {
-    let taken = controller.slot.take(key, kept);
+) -> Option<(Taken<'a>, Report<Outcome>, Option<Seat>)> {
+    let taken = controller.slot.take(key, kept)?;
     let Kept { loaded, effects } = taken.kept;
     let seat = controller.seat(loaded);
     let effects = seat.as_ref().map_or_else(|| effects.clone(), Seat::effects);
     let report = loaded.component().reconcile(caller, key, &loaded.definition.limits, effects).await;
-    (taken, report, seat)
+    Some((taken, report, seat))
 }
 
 impl Controller {

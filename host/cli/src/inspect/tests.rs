@@ -6,12 +6,13 @@ fn an_inspection_is_shown_with_every_fact() {
         "file": "web.wasm", "digest": "sha256:1", "sizeBytes": 7, "optionalExports": ["mapper", "poller"], "pooled": true,
         "signatures": ["5f"], "producers": {"language": {"Rust": ""}, "processed-by": {"rustc": "1.95.0", "wit-component": "0.2"}},
         "dependencies": [{"name": "serde", "version": "1.0.0", "source": "crates.io"}],
-        "exports": ["a", "b"], "imports": [], "describe": {"concurrency": 4}, "grants": {"http": []},
+        "exports": ["a", "b"], "imports": [], "describe": {"concurrency": 4}, "watched": {"resources": []}, "grants": {"http": []},
     });
     let expected = "File:      web.wasm\nDigest:    sha256:1\nSize:      7 bytes\nSigned by: 5f\n\
         Producers: language: Rust\n           processed-by: rustc 1.95.0, wit-component 0.2\n\
         Packages:  serde 1.0.0 (crates.io)\nOptional:  mapper, poller\nInstances: pooled\n\
         Exports:   a\n           b\nImports:   none\n\nDescribe:\n  concurrency: 4\n\n\
+        Grants for its watches, without which it is refused; a part of the namespaces and names is enough:\n  resources: []\n\n\
         Grants that a manifest would start with:\n  http: []\n";
     assert_eq!(text(&inspection).expect("it is shown"), expected);
 }

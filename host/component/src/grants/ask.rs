@@ -2,7 +2,7 @@
 
 use homeostat_store::{Key, Kind, Selector, Target, Write};
 
-use super::{Request, Verb};
+use super::{Request, Reveals, Verb};
 use crate::effect::{Effect, HttpRequest, StoreError};
 
 /// What a controller wants to do, without the contents.
@@ -42,6 +42,16 @@ impl Ask {
             Effect::Random { .. } => Self::Random,
             Effect::Emit { .. } | Effect::Log { .. } => Self::Tell,
         })
+    }
+
+    /// Returns what `effect` needs one of besides: whoever follows a selection by what stands in documents must be granted to read them.
+    pub(crate) fn beside(effect: &Effect) -> Vec<Self> {
+        match effect {
+            Effect::FollowAll { kind, selector } if Reveals::of(selector) == Reveals::Content => {
+                [Verb::List, Verb::Get].map(|verb| Self::all(verb, kind, selector)).into()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn all(verb: Verb, kind: &Kind, selector: &Selector) -> Self {

@@ -27,6 +27,29 @@ pub(super) fn matches_glob(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
+/// Says whether there is a text that both patterns describe.
+///
+/// Takes time in proportion to the product of both lengths.
+pub(super) fn overlap(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    // Whether the first so many bytes of each describe a text in common.
+    let mut meet = vec![vec![false; other.len() + 2]; one.len() + 2];
+    meet[0][0] = true;
+    for at in 0..=one.len() {
+        for beside in 0..=other.len() {
+            if !meet[at][beside] {
+                continue;
+            }
+            let (mine, theirs) = (one.get(at), other.get(beside));
+            let is_star = |byte: Option<&u8>| byte == Some(&b'*');
+            meet[at + 1][beside] |= is_star(mine) || (mine.is_some() && is_star(theirs));
+            meet[at][beside + 1] |= is_star(theirs) || (theirs.is_some() && is_star(mine));
+            meet[at + 1][beside + 1] |= mine.is_some() && mine == theirs;
+        }
+    }
+    meet[one.len()][other.len()]
+}
+
 /// Says whether the address `url` is one that `pattern` describes.
 ///
 /// The parts are compared one by one, so that a `*` of the path never reaches into the host: `https://a.example/*` does not cover

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use homeostat_store::{PAGE_BYTES_MAX, Query, View, Write, read_on_behind};
 
 use crate::effect::{Answer, Call, Effect, Effects, HttpError, PageData, ResourceData, StoreError};
-use crate::grants::{Ask, Grants, Request, Verb, missing_http};
+use crate::grants::{Ask, Grants, Request, Reveals, Verb, missing_http};
 use crate::limits::contract::EVENT_MESSAGE_BYTES_MAX;
 use crate::limits::cut;
 
@@ -100,6 +100,18 @@ impl<E: Effects> Granted<E> {
         Effect::Emit { severity, reason, message, regarding: None }
     }
 
+    /// Lets a selection be followed as far as its kind may be watched: what changes elsewhere is not told. Which resources have a label, a
+    /// field or an owner stands in their documents, so whoever selects by one must be granted to read some of them.
+    fn refuse_follow_all(&self, ask: &Request<'_>, reveals: Reveals) -> Option<Answer> {
+        let lacks = |verb| !self.grants.allows_some(&Request { verb, ..*ask });
+        let missing = match reveals {
+            _ if lacks(Verb::Watch) => Verb::Watch,
+            Reveals::Content if lacks(Verb::List) && lacks(Verb::Get) => Verb::List,
+            Reveals::Key | Reveals::Content => return None,
+        };
+        Some(Answer::Done(Err(StoreError::Forbidden(Request { verb: missing, ..*ask }.missing()))))
+    }
+
     fn refuse_http(&self, method: &str, url: &str) -> Option<Answer> {
         let granted = self.grants.http_grant(method, url).is_some();
         (!granted).then(|| Answer::Http(Err(HttpError::Forbidden(missing_http(method, url)))))
@@ -126,10 +138,9 @@ impl<E: Effects> Effects for Granted<E> {
             Ok(Ask::Http { method, url }) => self.refuse_http(&method, &url),
             Ok(ask) => match ask.request() {
                 Some(request) if request.verb == Verb::List => return self.list(call, effect, &request).await,
-                Some(request) if !self.grants.allows(&request) => {
-                    refused(&effect, StoreError::Forbidden(request.missing()))
-                }
                 Some(request) => match effect {
+                    Effect::FollowAll { ref selector, .. } => self.refuse_follow_all(&request, Reveals::of(selector)),
+                    _ if !self.grants.allows(&request) => refused(&effect, StoreError::Forbidden(request.missing())),
                     Effect::Write(write) => return self.write(call, write, &request).await,
                     _ => None,
                 },

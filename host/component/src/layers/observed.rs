@@ -39,9 +39,14 @@ impl<E: Effects> Effects for Observed<E> {
         if ask == Ask::Tell {
             return self.inner.perform(call, effect).await;
         }
+        let beside = Ask::beside(&effect);
         let answer = self.inner.perform(call, effect).await;
         let denial = denial(&answer);
         self.needs.note(&ask, denial.is_some());
+        // Of several that are enough, one is proposed where all are missing, and what is granted is kept.
+        for other in beside.iter().take(if denial.is_some() { 1 } else { beside.len() }) {
+            self.needs.note(other, denial.is_some());
+        }
         if let (Some(text), Some(capability)) = (denial, ask.capability()) {
             self.witness.denied(call, capability, &without_name(&ask, text));
         }

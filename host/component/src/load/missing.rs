@@ -1,4 +1,7 @@
-//! Which verbs a component imports and no grant has: told when it is loaded, all at once, and before the first call is denied.
+//! Which verbs a component uses and no grant has: told when it is loaded, all at once, and before the first call is denied.
+//!
+//! What a component uses is known by its imports where whatever built it left out those that the code never calls. Bindings that are
+//! generated for a language which calls by name import the whole interface instead, whatever is called: then nothing is told before the call.
 //!
 //! A component is not refused for them: a person may withhold what the code would like to do, and the guest is told at the call.
 
@@ -24,19 +27,30 @@ const VERBS: [(&str, &str, Verb); 10] = [
     ("store", "delete", Verb::Delete),
 ];
 
-/// Returns the verbs that the imports of a component stand for, in the order of grants.
+/// Returns the verbs that a component is known to use, in the order of grants.
 pub(super) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Verb> {
     let component = component.component_type();
-    let mut verbs = Vec::new();
+    let mut functions = Vec::new();
     for (name, item) in component.imports(engine) {
         let name = Name::parse(name);
         let interface = name.interface.rsplit('/').next().unwrap_or_default();
         let ComponentItem::ComponentInstance(instance) = item.ty else { continue };
         if name.package() == CONTRACT {
-            let of = |function: &str| VERBS.into_iter().find(|known| (known.0, known.1) == (interface, function));
-            verbs.extend(instance.exports(engine).filter_map(|(function, _)| of(function)).map(|known| known.2));
+            functions.extend(instance.exports(engine).map(|(function, _)| (interface.to_owned(), function.to_owned())));
         }
     }
+    used(&functions)
+}
+
+/// Returns the verbs that these functions need, by interface and name; none when the whole interface `store` is there.
+fn used(functions: &[(String, String)]) -> Vec<Verb> {
+    let has = |known: &&(&str, &str, Verb)| {
+        functions.iter().any(|(interface, function)| (known.0, known.1) == (interface, function))
+    };
+    if VERBS.iter().filter(|known| known.0 == "store").all(|known| has(&known)) {
+        return Vec::new();
+    }
+    let mut verbs: Vec<Verb> = VERBS.iter().filter(has).map(|known| known.2).collect();
     verbs.sort_unstable();
     verbs.dedup();
     verbs
@@ -54,7 +68,7 @@ pub(crate) fn missing(verbs: &[Verb], grants: &Grants, kind: &Kind) -> Option<St
     let missing = missing.join(", ");
     let kind = if kind.group.is_empty() { kind.name.clone() } else { format!("{}/{}", kind.group, kind.name) };
     Some(format!(
-        "no grant for {missing}, which the component imports, of any kind: every such call will be denied; the manifest would grant it for its own kind with\n\
+        "no grant for {missing}, which the component uses, of any kind: every such call will be denied; the manifest would grant it for its own kind with\n\
          grants:\n  resources:\n    - {{kinds: [{kind}], verbs: [{missing}], namespaces: [\"*\"]}}"
     ))
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use homeostat_digest::Digest;
 use serde::Serialize;
 
+use crate::grants::Verb;
 use crate::outcome::LimitName;
 
 /// A component that was not loaded, with every reason that could be found.
@@ -91,6 +92,17 @@ pub enum Reason {
         /// The lines of the manifest that would grant it.
         grant: String,
     },
+    /// It says that it must be told of changes which its manifest does not let it be told of.
+    WatchWithoutGrant {
+        /// The watch; `None`: that of the kind that it manages.
+        watch: Option<String>,
+        /// The kind that is watched, as grants name it.
+        kind: String,
+        /// The verbs that are missing.
+        verbs: Vec<Verb>,
+        /// The lines of the manifest that would grant it.
+        grant: String,
+    },
     /// An import has another type than the host offers.
     Link {
         /// The difference.
@@ -143,6 +155,19 @@ impl fmt::Display for Reason {
             Self::UnknownImport { name, reason } => write!(f, "it imports {name}, which is not offered: {reason}"),
             Self::ImportWithoutGrant { name, grant } => {
                 write!(f, "it imports {name}, which the manifest does not grant; these lines would:\n{grant}")
+            }
+            Self::WatchWithoutGrant { watch, kind, verbs, grant } => {
+                match watch {
+                    Some(watch) => write!(f, "its watch {watch:?} is of {kind:?}")?,
+                    None => write!(f, "it manages {kind:?}")?,
+                }
+                if verbs.contains(&Verb::Watch) {
+                    f.write_str(", of whose changes it may not be told")?;
+                }
+                if verbs.iter().any(|verb| *verb != Verb::Watch) {
+                    f.write_str(", and its mapping reads documents, which needs `get` or `list` beside `watch`")?;
+                }
+                write!(f, "; these lines would grant it:\n{grant}")
             }
             Self::Link { reason } => write!(f, "an import is not what the host offers: {reason}"),
             Self::Describe { reason } => write!(f, "describe failed: {reason}"),

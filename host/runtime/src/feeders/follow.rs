@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_store::{Error, Kind};
+use homeostat_store::{Error, Key, Kind};
 use homeostat_workqueue::Priority;
 
 use super::{Feeder, FeederError, Intake, Watches};
@@ -41,8 +41,12 @@ impl Feeder for FollowFeeder {
                     Ok(_) if self.follows.let_go(&self.kind) => return Ok(()),
                     Ok(event) => {
                         let sides = [Some(&event.resource), event.previous.as_ref()];
-                        for key in sides.into_iter().flatten().flat_map(|side| self.follows.followers_of(side)) {
-                            intake.add(key, Priority::NORMAL);
+                        for side in sides.into_iter().flatten() {
+                            // What was granted when they asked may be no more.
+                            let may = |key: &Key, reveals| intake.may_learn(key, side.key(), reveals);
+                            for key in self.follows.followers_of(side, may) {
+                                intake.add(key, Priority::NORMAL);
+                            }
                         }
                     }
                     Err(Error::Expired { .. } | Error::FutureRevision { .. }) => break,

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use homeostat_component::{Severity, Watch};
+use async_trait::async_trait;
+use homeostat_component::{Reveals, Severity, Watch};
 use homeostat_store::{Key, Resource};
 use homeostat_workqueue::{Claim, Next, Options, Priority, Queue};
 use parking_lot::Mutex;
@@ -15,11 +16,7 @@ use crate::slot::{Asked, Loaded, Slot};
 
 pub(crate) struct GuestMap {
     watch: Box<Watch>,
-    controller: Arc<str>,
-    slot: Arc<Slot>,
-    /// The candidate for which it was begun.
-    whose: Option<Weak<Loaded>>,
-    context: Arc<Context>,
+    guest: Arc<dyn Guest>,
     changes: Queue<Key>,
     seen: Mutex<BTreeMap<Key, Seen>>,
 }
@@ -33,16 +30,59 @@ struct Seen {
     led_to: Vec<Key>,
 }
 
+/// Who is asked.
+#[async_trait]
+pub(crate) trait Guest: Send + Sync + 'static {
+    /// Asks which keys a change matters to. `None`: nobody is asked, as nobody wants the watch any more, or the grants of whoever does no
+    /// longer let it read the resource.
+    ///
+    /// # Errors
+    /// Why there is no answer. It is asked again after a while.
+    async fn map(&self, watch: &Watch, changed: &Resource) -> Option<Result<Vec<Key>, String>>;
+
+    /// Takes note of a key of its answer that is dropped.
+    fn refused(&self, message: &str);
+}
+
+/// What a slot holds: the version for which the watch was begun.
+pub(crate) struct OfSlot {
+    pub(crate) controller: Arc<str>,
+    pub(crate) slot: Arc<Slot>,
+    /// The candidate for which it was begun.
+    pub(crate) whose: Option<Weak<Loaded>>,
+    pub(crate) context: Arc<Context>,
+}
+
+#[async_trait]
+impl Guest for OfSlot {
+    async fn map(&self, watch: &Watch, changed: &Resource) -> Option<Result<Vec<Key>, String>> {
+        let Asked { loaded, trial } = self.slot.asked(self.whose.as_ref());
+        let is_wanted = loaded.component().describe().watches.contains(watch);
+        if !is_wanted || !loaded.definition.grants.shows(changed.key(), Reveals::Content) {
+            return None;
+        }
+        let (limits, effects) = (&loaded.definition.limits, loaded.effects.clone());
+        let report = loaded.component().map(&self.controller, &watch.name, changed, limits, effects).await;
+        Some(report.result.map_err(|fault| {
+            if let Some((trial, side)) = trial {
+                trial.note_asked(side, &fault);
+            }
+            let message = format!("map of {} failed: {fault}", changed.key());
+            self.context.event(&self.controller, None, Severity::Warning, "MapFailed", &message);
+            fault.to_string()
+        }))
+    }
+
+    fn refused(&self, message: &str) {
+        self.context.event(&self.controller, None, Severity::Warning, "KeyRefused", message);
+    }
+}
+
 impl GuestMap {
-    pub(crate) fn new(
-        watch: Box<Watch>,
-        controller: Arc<str>,
-        slot: Arc<Slot>,
-        whose: Option<Weak<Loaded>>,
-        context: Arc<Context>,
-    ) -> Self {
-        let changes = Queue::new(Options { seed: context.seed(&watch.name), ..Options::default() });
-        Self { watch, controller, slot, whose, context, changes, seen: Mutex::default() }
+    /// `seed`: what the jitter of its retries comes from; `None`: from the operating system.
+    pub(crate) fn new(watch: Box<Watch>, guest: Arc<dyn Guest>, seed: Option<u64>) -> Self {
+        let changes = Queue::new(Options { seed, ..Options::default() });
+        Self { watch, guest, changes, seen: Mutex::default() }
     }
 
     /// Puts a change in line.
@@ -79,28 +119,16 @@ impl GuestMap {
             claim.finish(Next::Done);
             return;
         };
-        let Asked { loaded, trial } = self.slot.asked(self.whose.as_ref());
-        if !loaded.component().describe().watches.contains(&self.watch) {
-            // Nobody wants this watch any more: it is about to end.
-            claim.finish(Next::Done);
-            return;
-        }
-        let (limits, effects) = (&loaded.definition.limits, loaded.effects.clone());
-        let report = loaded.component().map(&self.controller, &self.watch.name, &resource, limits, effects).await;
-        match report.result {
-            Ok(keys) => {
+        let next = match self.guest.map(&self.watch, &resource).await {
+            Some(Ok(keys)) => {
                 self.lead_to(intake, claim.key(), keys, deleted);
-                claim.finish(Next::Done);
+                Next::Done
             }
-            Err(fault) => {
-                if let Some((trial, side)) = trial {
-                    trial.note_asked(side, &fault);
-                }
-                let message = format!("map of {} failed: {fault}", claim.key());
-                self.context.event(&self.controller, None, Severity::Warning, "MapFailed", &message);
-                claim.finish(Next::Retry { at_least: None, error: fault.to_string().into() });
-            }
-        }
+            Some(Err(error)) => Next::Retry { at_least: None, error: error.into() },
+            // This watch is about to end.
+            None => Next::Done,
+        };
+        claim.finish(next);
     }
 
     /// Adds the keys of this version and of the one before, and keeps those of this one.
@@ -118,8 +146,8 @@ impl GuestMap {
         drop(all);
         let left: Vec<Key> = before.into_iter().filter(|key| !keys.contains(key)).collect();
         let asked = format!("map of the watch {}", self.watch.name);
-        add_answered(intake, keys, &asked, &self.controller, &self.context);
-        for key in left {
+        add_answered(intake, keys, Some(changed), &asked, |message| self.guest.refused(message));
+        for key in left.into_iter().filter(|key| intake.may_learn(key, changed, Reveals::Content)) {
             intake.add(key, Priority::NORMAL);
         }
     }

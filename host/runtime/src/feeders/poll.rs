@@ -53,7 +53,9 @@ impl PollFeeder {
         }
         let report = loaded.component().poll(&self.controller, &loaded.definition.limits, loaded.effects.clone()).await;
         match report.result {
-            Ok(keys) => add_answered(intake, keys, "poll", &self.controller, &self.context),
+            Ok(keys) => add_answered(intake, keys, None, "poll", |message| {
+                self.context.event(&self.controller, None, Severity::Warning, "KeyRefused", message);
+            }),
             Err(fault) => {
                 if let Some((trial, side)) = trial {
                     trial.note_asked(side, &fault);

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use homeostat_component::Grants;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Precondition, Propagation, Resource, Store, Write};
 use homeostat_workqueue::Options;
@@ -49,7 +50,27 @@ pub(super) fn ticket() -> Ticket {
 /// A queue and the intake of one feeder to it.
 pub(super) fn intake(gate: &Gate) -> (Queue<Key>, Intake) {
     let queue = Queue::new(Options::default());
-    (queue.clone(), Intake::new(Arc::new(Deletions::of(queue)), scoped(), gate.clone(), ticket()))
+    let deletions = Arc::new(Deletions::of(queue.clone()));
+    (queue, Intake::new(deletions, Arc::new(everything()), scoped(), gate.clone(), ticket()))
+}
+
+/// One version, with these grants.
+impl Audience for Grants {
+    fn may_get(&self, key: &Key) -> bool {
+        self.shows(key, Reveals::Key)
+    }
+
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Reveals) -> bool {
+        self.may_get(key) && self.shows(of, reveals)
+    }
+}
+
+pub(super) fn everything() -> Grants {
+    grants(json!([{"kinds": ["*"], "verbs": ["*"]}]))
+}
+
+pub(super) fn grants(resources: serde_json::Value) -> Grants {
+    serde_json::from_value(json!({ "resources": resources })).unwrap()
 }
 
 /// Waits for something, but not for ever: on the paused clock of these tests the bound comes as soon as nothing else can.
@@ -87,7 +108,7 @@ async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
     let (queue, in_namespaces) = intake(&Gate::new());
     let outside = Managed { namespaced: false, ..scoped() };
     let deletions = Arc::new(Deletions::of(queue.clone()));
-    let outside = Intake::new(deletions, outside, Gate::new(), ticket());
+    let outside = Intake::new(deletions, Arc::new(everything()), outside, Gate::new(), ticket());
     let without = Key::new(managed(), "", "a");
     assert!(!in_namespaces.add(without.clone(), Priority::NORMAL));
     assert!(!outside.add(key("a"), Priority::NORMAL));
@@ -171,7 +192,7 @@ async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_
     let context = crate::context::tests::context(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let watches = Watches::of(store.clone());
     let changes = homeostat_component::Changes::All;
-    let feeder = Arc::new(WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, changes));
+    let feeder = Arc::new(WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, changes, everything()));
     tokio::spawn(supervise(feeder, intake, "web".into(), context, CancellationToken::new()));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(gate.waiting_for(), ["feeder (which failed: the store is unavailable: on purpose)".into()]);
@@ -189,7 +210,8 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
     let store = faulty::FaultyStore::over(store());
     let context = crate::context::tests::context(self::store());
     let changes = homeostat_component::Changes::All;
-    let feeder = WatchFeeder::new("apps", Watches::of(store.clone()), managed(), scoped(), How::Itself, changes);
+    let feeder =
+        WatchFeeder::new("apps", Watches::of(store.clone()), managed(), scoped(), How::Itself, changes, everything());
     let stop = CancellationToken::new();
     let supervised = tokio::spawn(supervise(Arc::new(feeder), intake, "web".into(), context, stop.clone()));
     soon(gate.opened()).await;

@@ -3,13 +3,16 @@
 //! What is remembered of each watched resource is its revision and the keys that it led to: with them, the owner that was left is told,
 //! and what changed or vanished while nobody watched is noticed by listing again. Where changes of the status alone do not count, a hash
 //! of everything else is remembered too.
+//!
+//! Of what the grants do not let the controller be told of, nothing is remembered and nothing told. They stay the same for as long as this
+//! feeder is wanted; where they are about to change, or differ between the versions that are tried, the intake asks again for each key.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::{Changes, Mapping};
+use homeostat_component::{Changes, Grants, Mapping, Reveals};
 use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision};
 use homeostat_workqueue::Priority;
 use parking_lot::Mutex;
@@ -27,6 +30,8 @@ pub(crate) struct WatchFeeder {
     manages: Managed,
     how: How,
     changes: Changes,
+    /// What it may tell of.
+    grants: Grants,
     seen: Mutex<BTreeMap<Key, Seen>>,
 }
 
@@ -58,8 +63,19 @@ impl WatchFeeder {
         manages: Managed,
         how: How,
         changes: Changes,
+        grants: Grants,
     ) -> Self {
-        Self { name: format!("watch {name}"), watches, kind, manages, how, changes, seen: Mutex::default() }
+        Self { name: format!("watch {name}"), watches, kind, manages, how, changes, grants, seen: Mutex::default() }
+    }
+}
+
+impl How {
+    fn reveals(&self) -> Reveals {
+        match self {
+            Self::Itself => Reveals::Key,
+            Self::Mapped(mapping) => mapping.reveals(),
+            Self::Asked(_) => Mapping::Guest.reveals(),
+        }
     }
 }
 
@@ -111,7 +127,10 @@ impl WatchFeeder {
                     continue;
                 };
                 match event {
-                    Ok(event) => self.changed(intake, &event.resource, event.kind),
+                    Ok(event) if self.shows(event.resource.key()) => {
+                        self.changed(intake, &event.resource, event.kind);
+                    }
+                    Ok(_) => {}
                     // What was missed is found by listing again.
                     Err(Error::Expired { .. } | Error::FutureRevision { .. }) => break,
                     Err(error) => return Err(error.into()),
@@ -125,6 +144,7 @@ impl WatchFeeder {
         let mut gone: BTreeMap<Key, Seen> = self.seen.lock().clone();
         let revision =
             for_each_listed(&**self.watches.store(), &self.kind, |resource| match gone.remove(resource.key()) {
+                None if !self.shows(resource.key()) => {}
                 None => self.found(intake, resource),
                 Some(seen) if seen.revision == resource.revision() => {}
                 Some(_) => self.changed(intake, resource, EventType::Modified),
@@ -136,7 +156,7 @@ impl WatchFeeder {
                 map.forget(&key);
             }
             self.note(intake, &key, revision, Fate::Gone);
-            self.add(intake, seen.led_to);
+            self.add(intake, &key, seen.led_to);
         }
         Ok(revision)
     }
@@ -172,7 +192,7 @@ impl WatchFeeder {
         let seen = self.seen_now(resource, led_to.clone());
         self.seen.lock().insert(resource.key().clone(), seen);
         self.note(intake, resource.key(), resource.revision(), fate(resource, false));
-        for key in led_to {
+        for key in self.known(intake, resource.key(), led_to) {
             intake.look_again(key, Priority::LOW);
         }
     }
@@ -192,8 +212,8 @@ impl WatchFeeder {
         drop(seen);
         self.note(intake, resource.key(), resource.revision(), fate(resource, deleted));
         let before = before.map(|seen| seen.led_to).unwrap_or_default();
-        self.add(intake, before.into_iter().filter(|key| !led_to.contains(key)).collect());
-        self.add(intake, led_to);
+        self.add(intake, resource.key(), before.into_iter().filter(|key| !led_to.contains(key)).collect());
+        self.add(intake, resource.key(), led_to);
     }
 
     /// Returns whether everything but the status is as it was when it counted last. `false` where every change counts.
@@ -226,10 +246,21 @@ impl WatchFeeder {
         }
     }
 
-    fn add(&self, intake: &Intake, keys: Vec<Key>) {
-        for key in keys {
+    fn add(&self, intake: &Intake, of: &Key, keys: Vec<Key>) {
+        for key in self.known(intake, of, keys) {
             intake.add(key, Priority::NORMAL);
         }
+    }
+
+    /// Returns whether the controller may be told that this resource has changed.
+    fn shows(&self, changed: &Key) -> bool {
+        self.grants.shows(changed, self.how.reveals())
+    }
+
+    /// Returns those of the keys to which a change of `of` led whose version may learn of it.
+    fn known(&self, intake: &Intake, of: &Key, keys: Vec<Key>) -> impl Iterator<Item = Key> {
+        let reveals = self.how.reveals();
+        keys.into_iter().filter(move |key| intake.may_learn(key, of, reveals))
     }
 }
 

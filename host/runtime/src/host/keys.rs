@@ -7,6 +7,7 @@ use homeostat_workqueue::{Closed, KeyState, Priority, Queue, Verdict};
 
 use super::Host;
 use crate::controller::Controller;
+use crate::feeders::Audience;
 use crate::status::QueueEntry;
 use crate::{Error, Suspend};
 
@@ -39,7 +40,7 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::UnknownController`]; [`Error::NotManaged`]; [`Error::UnknownKey`] when it is not on the queue, and
-    /// [`Error::BadDocument`] when it is to be put there and has no possible name; [`Error::NothingQueued`], [`Error::GivenUp`] and
+    /// [`Error::BadDocument`] when it is to be put there and has no possible name; [`Error::NotGranted`] when its controller may not be told of it; [`Error::NothingQueued`], [`Error::GivenUp`] and
     /// [`Error::DeletionsFirst`] when there is nothing that can be moved so.
     pub fn act_on(&self, name: &str, key: &Key, verb: KeyVerb) -> Result<Option<QueueEntry>, Error> {
         let controller = self.controller(name)?;
@@ -71,6 +72,9 @@ impl Host {
         priority: Priority,
     ) -> Result<Verdict, Error> {
         self.check_name(key)?;
+        if !controller.slot.may_get(key) {
+            return Err(Error::NotGranted(key.clone()));
+        }
         let add = |queue: &Queue<Key>, key, priority| queue.add_after(key, after, priority);
         match controller.feeding.deletions().add(key.clone(), priority, add) {
             Ok(_) => Ok(Verdict::Done),

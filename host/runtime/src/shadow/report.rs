@@ -42,6 +42,8 @@ pub enum Allowed {
 pub enum Unfit {
     /// What the old one did is more than may be kept.
     TooLong,
+    /// The grants of the new one do not let it be told of the key.
+    NotGranted,
     /// The old one was stopped, by a trap or a limit.
     OldStopped,
     /// What was there before the old one wrote is not known any more.

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use homeostat_component::{Grants, Learned, Seen};
+use homeostat_component::{Grants, Learned, ResourceNeed, Seen};
 use homeostat_runtime::manifest::Span;
 use hyper::Method;
 use hyper::body::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::from_host;
@@ -21,7 +21,7 @@ use crate::output::{self, plain};
 /// Propose the smallest grants for a controller, out of what it was seen to ask for
 ///
 /// What is proposed is within what its manifest grants: namespaces and names are those that it used, and more than eight of either become what the manifest
-/// has. What it was denied is shown in comments, and what it was granted and did not use. Nothing is changed. A controller that is seen for too short a time is
+/// has. What its watches need stays as the manifest has it, for what is new comes later. What it was denied is shown in comments, and what it was granted and did not use. Nothing is changed. A controller that is seen for too short a time is
 /// given too little: let it see a day with failures, deletions and new resources in it, or leave out `names`.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct LearnArgs {
@@ -47,15 +47,17 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let client = Client::new(global)?;
     let LearnArgs { controller, span, include_denied, reset } = args;
-    let (mut seen, mut imports) = look(&client, &controller).await?;
+    let Looked { mut seen, mut watched, mut imports } = look(&client, &controller).await?;
     if let Some(Span(span)) = span {
         tokio::time::sleep(span).await;
         let before = seen;
-        (seen, imports) = look(&client, &controller).await?;
+        Looked { seen, watched, imports } = look(&client, &controller).await?;
         seen = seen.since(&before);
     }
     let granted = from_host(&client, &controller).await?;
-    let mut learned = granted.learn(&seen);
+    let mut used = seen.clone();
+    used.resources.append(&mut watched);
+    let mut learned = granted.learn(&used);
     let is_kept = learned.keep_loadable(&granted, &imports);
     if include_denied {
         let Grants { resources, http } = std::mem::take(&mut learned.denied);
@@ -81,11 +83,20 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns what a controller was seen to ask for, and what its component imports.
-async fn look(client: &Client, controller: &str) -> anyhow::Result<(Seen, Vec<String>)> {
-    let mut document: Value = client.get(&format!("{}/needs", control::path(controller))).await?;
-    let read = serde_json::from_value(json!([document["seen"].take(), document["imports"].take()]));
-    read.context("the host's answer cannot be understood")
+/// What the host knows of the needs of a controller.
+#[derive(Deserialize)]
+struct Looked {
+    /// What it was seen to ask for.
+    seen: Seen,
+    /// What its watches need.
+    watched: Vec<ResourceNeed>,
+    /// What its component imports.
+    imports: Vec<String>,
+}
+
+async fn look(client: &Client, controller: &str) -> anyhow::Result<Looked> {
+    let document: Value = client.get(&format!("{}/needs", control::path(controller))).await?;
+    serde_json::from_value(document).context("the host's answer cannot be understood")
 }
 
 /// Returns the grants as lines of a manifest, with what else is to be said in comments. `is_kept`: those for HTTP were not used, and are needed.
@@ -104,7 +115,7 @@ fn page(controller: &str, learned: &Learned, seen: &Seen, is_kept: bool) -> anyh
         comment(&mut page, &yaml(&json!({ "grants": brief(denied)? }))?);
     }
     if !unused.is_empty() {
-        page.push_str("# Granted, and not used. The host itself lists and watches the kinds that wake a controller, and needs no grant for that:\n");
+        page.push_str("# Granted, and not used:\n");
         comment(&mut page, &unused.join("\n"));
     }
     let free = free(seen);

@@ -79,6 +79,12 @@ impl Roles {
         for kind in &grant.kinds {
             let Some((group, resource)) = self.resource(controller, kind, plural) else { continue };
             let subject = (group, names.clone());
+            if whole.contains(&"watch") && !whole.contains(&"list") {
+                self.note(
+                    controller,
+                    format!("{kind} may be watched and not listed: a client of Kubernetes lists before it watches, and is shown whole documents by both"),
+                );
+            }
             if !whole.is_empty() {
                 rules.entry((subject.clone(), whole.clone())).or_default().insert(resource.clone());
             }

@@ -25,7 +25,8 @@ fn seen(grants: &Grants, asks: impl IntoIterator<Item = Ask>) -> Seen {
         let denied = match &ask {
             Ask::Http { method, url } => grants.http_grant(method, url).is_none(),
             other => other.request().is_some_and(|request| {
-                let part = request.verb == Verb::List && grants.allows_some(&request);
+                let is_of_many = matches!(ask, Ask::Some { verb: Verb::List | Verb::Watch, .. });
+                let part = is_of_many && grants.allows_some(&request);
                 !part && !grants.allows(&request)
             }),
         };

@@ -166,3 +166,30 @@ async fn what_needs_no_grant_passes() {
         assert_eq!(perform("{}", effect).await.1, 1);
     }
 }
+
+#[tokio::test]
+async fn a_selection_is_followed_as_far_as_its_kind_may_be_watched() {
+    let follow = || Effect::FollowAll { kind: pod(), selector: Selector::default() };
+    let within = r#"{"resources": [{"kinds": ["Pod"], "verbs": ["watch"], "namespaces": ["team-a"]}]}"#;
+    assert_eq!(perform(within, follow()).await, (Answer::Unit, 1));
+    let (answer, passed) = perform(r#"{"resources": [{"kinds": ["Pod"], "verbs": ["get", "list"]}]}"#, follow()).await;
+    assert!(forbidden(&answer).is_some_and(|missing| missing.contains("verbs: [watch]")) && passed == 0, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_selection_by_what_stands_in_documents_needs_to_read_them() {
+    let secret = Selector { fields: vec![("/spec/password".into(), "a".into())], ..Selector::default() };
+    let owned = Selector { owner: Some("uid".into()), ..Selector::default() };
+    for selector in [secret, owned] {
+        let follow = || Effect::FollowAll { kind: pod(), selector: selector.clone() };
+        let (answer, passed) = perform(r#"{"resources": [{"kinds": ["Pod"], "verbs": ["watch"]}]}"#, follow()).await;
+        assert!(
+            forbidden(&answer).is_some_and(|missing| missing.contains("verbs: [list]")) && passed == 0,
+            "{answer:?}"
+        );
+        for verb in ["get", "list"] {
+            let granted = format!(r#"{{"resources": [{{"kinds": ["Pod"], "verbs": ["watch", "{verb}"]}}]}}"#);
+            assert_eq!(perform(&granted, follow()).await, (Answer::Unit, 1));
+        }
+    }
+}

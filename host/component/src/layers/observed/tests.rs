@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex};
 
-use homeostat_store::{Key, Kind, Query, View};
+use homeostat_store::{Key, Kind, Query, Selector, View};
 
 use super::{Observed, Witness};
 use crate::component::new_call;
@@ -54,4 +54,31 @@ async fn what_fails_for_another_reason_is_no_denial() {
     assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(_)))));
     assert!(heard.0.lock().unwrap().is_empty());
     assert_eq!((needs.seen().resources[0].asked, needs.seen().resources[0].denied), (1, 0));
+}
+
+#[tokio::test]
+async fn what_a_selection_reads_is_a_need_as_well_as_its_watch() {
+    let follow = || {
+        let fields = vec![("/spec/color".to_owned(), "red".to_owned())];
+        Effect::FollowAll { kind: Kind::new("", "v1", "Pod"), selector: Selector { fields, ..Selector::default() } }
+    };
+    for (verbs, learned, denied) in [
+        (r#""watch", "get", "delete""#, ["watch", "get"].as_slice(), [].as_slice()),
+        (r#""watch""#, &[], &["list", "watch"]),
+    ] {
+        let granted: Grants =
+            serde_json::from_str(&format!(r#"{{"resources": [{{"kinds": ["Pod"], "verbs": [{verbs}]}}]}}"#)).unwrap();
+        let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
+        let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(granted.clone()), Nothing));
+        observed.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), follow()).await;
+        let found = granted.learn(&needs.seen());
+        let verbs = |grants: &Grants| {
+            let verbs = grants.resources.iter().flat_map(|line| line.verbs.iter().map(|verb| verb.as_str()));
+            verbs.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(verbs(&found.grants), learned.iter().copied().collect());
+        assert_eq!(verbs(&found.denied), denied.iter().copied().collect());
+        let told = heard.0.lock().unwrap();
+        assert!(told.iter().all(|(_, missing)| missing.contains("verbs: [list]")), "{told:?}");
+    }
 }

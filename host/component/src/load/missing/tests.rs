@@ -19,6 +19,19 @@ fn every_verb_that_nothing_grants_is_named_at_once_with_the_lines_that_would() {
 }
 
 #[test]
+fn the_whole_interface_says_nothing_of_what_is_used() {
+    let functions = |left_out: &str| -> Vec<(String, String)> {
+        let known = VERBS.iter().filter(|known| known.1 != left_out);
+        known.map(|known| (known.0.to_owned(), known.1.to_owned())).collect()
+    };
+    assert_eq!(used(&functions("")), []);
+    assert_eq!(used(&functions("follow")), [], "whichever functions of other interfaces there are");
+    let without_delete = used(&functions("delete"));
+    assert!(without_delete.contains(&Verb::Create) && !without_delete.contains(&Verb::Delete), "{without_delete:?}");
+    assert_eq!(used(&[("store".into(), "get".into()), ("store".into(), "list".into())]), [Verb::Get, Verb::List]);
+}
+
+#[test]
 fn every_verb_of_grants_is_asked_for_by_some_import() {
     for capability in crate::grants::Capability::ALL {
         let crate::grants::Capability::Resources(verb) = capability else { continue };

@@ -6,7 +6,7 @@ use homeostat_store::{Change, Kind, Precondition, Store, Write};
 use serde_json::json;
 
 use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, delete, key, managed, next, scoped, soon, store, ticket};
+use super::super::tests::{apply, delete, everything, key, managed, next, scoped, soon, store, ticket};
 use super::super::{Feeder, Gate, How, Intake, WatchFeeder, Watches};
 use super::*;
 
@@ -31,12 +31,12 @@ impl Fed {
         let parts = Kind::new("demo.dev", "v1", "Part");
         let mapped = How::Mapped(Mapping::Label("app".into()));
         for feeder in [
-            WatchFeeder::new("apps", watches.clone(), managed(), scoped(), How::Itself, Changes::All),
-            WatchFeeder::new("parts", watches, parts, scoped(), mapped, Changes::All),
+            WatchFeeder::new("apps", watches.clone(), managed(), scoped(), How::Itself, Changes::All, everything()),
+            WatchFeeder::new("parts", watches, parts, scoped(), mapped, Changes::All, everything()),
         ] {
             let gate = Gate::new();
             gate.wait_for(ticket());
-            let intake = Intake::new(self.deletions.clone(), scoped(), gate.clone(), ticket());
+            let intake = Intake::new(self.deletions.clone(), Arc::new(everything()), scoped(), gate.clone(), ticket());
             tokio::spawn(async move { while feeder.run(&intake).await.is_err() {} });
             soon(gate.opened()).await;
         }

@@ -5,7 +5,7 @@ use homeostat_workqueue::Queue;
 use serde_json::json;
 
 use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, delete, intake, key, managed, next, scoped, soon, store, ticket};
+use super::super::tests::{apply, delete, everything, intake, key, managed, next, scoped, soon, store, ticket};
 use super::*;
 use crate::feeders::{Gate, ResyncFeeder};
 
@@ -15,13 +15,13 @@ fn part(name: &str) -> Key {
 
 /// Feeds from a watch of the managed kind.
 fn watch_apps(store: &Arc<FaultyStore>, changes: Changes) -> Queue<Key> {
-    run(WatchFeeder::new("apps", Watches::of(store.clone()), managed(), scoped(), How::Itself, changes))
+    run(WatchFeeder::new("apps", Watches::of(store.clone()), managed(), scoped(), How::Itself, changes, everything()))
 }
 
 /// Feeds from a watch of parts.
 fn watch_parts(store: &Arc<FaultyStore>, mapping: Mapping, changes: Changes) -> Queue<Key> {
     let (watches, parts) = (Watches::of(store.clone()), part("p").kind().clone());
-    run(WatchFeeder::new("parts", watches, parts, scoped(), How::Mapped(mapping), changes))
+    run(WatchFeeder::new("parts", watches, parts, scoped(), How::Mapped(mapping), changes, everything()))
 }
 
 fn run(feeder: WatchFeeder) -> Queue<Key> {
@@ -68,7 +68,7 @@ async fn the_gate_stays_shut_until_the_first_full_list() {
     let (queue, intake) = intake(&gate);
     apply(&*faulty, "App", "a", json!({})).await;
     let watches = Watches::of(faulty.clone());
-    let feeder = WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, Changes::All);
+    let feeder = WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, Changes::All, everything());
     tokio::spawn(async move { feeder.run(&intake).await });
     tokio::task::yield_now().await;
     assert!(!gate.waiting_for().is_empty());
@@ -125,9 +125,9 @@ async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
         let (queue, _) = intake(&Gate::new());
         (queue.clone(), Arc::new(crate::feeders::Deletions::of(queue)))
     };
-    let intake = crate::feeders::Intake::new(deletions, outside.clone(), Gate::new(), ticket());
+    let intake = crate::feeders::Intake::new(deletions, Arc::new(everything()), outside.clone(), Gate::new(), ticket());
     let (watches, parts) = (Watches::of(store.clone()), part("p").kind().clone());
-    let feeder = WatchFeeder::new("parts", watches, parts, outside, How::Mapped(label()), Changes::All);
+    let feeder = WatchFeeder::new("parts", watches, parts, outside, How::Mapped(label()), Changes::All, everything());
     tokio::spawn(async move { feeder.run(&intake).await });
     let parent = |name: &str| Key::new(managed(), "", name);
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
@@ -273,7 +273,7 @@ async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
     let gate = Gate::new();
     let resync = ResyncFeeder { store, kind: managed(), every: std::time::Duration::from_secs(3600) };
     let deletions = Arc::new(crate::feeders::Deletions::of(queue.clone()));
-    let intake = crate::feeders::Intake::new(deletions, scoped(), gate, ticket());
+    let intake = crate::feeders::Intake::new(deletions, Arc::new(everything()), scoped(), gate, ticket());
     tokio::spawn(async move { resync.run(&intake).await });
     assert_eq!(next(&queue).await, key("a"));
 }

@@ -22,7 +22,7 @@ fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
     assert_eq!(grants(read["grants"].clone()), learned.grants, "what is left out is the default");
     for part in [
         "Secret",
-        "needs no grant for that:\n#   resources[1]: Node, to get\n",
+        "Granted, and not used:\n#   resources[1]: Node, to get\n",
         "it reads the settings greeting, clocks.",
         "imports wasi:http",
     ] {

@@ -1,0 +1,177 @@
+//! Which changes of resources a controller is told. Pure.
+//!
+//! A change is told as a key: the kind, namespace and name of a resource are all that `watch` gives away. Where what is told stands in the
+//! document, as the value of a label or a field that becomes a key's name, or as the whole document that `mapper.map` gets, the controller
+//! must be granted to read that document as well, by `get` or by `list`.
+
+use homeostat_store::{Key, Kind, Selector};
+
+use super::{Grants, Request, ResourceGrant, ResourceNeed, Verb, advice, covers_kind, pattern};
+use crate::load::{Reason, Refused};
+use crate::spec::{ControllerSpec, KindDeclaration, Mapping};
+
+/// What of a resource that has changed reaches the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reveals {
+    /// That it has: its kind, namespace and name.
+    Key,
+    /// Something that stands in its document.
+    Content,
+}
+
+/// The verbs that let a controller read a document. One of them is enough.
+const READ: [Verb; 2] = [Verb::Get, Verb::List];
+
+impl Reveals {
+    /// Returns what a selector gives away by which resources it selects.
+    pub fn of(selector: &Selector) -> Self {
+        let Selector { namespace: _, labels, fields, owner } = selector;
+        if labels.is_empty() && fields.is_empty() && owner.is_none() { Self::Key } else { Self::Content }
+    }
+}
+
+impl Mapping {
+    /// Returns what of a changed resource reaches the guest. An owner is of the managed kind, whose keys need a `watch` themselves.
+    pub fn reveals(&self) -> Reveals {
+        match self {
+            Self::Owner | Self::SameName => Reveals::Key,
+            Self::Label(_) | Self::Field(_) | Self::Guest => Reveals::Content,
+        }
+    }
+}
+
+impl Grants {
+    /// Returns whether a change of the resource `key` may reach the guest in this way.
+    pub fn shows(&self, key: &Key, reveals: Reveals) -> bool {
+        let (namespace, name) = (Some(key.namespace()), Some(key.name()));
+        let may = |verb| self.allows(&Request { verb, kind: key.kind(), namespace, name });
+        may(Verb::Watch) && (reveals == Reveals::Key || READ.into_iter().any(may))
+    }
+
+    /// Returns the part of these grants by which [`Grants::shows`] decides for resources of these kinds. Where it stays the same, so does
+    /// what is told.
+    #[must_use]
+    pub fn about(&self, kinds: &[&Kind]) -> Self {
+        let mut resources = Vec::new();
+        for kind in kinds {
+            for grant in self.resources.iter().filter(|grant| grant.is_about(kind)) {
+                let verbs = [Verb::Watch, Verb::Get, Verb::List].into_iter().filter(|verb| grant.has(*verb));
+                let (namespaces, names) = (grant.namespaces.clone(), grant.names.clone());
+                let part = ResourceGrant { kinds: vec![kind_text(kind)], verbs: verbs.collect(), namespaces, names };
+                if !part.verbs.is_empty() && !resources.contains(&part) {
+                    resources.push(part);
+                }
+            }
+        }
+        Self { resources, http: Vec::new() }
+    }
+
+    /// Checks that these grants let a component be told of everything that it says it must be told of.
+    ///
+    /// A watch that is granted for a part of its kind's resources is good enough: it brings those.
+    ///
+    /// # Errors
+    /// [`Reason::WatchWithoutGrant`] for each watch that brings nothing, with the lines that would grant it.
+    pub fn check_watches(&self, spec: &ControllerSpec) -> Result<(), Refused> {
+        let managed = self.lacks(&spec.manages, Reveals::Key).map(|verbs| Reason::watch(None, &spec.manages, &verbs));
+        let watches = spec.watches.iter().filter_map(|watch| {
+            let verbs = self.lacks(&watch.of, watch.mapping.reveals())?;
+            Some(Reason::watch(Some(&watch.name), &watch.of, &verbs))
+        });
+        let reasons: Vec<Reason> = managed.into_iter().chain(watches).collect();
+        if reasons.is_empty() { Ok(()) } else { Err(Refused { reasons }) }
+    }
+
+    /// Returns what a component needs to be told of everything that it says it must be told of, as far as these grants have it: what
+    /// [`Grants::learn`] may not leave out, whether anything has changed meanwhile or not.
+    pub fn watched(&self, spec: &ControllerSpec) -> Vec<ResourceNeed> {
+        let managed = std::iter::once((&spec.manages, Reveals::Key));
+        let watches = spec.watches.iter().map(|watch| (&watch.of, watch.mapping.reveals()));
+        let mut needs = Vec::new();
+        for (declared, reveals) in managed.chain(watches).filter(|(declared, _)| !declared.keys_only) {
+            let lines: Vec<&ResourceGrant> =
+                self.resources.iter().filter(|grant| grant.is_about(&declared.kind)).collect();
+            let read = READ.into_iter().find(|verb| lines.iter().any(|grant| grant.has(*verb)));
+            let read = read.filter(|_| reveals == Reveals::Content);
+            for verb in [Verb::Watch].into_iter().chain(read) {
+                let (namespace, name) = ("*".to_owned(), "*".to_owned());
+                let need = ResourceNeed { verb, kind: kind_text(&declared.kind), namespace, name, asked: 1, denied: 0 };
+                if !needs.contains(&need) {
+                    needs.push(need);
+                }
+            }
+        }
+        needs
+    }
+
+    /// Returns the verbs that are missing before any resource of a kind could be told in this way; `None` when none is.
+    fn lacks(&self, declared: &KindDeclaration, reveals: Reveals) -> Option<Vec<Verb>> {
+        if declared.keys_only {
+            // Nothing is stored of it, so there is nothing to watch.
+            return None;
+        }
+        let of_kind = |verbs: &[Verb]| -> Vec<&ResourceGrant> {
+            let may =
+                |grant: &&ResourceGrant| grant.is_about(&declared.kind) && verbs.iter().any(|verb| grant.has(*verb));
+            self.resources.iter().filter(may).collect()
+        };
+        let watched = of_kind(&[Verb::Watch]).into_iter().filter(|grant| grant.can_cover(declared));
+        let watched: Vec<_> = watched.collect();
+        let read = of_kind(&READ);
+        let is_read = |watched: &ResourceGrant| read.iter().any(|read| watched.overlaps(read, declared));
+        if watched.is_empty() {
+            return Some([&[Verb::Watch][..], if reveals == Reveals::Content { &READ[..1] } else { &[] }].concat());
+        }
+        let is_told = reveals == Reveals::Key || watched.into_iter().any(is_read);
+        (!is_told).then(|| READ[..1].to_vec())
+    }
+}
+
+impl ResourceGrant {
+    fn is_about(&self, kind: &Kind) -> bool {
+        self.kinds.iter().any(|pattern| covers_kind(pattern, kind))
+    }
+
+    fn has(&self, verb: Verb) -> bool {
+        self.verbs.iter().any(|granted| *granted == Verb::Any || *granted == verb)
+    }
+
+    /// Returns whether some resource of a kind could lie where this grant is for.
+    fn can_cover(&self, declared: &KindDeclaration) -> bool {
+        self.namespaces.iter().any(|namespace| can_be_of(namespace, declared.namespaced)) && !self.names.is_empty()
+    }
+
+    /// Returns whether some resource of a kind could lie where both grants are for.
+    fn overlaps(&self, other: &Self, declared: &KindDeclaration) -> bool {
+        let meet = |ours: &[String], theirs: &[String], is_meant: &dyn Fn(&str) -> bool| {
+            let pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| (one, other)));
+            pairs.into_iter().any(|(one, other)| is_meant(one) && is_meant(other) && pattern::overlap(one, other))
+        };
+        meet(&self.namespaces, &other.namespaces, &|namespace| can_be_of(namespace, declared.namespaced))
+            && meet(&self.names, &other.names, &|_| true)
+    }
+}
+
+impl Reason {
+    fn watch(watch: Option<&String>, declared: &KindDeclaration, verbs: &[Verb]) -> Self {
+        Self::WatchWithoutGrant {
+            watch: watch.cloned(),
+            kind: kind_text(&declared.kind),
+            verbs: verbs.to_vec(),
+            grant: advice::resources(&declared.kind, verbs),
+        }
+    }
+}
+
+/// Returns whether a pattern of namespaces can be that of a resource in a namespace, or outside of them.
+fn can_be_of(namespace: &str, namespaced: bool) -> bool {
+    if namespaced { !namespace.is_empty() } else { pattern::matches_glob(namespace, "") }
+}
+
+/// Returns a kind as grants name it.
+fn kind_text(kind: &Kind) -> String {
+    if kind.group.is_empty() { kind.name.clone() } else { format!("{}/{}", kind.group, kind.name) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Writes whatever it is told into its log: each key that it reconciles, and each document that its mapper gets.
+//!
+//! A `Note` leads to the `Nosy` of its name, and so does a `Vault`, by the guest's own mapper, which is shown the password in it. A `Nosy`
+//! whose `spec.follows` is `all` follows every `Note`; with `color` it follows those whose `/spec/color` is red.
+
+use homeostat_sdk::prelude::*;
+use homeostat_sdk::{Changed, info, watches};
+
+#[derive(Serialize, Deserialize)]
+struct Nosy {
+    #[serde(default)]
+    follows: String,
+}
+
+impl Kind for Nosy {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Nosy";
+    const PLURAL: &str = "nosies";
+    type Status = ();
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {}
+
+impl Kind for Note {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Note";
+    const PLURAL: &str = "notes";
+    type Status = ();
+}
+
+#[derive(Serialize, Deserialize)]
+struct Vault {
+    password: String,
+}
+
+impl Kind for Vault {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Vault";
+    const PLURAL: &str = "vaults";
+    type Status = ();
+}
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Nosy>()
+            .watch(Watch::of::<Note>(Mapping::same_name()).named("notes"))
+            .watch(Watch::of::<Vault>(Mapping::guest()).named("vaults"))
+    }
+
+    fn reconcile(key: Key) -> Result<Outcome, Failure> {
+        let version = config::get("version")?.unwrap_or_default();
+        let (namespace, name) = (&key.namespace, &key.name);
+        info!("reconcile{version} {namespace}/{name}");
+        let follows = Nosy::get_opt(&key)?.map(|nosy| nosy.spec.follows).unwrap_or_default();
+        match follows.as_str() {
+            "all" => watches::follow_all::<Note>(Selector::everything())?,
+            "color" => watches::follow_all::<Note>(Selector::everything().field("/spec/color", "red"))?,
+            _ => {}
+        }
+        Ok(Outcome::settled())
+    }
+}
+
+impl Mapper for Guest {
+    fn map(_: &str, changed: Changed) -> Result<Vec<Key>, Failure> {
+        let vault: Resource<Vault> = changed.resource()?;
+        let (key, password) = (changed.key(), &vault.spec.password);
+        let (namespace, name) = (&key.namespace, &key.name);
+        info!("map {namespace}/{name} {password}");
+        Ok(vec![key.beside::<Nosy>(name)])
+    }
+}
+
+homeostat_sdk::export!(Guest: mapper);

@@ -1,0 +1,284 @@
+//! What a controller is told, and shown, is what its grants name: by its watches, by what it follows, and by every version that is tried.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use homeostat_component::{Digest, Grants};
+use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::manifest::ComponentSource;
+use homeostat_runtime::{Code, Definition, Error};
+use homeostat_tests::{TestHost, demo, eventually, guest};
+use serde_json::{Value, json};
+
+const NAME: &str = "nosy";
+
+fn grants(resources: Value) -> Grants {
+    serde_json::from_value(json!({ "resources": resources })).unwrap()
+}
+
+/// Grants of everything that the guest is to be told, in these namespaces alone.
+fn within(namespaces: &[&str]) -> Value {
+    json!([
+        { "kinds": ["demo.homeostat.dev/Nosy"], "verbs": ["watch", "get"], "namespaces": namespaces },
+        { "kinds": ["demo.homeostat.dev/Note"], "verbs": ["watch"], "namespaces": namespaces },
+        { "kinds": ["demo.homeostat.dev/Vault"], "verbs": ["watch", "get"], "namespaces": namespaces },
+    ])
+}
+
+async fn definition(test: &TestHost, resources: Value) -> Definition {
+    let grants = grants(resources);
+    let component = test.load(&guest("guest-nosy"), &grants).await;
+    Definition { grants, ..Definition::new(NAME, component) }
+}
+
+async fn put(test: &TestHost, resources: Value) {
+    test.host.put(definition(test, resources).await).await.unwrap();
+    test.host.ready(NAME).await.unwrap();
+}
+
+/// A host on which the kinds of the guest are declared, by another controller than the one that is tested.
+async fn host() -> TestHost {
+    let test = TestHost::start().await;
+    let definition = definition(&test, within(&["elsewhere"])).await;
+    test.host.put(Definition { name: "other".into(), ..definition }).await.unwrap();
+    test.host.remove("other").await.unwrap();
+    test
+}
+
+async fn apply(test: &TestHost, kind: &str, place: &str, spec: Value) {
+    let (namespace, name) = place.split_once('/').unwrap();
+    let mut document = demo(kind, name, spec);
+    document["metadata"]["namespace"] = json!(namespace);
+    test.apply(document).await;
+}
+
+async fn delete(test: &TestHost, kind: &str, place: &str) {
+    use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
+    let (namespace, name) = place.split_once('/').unwrap();
+    let key = Key::new(Kind::new("demo.homeostat.dev", "v1", kind), namespace, name);
+    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
+    test.host.store().write(Write::Delete { key, precondition, propagation }).await.unwrap();
+}
+
+/// Everything that the guest was told so far, once it is at rest.
+async fn told(test: &TestHost) -> BTreeSet<String> {
+    test.idle(NAME).await;
+    test.host.logs().tail(Some(NAME), 0, 10_000).into_iter().map(|line| line.message).collect()
+}
+
+/// What the guest is told by what `act` does.
+async fn told_by(test: &TestHost, act: impl AsyncFnOnce(&TestHost)) -> BTreeSet<String> {
+    test.idle(NAME).await;
+    let last = test.host.logs().tail(Some(NAME), 0, 10_000).last().map_or(0, |line| line.sequence);
+    act(test).await;
+    // The last word, of every watch.
+    for kind in ["Note", "Vault", "Nosy"] {
+        let now = test.host.store().revision().to_string();
+        apply(test, kind, "blue/last", json!({ "now": now, "password": "last" })).await;
+    }
+    test.idle(NAME).await;
+    let lines = test.host.logs().tail(Some(NAME), last, 10_000).into_iter();
+    lines.map(|line| line.message).filter(|line| !line.contains("blue/last")).collect()
+}
+
+fn texts<const N: usize>(texts: [&str; N]) -> BTreeSet<String> {
+    texts.map(str::to_owned).into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_no_grant_covers_refuses_the_component_and_names_the_line() {
+    let test = TestHost::start().await;
+    let refused = |resources: Value| async {
+        let definition = definition(&test, resources).await;
+        let Err(error @ Error::Refused(_)) = test.host.put(definition).await else { panic!("it is not refused") };
+        error.to_string()
+    };
+    let told = refused(json!([])).await;
+    for line in ["Nosy], verbs: [watch]", "Note], verbs: [watch]", "Vault], verbs: [watch, get]"] {
+        assert!(told.contains(&format!("{{kinds: [demo.homeostat.dev/{line}, namespaces: [\"*\"]}}")), "{told}");
+    }
+    let mut unread = within(&["*"]);
+    unread[2]["verbs"] = json!(["watch"]);
+    let told = refused(unread).await;
+    assert!(told.contains("\"vaults\"") && !told.contains("\"notes\""), "{told}");
+    assert!(test.host.controllers().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_granted_for_a_namespace_brings_nothing_of_others() {
+    let test = host().await;
+    for place in ["blue/a", "green/a"] {
+        apply(&test, "Nosy", place, json!({})).await;
+        apply(&test, "Note", &place.replace("/a", "/n"), json!({})).await;
+        apply(&test, "Vault", &place.replace("/a", "/v"), json!({ "password": format!("of {place}") })).await;
+    }
+    put(&test, within(&["blue"])).await;
+    let listed = ["reconcile blue/a", "reconcile blue/n", "reconcile blue/v", "map blue/v of blue/a"];
+    assert_eq!(told(&test).await, texts(listed), "the first list");
+
+    let changed = told_by(&test, async |test| {
+        for place in ["green", "blue"] {
+            apply(test, "Note", &format!("{place}/n"), json!({ "changed": true })).await;
+            apply(test, "Vault", &format!("{place}/v"), json!({ "password": "new" })).await;
+            delete(test, "Vault", &format!("{place}/v")).await;
+            delete(test, "Nosy", &format!("{place}/a")).await;
+        }
+    });
+    let changed = changed.await;
+    assert!(changed.contains("map blue/v new") && changed.contains("reconcile blue/a"), "{changed:?}");
+    assert!(changed.iter().all(|line| !line.contains("green")), "{changed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_granted_for_names_brings_nothing_of_others() {
+    let test = host().await;
+    let mut resources = within(&["*"]);
+    resources[1]["names"] = json!(["open-*"]);
+    put(&test, resources).await;
+    let told = told_by(&test, async |test| {
+        apply(test, "Note", "blue/secret", json!({})).await;
+        apply(test, "Note", "blue/open-one", json!({})).await;
+    });
+    assert_eq!(told.await, texts(["reconcile blue/open-one"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn narrowed_grants_end_what_is_told_at_once_and_widened_ones_list_what_is_new() {
+    let test = host().await;
+    put(&test, within(&["*"])).await;
+    for place in ["blue", "green"] {
+        apply(&test, "Note", &format!("{place}/n"), json!({})).await;
+        apply(&test, "Vault", &format!("{place}/v"), json!({ "password": "one" })).await;
+    }
+    assert!(told(&test).await.contains("map green/v one"));
+
+    let narrowed = told_by(&test, async |test| {
+        // What waits in the queue is no more told than what comes.
+        test.host.suspend(NAME, true).unwrap();
+        apply(test, "Note", "green/n", json!({ "queued": true })).await;
+        eventually("the key to be queued", async || (test.status(NAME).counts.ready > 0).then_some(())).await;
+        put(test, within(&["blue"])).await;
+        test.host.suspend(NAME, false).unwrap();
+        apply(test, "Vault", "green/v", json!({ "password": "two" })).await;
+        apply(test, "Note", "green/n", json!({ "now": "narrow" })).await;
+        delete(test, "Vault", "green/v").await;
+        apply(test, "Vault", "green/w", json!({ "password": "three" })).await;
+    });
+    let narrowed = narrowed.await;
+    assert!(narrowed.iter().all(|line| !line.contains("green")), "{narrowed:?}");
+
+    let widened = told_by(&test, async |test| put(test, within(&["*"])).await).await;
+    for line in ["reconcile green/n", "map green/w three"] {
+        assert!(widened.contains(line), "{line} is not in {widened:?}");
+    }
+    assert!(!widened.contains("map green/v two"), "{widened:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_followed_is_told_as_far_as_its_watch_is_granted() {
+    let test = host().await;
+    put(&test, within(&["blue"])).await;
+    apply(&test, "Nosy", "blue/f", json!({ "follows": "all" })).await;
+    told(&test).await;
+    let changed = async |place: &str| {
+        let note = format!("{place}/followed");
+        let told = told_by(&test, async |test| {
+            let now = test.host.store().revision().to_string();
+            apply(test, "Note", &note, json!({ "now": now })).await;
+        });
+        told.await.into_iter().filter(|line| !line.contains("/followed")).collect::<BTreeSet<_>>()
+    };
+    // The last word, which is a note of blue, is followed as well: what is told of it is no measure, and is told of both.
+    let mut resources = within(&["blue"]);
+    resources[1]["names"] = json!(["followed"]);
+    put(&test, resources.clone()).await;
+    told(&test).await;
+    assert_eq!(changed("green").await, texts([]));
+    assert_eq!(changed("blue").await, texts(["reconcile blue/f"]));
+    resources[1]["namespaces"] = json!(["green"]);
+    put(&test, resources).await;
+    told(&test).await;
+    assert_eq!(changed("blue").await, texts([]), "what was granted when it asked is granted no more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_by_content_of_a_kind_that_may_not_be_read_is_denied() {
+    let test = host().await;
+    put(&test, within(&["blue"])).await;
+    apply(&test, "Nosy", "blue/f", json!({ "follows": "color" })).await;
+    let denied = eventually("the denial", async || {
+        let events = test.host.events().list(&EventFilter::default());
+        events.into_iter().find(|event| event.reason == "Forbidden")
+    });
+    let denied = denied.await.message;
+    assert!(denied.contains("no grant for list of demo.homeostat.dev/Note"), "{denied}");
+}
+
+/// Code of the one guest.
+struct Nosy;
+
+#[async_trait]
+impl Code for Nosy {
+    async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
+        std::fs::read(guest("guest-nosy")).map_err(|error| error.to_string())
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
+}
+
+fn version(version: &str, resources: &Value, rollout: &Value) -> Value {
+    let digest = Digest::of(&std::fs::read(guest("guest-nosy")).unwrap()).to_string();
+    json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": NAME },
+        "spec": {
+            "component": { "digest": digest }, "config": { "version": version }, "rollout": rollout,
+            "grants": { "resources": resources }, "limits": { "deadline": "10s", "cpu": "1s" },
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_gets_none_of_the_keys_that_its_own_grants_do_not_name() {
+    let test = host().await;
+    test.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    test.apply(version("-one", &within(&["*"]), &json!({}))).await;
+    eventually("it to be ready", async || test.host.ready(NAME).await.ok()).await;
+    let gate = json!({ "for": "1h", "reconciles": 1 });
+    let rollout = json!({ "strategy": "canary", "share": "50%", "gate": gate });
+    test.apply(version("-two", &within(&["blue"]), &rollout)).await;
+    let told = eventually("both versions to have run", async || {
+        for place in ["blue", "green"] {
+            for number in 0..16 {
+                let now = test.host.store().revision().to_string();
+                apply(&test, "Note", &format!("{place}/n{number}"), json!({ "now": now })).await;
+            }
+        }
+        let told = told(&test).await;
+        let has = |text: &str| told.iter().any(|line| line.contains(text));
+        (has("reconcile-one green/") && has("reconcile-two blue/")).then_some(told)
+    });
+    let told = told.await;
+    assert!(told.iter().all(|line| !line.contains("reconcile-two green/")), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_runs_for_none_of_the_keys_that_its_own_grants_do_not_name() {
+    let test = host().await;
+    put(&test, within(&["*"])).await;
+    test.host.begin_shadow(definition(&test, within(&["blue"])).await).await.unwrap();
+    let report = async |wanted: u64| {
+        eventually("the shadow to have looked", async || {
+            let report = test.host.shadow_report(NAME).unwrap().unwrap();
+            (report.compared + report.unfit >= wanted).then_some(report)
+        })
+        .await
+    };
+    apply(&test, "Note", "green/n", json!({})).await;
+    let refused = report(1).await;
+    assert_eq!((refused.compared, refused.unfit), (0, 1));
+    let because = serde_json::to_value(&refused.unfit_because).unwrap();
+    assert_eq!(because, json!({ "notGranted": 1 }));
+    apply(&test, "Note", "blue/n", json!({})).await;
+    assert_eq!(report(2).await.compared, 1);
+}
