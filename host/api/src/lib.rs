@@ -1,7 +1,8 @@
 //! What a running host serves: resources in the Kubernetes dialect, its own controllers, queues, events and logs, metrics and health.
 //!
-//! A request goes through five places: [`serve()`] accepts a connection, and `traffic` bounds it; `access` checks who may ask, and `limits`
-//! what that may take, of the `room` that there is for all; `router` finds the handler, `path` and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
+//! A request goes through five places: [`serve()`] accepts a connection, `traffic` bounds it, and `unread` takes in what nobody read of a
+//! body; `access` checks who may ask, and `limits` what that may take, of the `room` that there is for all; `router` finds the handler, `path`
+//! and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
 //! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
 //!
 //! What is spoken of the dialect, and what is refused with the reason, stands in `docs/kubernetes.md`. `negotiate` says in which form an answer
