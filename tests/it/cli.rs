@@ -181,7 +181,6 @@ fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on
         ("no component", b"hello".to_vec()),
         ("core module", core),
         ("another world", std::fs::read(guest("guest-wrong")).unwrap()),
-        ("a grant that is missing", std::fs::read(guest("guest-needy")).unwrap()),
     ];
     for (refusals, (what, bytes)) in (1..).zip(cases) {
         std::fs::write(folder.path().join("greeter.wasm"), bytes).unwrap();

@@ -27,6 +27,8 @@ use crate::state::State;
 
 mod trap;
 
+/// What wasmtime says when a store has more memories than it may.
+const TOO_MANY_MEMORIES: &str = "memory count too high";
 /// How long the last lines of a guest that was stopped may take to reach the log.
 const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
 
@@ -85,7 +87,7 @@ impl<'a> Sandbox<'a> {
 
     /// Says why the guest was stopped by the machine.
     fn fault(&self, error: &wasmtime::Error) -> Fault {
-        let Limits { transfer_bytes_max, handles_max, .. } = self.port.limits;
+        let Limits { transfer_bytes_max, handles_max, memories_max, .. } = self.port.limits;
         if let Some(lost) = error.downcast_ref::<Lost>() {
             return Fault::Failure { message: lost.to_string(), retry: Retry::Backoff };
         }
@@ -99,6 +101,10 @@ impl<'a> Sandbox<'a> {
         {
             let message = format!("the guest holds more than {handles_max} handles");
             return Fault::Limit { limit: LimitName::Handles, message };
+        }
+        if root.contains(TOO_MANY_MEMORIES) {
+            let message = format!("the component has more than {memories_max} memories");
+            return Fault::Limit { limit: LimitName::Memories, message };
         }
         let message = trap::message(error, &self.port.last_words());
         if matches!(error.downcast_ref(), Some(Trap::StackOverflow)) {

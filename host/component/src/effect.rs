@@ -13,12 +13,14 @@ use async_trait::async_trait;
 use homeostat_store::{Key, Kind, Query, Selector, View, Write};
 use serde::{Deserialize, Serialize};
 
+mod absent;
 mod answer;
 mod blob;
 mod class;
 mod exchange;
 mod size;
 
+pub use absent::Absent;
 pub use answer::{Answer, HttpError, HttpResponse, PageData, ResourceData, StoreError, Written};
 pub use blob::Blob;
 pub use class::EffectClass;
@@ -76,7 +78,7 @@ pub enum Effect {
         /// At most 16 names and values.
         fields: Vec<(String, String)>,
     },
-    /// Reads the controller's settings. Answer: [`Answer::Config`].
+    /// Reads the controller's settings. Answer: [`Answer::Config`], or [`Answer::Done`] with an error where there are none yet.
     Config {
         /// One of them; `None`: all.
         key: Option<String>,
@@ -92,6 +94,9 @@ pub enum Effect {
         /// How many: at most 65 536.
         bytes: u32,
     },
+    /// Reaches for a file, an address or a name. Answer: [`Answer::Done`], always `forbidden`; the guest is told the error that its interface
+    /// has for what is not there.
+    Reach(Absent),
 }
 
 impl Effect {
@@ -119,6 +124,7 @@ impl Effect {
             Self::WallClock => "wasi:clocks/wall-clock",
             Self::MonotonicClock => "wasi:clocks/monotonic-clock",
             Self::Random { .. } => "wasi:random",
+            Self::Reach(absent) => absent.package(),
         }
     }
 }

@@ -295,7 +295,8 @@ pub(crate) fn config(parallel_compilation: bool) -> Config {
     config.relaxed_simd_deterministic(true);
     // No controller needs these, and what is off cannot be attacked.
     config.wasm_memory64(false);
-    config.wasm_multi_memory(false);
+    // Components within components need it: what goes over from one to the other has two memories.
+    config.wasm_multi_memory(true);
     config
 }
 

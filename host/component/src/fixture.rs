@@ -33,11 +33,15 @@ impl Default for Guest<'_> {
 impl Guest<'_> {
     /// Returns the component.
     pub(crate) fn build(&self) -> Vec<u8> {
+        wat::parse_str(self.text()).expect("the fixture is well-formed")
+    }
+
+    /// Returns the component as text.
+    pub(crate) fn text(&self) -> String {
         let Self { parts, imports, linked, items, realloc, describe, reconcile, encoding } = self;
         let text = TEMPLATE.replace("PARTS", parts).replace("IMPORTS", imports).replace("LINKED", linked);
         let text = text.replace("ITEMS", items).replace("REALLOC", realloc);
-        let text = text.replace("DESCRIBE", describe).replace("RECONCILE", reconcile).replace("ENCODING", encoding);
-        wat::parse_str(text).expect("the fixture is well-formed")
+        text.replace("DESCRIBE", describe).replace("RECONCILE", reconcile).replace("ENCODING", encoding)
     }
 }
 

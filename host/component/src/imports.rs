@@ -2,7 +2,8 @@
 //!
 //! To add an import: a file here that links it, a line in [`link`], a line in [`OFFERED`].
 //!
-//! Deliberately absent: `wasi:filesystem` and `wasi:sockets`. A controller has neither.
+//! A controller has no files and no sockets. `wasi:filesystem` and `wasi:sockets` are linked all the same, with nothing behind them: what a
+//! language's own library imports by itself must not keep a component from running.
 
 use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
 use wasmtime_wasi::p2::bindings::io;
@@ -10,21 +11,24 @@ use wasmtime_wasi::p2::bindings::io;
 use crate::bindings;
 use crate::state::State;
 
+mod absent;
 mod cli;
 mod clock;
 mod config;
 pub(crate) mod convert;
 mod events;
+mod filesystem;
 mod http;
 mod log;
 mod random;
+mod sockets;
 mod store;
 mod watches;
 
 pub(crate) use http::HttpHooks;
 
 /// Every interface that a component can import. The last number of a version does not matter, but for drafts.
-pub(crate) const OFFERED: [&str; 26] = [
+pub(crate) const OFFERED: [&str; 35] = [
     "homeostat:reconciler/types@0.1.0",
     "homeostat:reconciler/store@0.1.0",
     "homeostat:reconciler/watches@0.1.0",
@@ -49,6 +53,15 @@ pub(crate) const OFFERED: [&str; 26] = [
     "wasi:cli/terminal-stdin@0.2.0",
     "wasi:cli/terminal-stdout@0.2.0",
     "wasi:cli/terminal-stderr@0.2.0",
+    "wasi:filesystem/types@0.2.0",
+    "wasi:filesystem/preopens@0.2.0",
+    "wasi:sockets/network@0.2.0",
+    "wasi:sockets/instance-network@0.2.0",
+    "wasi:sockets/tcp@0.2.0",
+    "wasi:sockets/tcp-create-socket@0.2.0",
+    "wasi:sockets/udp@0.2.0",
+    "wasi:sockets/udp-create-socket@0.2.0",
+    "wasi:sockets/ip-name-lookup@0.2.0",
     "wasi:http/types@0.2.0",
     "wasi:http/outgoing-handler@0.2.0",
 ];
@@ -74,6 +87,8 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     clock::link(linker)?;
     random::link(linker)?;
+    filesystem::link(linker)?;
+    sockets::link(linker)?;
     cli::link(linker)
 }
 

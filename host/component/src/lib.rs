@@ -47,8 +47,8 @@ pub use caller::Caller;
 pub use compiler::{Compiled, Compiler, Ended, Task};
 pub use component::{Component, Exports, Facts};
 pub use effect::{
-    Answer, Blob, Call, Effect, EffectClass, Effects, Entry, Exchange, HttpError, HttpRequest, HttpResponse, Level,
-    PageData, ResourceData, Severity, StoreError, Written,
+    Absent, Answer, Blob, Call, Effect, EffectClass, Effects, Entry, Exchange, HttpError, HttpRequest, HttpResponse,
+    Level, PageData, ResourceData, Severity, StoreError, Written,
 };
 pub use engine::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, Engine, EngineOptions, INSTANCES_BOUNDS};
 pub use error::Error;

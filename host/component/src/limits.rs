@@ -24,6 +24,8 @@ pub struct Limits {
     pub cpu: Duration,
     /// Linear memory, all memories of the component together. Default: 64 MiB. Limit `memory`.
     pub memory_bytes_max: u64,
+    /// Linear memories of the component, those of the components within it included. Default: 16. Limit `memories`.
+    pub memories_max: u32,
     /// Elements of tables, all tables of the component together. Default: 100 000. Limit `tables`.
     pub table_elements_max: u64,
     /// Number of effects. Default: 1000. Limit `effects`.
@@ -55,6 +57,7 @@ impl Default for Limits {
             deadline: Duration::from_secs(30),
             cpu: Duration::from_secs(1),
             memory_bytes_max: 64 << 20,
+            memories_max: 16,
             table_elements_max: 100_000,
             effects_max: 1000,
             writes_max: 500,

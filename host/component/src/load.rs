@@ -43,10 +43,11 @@ pub(crate) async fn again(engine: &Engine, digest: &Digest, grants: &Grants) -> 
 
 /// Checks and describes code.
 async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, grants: &Grants) -> Result<Component, Refused> {
+    let _ = grants;
     let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
     let names = world::Names::of(&ready.component, &code.machine.engine);
-    let reasons = world::check(&names, grants);
+    let reasons = world::check(&names);
     if !reasons.is_empty() {
         return Err(Refused { reasons });
     }

@@ -84,6 +84,8 @@ pub enum LimitName {
     Cpu,
     /// Linear memory.
     Memory,
+    /// The number of linear memories.
+    Memories,
     /// Elements of tables.
     Tables,
     /// The stack of the machine.
@@ -114,10 +116,11 @@ pub enum LimitName {
 
 impl LimitName {
     /// Every limit there is.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Deadline,
         Self::Cpu,
         Self::Memory,
+        Self::Memories,
         Self::Tables,
         Self::Stack,
         Self::Effects,
@@ -139,6 +142,7 @@ impl LimitName {
             Self::Deadline => "deadline",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
+            Self::Memories => "memories",
             Self::Tables => "tables",
             Self::Stack => "stack",
             Self::Effects => "effects",

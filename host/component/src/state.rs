@@ -51,6 +51,10 @@ impl State {
 }
 
 impl ResourceLimiter for State {
+    fn memories(&self) -> usize {
+        self.port.limits.memories_max as usize
+    }
+
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
         let bytes = (self.memory_bytes - current as u64).saturating_add(desired as u64);
         let bytes_max = self.port.limits.memory_bytes_max;

@@ -25,15 +25,16 @@ impl Observations {
         self.denials.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    fn count(&self, denied: Capability) {
-        let counts = Capability::ALL.iter().zip(&self.denials);
-        for (_, count) in counts.filter(|(capability, _)| **capability == denied) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts a denial, and returns how many of its capability were counted before.
+    fn count(&self, denied: Capability) -> u64 {
+        let place = Capability::ALL.iter().position(|capability| *capability == denied);
+        place.map_or(0, |place| self.denials[place].fetch_add(1, Ordering::Relaxed))
     }
 }
 
 /// Counts denials, and makes each an event about the key that was reconciled. Equal ones are one event, which is counted.
+///
+/// Files and sockets, which a language's own library may try, are told the first time only: nobody can grant them. What comes after is in [`Needs`].
 pub(crate) struct ToldDenials {
     pub(crate) context: Arc<Context>,
     pub(crate) observations: Arc<Observations>,
@@ -41,8 +42,16 @@ pub(crate) struct ToldDenials {
 
 impl Witness for ToldDenials {
     fn denied(&self, call: &Call, capability: Capability, missing: &str) {
-        self.observations.count(capability);
+        let before = self.observations.count(capability);
+        let (is_absent, reason) = match capability {
+            Capability::Files => (true, "NoFiles"),
+            Capability::Sockets => (true, "NoSockets"),
+            Capability::Http | Capability::Resources(_) => (false, "Forbidden"),
+        };
+        if is_absent && before > 0 {
+            return;
+        }
         let message = &missing[..missing.floor_char_boundary(MESSAGE_BYTES_MAX)];
-        self.context.event(&call.controller, call.key.clone(), Severity::Warning, "Forbidden", message);
+        self.context.event(&call.controller, call.key.clone(), Severity::Warning, reason, message);
     }
 }

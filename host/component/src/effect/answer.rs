@@ -21,7 +21,7 @@ pub enum Answer {
     /// To `Write`.
     #[serde(with = "reply")]
     Written(Result<Written, StoreError>),
-    /// To `Follow` and `FollowAll`.
+    /// To `Follow`, `FollowAll` and `Reach`; an error also to `Config`.
     #[serde(with = "reply")]
     Done(Result<(), StoreError>),
     /// To `Config`: the settings that were asked for; those that are not there are left out.

@@ -26,11 +26,13 @@ pub enum EffectClass {
     Clock,
     /// Randomness is drawn.
     Random,
+    /// A file, an address or a name is reached for, which no controller has.
+    Reach,
 }
 
 impl EffectClass {
     /// Every class, each at its own place: `ALL[class as usize] == class`.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Get,
         Self::List,
         Self::Write,
@@ -41,6 +43,7 @@ impl EffectClass {
         Self::Http,
         Self::Clock,
         Self::Random,
+        Self::Reach,
     ];
 
     /// Returns the name as users see it.
@@ -56,6 +59,7 @@ impl EffectClass {
             Self::Http => "http",
             Self::Clock => "clock",
             Self::Random => "random",
+            Self::Reach => "reach",
         }
     }
 }
@@ -74,6 +78,7 @@ impl Effect {
             Self::Http(_) => EffectClass::Http,
             Self::WallClock | Self::MonotonicClock => EffectClass::Clock,
             Self::Random { .. } => EffectClass::Random,
+            Self::Reach(_) => EffectClass::Reach,
         }
     }
 }

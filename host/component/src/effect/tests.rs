@@ -1,7 +1,7 @@
 use homeostat_store::{EventType, Key, Kind, Precondition, Query, Revision, Selector, View, Write};
 use serde_json::json;
 
-use super::{Answer, Blob, Effect, HttpError, HttpRequest, Level, ResourceData, Severity, StoreError, Written};
+use super::{Absent, Answer, Blob, Effect, HttpError, HttpRequest, Level, ResourceData, Severity, StoreError, Written};
 use crate::outcome::LimitName;
 
 fn key(name: &str) -> Key {
@@ -36,6 +36,7 @@ fn every_effect() -> Vec<Effect> {
         Effect::WallClock,
         Effect::MonotonicClock,
         Effect::Random { bytes: 16 },
+        Effect::Reach(Absent::File("/etc/hosts".into())),
     ]
 }
 

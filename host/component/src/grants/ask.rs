@@ -3,7 +3,7 @@
 use homeostat_store::{Key, Kind, Selector, Target, Write};
 
 use super::{Request, Reveals, Verb};
-use crate::effect::{Effect, HttpRequest, StoreError};
+use crate::effect::{Absent, Effect, HttpRequest, StoreError};
 
 /// What a controller wants to do, without the contents.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub(crate) enum Ask {
     Clock,
     /// Randomness. Free for everyone.
     Random,
+    /// What no controller has, whatever its grants.
+    Absent(Absent),
     /// To tell something. Free for everyone.
     Tell,
 }
@@ -40,6 +42,7 @@ impl Ask {
             Effect::Config { key } => Self::Settings { key: key.clone() },
             Effect::WallClock | Effect::MonotonicClock => Self::Clock,
             Effect::Random { .. } => Self::Random,
+            Effect::Reach(absent) => Self::Absent(absent.clone()),
             Effect::Emit { .. } | Effect::Log { .. } => Self::Tell,
         })
     }
@@ -89,7 +92,8 @@ impl Ask {
             Self::Some { verb, kind, namespace, name } => {
                 Some(Request { verb: *verb, kind, namespace: namespace.as_deref(), name: name.as_deref() })
             }
-            Self::Http { .. } | Self::Settings { .. } | Self::Clock | Self::Random | Self::Tell => None,
+            Self::Http { .. } | Self::Settings { .. } | Self::Clock | Self::Random => None,
+            Self::Absent(_) | Self::Tell => None,
         }
     }
 
@@ -98,23 +102,29 @@ impl Ask {
         match self {
             Self::One { verb, .. } | Self::Some { verb, .. } => Some(Capability::Resources(*verb)),
             Self::Http { .. } => Some(Capability::Http),
+            Self::Absent(Absent::File(_)) => Some(Capability::Files),
+            Self::Absent(Absent::Address(_) | Absent::Name(_)) => Some(Capability::Sockets),
             Self::Settings { .. } | Self::Clock | Self::Random | Self::Tell => None,
         }
     }
 }
 
-/// What can be granted, as metrics tell it apart.
+/// What can be denied, as metrics tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capability {
     /// To do this to resources.
     Resources(Verb),
     /// To send HTTP requests.
     Http,
+    /// To open files, which nobody is granted.
+    Files,
+    /// To use sockets, which nobody is granted.
+    Sockets,
 }
 
 impl Capability {
     /// Every capability that can be denied.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Resources(Verb::Get),
         Self::Resources(Verb::List),
         Self::Resources(Verb::Watch),
@@ -125,13 +135,17 @@ impl Capability {
         Self::Resources(Verb::Apply),
         Self::Resources(Verb::Delete),
         Self::Http,
+        Self::Files,
+        Self::Sockets,
     ];
 
-    /// Returns the name as users see it: the verb, or `http`.
+    /// Returns the name as users see it: the verb, `http`, `files` or `sockets`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resources(verb) => verb.as_str(),
             Self::Http => "http",
+            Self::Files => "files",
+            Self::Sockets => "sockets",
         }
     }
 }

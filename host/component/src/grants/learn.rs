@@ -17,9 +17,6 @@ const NAMES_MAX: usize = 8;
 /// Patterns of addresses that are listed for each host, likewise.
 const URLS_MAX: usize = 8;
 
-/// Imports that a component is refused for when it is granted no request at all.
-const HTTP: &str = "wasi:http/";
-
 /// What was learned of the needs of a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,19 +27,6 @@ pub struct Learned {
     pub denied: Grants,
     /// What was granted and not used, one sentence each, beginning with the path in the grants.
     pub unused: Vec<String>,
-}
-
-impl Learned {
-    /// Grants requests again as `granted` does, where none was seen and a component with these imports would be refused without such a line. Returns
-    /// whether it was so.
-    pub fn keep_loadable(&mut self, granted: &Grants, imports: &[String]) -> bool {
-        let is_loadable = !self.grants.http.is_empty() || !imports.iter().any(|import| import.starts_with(HTTP));
-        if is_loadable || granted.http.is_empty() {
-            return false;
-        }
-        self.grants.http.clone_from(&granted.http);
-        true
-    }
 }
 
 type Texts = BTreeSet<String>;

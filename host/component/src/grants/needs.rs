@@ -16,7 +16,7 @@ use super::{Verb, pattern};
 const CELLS_MAX: usize = 128;
 /// Namespaces and names that are kept for each of them.
 const PLACES_MAX: usize = 64;
-/// Names of settings that are kept.
+/// Names of settings that are kept, and files, addresses and names that no controller has.
 const SETTINGS_MAX: usize = 64;
 /// Bytes of an address, or of a name, that is kept. Longer ones are taken together.
 const TEXT_BYTES_MAX: usize = 256;
@@ -36,6 +36,7 @@ struct Inner {
     settings: BTreeSet<String>,
     clock: u64,
     random: u64,
+    absent: BTreeSet<String>,
     more: bool,
 }
 
@@ -67,6 +68,9 @@ pub struct Seen {
     pub clock: u64,
     /// How often randomness was drawn.
     pub random: u64,
+    /// What was reached for and no controller has: `file "/etc/hosts"`.
+    #[serde(default)]
+    pub absent: Vec<String>,
     /// There was more than is kept.
     pub more: bool,
 }
@@ -112,6 +116,7 @@ impl Needs {
             Ask::Settings { key } => inner.setting(key.as_deref().unwrap_or(ANY)),
             Ask::Clock => inner.clock += 1,
             Ask::Random => inner.random += 1,
+            Ask::Absent(absent) => inner.absent(absent.to_string()),
             Ask::One { .. } | Ask::Some { .. } | Ask::Tell => {
                 if let Some(request) = ask.request() {
                     let (namespace, name) = (request.namespace.unwrap_or(ANY), request.name.unwrap_or(ANY));
@@ -157,10 +162,11 @@ impl Needs {
         }
         let (clock, random, more) = (inner.clock, inner.random, inner.more);
         let settings = inner.settings.iter().cloned().collect();
+        let absent = inner.absent.iter().cloned().collect();
         drop(inner);
         resources.sort_unstable();
         http.sort_unstable();
-        Seen { resources, http, settings, clock, random, more }
+        Seen { resources, http, settings, clock, random, absent, more }
     }
 }
 
@@ -187,6 +193,14 @@ impl Inner {
             } else {
                 self.more = true;
             }
+        }
+    }
+
+    fn absent(&mut self, what: String) {
+        if self.absent.len() < SETTINGS_MAX {
+            self.absent.insert(what);
+        } else if !self.absent.contains(&what) {
+            self.more = true;
         }
     }
 }

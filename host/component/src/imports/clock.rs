@@ -47,7 +47,8 @@ async fn read(port: &Port, effect: Effect) -> wasmtime::Result<u64> {
     Ok(answer!(port.perform(effect).await?, Nanoseconds))
 }
 
-fn timer(state: &mut State, wait_ns: u64) -> wasmtime::Result<Resource<DynPollable>> {
+/// Makes what is ready after `wait_ns` nanoseconds.
+pub(super) fn timer(state: &mut State, wait_ns: u64) -> wasmtime::Result<Resource<DynPollable>> {
     let timer = Timer { due: Instant::now().checked_add(Duration::from_nanos(wait_ns)) };
     let timer = state.table.push(timer)?;
     subscribe(&mut state.table, timer)

@@ -2,16 +2,25 @@
 
 use super::answer;
 use crate::bindings::config as wit;
-use crate::effect::Effect;
+use crate::effect::{Answer, Effect};
 use crate::state::State;
 
 impl wit::Host for State {
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<String>, wit::Error>> {
-        let settings = answer!(self.port.perform(Effect::Config { key: Some(key.clone()) }).await?, Config);
-        Ok(Ok(settings.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)))
+        let settings = self.settings(Some(key.clone())).await?;
+        Ok(settings.map(|settings| settings.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)))
     }
 
     async fn get_all(&mut self) -> wasmtime::Result<Result<Vec<(String, String)>, wit::Error>> {
-        Ok(Ok(answer!(self.port.perform(Effect::Config { key: None }).await?, Config)))
+        self.settings(None).await
+    }
+}
+
+impl State {
+    async fn settings(&mut self, key: Option<String>) -> wasmtime::Result<Result<Vec<(String, String)>, wit::Error>> {
+        match self.port.perform(Effect::Config { key }).await? {
+            Answer::Done(Err(error)) => Ok(Err(wit::Error::Upstream(error.to_string()))),
+            answer => Ok(Ok(answer!(answer, Config))),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Checks what a guest asks for against the grants of its controller.
 //!
 //! An answer tells no more than the grants do: a list is as if there were nothing else, and a write shows what is there to one who may `get` it.
-//! Free for everyone: the own settings, the log, events about what is granted, clocks and randomness. Deliberately absent: how much of anything.
+//! Free for everyone: the own settings, the log, events about what is granted, clocks and randomness. For nobody: files and sockets. Deliberately absent: how much of anything.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ fn refused(effect: &Effect, error: StoreError) -> Option<Answer> {
         Effect::Write(_) => Answer::Written(Err(error)),
         Effect::Follow { .. } | Effect::FollowAll { .. } => Answer::Done(Err(error)),
         Effect::Http(_) | Effect::Emit { .. } | Effect::Log { .. } | Effect::Config { .. } => return None,
-        Effect::WallClock | Effect::MonotonicClock | Effect::Random { .. } => return None,
+        Effect::WallClock | Effect::MonotonicClock | Effect::Random { .. } | Effect::Reach(_) => return None,
     })
 }
 
@@ -136,6 +136,7 @@ impl<E: Effects> Effects for Granted<E> {
         let refusal = match Ask::of(&effect) {
             Err(error) => refused(&effect, error),
             Ok(Ask::Http { method, url }) => self.refuse_http(&method, &url),
+            Ok(Ask::Absent(absent)) => Some(Answer::Done(Err(StoreError::Forbidden(absent.denial())))),
             Ok(ask) => match ask.request() {
                 Some(request) if request.verb == Verb::List => return self.list(call, effect, &request).await,
                 Some(request) => match effect {

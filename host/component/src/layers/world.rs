@@ -136,6 +136,7 @@ impl Effects for World {
             }
             Effect::MonotonicClock => Answer::Nanoseconds(nanoseconds(self.started.elapsed())),
             Effect::Random { bytes } => Answer::Bytes(self.random(bytes)),
+            Effect::Reach(absent) => Answer::Done(Err(StoreError::Forbidden(absent.denial()))),
         }
     }
 }

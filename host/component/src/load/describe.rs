@@ -1,6 +1,6 @@
 //! Asks a component what it is, and checks the answer.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::call::{self, Sandbox};
 use crate::caller::Leave;
 use crate::code::Linked;
 use crate::component::new_call;
-use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, StoreError};
+use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, HttpError, StoreError};
 use crate::engine::{Engine, Machine, describe_limits};
 use crate::imports::convert;
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
@@ -23,7 +23,7 @@ const POLL_EVERY_MS_MIN: u64 = 100;
 const RESYNC_EVERY_MS_MIN: u64 = 1000;
 const CONCURRENCY_MAX: u32 = 1024;
 
-/// Runs `describe` with every import refused.
+/// Runs `describe` in a sandbox in which clocks stand still, randomness is always the same, and everything else is refused.
 ///
 /// # Errors
 /// `Describe` when it came to no answer, else `Description` for everything that is out of range.
@@ -43,38 +43,93 @@ pub(super) async fn describe(
         guest.call_describe(&mut store).await.map(Ok)
     });
     let result = report.await.result;
-    if let Some(used) = sealed.used() {
-        let reason = format!("it used {used}; describe may use no import, for it must answer the same each time");
+    let (refused, told) = sealed.used();
+    if told {
+        let reason = "it used events.emit; describe may tell nothing, for nothing runs yet".to_owned();
         return Err(Reason::Describe { reason }.into());
     }
-    let spec = result.map_err(|fault| Reason::Describe { reason: fault.to_string() })?;
+    let spec = result.map_err(|fault| Reason::Describe { reason: with_used(&fault.to_string(), &refused) })?;
+    if !refused.is_empty() {
+        tracing::warn!(imports = refused.join(", "), "describe used what it may not, and was answered errors");
+    }
     let exports = Has { mapper: entries.mapper.is_some(), poller: entries.poller.is_some() };
     check(spec, exports).map_err(|reasons| Refused { reasons })
 }
 
-/// Refuses every effect, but for those that any program makes before it begins: lines of the log, and randomness, which is always
-/// the same here.
+/// Adds to a failure what `describe` was refused before it.
+fn with_used(failure: &str, refused: &[&str]) -> String {
+    if refused.is_empty() {
+        return failure.to_owned();
+    }
+    let refused = refused.join(", ");
+    format!("{failure}\nbefore that it used {refused}, which describe may not, for it must answer the same each time")
+}
+
+/// What a clock shows in `describe`: 2000-01-01T00:00:00Z, and as long on the clock that never goes back.
+const CLOCK_NS: u64 = 946_684_800_000_000_000;
+
+/// A world that is the same each time. What a language's own library uses before a program begins is answered (log, clocks, randomness), and
+/// everything else by the error that its import has.
 #[derive(Default)]
-struct Sealed {
-    used: Mutex<Option<&'static str>>,
+struct Sealed(Mutex<Used>);
+
+/// What was used. Names of imports alone, so that there are few.
+#[derive(Default)]
+struct Used {
+    /// What was answered by an error.
+    refused: BTreeSet<&'static str>,
+    /// An event was told: that has no error.
+    told: bool,
+    /// Bytes of randomness that were drawn.
+    drawn: u64,
 }
 
 impl Sealed {
-    fn used(&self) -> Option<&'static str> {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the imports that were answered by an error, and whether an event was told.
+    fn used(&self) -> (Vec<&'static str>, bool) {
+        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (used.refused.iter().copied().collect(), used.told)
     }
+
+    /// Draws bytes that are the same in every run.
+    fn draw(&self, bytes: u32) -> Blob {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = (used.drawn..used.drawn + u64::from(bytes)).map(fixed_byte).collect();
+        used.drawn += bytes.len() as u64;
+        bytes.into()
+    }
+}
+
+/// Returns one byte of a fixed sequence without a pattern that matters: one of zeros would keep some generators from ever starting.
+/// Source: the finaliser of SplitMix64.
+fn fixed_byte(at: u64) -> u8 {
+    let mut state = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (state >> 56) as u8
 }
 
 #[async_trait]
 impl Effects for Sealed {
     async fn perform(&self, _: &Call, effect: Effect) -> Answer {
-        match effect {
+        let reason = || format!("describe may not use {}", effect.import());
+        let answer = match &effect {
             Effect::Log { .. } => return Answer::Unit,
-            Effect::Random { bytes } => return Answer::Bytes(Blob::from(vec![0; bytes as usize])),
-            _ => {}
-        }
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(effect.import());
-        Answer::Done(Err(StoreError::Forbidden("describe may use no import".to_owned())))
+            Effect::Random { bytes } => return Answer::Bytes(self.draw(*bytes)),
+            Effect::WallClock | Effect::MonotonicClock => return Answer::Nanoseconds(CLOCK_NS),
+            Effect::Get { .. } => Answer::Resource(Err(StoreError::Forbidden(reason()))),
+            Effect::List { .. } => Answer::Page(Err(StoreError::Forbidden(reason()))),
+            Effect::Write(_) => Answer::Written(Err(StoreError::Forbidden(reason()))),
+            Effect::Http(_) => Answer::Http(Err(HttpError::Forbidden(reason()))),
+            Effect::Emit { .. } => Answer::Unit,
+            Effect::Follow { .. } | Effect::FollowAll { .. } | Effect::Config { .. } | Effect::Reach(_) => {
+                Answer::Done(Err(StoreError::Forbidden(reason())))
+            }
+        };
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        used.told |= matches!(effect, Effect::Emit { .. });
+        used.refused.insert(effect.import());
+        answer
     }
 }
 

@@ -85,13 +85,6 @@ pub enum Reason {
         /// Why not, and what to do.
         reason: String,
     },
-    /// It imports what its manifest does not grant.
-    ImportWithoutGrant {
-        /// The interface.
-        name: String,
-        /// The lines of the manifest that would grant it.
-        grant: String,
-    },
     /// It says that it must be told of changes which its manifest does not let it be told of.
     WatchWithoutGrant {
         /// The watch; `None`: that of the kind that it manages.
@@ -153,9 +146,6 @@ impl fmt::Display for Reason {
             }
             Self::ExportType { name, reason } => write!(f, "its export {name} is not what the contract says: {reason}"),
             Self::UnknownImport { name, reason } => write!(f, "it imports {name}, which is not offered: {reason}"),
-            Self::ImportWithoutGrant { name, grant } => {
-                write!(f, "it imports {name}, which the manifest does not grant; these lines would:\n{grant}")
-            }
             Self::WatchWithoutGrant { watch, kind, verbs, grant } => {
                 match watch {
                     Some(watch) => write!(f, "its watch {watch:?} is of {kind:?}")?,

@@ -1,10 +1,11 @@
 //! Imports and exports: what a component needs and has, against what the host offers and wants.
+//!
+//! No grant keeps a component from loading: bindings of a language import what their component never calls. Each call is checked.
 
 use wasmtime::component::Component;
 
 use super::Reason;
 use super::names::Name;
-use crate::grants::Grants;
 use crate::imports::OFFERED;
 
 pub(super) const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
@@ -37,10 +38,10 @@ impl Names {
 }
 
 /// Returns every reason to refuse that the names alone give.
-pub(super) fn check(names: &Names, grants: &Grants) -> Vec<Reason> {
+pub(super) fn check(names: &Names) -> Vec<Reason> {
     let exports = check_exports(names);
     let unknown = names.imports.iter().filter_map(|name| check_import(name));
-    exports.into_iter().chain(unknown).chain(check_grants(names, grants)).collect()
+    exports.into_iter().chain(unknown).collect()
 }
 
 fn check_exports(names: &Names) -> Vec<Reason> {
@@ -70,16 +71,6 @@ fn check_import(import: &str) -> Option<Reason> {
     (!offered).then(|| Reason::UnknownImport { name: import.to_owned(), reason: why_not(name) })
 }
 
-/// Returns a reason for each package that needs a grant and has none; one grant is enough for a package.
-fn check_grants(names: &Names, grants: &Grants) -> Option<Reason> {
-    if !grants.http.is_empty() {
-        return None;
-    }
-    let needy = names.imports.iter().find(|name| Name::parse(name).package() == "wasi:http")?;
-    let grant = "grants:\n  http:\n    - {urls: [\"https://HOST/*\"], methods: [GET]}".to_owned();
-    Some(Reason::ImportWithoutGrant { name: needy.clone(), grant })
-}
-
 /// Says why an import is not offered, and what to do instead.
 fn why_not(name: Name<'_>) -> String {
     let same = OFFERED.into_iter().map(Name::parse).find(|offered| offered.interface == name.interface);
@@ -87,10 +78,6 @@ fn why_not(name: Name<'_>) -> String {
         return format!("this host offers version {} of it", offered.version);
     }
     match name.package() {
-        "wasi:filesystem" => "a controller has no files; read settings through wasi:config/store".to_owned(),
-        "wasi:sockets" => {
-            "a controller has no sockets; send HTTP requests through wasi:http/outgoing-handler".to_owned()
-        }
         "wasi:http" => "a controller answers no requests; it sends them through wasi:http/outgoing-handler".to_owned(),
         CONTRACT => "this contract has no such interface".to_owned(),
         package if OFFERED.into_iter().any(|offered| Name::parse(offered).package() == package) => {

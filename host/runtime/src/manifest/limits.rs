@@ -20,6 +20,9 @@ pub struct LimitsWritten {
     /// Linear memory, as `64Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
+    /// Linear memories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memories: Option<u32>,
     /// Elements of tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tables: Option<u32>,
@@ -66,10 +69,11 @@ pub struct LimitBounds {
 }
 
 /// Every limit that a manifest may set.
-pub const LIMIT_BOUNDS: [LimitBounds; 13] = [
+pub const LIMIT_BOUNDS: [LimitBounds; 14] = [
     time(LimitName::Deadline, "spec.limits.deadline", 3600),
     time(LimitName::Cpu, "spec.limits.cpu", 600),
     bytes(LimitName::Memory, "spec.limits.memory", 64 << 10, 4 << 30),
+    count(LimitName::Memories, "spec.limits.memories", 100),
     count(LimitName::Tables, "spec.limits.tables", 10_000_000),
     count(LimitName::Effects, "spec.limits.effects", 1_000_000),
     count(LimitName::Writes, "spec.limits.writes", 1_000_000),
@@ -105,6 +109,7 @@ impl LimitsWritten {
             LimitName::Deadline => time(self.deadline),
             LimitName::Cpu => time(self.cpu),
             LimitName::Memory => bytes(self.memory),
+            LimitName::Memories => count(self.memories),
             LimitName::Tables => count(self.tables),
             LimitName::Stack | LimitName::CompileTime | LimitName::CompileMemory => None,
             LimitName::Effects => count(self.effects),
@@ -128,6 +133,7 @@ impl LimitsWritten {
             deadline,
             cpu: self.cpu.map_or(default.cpu.min(deadline), |span| span.0),
             memory_bytes_max: bytes(self.memory, default.memory_bytes_max),
+            memories_max: self.memories.unwrap_or(default.memories_max),
             table_elements_max: self.tables.map_or(default.table_elements_max, u64::from),
             effects_max: self.effects.unwrap_or(default.effects_max),
             writes_max: self.writes.unwrap_or(default.writes_max),

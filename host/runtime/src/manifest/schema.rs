@@ -260,7 +260,7 @@ mod tests {
                 }],
             },
             "limits": {
-                "deadline": "1s", "cpu": "1s", "memory": 1, "tables": 1, "effects": 1, "writes": 1, "events": 1, "effectBytes": 1,
+                "deadline": "1s", "cpu": "1s", "memory": 1, "memories": 1, "tables": 1, "effects": 1, "writes": 1, "events": 1, "effectBytes": 1,
                 "log": 1, "logLines": 1, "transfer": 1, "handles": 1, "result": 1,
             },
             "concurrency": 1, "backoff": { "base": "1s", "max": "1s", "maxRetries": 1 }, "resync": "1s", "poll": "1s",

@@ -107,7 +107,7 @@ impl Effects for Shadowed {
             }
             Effect::WallClock | Effect::MonotonicClock => self.scene.lock().clock(&effect),
             Effect::Random { bytes } => self.scene.lock().random(bytes),
-            Effect::Config { .. } => None,
+            Effect::Config { .. } | Effect::Reach(_) => None,
         };
         match known {
             Some(answer) => answer,

@@ -1,6 +1,4 @@
-//! Imports `wasi:http`: refused when it is loaded, unless the manifest grants an address.
-//!
-//! With a grant it asks for `spec.url`, and writes the status code or the error into its status.
+//! Asks for `spec.url` through `wasi:http`, and writes the status code or the error into its status.
 
 use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;

@@ -47,18 +47,17 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let client = Client::new(global)?;
     let LearnArgs { controller, span, include_denied, reset } = args;
-    let Looked { mut seen, mut watched, mut imports } = look(&client, &controller).await?;
+    let Looked { mut seen, mut watched } = look(&client, &controller).await?;
     if let Some(Span(span)) = span {
         tokio::time::sleep(span).await;
         let before = seen;
-        Looked { seen, watched, imports } = look(&client, &controller).await?;
+        Looked { seen, watched } = look(&client, &controller).await?;
         seen = seen.since(&before);
     }
     let granted = from_host(&client, &controller).await?;
     let mut used = seen.clone();
     used.resources.append(&mut watched);
     let mut learned = granted.learn(&used);
-    let is_kept = learned.keep_loadable(&granted, &imports);
     if include_denied {
         let Grants { resources, http } = std::mem::take(&mut learned.denied);
         learned.grants.resources.extend(resources);
@@ -74,7 +73,7 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     }
     output::print(&match format {
         Format::Json => output::json(&json!({ "learned": learned, "seen": seen })),
-        _ => page(&controller, &learned, &seen, is_kept)?,
+        _ => page(&controller, &learned, &seen)?,
     })?;
     if reset {
         let path = format!("{}/needs/forget", control::path(&controller));
@@ -90,8 +89,6 @@ struct Looked {
     seen: Seen,
     /// What its watches need.
     watched: Vec<ResourceNeed>,
-    /// What its component imports.
-    imports: Vec<String>,
 }
 
 async fn look(client: &Client, controller: &str) -> anyhow::Result<Looked> {
@@ -99,14 +96,11 @@ async fn look(client: &Client, controller: &str) -> anyhow::Result<Looked> {
     serde_json::from_value(document).context("the host's answer cannot be understood")
 }
 
-/// Returns the grants as lines of a manifest, with what else is to be said in comments. `is_kept`: those for HTTP were not used, and are needed.
-fn page(controller: &str, learned: &Learned, seen: &Seen, is_kept: bool) -> anyhow::Result<String> {
+/// Returns the grants as lines of a manifest, with what else is to be said in comments.
+fn page(controller: &str, learned: &Learned, seen: &Seen) -> anyhow::Result<String> {
     let Learned { grants, denied, unused } = learned;
     let mut page = format!("# What controller {controller} was seen to use, out of what it is granted.\n");
     page.push_str(&yaml(&json!({ "grants": brief(grants)? }))?);
-    if is_kept {
-        page.push_str("# It was not seen to send a request. Its component imports wasi:http, and would be refused without any grant for HTTP.\n");
-    }
     if grants.http.iter().any(|grant| !grant.headers.is_empty()) {
         page.push_str("# Values of headers are hidden (***): keep those of the manifest.\n");
     }
@@ -121,6 +115,10 @@ fn page(controller: &str, learned: &Learned, seen: &Seen, is_kept: bool) -> anyh
     let free = free(seen);
     if !free.is_empty() {
         writeln!(page, "# Free for every controller: it reads {}.", plain(&free.join(", ")))?;
+    }
+    if !seen.absent.is_empty() {
+        page.push_str("# Tried, and not to be had by any controller:\n");
+        comment(&mut page, &seen.absent.join("\n"));
     }
     Ok(page)
 }

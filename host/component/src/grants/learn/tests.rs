@@ -199,24 +199,3 @@ proptest! {
         prop_assert_eq!(again.denied, Grants::default(), "with what was learned, nothing is denied");
     }
 }
-
-#[test]
-fn who_imports_requests_and_was_seen_to_send_none_keeps_what_it_needs_to_be_loaded() {
-    let granted = grants(&json!({"http": [{"urls": ["https://a.example/*"], "methods": ["GET"]}]}));
-    let imports = |name: &str| vec!["homeostat:reconciler/store@0.1.0".to_owned(), name.to_owned()];
-    let (sends, sends_none) = (imports("wasi:http/outgoing-handler@0.2.0"), imports("wasi:clocks/wall-clock@0.2.0"));
-    let http = || Ask::Http { method: "GET".to_owned(), url: "https://a.example/x".to_owned() };
-    let none = || granted.learn(&seen(&granted, []));
-    let mut learned = none();
-    assert!(learned.keep_loadable(&granted, &sends));
-    assert_eq!(learned.grants, granted);
-    for (mut learned, granted, imports) in [
-        (none(), &granted, &sends_none),
-        (none(), &Grants::default(), &sends),
-        (granted.learn(&seen(&granted, [http()])), &granted, &sends),
-    ] {
-        let before = learned.clone();
-        assert!(!learned.keep_loadable(granted, imports));
-        assert_eq!(learned, before);
-    }
-}

@@ -54,7 +54,7 @@ fn a_dear_key_is_found_among_many_that_are_cheap() {
 #[test]
 fn every_measure_makes_a_key_dear() {
     let base = cost(10);
-    let effects = homeostat_component::EffectCounts::new([50; 10]);
+    let effects = homeostat_component::EffectCounts::new([50; 11]);
     let dear = [
         cost(1000),
         Cost { memory_bytes_max: 64 << 20, ..base },

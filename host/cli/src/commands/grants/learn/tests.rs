@@ -12,8 +12,13 @@ fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
         denied: grants(json!({ "resources": line("Secret") })),
         unused: vec!["resources[1]: Node, to get".to_owned()],
     };
-    let seen = Seen { settings: vec!["greeting".to_owned()], clock: 2, ..Seen::default() };
-    let page = page("web", &learned, &seen, true).unwrap();
+    let seen = Seen {
+        settings: vec!["greeting".to_owned()],
+        clock: 2,
+        absent: vec!["file \"/etc/hosts\"".to_owned()],
+        ..Seen::default()
+    };
+    let page = page("web", &learned, &seen).unwrap();
     let read: Value = serde_saphyr::from_str(&page).unwrap();
     assert_eq!(
         read,
@@ -24,7 +29,7 @@ fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
         "Secret",
         "Granted, and not used:\n#   resources[1]: Node, to get\n",
         "it reads the settings greeting, clocks.",
-        "imports wasi:http",
+        "not to be had by any controller:\n#   file \"/etc/hosts\"\n",
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
@@ -32,6 +37,6 @@ fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
 
 #[test]
 fn nothing_seen_is_no_grant() {
-    let page = page("web", &Learned::default(), &Seen::default(), false).unwrap();
+    let page = page("web", &Learned::default(), &Seen::default()).unwrap();
     assert!(page.ends_with("grants: {}\n"), "{page}");
 }

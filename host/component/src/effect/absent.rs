@@ -1,0 +1,68 @@
+//! What no controller has.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::cut;
+
+/// Bytes of a path, an address or a name. Cut above.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// Something that a guest reaches for through WASI, and that no controller has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Absent {
+    /// A file or a folder, by its path.
+    File(String),
+    /// An address of the network, as `tcp 10.0.0.1:80`.
+    Address(String),
+    /// The name of a machine, which is to be looked up.
+    Name(String),
+}
+
+impl Absent {
+    /// Returns the same with a text of at most 256 bytes.
+    pub(crate) fn cut(self) -> Self {
+        let short = |text| cut(text, TEXT_BYTES_MAX);
+        match self {
+            Self::File(path) => Self::File(short(path)),
+            Self::Address(address) => Self::Address(short(address)),
+            Self::Name(name) => Self::Name(short(name)),
+        }
+    }
+
+    /// Returns the package of WASI by which it was reached for.
+    pub fn package(&self) -> &'static str {
+        match self {
+            Self::File(_) => "wasi:filesystem",
+            Self::Address(_) | Self::Name(_) => "wasi:sockets",
+        }
+    }
+
+    /// Says that it is not there, what to use instead, and how a component is built that does not import the package.
+    pub(crate) fn denial(&self) -> String {
+        let instead = match self {
+            Self::File(_) => "a controller has no files; it reads settings through wasi:config/store",
+            Self::Address(_) | Self::Name(_) => {
+                "a controller has no sockets; it sends requests through wasi:http/outgoing-handler"
+            }
+        };
+        let package = self.package();
+        format!(
+            "no {self}: {instead}. The guest was told an error and went on. A component without {package}: \
+             componentize-py --stub-wasi (also without print, clocks and randomness), componentize-js --disable FEATURE"
+        )
+    }
+}
+
+impl fmt::Display for Absent {
+    /// Writes what a guest said in quotes, with its control characters escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file {path:?}"),
+            Self::Address(address) => write!(f, "address {address:?}"),
+            Self::Name(name) => write!(f, "host name {name:?}"),
+        }
+    }
+}

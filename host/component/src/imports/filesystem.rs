@@ -1,0 +1,77 @@
+//! `wasi:filesystem`, inert: one folder, `/`, in which there is nothing and into which nothing can be put.
+//!
+//! Without that folder a language's own library would answer by itself, and nobody would see what a guest tries to open.
+
+use wasmtime::component::{Linker, Resource, ResourceType, Val};
+
+use super::WASI_VERSION;
+use super::absent::{refuse, say, unnamed};
+use crate::effect::Absent;
+use crate::state::State;
+
+/// What fails for a path, with the code for what is not there.
+const LOOKS: [&str; 6] =
+    ["open-at", "stat-at", "readlink-at", "metadata-hash-at", "remove-directory-at", "unlink-file-at"];
+/// What fails for a path, with the code for what cannot be changed.
+const CHANGES: [&str; 5] = ["create-directory-at", "link-at", "rename-at", "symlink-at", "set-times-at"];
+/// What a folder does not do, whatever is in it.
+const OF_FILES: [&str; 12] = [
+    "read-via-stream",
+    "write-via-stream",
+    "append-via-stream",
+    "advise",
+    "sync-data",
+    "sync",
+    "set-size",
+    "set-times",
+    "read",
+    "write",
+    "stat",
+    "metadata-hash",
+];
+
+/// The folder. Its number says nothing: there is one.
+struct Folder;
+
+/// Handles of these are never given out.
+struct Entries;
+
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let mut types = linker.instance(&format!("wasi:filesystem/types@{WASI_VERSION}"))?;
+    types.resource("descriptor", ResourceType::host::<Folder>(), |_, _| Ok(()))?;
+    types.resource("directory-entry-stream", ResourceType::host::<Entries>(), |_, _| Ok(()))?;
+    let method = |name: &str| format!("[method]descriptor.{name}");
+    for name in LOOKS {
+        refuse(&mut types, &method(name), file, of_look)?;
+    }
+    for name in CHANGES {
+        refuse(&mut types, &method(name), file, |_| "read-only")?;
+    }
+    for name in OF_FILES {
+        refuse(&mut types, &method(name), unnamed, |_| "unsupported")?;
+    }
+    refuse(&mut types, &method("read-directory"), |_| Some(Absent::File("/".to_owned())), |_| "no-entry")?;
+    let ok = |value| Val::Result(Ok(Some(Box::new(value))));
+    say(&mut types, &method("get-type"), ok(Val::Enum("directory".to_owned())))?;
+    say(&mut types, &method("get-flags"), ok(Val::Flags(vec!["read".to_owned()])))?;
+    say(&mut types, &method("is-same-object"), Val::Bool(true))?;
+    let next = "[method]directory-entry-stream.read-directory-entry";
+    refuse(&mut types, next, unnamed, |_| "bad-descriptor")?;
+    say(&mut types, "filesystem-error-code", Val::Option(None))?;
+
+    let mut preopens = linker.instance(&format!("wasi:filesystem/preopens@{WASI_VERSION}"))?;
+    preopens.func_wrap("get-directories", |_, (): ()| Ok((vec![(Resource::<Folder>::new_own(0), "/".to_owned())],)))
+}
+
+/// Returns the first path among the arguments. The library of a language cuts off the name of the folder, `/`.
+fn file(arguments: &[Val]) -> Option<Absent> {
+    arguments.iter().find_map(|argument| match argument {
+        Val::String(path) => Some(Absent::File(format!("/{}", path.trim_start_matches('/')))),
+        _ => None,
+    })
+}
+
+fn of_look(arguments: &[Val]) -> &'static str {
+    let creates = |argument: &Val| matches!(argument, Val::Flags(flags) if flags.iter().any(|flag| flag == "create"));
+    if arguments.iter().any(creates) { "read-only" } else { "no-entry" }
+}
