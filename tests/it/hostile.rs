@@ -100,6 +100,28 @@ async fn writes_without_end_are_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_no_controller_has_is_told_once_however_often_it_is_tried() {
+    let test = host().await;
+    let definition = Definition::new("hostile", arena().await.hostile.clone());
+    test.host.put(Definition { grants: all_resources(), ..definition }).await.unwrap();
+    for round in 0..3 {
+        test.apply(demo("Hostile", "reach", json!({"round": round}))).await;
+        let done = |document: &serde_json::Value| document["status"]["message"] == "nothing was there";
+        test.until(&demo_key("Hostile", "reach"), "has tried everything", done).await;
+        test.idle("hostile").await;
+    }
+    assert!(test.status("hostile").reconciles >= 3);
+    for (reason, wanted) in [("NoFiles", "no file \"/etc/passwd\""), ("NoSockets", "no address \"tcp 10.0.0.1:80\"")] {
+        let filter = EventFilter { controller: Some("hostile".to_owned()), ..EventFilter::default() };
+        let told: Vec<Event> =
+            test.host.events().list(&filter).into_iter().filter(|event| event.reason == reason).collect();
+        assert_eq!((told.len(), told[0].count), (1, 1), "{told:?}");
+        assert!(told[0].message.contains(wanted), "{}", told[0].message);
+    }
+    goes_on(&test).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_line_without_end_is_stopped() {
     is_stopped("print-flood", patient(), LimitName::LogBytes).await;
 }

@@ -37,6 +37,7 @@ mod shadow;
 mod simulation;
 mod swap;
 mod tls;
+mod toolchains;
 mod tools;
 mod uptime;
 mod walls;

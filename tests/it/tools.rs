@@ -24,7 +24,7 @@ const TOOLS: [Tool; 2] = [
     Tool {
         name: "python",
         reason: "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads",
-        roots: &["python_environment"],
+        roots: &["python_environment", "python_tool"],
     },
 ];
 

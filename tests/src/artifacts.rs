@@ -133,6 +133,11 @@ pub(crate) fn cache_folder() -> PathBuf {
     target_folder().join("test-cache")
 }
 
+/// Returns where tests keep what they compile, for the next time.
+pub fn compiled_folder() -> PathBuf {
+    cache_folder().join("compiled")
+}
+
 /// Returns the same component under another digest: a custom section named `tag` stands at its end.
 ///
 /// # Panics

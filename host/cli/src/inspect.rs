@@ -80,6 +80,7 @@ fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> 
         "dependencies": serde_json::to_value(dependencies).context("the dependencies cannot be shown")?,
         "optionalExports": optional_exports(component.exports()),
         "pooled": facts.pooled,
+        "unpooled": facts.unpooled,
         "exports": facts.exports,
         "imports": facts.imports,
         "describe": serde_json::to_value(component.describe()).context("the description cannot be shown")?,
@@ -170,8 +171,10 @@ fn text(inspection: &Value) -> Result<String> {
     let below = "\n           ";
     let lines = |lines: Vec<String>| if lines.is_empty() { "none".to_owned() } else { lines.join(below) };
     let word = |name: &str| inspection[name].as_str().unwrap_or_default();
-    let memory =
-        if inspection["pooled"] == true { "pooled" } else { "on demand: too large for the pool, starts slower" };
+    let memory = match inspection["unpooled"].as_str() {
+        None => "pooled".to_owned(),
+        Some(bound) => format!("on demand, which starts slower: {bound}"),
+    };
     let mut text = format!(
         "File:      {}\nDigest:    {}\nSize:      {} bytes\nSigned by: {}\nProducers: {}\nPackages:  {}\nOptional:  {}\nInstances: {memory}\nExports:   {}\nImports:   {}\n",
         word("file"),

@@ -22,7 +22,8 @@ use crate::state::State;
 /// Machine code, and the machine that it is for.
 pub(crate) struct Code {
     pub(crate) machine: Arc<Machine>,
-    pub(crate) pooled: bool,
+    /// Why its instances do not come out of the pool; `None`: they do.
+    pub(crate) unpooled: Option<String>,
     pub(crate) origin: Origin,
     /// Of the component that it was made of.
     pub(crate) size_bytes: u64,
@@ -82,9 +83,14 @@ impl Ready {
 }
 
 impl Code {
-    fn new(origin: Origin, size_bytes: u64, (machine, pooled): (Arc<Machine>, bool), component: Component) -> Self {
+    fn new(
+        origin: Origin,
+        size_bytes: u64,
+        (machine, unpooled): (Arc<Machine>, Option<String>),
+        component: Component,
+    ) -> Self {
         let memory = Mutex::new(Memory { ready: Some(Ready::new(component)), used: true });
-        Self { machine, pooled, origin, size_bytes, entry: None, memory }
+        Self { machine, unpooled, origin, size_bytes, entry: None, memory }
     }
 
     /// Returns the code for a call, and reads it again if it rests: half a millisecond, in which other calls of it wait.
@@ -210,7 +216,7 @@ pub(crate) async fn make(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) 
             blocking(work).await??
         }
     };
-    tracing::debug!(%digest, origin = ?code.origin, pooled = code.pooled, took = ?start.elapsed(), "component made ready");
+    tracing::debug!(%digest, origin = ?code.origin, unpooled = ?code.unpooled, took = ?start.elapsed(), "component made ready");
     Ok(code)
 }
 
@@ -224,20 +230,20 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reason> {
     let mut machine = Arc::clone(engine.pooled());
     let made = engine.compilations().compile(engine.options(), &machine.engine, bytes)?;
-    let (component, pooled) = match cache::restore(&machine.engine, Trusted::Made(&made)) {
-        Ok(component) => (component, true),
+    let (component, unpooled) = match cache::restore(&machine.engine, Trusted::Made(&made)) {
+        Ok(component) => (component, None),
         Err(error) => {
             let unusable = |error: &dyn std::fmt::Display| Reason::Compiler {
                 reason: format!("its code is of no use: {error:#}"),
             };
-            // Most often it is too large for the pool.
+            // It exceeds a bound of the pool, which the error names.
             machine = engine.on_demand().map_err(|_| unusable(&error))?;
             let component = cache::restore(&machine.engine, Trusted::Made(&made)).map_err(|error| unusable(&error))?;
-            (component, false)
+            (component, Some(format!("{error:#}")))
         }
     };
-    let entry = keep(engine, digest, &made, pooled);
-    let code = Code::new(Origin::Compiled, bytes.len() as u64, (machine, pooled), component);
+    let entry = keep(engine, digest, &made, unpooled.is_none());
+    let code = Code::new(Origin::Compiled, bytes.len() as u64, (machine, unpooled), component);
     Ok(Code { entry, ..code })
 }
 
@@ -250,16 +256,19 @@ fn from_cache(engine: &Engine, digest: &Digest, size_bytes: u64) -> Option<Code>
         let compiled = entry.read()?;
         Some((entry, compiled))
     };
-    let made = |machine: Arc<Machine>, (entry, compiled): (Entry, Authentic), is_pooled| {
+    let made = |machine: Arc<Machine>, (entry, compiled): (Entry, Authentic), unpooled| {
         let component = cache::restore(&machine.engine, Trusted::Kept(&compiled)).ok()?;
-        let code = Code::new(Origin::Cache, size_bytes, (machine, is_pooled), component);
+        let code = Code::new(Origin::Cache, size_bytes, (machine, unpooled), component);
         Some(Code { entry: Some(entry), ..code })
     };
     if let Some(found) = found(true) {
-        return made(Arc::clone(pooled), found, true);
+        return made(Arc::clone(pooled), found, None);
     }
     let found = found(false)?;
-    made(engine.on_demand().ok()?, found, false)
+    // The pool says again which bound it exceeds.
+    let refused = cache::restore(&pooled.engine, Trusted::Kept(&found.1)).err();
+    let unpooled = refused.map_or_else(|| "it was compiled for another pool".to_owned(), |error| format!("{error:#}"));
+    made(engine.on_demand().ok()?, found, Some(unpooled))
 }
 
 /// Keeps what was compiled, and returns where.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::engine::EngineOptions;
-use crate::load::Reason;
+use crate::load::{Reason, explain};
 use crate::outcome::LimitName;
 
 mod child;
@@ -48,7 +48,7 @@ pub struct Compiler {
 pub struct Compiled {
     /// Those that made code.
     pub good: u64,
-    /// Components that are malformed.
+    /// Components that are malformed, or need what is not offered.
     pub malformed: u64,
     /// Those that hit the limit `compile-time`.
     pub time: u64,
@@ -103,7 +103,7 @@ impl Compilations {
             Ok(_) => &self.good,
             Err(Reason::Limit { limit: LimitName::CompileTime, .. }) => &self.time,
             Err(Reason::Limit { .. }) => &self.memory,
-            Err(Reason::Malformed { .. }) => &self.malformed,
+            Err(Reason::Malformed { .. } | Reason::Unsupported { .. }) => &self.malformed,
             Err(_) => &self.failed,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Compilations {
     /// Compiles a component, and counts what came of it. Takes its time: for threads that may block, with a permit.
     ///
     /// # Errors
-    /// `Malformed`, `Limit`, `Compiler`.
+    /// `Malformed`, `Unsupported`, `Limit`, `Compiler`.
     pub(crate) fn compile(
         &self,
         options: &EngineOptions,
@@ -121,9 +121,15 @@ impl Compilations {
     ) -> Result<Made, Reason> {
         let made = match &options.compiler {
             Some(compiler) => process::run(compiler, &Task::of(options), bytes),
-            None => own.precompile_component(bytes).map_err(|error| Reason::Malformed { reason: format!("{error:#}") }),
+            None => child::precompile(own, bytes).map_err(|failed| match failed {
+                child::Failed::Refused(error) => Reason::Malformed { reason: format!("{error:#}") },
+                child::Failed::GaveUp(reason) => Reason::Unsupported { needs: reason },
+            }),
         };
-        let made = made.map(Made);
+        let made = made.map(Made).map_err(|reason| match reason {
+            Reason::Malformed { reason } => explain(bytes, reason),
+            other => other,
+        });
         self.count(&made);
         made
     }

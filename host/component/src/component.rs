@@ -63,6 +63,8 @@ pub struct Facts {
     pub exports: Vec<String>,
     /// Whether its instances come out of the pool. False for components that are too large for its slots: they start more slowly.
     pub pooled: bool,
+    /// Which bound of the pool it exceeds, where it does.
+    pub unpooled: Option<String>,
 }
 
 /// Which of the optional exports a component has.

@@ -124,7 +124,8 @@ impl Effect {
             Self::WallClock => "wasi:clocks/wall-clock",
             Self::MonotonicClock => "wasi:clocks/monotonic-clock",
             Self::Random { .. } => "wasi:random",
-            Self::Reach(absent) => absent.package(),
+            Self::Reach(Absent::File(_)) => "wasi:filesystem",
+            Self::Reach(Absent::Address(_) | Absent::Name(_)) => "wasi:sockets",
         }
     }
 }

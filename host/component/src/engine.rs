@@ -161,8 +161,8 @@ impl Engine {
     /// Compiles and checks a component, and asks it what it is.
     ///
     /// Takes about 50 ms for an ordinary guest, and a few where its compilation was kept; compilation runs in processes of their own
-    /// ([`EngineOptions::compiler`]), else on threads for blocking work. Bytes that are loaded already are not compiled again. `grants` decide which imports may be
-    /// there at all; what they say of arguments is checked at each call by [`crate::layers::Granted`]. Must be called in a tokio
+    /// ([`EngineOptions::compiler`]), else on threads for blocking work. Bytes that are loaded already are not compiled again. `grants` keep nothing from
+    /// loading, for languages import what their code never calls: each call is checked, by [`crate::layers::Granted`]. Must be called in a tokio
     /// runtime with time enabled.
     ///
     /// # Errors

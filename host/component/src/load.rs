@@ -12,12 +12,15 @@ use crate::grants::Grants;
 
 mod bytes;
 mod describe;
+mod members;
 pub(crate) mod missing;
 mod names;
 mod refused;
+mod survey;
 mod world;
 
 pub use refused::{Reason, Refused};
+pub(crate) use survey::explain;
 
 /// Compiles, checks and describes. `wanted`: the digest that the bytes must have.
 pub(crate) async fn load(
@@ -27,7 +30,9 @@ pub(crate) async fn load(
     grants: &Grants,
 ) -> Result<Component, Refused> {
     bytes::check(&bytes, engine.options().component_bytes_max)?;
-    let (code, digest) = code(engine, bytes, wanted).await?;
+    let (digest, bytes) = named(bytes, wanted).await?;
+    survey(engine, &digest, &bytes).await?;
+    let code = code(engine, &digest, bytes).await?;
     check(engine, code, digest, grants).await
 }
 
@@ -43,13 +48,15 @@ pub(crate) async fn again(engine: &Engine, digest: &Digest, grants: &Grants) -> 
 
 /// Checks and describes code.
 async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, grants: &Grants) -> Result<Component, Refused> {
-    let _ = grants;
     let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
     let names = world::Names::of(&ready.component, &code.machine.engine);
     let reasons = world::check(&names);
     if !reasons.is_empty() {
         return Err(Refused { reasons });
+    }
+    if grants.http.is_empty() && names.imports_package("wasi:http") {
+        tracing::debug!(%digest, "it imports wasi:http and is granted no request: each will be denied");
     }
     let optional = |interface| names.exports_interface(interface);
     let exports = Exports {
@@ -65,29 +72,51 @@ async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, grants: &Grants
         size_bytes: code.size_bytes,
         imports: names.imports,
         exports: names.exports,
-        pooled: code.pooled,
+        pooled: code.unpooled.is_none(),
+        unpooled: code.unpooled.clone(),
     };
     Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, exports, facts, verbs, spec })))
 }
 
-/// Returns the code of a component and its name. Who loads what another one has, or is compiling, gets the same.
+/// Returns the name of a component.
 ///
 /// # Errors
-/// `OtherDigest`, before anything is compiled; those of compilation.
-async fn code(engine: &Engine, bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Arc<Code>, Digest), Refused> {
+/// `OtherDigest`, before anything is compiled.
+async fn named(bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Digest, Arc<Vec<u8>>), Refused> {
     let (digest, bytes) = code::blocking(move || (Digest::of(&bytes), Arc::new(bytes))).await?;
-    if let Some(wanted) = wanted.filter(|wanted| **wanted != digest) {
-        return Err(Reason::OtherDigest { wanted: wanted.clone(), found: digest }.into());
+    match wanted.filter(|wanted| **wanted != digest) {
+        Some(wanted) => Err(Reason::OtherDigest { wanted: wanted.clone(), found: digest }.into()),
+        None => Ok((digest, bytes)),
     }
-    let place = engine.codes().place(&digest);
+}
+
+/// Refuses, before it is compiled, what would be refused afterwards.
+///
+/// # Errors
+/// Everything that the types of a component say.
+async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>) -> Result<(), Refused> {
+    if engine.codes().known(digest).is_some() {
+        return Ok(());
+    }
+    let bytes = Arc::clone(bytes);
+    let reasons = code::blocking(move || survey::check(&bytes)).await?;
+    if reasons.is_empty() { Ok(()) } else { Err(Refused { reasons }) }
+}
+
+/// Returns the code of a component. Who loads what another one has, or is compiling, gets the same.
+///
+/// # Errors
+/// Those of compilation.
+async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Arc<Code>, Refused> {
+    let place = engine.codes().place(digest);
     let mut known = place.lock().await;
     if let Some(code) = known.upgrade() {
-        return Ok((code, digest));
+        return Ok(code);
     }
-    let code = Arc::new(code::make(engine, &digest, bytes).await?);
+    let code = Arc::new(code::make(engine, digest, bytes).await?);
     *known = Arc::downgrade(&code);
     engine.codes().wake();
-    Ok((code, digest))
+    Ok(code)
 }
 
 /// Binds code to what its machine offers, and looks up the exports.
@@ -103,7 +132,8 @@ pub(crate) fn link(
     let pre = machine.linker.instantiate_pre(component).map_err(failed)?;
     let mut reasons = Vec::new();
     let mut check = |interface: &str, error: wasmtime::Error| {
-        reasons.push(Reason::ExportType { name: interface.to_owned(), reason: format!("{error:#}") });
+        let reason = format!("{error:#}; it was built against another version of the contract");
+        reasons.push(Reason::ExportType { name: interface.to_owned(), reason });
     };
     let Exports { mapper, poller, lifecycle } = exports;
     let reconciler = reconciler::GuestIndices::new(&pre).map_err(|error| check(world::RECONCILER, error)).ok();

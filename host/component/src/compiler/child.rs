@@ -1,7 +1,9 @@
 //! The side of the process that compiles: it binds itself first, and then reads one component and writes its code.
 
+use std::any::Any;
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -41,22 +43,27 @@ pub enum Ended {
     Compiled,
     /// The component is malformed; why was written instead, as text.
     Malformed,
+    /// The compiler cannot go on with this component; where it stopped was written instead, as text.
+    GaveUp,
     /// There was not enough memory. Most often the process is aborted instead.
     NoMemory,
 }
 
 impl Ended {
-    /// Returns the exit code that says so: 0, 65 or 71.
+    /// Returns the exit code that says so: 0, 65, 70 or 71.
     pub fn code(self) -> u8 {
         match self {
             Self::Compiled => 0,
             Self::Malformed => 65,
+            Self::GaveUp => 70,
             Self::NoMemory => 71,
         }
     }
 
     pub(super) fn of(code: i32) -> Option<Self> {
-        [Self::Compiled, Self::Malformed, Self::NoMemory].into_iter().find(|ended| i32::from(ended.code()) == code)
+        [Self::Compiled, Self::Malformed, Self::GaveUp, Self::NoMemory]
+            .into_iter()
+            .find(|ended| i32::from(ended.code()) == code)
     }
 }
 
@@ -78,10 +85,13 @@ impl Task {
         let engine = wasmtime::Engine::new(&config(self.parallel)).map_err(io::Error::other)?;
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes)?;
-        let (ended, answer) = match engine.precompile_component(&bytes) {
+        // What a panic says is an answer, and not for the log of whoever started this process.
+        std::panic::set_hook(Box::new(|_| ()));
+        let (ended, answer) = match precompile(&engine, &bytes) {
             Ok(code) => (Ended::Compiled, code),
-            Err(error) if error.is::<OutOfMemory>() => return Ok(Ended::NoMemory),
-            Err(error) => (Ended::Malformed, cut(format!("{error:#}"), REASON_BYTES_MAX).into_bytes()),
+            Err(Failed::Refused(error)) if error.is::<OutOfMemory>() => return Ok(Ended::NoMemory),
+            Err(Failed::Refused(error)) => (Ended::Malformed, cut(format!("{error:#}"), REASON_BYTES_MAX).into_bytes()),
+            Err(Failed::GaveUp(reason)) => (Ended::GaveUp, reason.into_bytes()),
         };
         output.write_all(&answer)?;
         output.flush()?;
@@ -110,6 +120,31 @@ impl Task {
         }
         Ok(())
     }
+}
+
+/// Why there is no code.
+pub(super) enum Failed {
+    /// The component is not as it should be.
+    Refused(wasmtime::Error),
+    /// The compiler panicked, and said this.
+    GaveUp(String),
+}
+
+/// Compiles, and catches a compiler that panics: it does so for a component that it cannot compile, not for one try of it.
+pub(super) fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+    // Nothing of a compilation outlives it but its result.
+    let result = catch_unwind(AssertUnwindSafe(|| engine.precompile_component(bytes)));
+    match result {
+        Ok(compiled) => compiled.map_err(Failed::Refused),
+        Err(panic) => Err(Failed::GaveUp(words(panic.as_ref()))),
+    }
+}
+
+/// Returns the first line of what a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let line = text.and_then(|text| text.lines().next()).unwrap_or("the compiler does not say what");
+    cut(line.to_owned(), REASON_BYTES_MAX)
 }
 
 impl fmt::Display for Task {

@@ -85,6 +85,9 @@ impl Answer {
             Some(Some(Ended::Malformed)) => {
                 Err(Reason::Malformed { reason: String::from_utf8_lossy(&output).into_owned() })
             }
+            Some(Some(Ended::GaveUp)) => {
+                Err(Reason::Unsupported { needs: String::from_utf8_lossy(&output).into_owned() })
+            }
             Some(Some(Ended::NoMemory)) => Err(memory(task)),
             None if status.signal() == Some(Signal::XCPU.as_raw()) => {
                 Err(time(task.time, "used more processor time than"))

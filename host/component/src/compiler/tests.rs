@@ -72,6 +72,15 @@ async fn a_compiler_that_answers_without_end_is_not_listened_to() {
 }
 
 #[tokio::test]
+async fn a_compiler_that_gives_up_on_a_component_refuses_it_with_what_it_needs() {
+    let script = "cat > /dev/null; printf 'multiple memories'; exit 70";
+    let reason = refusal(script, EngineOptions::default()).await;
+    assert_eq!(reason, Reason::Unsupported { needs: "multiple memories".to_owned() });
+    let text = reason.to_string();
+    assert!(text.contains("needs") && !text.contains("try again") && !text.contains("panicked"), "{text}");
+}
+
+#[tokio::test]
 async fn a_compiler_that_answers_what_is_no_code_is_not_believed() {
     for script in ["cat > /dev/null", "cat", "echo what is no code", "exit 3", "no-such-program"] {
         let reason = refusal(script, EngineOptions::default()).await;
@@ -134,7 +143,7 @@ fn a_task_reads_as_it_was_written() {
     assert_eq!(task.to_string(), r#"{"timeMs":1500,"memoryBytesMax":7,"parallel":false}"#);
     assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
     assert!("{}".parse::<Task>().is_err());
-    for ended in [Ended::Compiled, Ended::Malformed, Ended::NoMemory] {
+    for ended in [Ended::Compiled, Ended::Malformed, Ended::GaveUp, Ended::NoMemory] {
         assert_eq!(Ended::of(ended.code().into()), Some(ended));
     }
 }

@@ -32,23 +32,16 @@ impl Absent {
         }
     }
 
-    /// Returns the package of WASI by which it was reached for.
-    pub fn package(&self) -> &'static str {
-        match self {
-            Self::File(_) => "wasi:filesystem",
-            Self::Address(_) | Self::Name(_) => "wasi:sockets",
-        }
-    }
-
     /// Says that it is not there, what to use instead, and how a component is built that does not import the package.
     pub(crate) fn denial(&self) -> String {
-        let instead = match self {
-            Self::File(_) => "a controller has no files; it reads settings through wasi:config/store",
+        let (package, instead) = match self {
+            Self::File(_) => {
+                ("wasi:filesystem", "a controller has no files; it reads settings through wasi:config/store")
+            }
             Self::Address(_) | Self::Name(_) => {
-                "a controller has no sockets; it sends requests through wasi:http/outgoing-handler"
+                ("wasi:sockets", "a controller has no sockets; it sends requests through wasi:http/outgoing-handler")
             }
         };
-        let package = self.package();
         format!(
             "no {self}: {instead}. The guest was told an error and went on. A component without {package}: \
              componentize-py --stub-wasi (also without print, clocks and randomness), componentize-js --disable FEATURE"

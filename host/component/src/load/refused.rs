@@ -42,12 +42,17 @@ pub enum Reason {
         /// What came.
         found: Digest,
     },
-    /// It is damaged, or uses a proposal that is off.
+    /// It is well-formed, and needs what this host does not offer.
+    Unsupported {
+        /// In the compiler's words.
+        needs: String,
+    },
+    /// It is damaged.
     Malformed {
         /// In the compiler's words.
         reason: String,
     },
-    /// Its compilation took more than it may.
+    /// Its compilation took more than it may, or it takes more from its first moment.
     Limit {
         /// Which limit it hit.
         limit: LimitName,
@@ -130,6 +135,14 @@ impl fmt::Display for Reason {
             }
             Self::OtherDigest { wanted, found } => write!(f, "the code has the digest {found}, wanted is {wanted}"),
             Self::Malformed { reason } => write!(f, "the component is malformed: {reason}"),
+            Self::Unsupported { needs } if needs.contains("async") => write!(
+                f,
+                "the component is built for asynchronous functions ({needs}), which this host does not run: build it with \
+                 synchronous functions and WASI 0.2"
+            ),
+            Self::Unsupported { needs } => {
+                write!(f, "the component needs what this host does not offer: {needs}; build it without")
+            }
             Self::Limit { limit, message } => write!(f, "limit {limit}: {message}"),
             Self::Compiler { reason } => write!(f, "the compiler came to no answer: {reason}; try again"),
             Self::MissingExport { name } => {

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use homeostat_digest::Digest;
 
 use super::Reason;
@@ -106,10 +108,12 @@ async fn an_import_of_another_type_is_refused() {
 #[tokio::test]
 async fn what_does_not_fit_the_pool_is_compiled_for_the_other_machine() {
     let memories = "(core module $m (memory 1)) (core instance (instantiate $m))";
-    let one = super::code(&engine(), component(&format!("(component {memories})")), None).await.unwrap().0;
-    assert!(one.pooled);
+    let code = async |bytes: Vec<u8>| super::code(&engine(), &Digest::of(&bytes), Arc::new(bytes)).await.unwrap();
+    let one = code(component(&format!("(component {memories})"))).await;
+    assert_eq!(one.unpooled, None);
     let module = "(core module $m (memory 1))";
     let many = format!("(component {module} {})", "(core instance (instantiate $m))".repeat(5));
-    let many = super::code(&engine(), component(&many), None).await.unwrap().0;
-    assert!(!many.pooled);
+    let many = code(component(&many)).await;
+    let reason = many.unpooled.as_deref().unwrap();
+    assert!(reason.contains("5") && reason.contains("maximum of 2"), "it says which bound: {reason}");
 }

@@ -31,6 +31,10 @@ impl Names {
         Self { imports, exports }
     }
 
+    pub(super) fn imports_package(&self, package: &str) -> bool {
+        self.imports.iter().any(|name| Name::parse(name).package() == package)
+    }
+
     pub(super) fn exports_interface(&self, interface: &str) -> bool {
         let wanted = Name::parse(interface);
         self.exports.iter().any(|name| Name::parse(name).is_compatible(wanted))
@@ -42,6 +46,12 @@ pub(super) fn check(names: &Names) -> Vec<Reason> {
     let exports = check_exports(names);
     let unknown = names.imports.iter().filter_map(|name| check_import(name));
     exports.into_iter().chain(unknown).collect()
+}
+
+/// Says whether this host knows an interface of the contract, in a version that fits.
+pub(super) fn is_known(name: Name<'_>) -> bool {
+    let exported = [RECONCILER, MAPPER, POLLER, LIFECYCLE];
+    exported.into_iter().chain(OFFERED).any(|known| Name::parse(known).is_compatible(name))
 }
 
 fn check_exports(names: &Names) -> Vec<Reason> {

@@ -22,6 +22,7 @@
 //! | `fail`, `fail-after`, `fail-never` | fails with backoff, not before an hour, for good |
 //! | `huge-error` | fails with a message of 10 MB |
 //! | `huge-status` | writes a status of 2 MB, and fails with what the store says |
+//! | `reach` | opens and makes files, connects to an address and looks a name up, and goes on |
 //! | `bad-json` | creates a document that is no JSON, and fails with what the store says |
 //! | `foreign` | reads a `Secret`, and fails with what the store says |
 //! | `centuries` | asks to be called again after 2^64 - 1 ms |
@@ -29,7 +30,9 @@
 //! | `report-later` | writes a status, and asks to be called again after an hour |
 //! | `slow` | waits on the clock until its deadline |
 
+use std::fs::File;
 use std::hint::black_box;
+use std::net::TcpStream;
 use std::thread;
 
 use homeostat_sdk::prelude::*;
@@ -106,6 +109,13 @@ impl Reconciler for Guest {
             "report-later" => {
                 settle(&key, "well")?;
                 Ok(Outcome::again_after(Duration::from_secs(3600)))
+            }
+            "reach" => {
+                let reached = File::open("/etc/passwd").is_ok()
+                    || File::create("/etc/cron.d/mine").is_ok()
+                    || TcpStream::connect(("10.0.0.1", 80)).is_ok()
+                    || TcpStream::connect(("internal.example", 80)).is_ok();
+                settle(&key, if reached { "something was there" } else { "nothing was there" })
             }
             "slow" => {
                 wait();

@@ -1,0 +1,73 @@
+//! Which members the types of the contract have, read off `wit/` itself.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// The files of the contract in which types stand.
+const TEXTS: [&str; 3] = [
+    include_str!("../../../../wit/types.wit"),
+    include_str!("../../../../wit/guest.wit"),
+    include_str!("../../../../wit/host.wit"),
+];
+
+/// The names of the fields of each record, and of the cases of each variant and enumeration. Names of types are different in all interfaces.
+static MEMBERS: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| TEXTS.into_iter().flat_map(types).collect());
+
+/// Returns what a type of the contract consists of; `None` for what is no record, variant or enumeration of the contract.
+pub(super) fn of(type_name: &str) -> Option<&'static [&'static str]> {
+    MEMBERS.get(type_name).map(Vec::as_slice)
+}
+
+/// Reads the types of one file. It is ours, so that it is enough to know how we write it.
+fn types(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut found = Vec::new();
+    let mut open: Option<(&str, Vec<&str>)> = None;
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.starts_with('@')) {
+        let rest = match (&open, line.split_once('{')) {
+            (None, Some((head, rest))) => {
+                let mut words = head.split_whitespace();
+                let (Some("record" | "variant" | "enum"), Some(name)) = (words.next(), words.next()) else { continue };
+                open = Some((plain(name), Vec::new()));
+                rest
+            }
+            (None, None) => continue,
+            (Some(_), _) => line,
+        };
+        let (members, is_end) = rest.split_once('}').map_or((rest, false), |(members, _)| (members, true));
+        if let Some((_, names)) = &mut open {
+            names.extend(names_in(members));
+        }
+        if is_end {
+            found.extend(open.take());
+        }
+    }
+    found
+}
+
+/// Returns the names in a list as `a, b` or `a: list<tuple<string, string>>,` or `a(string),`: one in a line that says more than names.
+fn names_in(members: &str) -> impl Iterator<Item = &str> {
+    let says_more = members.contains([':', '(']);
+    let names = members.split([':', '(', ',']).map(|name| plain(name.trim()));
+    names.take(if says_more { 1 } else { usize::MAX }).filter(|name| !name.is_empty())
+}
+
+/// Takes the mark off a name that is a word of the language as well.
+fn plain(name: &str) -> &str {
+    name.trim_start_matches('%')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn every_form_of_a_type_is_read_off_the_contract() {
+        assert_eq!(of("kind-declaration").unwrap(), ["kind", "plural", "namespaced", "keys-only", "schema"]);
+        assert_eq!(of("resource").unwrap(), ["key", "uid", "revision", "generation", "json"]);
+        assert_eq!(of("mapping").unwrap(), ["owner", "same-name", "label", "field", "guest"]);
+        assert_eq!(of("selector").unwrap(), ["namespace", "labels", "fields", "owner"]);
+        assert_eq!(of("level").unwrap(), ["trace", "debug", "info", "warn", "error"]);
+        assert_eq!(of("during-delay").unwrap(), ["run-now", "hold"]);
+        assert_eq!(of("duration-ms"), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! What a component says of itself, read off its own types: all that can be refused before anything is compiled.
+//!
+//! Code is not looked at. What it is made of (types, imports, exports, memories) is read as the compiler reads it, in time and memory that
+//! follow the size of the component.
+
+use wasmparser::component_types::{ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType};
+use wasmparser::types::Types;
+use wasmparser::{
+    BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, ComponentTypeRef, Encoding,
+    Instance, Parser, Payload, ValidPayload, Validator, WasmFeatures,
+};
+
+use super::names::Name;
+use super::world::{self, CONTRACT, Names};
+use super::{Reason, members};
+use crate::engine::describe_limits;
+use crate::limits::Limits;
+use crate::outcome::LimitName;
+
+const WASM_PAGE_BYTES: u64 = 64 << 10;
+
+/// Parts of the component model that a controller cannot use, whatever the machine code can.
+const NOT_OFFERED: WasmFeatures = WasmFeatures::CM_ASYNC
+    .union(WasmFeatures::CM_ASYNC_STACKFUL)
+    .union(WasmFeatures::CM_MORE_ASYNC_BUILTINS)
+    .union(WasmFeatures::CM_THREADING)
+    .union(WasmFeatures::CM_ERROR_CONTEXT);
+
+/// Returns every reason to refuse a component that it gives without being compiled.
+pub(super) fn check(bytes: &[u8]) -> Vec<Reason> {
+    let outline = match read(bytes, WasmFeatures::all().difference(NOT_OFFERED)) {
+        Ok(outline) => outline,
+        Err(error) if read(bytes, WasmFeatures::all()).is_ok() => return vec![unsupported(error.message())],
+        Err(error) => return vec![Reason::Malformed { reason: error.to_string() }],
+    };
+    let mut reasons = world::check(&outline.names);
+    reasons.extend(outline.differences());
+    reasons.extend(outline.total().beyond(&describe_limits()));
+    reasons
+}
+
+/// Tells a component that the compiler does not take, for it uses what is off, from one that is damaged.
+pub(crate) fn explain(bytes: &[u8], reason: String) -> Reason {
+    if Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok() {
+        return unsupported(&reason);
+    }
+    Reason::Malformed { reason }
+}
+
+fn unsupported(needs: &str) -> Reason {
+    Reason::Unsupported { needs: needs.to_owned() }
+}
+
+/// What is in a component.
+struct Outline {
+    names: Names,
+    types: Option<Types>,
+    /// Of the core modules of the component itself, by their index.
+    modules: Vec<Sizes>,
+    /// The modules that the component itself makes an instance of, as often as it does.
+    instances: Vec<u32>,
+}
+
+/// What an instance of a core module takes from its first moment.
+#[derive(Clone, Copy, Default)]
+struct Sizes {
+    memory_bytes: u64,
+    memories: u64,
+    table_elements: u64,
+}
+
+fn read(bytes: &[u8], features: WasmFeatures) -> Result<Outline, BinaryReaderError> {
+    let mut validator = Validator::new_with_features(features);
+    let names = Names { imports: Vec::new(), exports: Vec::new() };
+    let mut outline = Outline { names, types: None, modules: Vec::new(), instances: Vec::new() };
+    let mut parser = Parser::new(0);
+    parser.set_features(features);
+    let mut within = Vec::new();
+    for payload in parser.parse_all(bytes) {
+        let payload = payload?;
+        // First of all it is checked: what is read off it then is as it should be.
+        let valid = validator.payload(&payload)?;
+        if let Payload::Version { encoding, .. } = &payload {
+            within.push(*encoding);
+            if matches!(within.as_slice(), [Encoding::Component, Encoding::Module]) {
+                outline.modules.push(Sizes::default());
+            }
+        }
+        match within.as_slice() {
+            [Encoding::Component] => outline.note(&payload)?,
+            [Encoding::Component, Encoding::Module] => outline.note_module(&payload)?,
+            _ => {}
+        }
+        if let ValidPayload::End(types) = valid {
+            within.pop();
+            outline.types = Some(types);
+        }
+    }
+    outline.names.imports.sort_unstable();
+    outline.names.exports.sort_unstable();
+    Ok(outline)
+}
+
+impl Outline {
+    /// Takes note of a part of the component itself.
+    fn note(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
+        match payload {
+            Payload::ComponentImportSection(section) => {
+                for import in section.clone() {
+                    let import = import?;
+                    if matches!(import.ty, ComponentTypeRef::Module(_)) {
+                        self.modules.push(Sizes::default());
+                    }
+                    self.names.imports.push(import.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section.clone() {
+                    let export = export?;
+                    if export.kind == ComponentExternalKind::Module {
+                        self.modules.push(Sizes::default());
+                    }
+                    self.names.exports.push(export.name.name.to_owned());
+                }
+            }
+            Payload::ComponentAliasSection(section) => {
+                for alias in section.clone() {
+                    let is_module = match alias? {
+                        ComponentAlias::InstanceExport { kind, .. } => kind == ComponentExternalKind::Module,
+                        ComponentAlias::Outer { kind, .. } => kind == ComponentOuterAliasKind::CoreModule,
+                        ComponentAlias::CoreInstanceExport { .. } => false,
+                    };
+                    if is_module {
+                        self.modules.push(Sizes::default());
+                    }
+                }
+            }
+            Payload::InstanceSection(section) => {
+                for instance in section.clone() {
+                    if let Instance::Instantiate { module_index, .. } = instance? {
+                        self.instances.push(module_index);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes note of a part of the last core module.
+    fn note_module(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
+        let Some(sizes) = self.modules.last_mut() else { return Ok(()) };
+        match payload {
+            Payload::MemorySection(section) => {
+                for memory in section.clone() {
+                    sizes.memories += 1;
+                    sizes.memory_bytes += memory?.initial.saturating_mul(WASM_PAGE_BYTES);
+                }
+            }
+            Payload::TableSection(section) => {
+                for table in section.clone() {
+                    sizes.table_elements = sizes.table_elements.saturating_add(table?.ty.initial);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns what the component takes at least: components within it are not counted.
+    fn total(&self) -> Sizes {
+        let of = |index: &u32| self.modules.get(*index as usize).copied().unwrap_or_default();
+        self.instances.iter().map(of).fold(Sizes::default(), |sum, one| Sizes {
+            memory_bytes: sum.memory_bytes.saturating_add(one.memory_bytes),
+            memories: sum.memories + one.memories,
+            table_elements: sum.table_elements.saturating_add(one.table_elements),
+        })
+    }
+
+    /// Returns a reason for each type of the contract that has other members here.
+    fn differences(&self) -> Vec<Reason> {
+        let Some(types) = &self.types else { return Vec::new() };
+        let known = |name: &&String| {
+            let name = Name::parse(name);
+            name.package() == CONTRACT && world::is_known(name)
+        };
+        let mut reasons = Vec::new();
+        for name in self.names.imports.iter().filter(known) {
+            let item = types.component_item_for_import(name);
+            let found = item.map(|item| different(types, &item.ty)).unwrap_or_default();
+            reasons.extend(found.into_iter().map(|found| Reason::Link { reason: format!("{name}: {found}") }));
+        }
+        for name in self.names.exports.iter().filter(known) {
+            let item = types.component_item_for_export(name);
+            let found = item.map(|item| different(types, &item.ty)).unwrap_or_default();
+            reasons.extend(found.into_iter().map(|reason| Reason::ExportType { name: name.clone(), reason }));
+        }
+        reasons
+    }
+}
+
+/// Returns a sentence for each type of an interface whose members are not those of the contract.
+fn different(types: &Types, item: &ComponentEntityType) -> Vec<String> {
+    let ComponentEntityType::Instance(instance) = item else { return Vec::new() };
+    let exports = types[*instance].exports.iter();
+    let difference = |(name, item): (&String, &wasmparser::component_types::ComponentItem)| {
+        let ComponentEntityType::Type { referenced: ComponentAnyTypeId::Defined(id), .. } = &item.ty else {
+            return None;
+        };
+        let (what, found): (&str, Vec<&str>) = match &types[*id] {
+            ComponentDefinedType::Record(record) => {
+                ("record", record.fields.keys().map(|name| name.as_str()).collect())
+            }
+            ComponentDefinedType::Variant(variant) => {
+                ("variant", variant.cases.keys().map(|name| name.as_str()).collect())
+            }
+            ComponentDefinedType::Enum(names) => ("enum", names.iter().map(|name| name.as_str()).collect()),
+            _ => return None,
+        };
+        let wanted = members::of(name)?;
+        (found != wanted).then(|| {
+            let (found, wanted) = (found.join(", "), wanted.join(", "));
+            format!(
+                "its {what} {name} has ({found}) where the contract of this host has ({wanted}): \
+                 it was built against another version of the contract; build it against {CONTRACT} of this host"
+            )
+        })
+    };
+    exports.filter_map(difference).collect()
+}
+
+impl Sizes {
+    /// Returns a reason for each limit that the first moment exceeds.
+    fn beyond(&self, limits: &Limits) -> Vec<Reason> {
+        let Self { memory_bytes, memories, table_elements } = *self;
+        let checks = [
+            (LimitName::Memory, memory_bytes, limits.memory_bytes_max, "bytes of memory"),
+            (LimitName::Memories, memories, limits.memories_max.into(), "memories"),
+            (LimitName::Tables, table_elements, limits.table_elements_max, "elements of tables"),
+        ];
+        let over = checks.into_iter().filter(|(_, needs, most, _)| needs > most);
+        over.map(|(limit, needs, most, what)| {
+            let message = format!("{needs} {what} from its first moment, {most} allowed where it describes itself");
+            Reason::Limit { limit, message }
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
