@@ -69,7 +69,8 @@ impl Reconciler for Guest {
         }
         let size = twin.spec.size + u64::from(face == "field");
         let part = |name: &str| {
-            let (made_at, number) = (Time::now().to_string(), random::get_random_u64());
+            // The store keeps whole numbers of 64 bits with a sign, as Kubernetes does.
+            let (made_at, number) = (Time::now().to_string(), random::get_random_u64() >> 1);
             Resource::new(&key.namespace, name, Part { size, made_at, number }).apply()
         };
         if face != "less" {
