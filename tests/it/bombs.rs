@@ -63,7 +63,9 @@ fn bomb(functions: usize, loops: usize, locals: usize) -> Vec<u8> {
     let types = section(1, &[1, 0x60, 0, 0]);
     let declared = section(3, &[leb128(functions), vec![0; functions]].concat());
     let bodies = section(10, &[leb128(functions), body.repeat(functions)].concat());
-    component(&[types, declared, bodies].concat())
+    let module = [b"\0asm\x01\0\0\0".as_slice(), &types, &declared, &bodies].concat();
+    // Behind a good component: what its types say is in order, so it is compiled.
+    [std::fs::read(guest("greeter")).unwrap(), section(1, &module)].concat()
 }
 
 /// A megabyte that takes minutes.
