@@ -8,18 +8,26 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// Which room may know which. Nothing points back.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     (
         "homeostat",
-        &["homeostat-api", "homeostat-component", "homeostat-registry", "homeostat-runtime", "homeostat-store"],
+        &[
+            "homeostat-api",
+            "homeostat-component",
+            "homeostat-registry",
+            "homeostat-runtime",
+            "homeostat-store",
+            "homeostat-text",
+        ],
     ),
-    ("homeostat-api", &["homeostat-runtime", "homeostat-component", "homeostat-store"]),
+    ("homeostat-api", &["homeostat-runtime", "homeostat-component", "homeostat-store", "homeostat-text"]),
     ("homeostat-runtime", &["homeostat-component", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
-    ("homeostat-component", &["homeostat-digest", "homeostat-store"]),
+    ("homeostat-component", &["homeostat-digest", "homeostat-store", "homeostat-text"]),
     ("homeostat-registry", &["homeostat-digest"]),
     ("homeostat-digest", &[]),
-    ("homeostat-store", &[]),
+    ("homeostat-store", &["homeostat-text"]),
+    ("homeostat-text", &[]),
     ("homeostat-workqueue", &[]),
     ("homeostat-sdk", &[]),
 ];
@@ -39,6 +47,14 @@ const PURE: [&str; 12] = [
     "host/store/src/semantics.rs",
     "host/cli/src/looks.rs",
 ];
+
+/// The files that write to a terminal or a pipe, each through `homeostat_text`; everything else hands them its text. `compile.rs` answers the
+/// process that started it, in binary.
+const PRINTERS: [&str; 3] = ["host/cli/src/output.rs", "host/cli/src/terminal.rs", "host/cli/src/compile.rs"];
+
+/// How code gets at a terminal or a pipe.
+const PRINTING: [&str; 8] =
+    ["stdout()", "stderr()", "print!", "println!", "dbg!", "/dev/tty", "/dev/std", "Stdio::inherit"];
 
 /// What a pure file does not say.
 const IMPURE: [&str; 4] = ["Instant::", "SystemTime::now", "Timestamp::now", "async fn"];
@@ -167,4 +183,45 @@ fn the_environment_is_read_in_the_binary_alone() {
             assert!(!code(&path).contains("env::var"), "{} reads the environment", path.display());
         }
     }
+}
+
+/// What of a text gets at a terminal, other than through the places that make foreign text visible.
+fn prints(code: &str) -> Vec<&'static str> {
+    PRINTING.into_iter().filter(|text| code.contains(text)).collect()
+}
+
+#[test]
+fn no_print_goes_round_the_place_that_makes_foreign_text_visible() {
+    let host = repository().join("host");
+    let printers: Vec<PathBuf> = PRINTERS.iter().map(|file| repository().join(file)).collect();
+    for path in sources(&host).into_iter().filter(|path| !path.ends_with("tests.rs")) {
+        let (code, is_printer) = (code(&path), printers.contains(&path));
+        assert!(is_printer || prints(&code).is_empty(), "{} prints: {:?}", path.display(), prints(&code));
+        assert!(!is_printer || !prints(&code).is_empty(), "{} prints nothing: the list is out of date", path.display());
+        // What cargo says of somebody's own guests keeps its colours; nothing else may.
+        let is_terminal = path.ends_with("cli/src/terminal.rs");
+        let raw = code.matches("said_by_cargo(").count() - code.matches("said_by_cargo(&built.said)").count();
+        assert_eq!(raw, usize::from(is_terminal), "{} writes colours", path.display());
+    }
+    // In the printers, text reaches a stream at these places and no other.
+    let code = |file: &str| code(&repository().join("host/cli/src").join(file));
+    let (output, terminal) = (code("output.rs"), code("terminal.rs"));
+    assert_eq!(output.matches("write_all(").count(), 1);
+    assert_eq!(output.matches("write_all(homeostat_text::lines(text)").count(), 1);
+    assert_eq!(output.matches("writeln!(").count(), 1);
+    assert_eq!(output.matches(r#"writeln!(io::stderr(), "{}", homeostat_text::block(text))"#).count(), 1);
+    assert_eq!(terminal.matches("emit(").count(), 4, "a line, the table, its end, and the function itself");
+    assert_eq!(terminal.matches("self.write(").count(), 2, "a line, and what cargo says");
+    assert_eq!(terminal.matches("self.screen.write(&homeostat_text::json(text))").count(), 1);
+    assert!(terminal.contains("self.write(&homeostat_text::block("));
+}
+
+#[test]
+fn a_print_is_seen_in_every_form() {
+    for code in
+        ["println!(\"a\")", "eprint!(\"a\")", "io::stdout().lock()", "std::io::stderr().write_all(b)", "dbg!(a)"]
+    {
+        assert!(!prints(code).is_empty(), "{code}");
+    }
+    assert!(prints("output::print(&text); command.stdout(Stdio::piped())").is_empty());
 }

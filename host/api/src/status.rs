@@ -105,7 +105,7 @@ impl Failure {
     pub(crate) fn document(&self) -> Value {
         json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
+            "message": homeostat_text::lines(&self.message), "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
         })
     }
 

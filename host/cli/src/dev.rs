@@ -218,7 +218,7 @@ impl Builder {
         self.screen.status("");
         let built = built?;
         if !built.said.is_empty() {
-            self.screen.raw_line(&built.said);
+            self.screen.said_by_cargo(&built.said);
         }
         for artifact in &built.artifacts {
             build::install(artifact, &self.folder)?;

@@ -48,7 +48,7 @@ use commands::{
     apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, top,
 };
 use serve::LogFormat;
-use terminal::{Screen, Style};
+use terminal::{Log, Screen, Style};
 
 /// Documents are many small pieces of memory, which one thread makes and another one drops.
 #[global_allocator]
@@ -143,11 +143,11 @@ fn start_log(command: &Command, screen: &Screen) {
         _ => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(screen.clone()).with_ansi(screen.is_live());
-    match command {
-        Command::Run(args) if args.log_format == LogFormat::Json => log.json().init(),
-        _ => log.init(),
-    }
+    let is_json = matches!(command, Command::Run(args) if args.log_format == LogFormat::Json);
+    // Without colours: every escape that is in a record then is somebody else's.
+    let to = Log { screen: screen.clone(), is_json };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(to).with_ansi(false);
+    if is_json { log.json().init() } else { log.init() }
 }
 
 /// Returns the code for a host that could not start, where it tells more than "failed".

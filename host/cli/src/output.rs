@@ -8,26 +8,33 @@ pub(crate) mod age;
 pub(crate) mod columns;
 pub(crate) mod table;
 pub(crate) mod units;
+mod yaml;
 
-/// Prints data, whole and at once.
+/// Prints data, whole and at once. Whatever still is hidden in it is made visible; whose text the lines are is the caller's business:
+/// what others say goes through [`plain`], a table, [`json`] or [`yaml`].
 ///
 /// # Errors
 /// The system's, broken pipes included: see [`crate::exit::report`].
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(homeostat_text::lines(text).as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
 /// Says something to the person. Where nobody can hear it, nothing is lost.
 pub(crate) fn talk(text: &str) {
-    drop(writeln!(io::stderr(), "{text}"));
+    drop(writeln!(io::stderr(), "{}", homeostat_text::block(text)));
 }
 
 /// Returns a document as JSON for people and programs.
 pub(crate) fn json(document: &Value) -> String {
-    format!("{document:#}\n")
+    format!("{}\n", homeostat_text::json(&format!("{document:#}")))
+}
+
+/// Returns a document as JSON in one line.
+pub(crate) fn json_line(document: &Value) -> String {
+    format!("{}\n", homeostat_text::json(&document.to_string()))
 }
 
 /// Returns a document as YAML.
@@ -35,14 +42,14 @@ pub(crate) fn json(document: &Value) -> String {
 /// # Errors
 /// Of the library; a JSON value has no reason for one.
 pub(crate) fn yaml(document: &Value) -> anyhow::Result<String> {
-    let mut text = serde_saphyr::to_string(document)?;
+    let mut text = yaml::write(document)?;
     if !text.ends_with('\n') {
         text.push('\n');
     }
     Ok(text)
 }
 
-/// Returns `text` without what would move a terminal's cursor or colour it: names and messages come from others.
+/// Returns `text` as one line for a person: names and messages come from others.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    homeostat_text::line(text).into_owned()
 }

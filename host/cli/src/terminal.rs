@@ -103,25 +103,26 @@ impl Screen {
 
     /// Tells what happened.
     pub(crate) fn say(&self, text: &str) {
-        if self.logged { tracing::info!(target: "homeostat", "{}", harmless(text)) } else { self.line(text) }
+        if self.logged { tracing::info!(target: "homeostat", "{text}") } else { self.line(text) }
     }
 
     /// Tells what somebody should look at.
     pub(crate) fn warn(&self, text: &str) {
-        if self.logged {
-            tracing::warn!(target: "homeostat", "{}", harmless(text))
-        } else {
-            self.line(&format!("warning: {text}"))
-        }
+        if self.logged { tracing::warn!(target: "homeostat", "{text}") } else { self.line(&format!("warning: {text}")) }
     }
 
-    /// Writes a line, or several, that stay. What would steer a terminal is made visible.
+    /// Writes a line that stays. What is hidden in it is made visible, and further lines of the same text stand below it, indented: what
+    /// guests write ends up here, and none of it may pass for a line of the host.
     pub(crate) fn line(&self, text: &str) {
-        self.raw_line(&harmless(text));
+        self.write(&homeostat_text::block(text.trim_end()));
     }
 
-    /// Writes lines that stay, colours and all. For text of cargo and of this program alone.
-    pub(crate) fn raw_line(&self, text: &str) {
+    /// Writes lines that stay, colours and all. For what cargo says while it builds the guests of whoever is looking on, and nothing else.
+    pub(crate) fn said_by_cargo(&self, text: &str) {
+        self.write(text);
+    }
+
+    fn write(&self, text: &str) {
         let mut text = text.trim_end();
         if text.len() > LINE_BYTES_MAX {
             text = &text[..text.floor_char_boundary(LINE_BYTES_MAX)];
@@ -138,7 +139,7 @@ impl Screen {
     /// Shows what goes on now, in the one line below everything. Empty: nothing. Does nothing where there is no table.
     pub(crate) fn status(&self, text: &str) {
         let mut inner = self.lock();
-        let text = harmless(text);
+        let text = homeostat_text::line(text).into_owned();
         inner.dirty |= inner.status != text;
         inner.status = text;
         self.redraw(&mut inner);
@@ -147,7 +148,7 @@ impl Screen {
     /// Shows a table instead of the one before. Does nothing where there is no table, and waits for the next call when the last redraw was just now.
     pub(crate) fn table(&self, rows: Vec<String>) {
         let mut inner = self.lock();
-        let rows: Vec<String> = rows.into_iter().map(|row| harmless(&row)).collect();
+        let rows: Vec<String> = rows.iter().map(|row| homeostat_text::line(row).into_owned()).collect();
         inner.dirty |= inner.table != rows;
         inner.table = rows;
         self.redraw(&mut inner);
@@ -230,15 +231,6 @@ fn fit(table: &[String], status: &str, size: Size) -> Vec<String> {
     rows
 }
 
-/// Makes visible what would steer a terminal. What guests write ends up on it.
-pub(crate) fn harmless(text: &str) -> String {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(steers) {
-        return text.to_owned();
-    }
-    text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
 #[allow(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
 fn environment(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)
@@ -250,21 +242,29 @@ fn emit(text: &str) {
     drop(stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()));
 }
 
-impl<'a> MakeWriter<'a> for Screen {
-    type Writer = Line;
+/// Where the records of the log go: to the screen, each when it is whole.
+pub(crate) struct Log {
+    pub(crate) screen: Screen,
+    /// Each record is a document of JSON, and stays one.
+    pub(crate) is_json: bool,
+}
 
-    fn make_writer(&'a self) -> Line {
-        Line { screen: self.clone(), text: Vec::new() }
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Record;
+
+    fn make_writer(&'a self) -> Record {
+        Record { screen: self.screen.clone(), is_json: self.is_json, text: Vec::new() }
     }
 }
 
-/// One line of the log, written when it is whole.
-pub(crate) struct Line {
+/// One record of the log.
+pub(crate) struct Record {
     screen: Screen,
+    is_json: bool,
     text: Vec<u8>,
 }
 
-impl Write for Line {
+impl Write for Record {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -275,10 +275,13 @@ impl Write for Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for Record {
     fn drop(&mut self) {
-        if !self.text.is_empty() {
-            self.screen.raw_line(&String::from_utf8_lossy(&self.text));
+        let text = String::from_utf8_lossy(&self.text);
+        match text.trim_end() {
+            "" => {}
+            text if self.is_json => self.screen.write(&homeostat_text::json(text)),
+            text => self.screen.line(text),
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
 
 use homeostat_store::{Key, Kind};
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,7 @@ mod watch;
 
 pub use address::AddressRange;
 pub(crate) use address::Reach;
+pub(crate) use advice::{missing_address, missing_http, resource_lines};
 pub(crate) use ask::Ask;
 pub use ask::Capability;
 pub use check::is_secret_name;
@@ -264,49 +264,6 @@ fn covers_kind_name(pattern: &str, group: &str, name: &str) -> bool {
     }
     let (group_pattern, name_pattern) = pattern.split_once('/').unwrap_or(("", pattern));
     matches_glob(group_pattern, group) && matches_glob(name_pattern, name)
-}
-
-impl Request<'_> {
-    /// Says what is missing, ending with the lines of the manifest that would grant it.
-    pub fn missing(&self) -> String {
-        let Self { verb, kind, namespace, name } = self;
-        let what = if kind.group.is_empty() { kind.name.clone() } else { format!("{}/{}", kind.group, kind.name) };
-        let place = match namespace {
-            Some("") => " outside of namespaces".to_owned(),
-            Some(namespace) => format!(" in namespace {namespace:?}"),
-            None => " in all namespaces".to_owned(),
-        };
-        let namespace = namespace.filter(|namespace| !namespace.is_empty()).unwrap_or("*");
-        let subject = name.map(|name| format!(" {name:?}")).unwrap_or_default();
-        format!(
-            "no grant for {verb} of {what}{subject}{place}; the manifest would grant it with\n\
-             grants:\n  resources:\n    - {{kinds: [{what}], verbs: [{verb}], namespaces: [\"{namespace}\"]}}"
-        )
-    }
-}
-
-/// Says which grant an HTTP request is missing, ending with the lines of the manifest that would grant it.
-pub(crate) fn missing_http(method: &str, url: &str) -> String {
-    let range = pattern::literal(url).and_then(|address| Reach::of(address).range());
-    format!("no grant for {method} {url}; the manifest would grant it with\n{}", http_lines(method, url, range))
-}
-
-/// Says why a request that is granted may not go to where its name leads, ending with the lines of the manifest that would let it.
-pub(crate) fn missing_address(method: &str, url: &str, address: IpAddr) -> String {
-    let Some(range) = Reach::of(address).range() else {
-        return format!(
-            "{method} {url} leads to {address}, where no request may go: no single machine has that address"
-        );
-    };
-    format!(
-        "no grant for {method} {url} to go to {address}, a {range} address; the manifest would grant it with\n{}",
-        http_lines(method, url, Some(range))
-    )
-}
-
-fn http_lines(method: &str, url: &str, range: Option<AddressRange>) -> String {
-    let addresses = range.map(|range| format!(", addresses: [{range}]")).unwrap_or_default();
-    format!("grants:\n  http:\n    - {{urls: [\"{}\"], methods: [{method}]{addresses}}}", pattern::for_url(url))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     ];
     let mut lines = client.lines(&with_query("/homeostat/v1/logs", &pairs)).await?;
     while let Some(line) = lines.next().await? {
-        output::print(&if format == Format::Json { format!("{line}\n") } else { readable(&line) })?;
+        output::print(&if format == Format::Json { output::json_line(&line) } else { readable(&line) })?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -26,9 +26,13 @@ fn a_row_never_wraps() {
 }
 
 #[test]
-fn what_steers_a_terminal_is_made_visible() {
-    assert_eq!(harmless("a\u{1b}[2Jb\rc\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
-    assert_eq!(harmless("plain\n\ttext"), "plain\n\ttext");
+fn a_table_and_a_status_have_nothing_that_steers_a_terminal() {
+    let screen = Screen::new(Style::Lines);
+    screen.table(vec!["a\u{1b}[2Jb\nc\u{202e}".to_owned()]);
+    screen.status("d\u{9b}e");
+    let inner = screen.lock();
+    assert_eq!(inner.table, ["a\\u{1b}[2Jb\\nc\\u{202e}"]);
+    assert_eq!(inner.status, "d\\u{9b}e");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::ask::Ask;
-use super::{Verb, pattern};
+use super::{Verb, advice, pattern};
 
 /// Pairs of verb and kind, and of method and host, that are kept.
 const CELLS_MAX: usize = 128;
@@ -119,6 +119,11 @@ impl Needs {
             Ask::Absent(absent) => inner.absent(absent.to_string()),
             Ask::One { .. } | Ask::Some { .. } | Ask::Tell => {
                 if let Some(request) = ask.request() {
+                    if !request.has_names() {
+                        // Nothing of it can be proposed: a pattern that a guest wrote would be granted as one.
+                        inner.more = true;
+                        return;
+                    }
                     let (namespace, name) = (request.namespace.unwrap_or(ANY), request.name.unwrap_or(ANY));
                     let (verb, group, kind) = (request.verb, &request.kind.group, &request.kind.name);
                     let is_it = |cell: &(Verb, String, String)| cell.0 == verb && cell.1 == *group && cell.2 == *kind;
@@ -174,8 +179,7 @@ impl Inner {
     fn http(&mut self, method: &str, url: &str, denied: bool) {
         let bare = url.split(['?', '#']).next().unwrap_or(url);
         let (host, path) = pattern::split(bare);
-        if host.len() > TEXT_BYTES_MAX || method.len() > TEXT_BYTES_MAX || !pattern::is_url(host) || host.contains('*')
-        {
+        if host.len() > TEXT_BYTES_MAX || !advice::is_method(method) || !pattern::is_url(host) || host.contains('*') {
             self.more = true;
             return;
         }

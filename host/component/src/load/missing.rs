@@ -11,7 +11,7 @@ use wasmtime::component::types::ComponentItem;
 
 use super::names::Name;
 use super::world::CONTRACT;
-use crate::grants::{Grants, Verb};
+use crate::grants::{Grants, Verb, resource_lines};
 
 /// What each function of the contract needs a verb for, by its interface and name.
 const VERBS: [(&str, &str, Verb); 10] = [
@@ -66,10 +66,9 @@ pub(crate) fn missing(verbs: &[Verb], grants: &Grants, kind: &Kind) -> Option<St
         return None;
     }
     let missing = missing.join(", ");
-    let kind = if kind.group.is_empty() { kind.name.clone() } else { format!("{}/{}", kind.group, kind.name) };
     Some(format!(
-        "no grant for {missing}, which the component uses, of any kind: every such call will be denied; the manifest would grant it for its own kind with\n\
-         grants:\n  resources:\n    - {{kinds: [{kind}], verbs: [{missing}], namespaces: [\"*\"]}}"
+        "no grant for {missing}, which the component uses, of any kind: every such call will be denied; the manifest would grant it for its own kind with\n{}",
+        resource_lines(kind, &missing, "*")
     ))
 }
 

@@ -303,5 +303,5 @@ impl<'a> Checker<'a> {
 fn readable(path: &[u8]) -> String {
     let text = String::from_utf8_lossy(path).replace("\0\u{1}", "/");
     let text = text.strip_suffix('/').unwrap_or(&text);
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    homeostat_text::line(text).into_owned()
 }

@@ -29,7 +29,7 @@ fn rows_that_come_later_line_up_with_the_first_ones() {
 fn a_cell_cannot_play_with_the_terminal() {
     let mut table = Table::new(["MESSAGE"]);
     table.row(row(&["a\u{1b}[31m\nb"]));
-    assert_eq!(table.to_string(), "MESSAGE\na [31m b\n");
+    assert_eq!(table.to_string(), "MESSAGE\na\\u{1b}[31m\\nb\n");
 }
 
 #[test]

@@ -1,16 +1,99 @@
-use proptest::prelude::*;
+use homeostat_store::{Key, Kind};
 
 use super::*;
+use crate::grants::{Ask, Grants, Needs};
+
+const INJECTED: &str = r#""*"], verbs: ["*"], namespaces: ["*"]} #"#;
+
+/// The grants that the lines of an advice give; none where there are no lines.
+fn proposed(advice: &str) -> Grants {
+    let Some(at) = advice.find("grants:\n") else { return Grants::default() };
+    let manifest: serde_json::Value =
+        serde_saphyr::from_str(&advice[at..]).unwrap_or_else(|error| panic!("{advice}: {error}"));
+    serde_json::from_value(manifest["grants"].clone()).unwrap()
+}
+
+fn missing(group: &str, name: &str, namespace: Option<&str>) -> String {
+    Request { verb: Verb::Get, kind: &Kind::new(group, "v1", name), namespace, name: None }.missing()
+}
+
+/// Texts that a guest may ask for, in place of a name.
+const HOSTILE: [&str; 12] = [
+    INJECTED,
+    "*",
+    "Po*",
+    "a]",
+    "a, \"*\"",
+    "a\n    - {kinds: [\"*\"], verbs: [\"*\"]}",
+    "\u{202e}doP",
+    "Pod\u{200b}",
+    "a\u{2028}b\u{9b}2J",
+    "a/b",
+    " ",
+    "'",
+];
 
 #[test]
-fn the_name_of_a_kind_stands_plain_and_all_else_in_quotes() {
-    for plain in ["apps/Deployment", "demo.dev/Web", "Pod"] {
-        assert_eq!(scalar(plain), plain);
+fn a_proposed_grant_never_covers_more_than_what_was_asked_for() {
+    for text in HOSTILE {
+        for advice in [
+            missing("", text, Some("default")),
+            missing(text, "Pod", Some("default")),
+            missing("apps", "Pod", Some(text)),
+        ] {
+            assert_eq!(proposed(&advice), Grants::default(), "{advice}");
+            assert_eq!(homeostat_text::lines(&advice), advice, "something is hidden in it");
+            assert_eq!(advice.lines().count(), 1, "{advice}");
+        }
     }
-    for quoted in ["", "true", "No", "1.0", "-a", "a b", "a: b", "a#", "é"] {
-        assert!(scalar(quoted).starts_with('"'), "{quoted}");
+    let good = proposed(&missing("apps", "Deployment", Some("default")));
+    let kind = |name| Kind::new("apps", "v1", name);
+    let allows = |name, namespace, verb| {
+        good.allows(&Request { verb, kind: &kind(name), namespace: Some(namespace), name: Some("a") })
+    };
+    assert!(allows("Deployment", "default", Verb::Get));
+    assert!(!allows("Deployment", "default", Verb::Delete));
+    assert!(!allows("Deployment", "other", Verb::Get));
+    assert!(!allows("Pod", "default", Verb::Get));
+}
+
+#[test]
+fn a_proposed_grant_for_http_is_for_one_method_and_one_host() {
+    for (method, url) in [
+        ("*", "https://a.example/x"),
+        ("GET, \"*\"", "https://a.example/x"),
+        ("GET", "https://*/x"),
+        ("GET", "https://*.example/x"),
+        ("GET", "https://a.example:*/x"),
+        ("GET", "https://a.example/*/x"),
+        ("GET", INJECTED),
+    ] {
+        let advice = missing_http(method, url);
+        assert_eq!(proposed(&advice), Grants::default(), "{advice}");
+        assert_eq!(advice.lines().count(), 1, "{advice}");
     }
-    assert_eq!(scalar("a\"]\n\u{202e}"), "\"a\\\"]\\U0000000A\\U0000202E\"");
+    let odd = "https://a.example/\"], methods: [POST]} -/x";
+    let good = proposed(&missing_http("GET", odd));
+    assert!(good.http_grant("GET", odd).is_some());
+    assert!(good.http_grant("POST", odd).is_none());
+    assert!(good.http_grant("GET", "https://a.example/other").is_none());
+}
+
+#[test]
+fn what_is_learned_of_a_denial_grants_no_pattern_that_a_guest_wrote() {
+    let needs = Needs::default();
+    let one = |kind: &Kind, namespace: &str| Ask::One { verb: Verb::Get, key: Key::new(kind.clone(), namespace, "a") };
+    for text in HOSTILE {
+        needs.note(&one(&Kind::new("", "v1", text), "default"), true);
+        needs.note(&one(&Kind::new(text, "v1", "Pod"), "default"), true);
+        needs.note(&one(&Kind::new("", "v1", "Pod"), text), true);
+        needs.note(&Ask::Http { method: text.to_owned(), url: "https://a.example/".to_owned() }, true);
+    }
+    let seen = needs.seen();
+    assert!(seen.is_empty(), "{seen:?}");
+    assert!(seen.more);
+    needs.note(&one(&Kind::new("", "v1", "Pod"), "default"), true);
+    assert_eq!(Grants::default().learn(&needs.seen()).denied.resources.len(), 1);
 }
 
 #[test]
@@ -20,22 +103,15 @@ fn a_kind_whose_name_is_a_pattern_gets_no_line() {
     }
 }
 
-proptest! {
+proptest::proptest! {
     #[test]
-    fn lines_grant_what_they_are_for_whatever_the_kind_is_called(group in "\\PC{0,8}", name in any::<String>()) {
-        let kind = Kind::new(&group, "v1", &name);
-        let lines = resources(&kind, &[Verb::Watch, Verb::Get]);
-        prop_assume!(!lines.starts_with('('));
-        prop_assert_eq!(lines.lines().count(), 3);
-        let Some(list) = lines.split_once("kinds: [").and_then(|(_, rest)| rest.rsplit_once("], verbs: [watch, get], namespaces: [\"*\"]}")) else {
-            return Err(TestCaseError::fail(lines));
-        };
-        prop_assert_eq!(list.1, "");
-        // What JSON reads back, YAML does; but for the escapes of eight digits, which JSON does not have.
-        prop_assert!(list.0.is_ascii() && !list.0.bytes().any(|byte| byte.is_ascii_control()));
-        if let Some(inner) = list.0.strip_prefix('"') {
-            let inner = inner.strip_suffix('"').ok_or_else(|| TestCaseError::fail("it ends"))?;
-            prop_assert!(!inner.replace("\\\\", "").replace("\\\"", "").contains('"'), "{}", inner);
+    fn lines_grant_what_they_are_for_whatever_the_kind_is_called(group in "\\PC{0,8}", name in proptest::prelude::any::<String>()) {
+        let lines = resources(&Kind::new(&group, "v1", &name), &[Verb::Watch, Verb::Get]);
+        let granted = proposed(&lines);
+        for grant in &granted.resources {
+            proptest::prop_assert_eq!(&grant.verbs, &[Verb::Watch, Verb::Get]);
+            let kind = if group.is_empty() { name.clone() } else { format!("{group}/{name}") };
+            proptest::prop_assert_eq!(&grant.kinds, &[kind]);
         }
     }
 }

@@ -275,7 +275,7 @@ async fn what_is_in_use_missing_or_no_store_is_refused() {
 
 #[test]
 fn a_row_is_shown_without_what_would_disturb_a_terminal() {
-    assert_eq!(readable(b"a\x00\x01b\x1b[2J\xff\x00\x01"), "a/b?[2J\u{fffd}");
+    assert_eq!(readable(b"a\x00\x01b\x1b[2J\xff\x00\x01"), "a/b\\u{1b}[2J\u{fffd}");
 }
 
 #[tokio::test]

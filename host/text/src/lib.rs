@@ -1,0 +1,123 @@
+//! Foreign text made safe to print: what guests, clients, files and servers say, for eyes and for the formats that the host writes.
+//!
+//! A character is *hidden* when it moves a cursor, ends a line, turns the direction of writing, or shows nothing at all. Everything here writes
+//! hidden characters as escapes, so that a person sees what is there, and nobody else's text can pass for a line of the host.
+//!
+//! | for | use |
+//! |---|---|
+//! | one line of a terminal, a cell of a table, a part of a sentence | [`line`] |
+//! | a message that may have several lines | [`block`] |
+//! | a page whose lines are the host's own | [`lines`] |
+//! | a value in YAML that the host writes by hand | [`scalar`], [`quoted`] |
+//! | JSON that a serializer wrote | [`json`] |
+//!
+//! Absent on purpose: printing, colours, cutting to a width, and every dependency.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// What the lines of a [`block`] after its first are indented by.
+const INDENT: &str = "  ";
+
+/// Says whether a character is hidden: a control, a line or paragraph separator, a format character such as the bidirectional ones, or one
+/// that fonts show as nothing.
+///
+/// Source: Unicode 16.0, the general categories Cc, Cf, Zl and Zp, and the property Default_Ignorable_Code_Point.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
+            | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Returns text as one line for eyes: every hidden character is an escape, line feeds and tabs included.
+///
+/// A backslash stays as it is, so this cannot be read back: see [`quoted`] for that.
+pub fn line(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden, eyes)
+}
+
+/// Returns text with its line feeds and tabs as they are, and every other hidden character as an escape.
+///
+/// For pages whose lines the host has put together, of pieces that went through [`line`] or [`block`].
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'), eyes)
+}
+
+/// Returns a message for eyes that may have several lines: as [`lines`], and every line but the first is indented by two spaces, so that
+/// none begins where the host's own lines do.
+pub fn block(text: &str) -> Cow<'_, str> {
+    match lines(text) {
+        text if text.contains('\n') => Cow::Owned(text.replace('\n', &format!("\n{INDENT}"))),
+        text => text,
+    }
+}
+
+/// Returns text as a double-quoted scalar of YAML, which reads back as the same text wherever it stands.
+pub fn quoted(text: &str) -> String {
+    let is_special = |c: char| is_hidden(c) || matches!(c, '"' | '\\' | '\u{fffe}' | '\u{ffff}');
+    let escape = |out: &mut String, c: char| match c {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\t' => out.push_str("\\t"),
+        '\r' => out.push_str("\\r"),
+        c if u32::from(c) > 0xffff => write!(out, "\\U{:08x}", u32::from(c)).expect(TAKES),
+        c => write!(out, "\\u{:04x}", u32::from(c)).expect(TAKES),
+    };
+    format!("\"{}\"", escaped(text, is_special, escape))
+}
+
+/// Returns text as a scalar of YAML for a flow mapping or sequence: as it is where it is a plain word, [`quoted`] otherwise.
+///
+/// A plain word has letters, digits and `. _ / -`, begins with a letter, and is none that YAML reads as something else.
+pub fn scalar(text: &str) -> Cow<'_, str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-');
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_word);
+    let means_another = RESERVED.iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is_plain && !means_another { Cow::Borrowed(text) } else { Cow::Owned(quoted(text)) }
+}
+
+/// Words that YAML 1.1 or 1.2 reads as no text.
+const RESERVED: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
+
+/// Returns JSON that a serializer wrote, with every hidden character inside of its strings as an escape of JSON. It means the same.
+///
+/// Line feeds stay: outside of strings they are the serializer's, and inside it has escaped them.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let escape = |out: &mut String, c: char| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            write!(out, "\\u{unit:04x}").expect(TAKES);
+        }
+    };
+    escaped(text, |c| is_hidden(c) && c != '\n', escape)
+}
+
+const TAKES: &str = "a string takes whatever is written to it";
+
+/// Writes a hidden character so that a person can tell which it is.
+fn eyes(out: &mut String, c: char) {
+    match c {
+        '\n' => out.push_str("\\n"),
+        '\t' => out.push_str("\\t"),
+        '\r' => out.push_str("\\r"),
+        c => write!(out, "\\u{{{:x}}}", u32::from(c)).expect(TAKES),
+    }
+}
+
+/// Escapes the characters that need it; most texts have none and are returned as they are.
+fn escaped(text: &str, is_special: impl Fn(char) -> bool, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
+    let Some(first) = text.find(&is_special) else { return Cow::Borrowed(text) };
+    let mut out = String::with_capacity(text.len() + 16);
+    out.push_str(&text[..first]);
+    for c in text[first..].chars() {
+        if is_special(c) { escape(&mut out, c) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests;
