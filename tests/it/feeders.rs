@@ -121,6 +121,24 @@ async fn a_kind_that_is_defined_otherwise_refuses_only_those_who_need_it() {
     reads(&test, "nothing").await;
 }
 
+/// W6: a component is refused whose watch no grant covers, with the line that would grant it. Everybody else goes on, and it is taken as
+/// soon as it is granted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_may_not_be_watched_refuses_only_those_who_need_it() {
+    let test = TestHost::start().await;
+    let definition = test.definition("follower", &guest("guest-follower")).await;
+    let own = json!({"resources": [{"kinds": ["demo.homeostat.dev/Follower"], "verbs": ["*"], "namespaces": ["*"]}]});
+    let grants = serde_json::from_value(own).unwrap();
+    let refused = test.host.put(Definition { grants, ..definition.clone() }).await.unwrap_err().to_string();
+    assert!(refused.contains("demo.homeostat.dev/Note") && refused.contains("watch"), "{refused}");
+    test.add("greeter", &guest("greeter")).await;
+    test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
+    test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
+    test.host.put(definition).await.unwrap();
+    test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
+    reads(&test, "nothing").await;
+}
+
 /// W6, W13: it reconciles on, and whoever asks how it is sees what is wrong for as long as it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_is_ready_tells_of_a_feeder_that_fails() {
