@@ -122,8 +122,8 @@ impl Kinds {
     /// said before its newest word is not heard any more.
     ///
     /// # Errors
-    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::BadDocument`] when its schema is not
-    /// structural.
+    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::HostsOwn`] when a definition declares what is
+    /// built in; [`Error::BadDocument`] when its schema is not structural.
     pub fn declare(&self, info: KindInfo) -> Result<(), Error> {
         let claim = (!info.is_of_definition()).then(|| (info.source.clone(), id_of(&info.kind)));
         self.remember(info)?;
@@ -337,6 +337,10 @@ impl Kinds {
 
     /// Checks that two declarations agree. A definition may change the version that is stored, unless a component names the old one.
     fn agree(&self, known: &KindInfo, info: &KindInfo) -> Result<(), Error> {
+        if info.is_of_definition() && self.is_built_in(&info.kind) {
+            // Its resources would go with the definition: every controller, where it is that kind.
+            return Err(Error::HostsOwn(info.kind.to_string()));
+        }
         let without_definition = self.without_definition.read();
         let by_components = without_definition.get(&id_of(&info.kind));
         if by_components.is_some_and(|by_components| by_components.gives_way_to(info, known)) {

@@ -244,6 +244,22 @@ async fn a_built_in_kind_that_a_component_watches_never_ends() {
 }
 
 #[tokio::test]
+async fn a_definition_never_takes_over_a_kind_that_is_built_in() {
+    let store = stored();
+    let context = context(store.clone());
+    let mut document = definition("homeostat.dev", "Cluster", &["v1alpha1"]);
+    document["metadata"]["name"] = "controllers.homeostat.dev".into();
+    document["spec"]["names"] = json!({ "kind": "Controller", "plural": "controllers" });
+    let refused = context.submit(Write::Create { document: document.clone() }.into()).await;
+    assert!(matches!(refused, Err(Error::HostsOwn(_))), "{refused:?}");
+    // One that got into the store in another way declares nothing, so that nothing goes with it.
+    let stored = store.write(Write::Create { document }).await.unwrap().resource;
+    context.declare_stored().await.unwrap();
+    let info = KindInfo::from_definition(stored.document()).unwrap();
+    assert!(!context.kinds.goes_with(&info));
+}
+
+#[tokio::test]
 async fn nobody_but_the_host_writes_declarations() {
     let store = stored();
     let context = context(store.clone());
