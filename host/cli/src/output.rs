@@ -11,7 +11,7 @@ pub(crate) mod units;
 mod yaml;
 
 /// Prints data, whole and at once. Whatever still is hidden in it is made visible; whose text the lines are is the caller's business:
-/// what others say goes through [`plain`], a table, [`json`] or [`yaml`].
+/// what others say goes through [`plain`], a table, [`json`] or [`yaml()`].
 ///
 /// # Errors
 /// The system's, broken pipes included: see [`crate::exit::report`].

@@ -95,10 +95,7 @@ impl Context {
     /// [`Error::HostsOwn`], [`Error::Refused`], and those of [`Context::declare`].
     pub(crate) async fn admit(&self, definition: &Definition) -> Result<(), Error> {
         let spec = definition.component.describe();
-        let of_host = declarations::declared(spec).find(|declaration| keeper::is_of_host(&declaration.kind));
-        if let Some(of_host) = of_host {
-            return Err(Error::HostsOwn(of_host.kind.to_string()));
-        }
+        declarations::check_owner(spec)?;
         definition.grants.check_watches(spec)?;
         self.declare(&definition.name, spec).await
     }

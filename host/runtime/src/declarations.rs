@@ -255,6 +255,17 @@ pub(crate) fn declared(spec: &ControllerSpec) -> impl Iterator<Item = &KindDecla
     std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of))
 }
 
+/// Checks that a component declares no kind that the host alone writes.
+///
+/// # Errors
+/// [`Error::HostsOwn`].
+pub(crate) fn check_owner(spec: &ControllerSpec) -> Result<(), Error> {
+    match declared(spec).find(|declaration| keeper::is_of_host(&declaration.kind)) {
+        Some(of_host) => Err(Error::HostsOwn(of_host.kind.to_string())),
+        None => Ok(()),
+    }
+}
+
 /// Ends declarations that nobody needs, now and then, until the host ends.
 pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
     let followed = async {

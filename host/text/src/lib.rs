@@ -5,7 +5,7 @@
 //!
 //! | for | use |
 //! |---|---|
-//! | one line of a terminal, a cell of a table, a part of a sentence | [`line`] |
+//! | one line of a terminal, a cell of a table, a part of a sentence | [`line()`] |
 //! | a message that may have several lines | [`block`] |
 //! | a page whose lines are the host's own | [`lines`] |
 //! | a value in YAML that the host writes by hand | [`scalar`], [`quoted`] |
@@ -42,7 +42,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
 
 /// Returns text with its line feeds and tabs as they are, and every other hidden character as an escape.
 ///
-/// For pages whose lines the host has put together, of pieces that went through [`line`] or [`block`].
+/// For pages whose lines the host has put together, of pieces that went through [`line()`] or [`block`].
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'), eyes)
 }

@@ -272,7 +272,7 @@ async fn nobody_but_the_host_writes_declarations() {
         assert!(matches!(context.submit(write.into()).await, Err(Error::HostsOwn(_))));
     }
     assert!(keeper::is_of_host(&kind()), "no grant covers it");
-    let refused = context.declare("thief", &managing(KindDeclaration { kind: kind(), ..sites("v1") })).await;
+    let refused = check_owner(&managing(KindDeclaration { kind: kind(), ..sites("v1") }));
     assert!(matches!(refused, Err(Error::HostsOwn(_))), "{refused:?}");
 }
 

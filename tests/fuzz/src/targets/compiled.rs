@@ -13,9 +13,8 @@ use tempfile::TempDir;
 use crate::target::{Held, Outcome, must, same};
 use crate::world;
 
-/// Two components that differ in their names alone.
-const ONE: &str = r#"(component (core module $m (func (export "one") (result i32) i32.const 1)))"#;
-const TWO: &str = r#"(component (core module $m (func (export "two") (result i32) i32.const 2)))"#;
+/// The component of both files: one that is refused for what its types say is not compiled at all.
+const GUEST: &str = include_str!("../../corpus/component/smallest.wat");
 /// What the folder's key is: random ones would make other files in every run.
 const KEY: [u8; 32] = [7; 32];
 
@@ -53,17 +52,24 @@ impl Disk {
             let all = fs::read_dir(&compiled)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
             Ok(all.into_iter().filter(|path| path.extension().is_some_and(|end| end == "compiled")).collect())
         };
-        let component = wat::parse_str(ONE)?;
+        let component = named("one")?;
         load(&engine, &component);
         let file = entries()?.pop().context("the first one is not kept")?;
-        load(&engine, &wat::parse_str(TWO)?);
+        load(&engine, &named("two")?);
         let second = entries()?.into_iter().find(|path| *path != file).context("the second one is not kept")?;
         let (good, other) = (fs::read(&file)?, fs::read(second)?);
         Ok(Self { engine, component, file, good, other, _folder: folder })
     }
 }
 
-/// Has the component compiled or restored. It does nothing that a controller does, and is refused for that later.
+/// Returns the guest with a custom section of this name, which gives it a digest of its own.
+fn named(name: &str) -> Result<Vec<u8>> {
+    let length = u8::try_from(name.len())?;
+    let custom = [&[0, length + 1, length], name.as_bytes()].concat();
+    Ok([wat::parse_str(GUEST)?, custom].concat())
+}
+
+/// Has the component compiled or restored.
 fn load(engine: &Engine, component: &[u8]) {
     drop(world::wait(engine.load(component, &Grants::default())));
 }

@@ -9,7 +9,7 @@ fn a_line_says_when_how_important_for_what_and_what() {
         "key": { "kind": { "group": "", "version": "v1", "name": "Pod" }, "namespace": "default", "name": "web" },
         "fields": [["replicas", "3"]],
     });
-    assert_eq!(readable(&line), "2026-11-20T08:00:00.123Z WARN  default/web scaled  replicas=3\n");
+    assert_eq!(readable(&line), "2026-11-20T08:00:00.123Z WARN  default/web scaled\\u{1b} replicas=3\n");
 }
 
 #[test]
