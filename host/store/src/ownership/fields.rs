@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::numbers;
+
 /// One step of a path. Its text is in one form only, so that equal steps are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Element {
@@ -33,10 +35,15 @@ impl Element {
         match sort {
             "f" => Some(Self::Field(rest.to_owned())),
             "k" => {
-                let fields: BTreeMap<String, Value> = serde_json::from_str(rest).ok()?;
+                let mut fields: BTreeMap<String, Value> = serde_json::from_str(rest).ok()?;
+                fields.values_mut().for_each(numbers::settle);
                 Some(Self::key(&fields.iter().map(|(name, value)| (name.as_str(), value)).collect()))
             }
-            "v" => Some(Self::value(&serde_json::from_str(rest).ok()?)),
+            "v" => {
+                let mut item = serde_json::from_str(rest).ok()?;
+                numbers::settle(&mut item);
+                Some(Self::value(&item))
+            }
             _ => None,
         }
     }

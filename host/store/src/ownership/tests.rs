@@ -454,6 +454,13 @@ fn only_an_empty_list_or_entry_is_a_reset() {
 }
 
 #[test]
+fn an_item_is_known_by_its_numbers_however_they_are_written() {
+    let read = |fields: Value| Fields::read(&fields);
+    let whole = json!({"f:ports": {"k:{\"port\":80}": {}}, "f:set": {"v:1": {}}});
+    assert_eq!(read(json!({"f:ports": {"k:{\"port\":80.0}": {}}, "f:set": {"v:1e0": {}}})), read(whole));
+}
+
+#[test]
 fn what_is_no_entry_is_left_out() {
     for entries in [
         json!(5),
