@@ -146,8 +146,9 @@ fn put(folder: &Path, name: &str, component: &[u8]) {
 fn a_running_host_says_which_component_was_too_much_to_compile_and_counts_it() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(folder.path(), "greeter", &std::fs::read(guest("greeter")).unwrap());
-    put(folder.path(), "bomb", &bomb(1, 1000, 3000));
-    let host = Running::start("run", folder.path(), scratch.path(), &["--compile-memory", "256Mi"]);
+    // 20 million places where a local meets itself: more than the 2 GiB that a component may take by default.
+    put(folder.path(), "bomb", &bomb(1, 400, 50_000));
+    let host = Running::start("run", folder.path(), scratch.path(), &[]);
     host.until_said("controller/bomb refused");
     assert!(host.said().contains("limit compile-memory: "), "{}", host.said());
     let events = host.json(&["events", "--controller", "bomb"]);
