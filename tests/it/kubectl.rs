@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use homeostat_api::{Handle, Options, serve};
 use homeostat_component::Severity;
+use homeostat_runtime::events::{EventSource, NewEvent};
 use homeostat_store::{Key, Kind, Write};
 use homeostat_tests::{BOUND, TestHost, eventually, kubectl};
 use serde_json::Value;
@@ -254,15 +255,10 @@ async fn kubectl_shows_events_of_a_resource_and_follows_them() {
     while !line().await.contains("ScalingReplicaSet") {}
     let key = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
     for _ in 0..2 {
-        let log = cluster.test.host.events();
-        log.note(
-            "2026-11-20T08:00:00Z".into(),
-            &"web".into(),
-            Some(key.clone()),
-            Severity::Warning,
-            "Looked",
-            "by a test",
-        );
+        let (controller, source) = (&"web".into(), EventSource::Guest);
+        let (key, severity) = (Some(key.clone()), Severity::Warning);
+        let event = NewEvent { controller, source, key, severity, reason: "Looked", message: "by a test" };
+        cluster.test.host.events().note("2026-11-20T08:00:00Z".into(), event);
         while !line().await.contains("Looked") {}
     }
     let list = cluster.json(&["get", "events", "--field-selector", "reason=Looked"]).await;

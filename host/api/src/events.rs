@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_component::Severity;
-use homeostat_runtime::events::{Event, EventFilter};
+use homeostat_runtime::events::{Event, EventFilter, EventSource};
 use homeostat_runtime::{EventLog, KindInfo};
 use homeostat_store::{Resource, Revision, Selector};
 use serde_json::{Value, json};
@@ -84,8 +84,8 @@ fn revision(log: &EventLog, sequence: u64) -> Revision {
 
 /// Returns an event as a resource.
 fn document(log: &EventLog, event: &Event) -> Value {
-    let Event { sequence, first_sequence, first_seen, last_seen, count, controller, key, severity, reason, message } =
-        event;
+    let Event { sequence, first_sequence, first_seen, last_seen, count, controller, source, key, .. } = event;
+    let Event { severity, reason, message, .. } = event;
     let (namespace, name, object) = match key {
         Some(key) => {
             let namespace = Some(key.namespace()).filter(|namespace| !namespace.is_empty());
@@ -104,6 +104,11 @@ fn document(log: &EventLog, event: &Event) -> Value {
         Severity::Normal => "Normal",
         Severity::Warning => "Warning",
     };
+    // What a guest says does not look as if the host had said it.
+    let (component, instance) = match source {
+        EventSource::Host => ("homeostat", controller.as_ref()),
+        EventSource::Guest => (controller.as_ref(), ""),
+    };
     json!({
         "kind": "Event", "apiVersion": "v1",
         "metadata": {
@@ -112,7 +117,7 @@ fn document(log: &EventLog, event: &Event) -> Value {
             "resourceVersion": revision(log, *sequence).to_string(), "creationTimestamp": first_seen,
         },
         "involvedObject": object, "reason": reason, "message": message, "type": kind,
-        "source": { "component": controller.as_ref() }, "reportingComponent": controller.as_ref(), "reportingInstance": "",
+        "source": { "component": component }, "reportingComponent": component, "reportingInstance": instance,
         "firstTimestamp": first_seen, "lastTimestamp": last_seen, "count": count,
     })
 }

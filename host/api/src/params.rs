@@ -220,9 +220,10 @@ impl Deletion {
             None | Some("Background") => Ok(Propagation::Background),
             Some("Foreground") => Ok(Propagation::Foreground),
             Some("Orphan") => Ok(Propagation::Orphan),
-            Some(other) => Err(Failure::bad_request(format!(
-                "propagationPolicy: `{other}` is not one of Background, Foreground, Orphan"
-            ))),
+            Some(other) => {
+                let reason = format!("{other:?} is not one of Background, Foreground, Orphan");
+                Err(invalid("propagationPolicy", &reason))
+            }
         }
     }
 

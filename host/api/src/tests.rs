@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use homeostat_component::{Engine, EngineOptions, KindDeclaration, Severity};
+use homeostat_runtime::events::{EventSource, NewEvent};
 use homeostat_runtime::{Host, KindInfo, Options as HostOptions};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Kind, Options as StoreOptions};
@@ -445,7 +446,9 @@ async fn events_are_chosen_and_followed() {
     let server = Server::start().await;
     let log = server.host.events();
     let note = |controller: &str, reason: &str| {
-        log.note("2026-11-20T08:00:00Z".into(), &controller.into(), None, Severity::Normal, reason, "text");
+        let (controller, source, severity) = (&controller.into(), EventSource::Host, Severity::Normal);
+        let event = NewEvent { controller, source, key: None, severity, reason, message: "text" };
+        log.note("2026-11-20T08:00:00Z".into(), event);
     };
     note("a", "First");
     note("b", "Other");

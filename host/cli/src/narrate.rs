@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use homeostat_component::{Level, Severity};
-use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::events::{EventFilter, EventSource};
 use homeostat_runtime::{ControllerState, ControllerStatus, Host};
 use homeostat_store::{Event, EventType, Key, Kind, Query, Revision, Scope, Watch};
 use tokio::time::Instant;
@@ -147,11 +147,12 @@ impl Narrator {
             self.last_event = self.last_event.max(event.sequence);
             let first_line = event.message.lines().next().unwrap_or_default();
             self.last_events.insert(event.controller.to_string(), format!("{}: {first_line}", event.reason));
-            if STEPS.contains(&event.reason.as_str()) {
+            let is_of_host = event.source == EventSource::Host;
+            if is_of_host && STEPS.contains(&event.reason.as_str()) {
                 lines.push(format!("controller/{} rollout: {}", event.controller, event.message));
-            } else if event.reason == BACK {
+            } else if is_of_host && event.reason == BACK {
                 lines.push(format!("controller/{} rolled back: {}", event.controller, event.message));
-            } else if event.severity == Severity::Warning && event.reason != TOLD {
+            } else if event.severity == Severity::Warning && !(is_of_host && event.reason == TOLD) {
                 warnings.push(event);
             }
         }
@@ -166,7 +167,9 @@ impl Narrator {
                 self.warnings.forget(name);
             }
         }
-        self.generations.retain(|name, _| controllers.iter().any(|status| status.name == *name));
+        let is_there = |name: &str| controllers.iter().any(|status| status.name == name);
+        self.generations.retain(|name, _| is_there(name));
+        self.last_events.retain(|name, _| is_there(name));
     }
 
     /// Returns what guests wrote since the last look.

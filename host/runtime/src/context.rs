@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::declarations::Declarations;
+use crate::events::{EventSource, NewEvent};
 use crate::feeders::Watches;
 use crate::kinds::{kind_of, place};
 use crate::turns::Turns;
@@ -74,7 +75,7 @@ impl Context {
         Some(hasher.finish())
     }
 
-    /// Notes an event that happens now.
+    /// Notes an event that happens now and that the host tells.
     pub(crate) fn event(
         &self,
         controller: &Arc<str>,
@@ -83,7 +84,8 @@ impl Context {
         reason: &str,
         message: &str,
     ) {
-        self.events.note(now(), controller, key, severity, reason, message);
+        let source = EventSource::Host;
+        self.events.note(now(), NewEvent { controller, source, key, severity, reason, message });
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Event {
     pub count: u64,
     /// Whose it is.
     pub controller: Arc<str>,
+    /// Who told it.
+    pub source: EventSource,
     /// What it is about; `None` when it is about the controller itself.
     pub key: Option<Key>,
     /// How bad it is.
@@ -41,6 +43,33 @@ pub struct Event {
     pub reason: String,
     /// What a person reads.
     pub message: String,
+}
+
+/// Who tells an event. A guest chooses its reason and its message freely, so that they can look like those of the host.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EventSource {
+    /// The host.
+    Host,
+    /// The component of the controller.
+    Guest,
+}
+
+/// One thing that happens now.
+#[derive(Clone, Debug)]
+pub struct NewEvent<'e> {
+    /// Whose it is.
+    pub controller: &'e Arc<str>,
+    /// Who tells it.
+    pub source: EventSource,
+    /// What it is about; `None` when it is about the controller itself.
+    pub key: Option<Key>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One CamelCase word.
+    pub reason: &'e str,
+    /// What a person reads.
+    pub message: &'e str,
 }
 
 /// Which events are wanted. Empty means all.
@@ -82,6 +111,7 @@ type Size = (usize, Reverse<u64>, Arc<str>);
 #[derive(Clone, Eq, Hash, PartialEq)]
 struct Identity {
     controller: Arc<str>,
+    source: EventSource,
     key: Option<Key>,
     reason: String,
     message: String,
@@ -107,19 +137,13 @@ impl EventLog {
     }
 
     /// Notes one event that happened at `now` (RFC 3339).
-    pub fn note(
-        &self,
-        now: String,
-        controller: &Arc<str>,
-        key: Option<Key>,
-        severity: Severity,
-        reason: &str,
-        message: &str,
-    ) {
+    pub fn note(&self, now: String, event: NewEvent<'_>) {
+        let NewEvent { controller, source, key, severity, reason, message } = event;
         let mut inner = self.inner.lock();
         inner.sequence += 1;
         let sequence = inner.sequence;
-        let identity = Identity { controller: controller.clone(), key, reason: reason.into(), message: message.into() };
+        let controller = controller.clone();
+        let identity = Identity { controller, source, key, reason: reason.into(), message: message.into() };
         inner.note(sequence, now, severity, identity);
         drop(inner);
         // Two who note at once may come here in the other order.
@@ -205,7 +229,7 @@ fn size(controller: &Arc<str>, share: &Share) -> Option<Size> {
 
 impl Identity {
     fn first(&self, sequence: u64, now: String, severity: Severity) -> Event {
-        let Self { controller, key, reason, message } = self.clone();
+        let Self { controller, source, key, reason, message } = self.clone();
         Event {
             sequence,
             first_sequence: sequence,
@@ -213,6 +237,7 @@ impl Identity {
             last_seen: now,
             count: 1,
             controller,
+            source,
             key,
             severity,
             reason,

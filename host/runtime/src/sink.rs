@@ -10,6 +10,7 @@ use crate::Definition;
 use crate::context::{Context, now};
 use crate::declared::Declared;
 use crate::definitions::CheckedStore;
+use crate::events::{EventSource, NewEvent};
 use crate::follows::{Follows, Target};
 use crate::logs::LogLine;
 use crate::observations::{Observations, ToldDenials};
@@ -70,8 +71,10 @@ struct ToHost {
 
 impl Sink for ToHost {
     fn event(&self, call: &Call, event: Emitted) {
-        let key = event.regarding.or_else(|| call.key.clone());
-        self.context.event(&call.controller, key, event.severity, &event.reason, &event.message);
+        let Emitted { severity, reason, message, regarding } = &event;
+        let key = regarding.as_ref().or(call.key.as_ref()).cloned();
+        let (controller, source) = (&call.controller, EventSource::Guest);
+        self.context.events.note(now(), NewEvent { controller, source, key, severity: *severity, reason, message });
     }
 
     fn line(&self, call: &Call, line: Line) {

@@ -64,6 +64,7 @@ fn what_becomes_of_dependents_can_be_said_in_the_old_way_and_not_in_both() {
     assert_eq!(read(json!({ "orphanDependents": false })).propagation().unwrap(), Propagation::Background);
     let both = json!({ "orphanDependents": true, "propagationPolicy": "Orphan" });
     assert_eq!(read(both).propagation().unwrap_err().code(), 422);
+    assert_eq!(read(json!({ "propagationPolicy": "Sideways" })).propagation().unwrap_err().code(), 422);
     let params = Params { orphan_dependents: Some("True".parse().unwrap()), ..Params::default() };
     assert_eq!(Deletion::read(None, &params).unwrap().propagation().unwrap(), Propagation::Orphan);
 }

@@ -297,16 +297,17 @@ async fn all_that_a_selector_means_is_deleted_at_once() {
 async fn events_are_resources_beside_what_they_are_about() {
     let server = Server::start().await;
     let key = homeostat_store::Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
-    let note = |key| {
-        server.host.events().note("2026-11-20T08:00:00Z".into(), &"web".into(), key, Severity::Normal, "Scaled", "up")
-    };
-    note(Some(key));
-    note(None);
+    note_from(&server, EventSource::Guest, Some(key), "Scaled");
+    note_from(&server, EventSource::Host, None, "Scaled");
     let about =
         "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dweb,involvedObject.kind%3DDeployment";
     let found = server.get(about).await;
     assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
     assert_eq!((&found["items"][0]["reason"], &found["items"][0]["count"]), (&json!("Scaled"), &json!(1)));
+    let told_by = |event: &Value| (event["source"]["component"].clone(), event["reportingInstance"].clone());
+    assert_eq!(told_by(&found["items"][0]), (json!("web"), json!("")));
+    let of_host = server.get(&format!("{EVENTS}?fieldSelector=involvedObject.kind%3DController")).await;
+    assert_eq!(told_by(&of_host["items"][0]), (json!("homeostat"), json!("web")), "{of_host}");
     let name = found["items"][0]["metadata"]["name"].as_str().unwrap();
     server.get(&format!("/api/v1/namespaces/default/events/{name}")).await;
     assert_eq!(server.ask("POST", "/api/v1/namespaces/default/events", &json!({})).await.code, 405);
@@ -317,8 +318,14 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 /// Notes that something happened to the deployment `web`.
 fn note(server: &Server, reason: &str) {
     let key = homeostat_store::Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
-    let log = server.host.events();
-    log.note("2026-11-20T08:00:00Z".into(), &"web".into(), Some(key), Severity::Normal, reason, "text");
+    note_from(server, EventSource::Host, Some(key), reason);
+}
+
+/// Notes that something happened, as an event of the controller `web`.
+fn note_from(server: &Server, source: EventSource, key: Option<homeostat_store::Key>, reason: &str) {
+    let (controller, severity) = (&"web".into(), Severity::Normal);
+    let event = NewEvent { controller, source, key, severity, reason, message: "text" };
+    server.host.events().note("2026-11-20T08:00:00Z".into(), event);
 }
 
 #[tokio::test]
@@ -393,8 +400,7 @@ async fn events_are_selected_as_clients_ask_for_those_of_a_resource() {
     let server = Server::start().await;
     note(&server, "Scaled");
     let host = homeostat_store::Key::new(Kind::new("", "v1", "Namespace"), "", "prod");
-    let log = server.host.events();
-    log.note("2026-11-20T08:00:00Z".into(), &"web".into(), Some(host), Severity::Normal, "Seen", "text");
+    note_from(&server, EventSource::Host, Some(host), "Seen");
     let count = async |selector: &str| {
         server.get(&format!("/api/v1/events?{selector}")).await["items"].as_array().unwrap().len()
     };

@@ -20,6 +20,7 @@ fn commands_read_as_people_type_them() {
         "homeostat queue deployments --state parked",
         "homeostat queue cancel deployments deployment web -n red",
         "homeostat queue postpone controller/deployments deployment/web --after 10m",
+        "homeostat queue -n red cancel deployments deployment web",
         "homeostat queue controller/cancel",
         "homeostat enqueue deployment web --after 1h30m --priority high --controller deployments -o json",
     ] {
@@ -33,7 +34,6 @@ fn commands_read_as_people_type_them() {
         "homeostat bench x --keys 0",
         "homeostat run x --store disk",
         "homeostat queue postpone deployments deployment web",
-        "homeostat queue deployments cancel deployment web",
         "homeostat enqueue deployment web --priority urgent",
         "homeostat enqueue deployment web --after soon",
         "homeostat run x --instances 0",

@@ -84,7 +84,7 @@ fn document(event: &Value, format: Format) -> anyhow::Result<String> {
 
 /// Returns a table for events.
 pub(super) fn table() -> Table {
-    Table::new(["LAST SEEN", "COUNT", "TYPE", "REASON", "OBJECT", "CONTROLLER", "MESSAGE"])
+    Table::new(["LAST SEEN", "COUNT", "TYPE", "REASON", "OBJECT", "CONTROLLER", "FROM", "MESSAGE"])
 }
 
 /// Returns the cells of one event.
@@ -96,6 +96,7 @@ pub(super) fn row(event: &Value, now: Timestamp) -> Vec<String> {
         text(event, "/reason").to_owned(),
         object(event),
         text(event, "/controller").to_owned(),
+        text(event, "/source").to_owned(),
         text(event, "/message").to_owned(),
     ]
 }

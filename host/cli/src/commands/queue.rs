@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{control, keys, words};
 use crate::client::{Client, with_query};
+use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::age;
 use crate::output::columns::{kind, text};
@@ -13,7 +14,8 @@ use crate::output::{self, table::Table};
 
 /// Show the keys of controllers and how each is doing, or move one of them
 #[derive(clap::Args, Clone, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(subcommand_precedence_over_arg = true)]
+#[command(override_usage = "homeostat queue [OPTIONS] [CONTROLLER]\n       homeostat queue [OPTIONS] <COMMAND>")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<keys::Verb>,
@@ -48,6 +50,7 @@ enum State {
 /// # Errors
 /// When the controller is not there, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
+    check(&args)?;
     let Args { verb, controller, state, limit } = args;
     if let Some(verb) = verb {
         return keys::run(verb, global).await;
@@ -74,6 +77,14 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks that what is shown is not asked for beside a command: options for all commands may stand before it.
+fn check(Args { verb, controller, state, limit: _ }: &Args) -> anyhow::Result<()> {
+    if verb.is_some() && (controller.is_some() || !state.is_empty()) {
+        return Err(exit::usage("the controller stands behind the command: homeostat queue COMMAND CONTROLLER KEY"));
+    }
+    Ok(())
 }
 
 /// Returns queues as one document.

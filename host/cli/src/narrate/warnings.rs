@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use homeostat_runtime::events::Event;
+use homeostat_runtime::events::{Event, EventSource};
 use homeostat_store::Key;
 
 use super::place;
@@ -23,6 +23,7 @@ pub(super) struct Warnings(VecDeque<Told>);
 /// A warning that was told, whichever key it was about.
 struct Told {
     controller: Arc<str>,
+    source: EventSource,
     reason: String,
     /// Without the name of the key.
     text: String,
@@ -65,12 +66,14 @@ impl Warnings {
     fn note(&mut self, event: &Event, text: &str) -> Option<bool> {
         let of_controller = self.0.iter_mut().filter(|told| told.controller == event.controller);
         for told in of_controller {
-            if told.reason == event.reason && told.text == text {
+            if told.source == event.source && told.reason == event.reason && told.text == text {
                 let is_due = event.count >= told.count.saturating_mul(AGAIN);
                 told.count = if is_due { event.count } else { told.count };
                 return is_due.then_some(true);
             }
-            let remedy = told.text.split_once('\n').filter(|_| told.reason == DENIED);
+            // A guest can say the host's words, and so keep nothing quiet.
+            let is_denial = told.reason == DENIED && told.source == EventSource::Host;
+            let remedy = told.text.split_once('\n').filter(|_| is_denial);
             if remedy.is_some_and(|(_, remedy)| text.contains(remedy)) {
                 return None;
             }
@@ -78,15 +81,15 @@ impl Warnings {
         if self.0.len() >= TOLD_MAX {
             self.0.pop_front();
         }
-        let (controller, reason) = (event.controller.clone(), event.reason.clone());
-        self.0.push_back(Told { controller, reason, text: text.to_owned(), count: event.count });
+        let Event { controller, source, reason, count, .. } = event.clone();
+        self.0.push_back(Told { controller, source, reason, text: text.to_owned(), count });
         Some(false)
     }
 }
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Event { controller, reason, message, count, key, .. } = self.event;
+        let Event { controller, source, reason, message, count, key, .. } = self.event;
         let key = key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
         let more = match self.keys.len() {
             0 | 1 => String::new(),
@@ -94,12 +97,13 @@ impl fmt::Display for Line<'_> {
         };
         let message = if self.is_again { message.lines().next().unwrap_or_default() } else { message };
         let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
-        write!(f, "warning: {controller}{key}{more}: {reason}{times}: {message}")
+        let says = if *source == EventSource::Guest { " says" } else { "" };
+        write!(f, "warning: {controller}{key}{more}{says}: {reason}{times}: {message}")
     }
 }
 
 fn is_of(one: &Event, other: &Event) -> bool {
-    one.controller == other.controller && one.reason == other.reason
+    one.controller == other.controller && one.source == other.source && one.reason == other.reason
 }
 
 /// Returns a message without the name of the key that it is about, where that is a word of its own.

@@ -3,7 +3,7 @@ use super::*;
 fn log_with(messages: impl IntoIterator<Item = String>) -> EventLog {
     let log = EventLog::default();
     for message in messages {
-        log.note("2026-01-01T00:00:00Z".into(), &"web".into(), None, Severity::Warning, "Failed", &message);
+        note(&log, "web", &message);
     }
     log
 }
@@ -33,7 +33,23 @@ fn a_filter_wants_only_what_it_names() {
 }
 
 fn note(log: &EventLog, controller: &str, message: &str) {
-    log.note("2026-01-01T00:00:00Z".into(), &controller.into(), None, Severity::Warning, "Failed", message);
+    note_from(EventSource::Host, log, controller, message);
+}
+
+fn note_from(source: EventSource, log: &EventLog, controller: &str, message: &str) {
+    let (controller, severity) = (&controller.into(), Severity::Warning);
+    let event = NewEvent { controller, source, key: None, severity, reason: "Failed", message };
+    log.note("2026-01-01T00:00:00Z".into(), event);
+}
+
+#[test]
+fn a_guest_that_says_what_the_host_says_is_told_from_it() {
+    let log = EventLog::default();
+    note(&log, "web", "same");
+    note_from(EventSource::Guest, &log, "web", "same");
+    let events = log.list(&EventFilter::default());
+    let sources: Vec<_> = events.iter().map(|event| (event.source, event.count)).collect();
+    assert_eq!(sources, [(EventSource::Host, 1), (EventSource::Guest, 1)]);
 }
 
 fn of(log: &EventLog, controller: &str) -> Vec<String> {

@@ -5,12 +5,12 @@ fn an_event_says_what_happened_to_what() {
     let key = json!({ "kind": { "group": "apps", "version": "v1", "name": "Deployment" }, "namespace": "default", "name": "web" });
     let event = json!({
         "sequence": 4, "firstSeen": "2026-11-20T07:00:00Z", "lastSeen": "2026-11-20T07:59:00Z", "count": 3,
-        "controller": "deployments", "key": key, "severity": "warning", "reason": "Failed", "message": "no",
+        "controller": "deployments", "source": "guest", "key": key, "severity": "warning", "reason": "Failed", "message": "no",
     });
     let mut table = table();
     table.row(row(&event, "2026-11-20T08:00:00Z".parse().unwrap()));
-    let expected = "LAST SEEN   COUNT   TYPE      REASON   OBJECT           CONTROLLER    MESSAGE\n\
-                    60s         3       Warning   Failed   deployment/web   deployments   no\n";
+    let expected = "LAST SEEN   COUNT   TYPE      REASON   OBJECT           CONTROLLER    FROM    MESSAGE\n\
+                    60s         3       Warning   Failed   deployment/web   deployments   guest   no\n";
     assert_eq!(table.to_string(), expected);
 }
 

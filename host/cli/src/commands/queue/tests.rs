@@ -51,3 +51,18 @@ fn states_are_asked_for_by_their_words() {
     assert_eq!(words(&[]), None);
     assert_eq!(words(&[State::Parked, State::Running]).unwrap(), "parked,running");
 }
+
+#[test]
+fn what_is_shown_is_not_asked_for_beside_a_command() {
+    let refused = |line: &str| {
+        let parsed = <crate::args::Args as clap::Parser>::try_parse_from(line.split(' ')).unwrap();
+        let crate::args::Command::Queue(args) = parsed.command else { panic!("{line}") };
+        check(&args).err().map(|error| exit::code_of(&error))
+    };
+    for line in ["queue web --state parked", "queue cancel web pod a", "queue -n red cancel web pod a"] {
+        assert_eq!(refused(&format!("homeostat {line}")), None, "{line}");
+    }
+    for line in ["queue web cancel web pod a", "queue --state parked cancel web pod a"] {
+        assert_eq!(refused(&format!("homeostat {line}")), Some(exit::Code::Usage), "{line}");
+    }
+}

@@ -13,6 +13,7 @@ fn event(name: &str, reason: &str, message: &str, count: u64) -> Event {
         last_seen: String::new(),
         count,
         controller: "web".into(),
+        source: EventSource::Host,
         key: Some(Key::new(Kind::new("", "v1", "Pod"), "default", name)),
         severity: Severity::Warning,
         reason: reason.to_owned(),
@@ -40,6 +41,18 @@ fn the_failure_that_a_denial_leads_to_is_not_told_beside_it() {
     assert_eq!(warnings.lines(&[event("b", "ReconcileFailed", &failure, 1)]), [""; 0]);
     let other = warnings.lines(&[event("a", "ReconcileFailed", "the disk is full", 1)]);
     assert_eq!(other, ["warning: web default/a: ReconcileFailed: the disk is full"]);
+}
+
+#[test]
+fn a_guest_that_says_a_denial_keeps_no_other_warning_quiet() {
+    let mut warnings = Warnings::default();
+    let said = Event { source: EventSource::Guest, ..event("a", DENIED, "no\n", 1) };
+    let denied = event("a", DENIED, "no\n", 1);
+    let told = ["warning: web default/a says: Forbidden: no\n", "warning: web default/a: Forbidden: no\n"];
+    assert_eq!(warnings.lines(&[said.clone(), denied]), told);
+    let mut warnings = Warnings::default();
+    let failed = event("a", "ReconcileFailed", "one\ntwo", 1);
+    assert_eq!(warnings.lines(&[said, failed]).len(), 2);
 }
 
 #[test]
