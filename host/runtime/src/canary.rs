@@ -40,7 +40,7 @@ impl Controller {
             true => self.load(&before, definition, false).await?,
             false => self.prepare(&before, definition, false).await?,
         };
-        let trial = Arc::new(Trial::begin(loaded, part, gate, is_shadow));
+        let trial = Arc::new(Trial::begin(loaded, part, gate, is_shadow, before.past()));
         self.slot.try_out(Some(trial.clone()));
         self.apply_suspension();
         self.feeding.follow_slot();
@@ -56,8 +56,10 @@ impl Controller {
         let was = before.part.clone();
         let now = Part { share: Some(share), chosen: chosen.unwrap_or_else(|| was.chosen.clone()), salt: was.salt };
         self.slot.try_out(Some(Arc::new(before.next(now.clone(), gate))));
+        // Of those that it had, too: both sides are to be looked at alike.
         let look = Look::at(move |key| match (was.side(key), now.side(key)) {
             (Side::Old, Side::New) => Some(Fresh::Yes),
+            (Side::New, Side::New) => Some(Fresh::No),
             _ => now.is_control(key).then_some(Fresh::No),
         });
         self.look_again(look).await;

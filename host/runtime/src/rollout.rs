@@ -16,7 +16,7 @@ mod part;
 mod share;
 
 pub(crate) use chosen::Chosen;
-pub(crate) use figures::{Both, End, Figures, Run};
+pub(crate) use figures::{Both, End, Figures, Past, Run};
 pub(crate) use gate::{Judgement, judge};
 pub(crate) use machine::{Machine, Move, PATIENCE, Sight};
 pub(crate) use part::{Part, Side, hash};
@@ -54,9 +54,9 @@ pub struct Gate {
     pub traps: u32,
     /// Calls in a step that a limit ended.
     pub limits: u32,
-    /// The median length of a reconcile, over the old one's.
+    /// The length of a reconcile in the geometric mean, over the old one's.
     pub duration: Factor,
-    /// Writes by reconciles of keys that ran in the step before, over the old one's.
+    /// Writes for each reconcile of a key that ran in the step before, over the old one's.
     pub writes: Factor,
     /// Reconciles of one key in a row of which each wrote or asked to run again within a second, over the old one's.
     pub hot_loops: Factor,
@@ -84,7 +84,7 @@ impl Default for Gate {
             errors: Share::percent(1),
             traps: 0,
             limits: 0,
-            duration: Factor::times(2),
+            duration: Factor::hundredths(125),
             writes: Factor::times(2),
             hot_loops: Factor::times(10),
             lasts: Duration::from_secs(60),

@@ -9,9 +9,9 @@ use homeostat_component::{Component, Effects, Reveals};
 use homeostat_store::Key;
 
 use crate::feeders::Audience;
-use crate::rollout::Side;
+use crate::rollout::{End, Past, Side};
 use crate::trial::Trial;
-use crate::{Answered, Definition, Settings};
+use crate::{Answered, Definition, Settings, Spread};
 
 /// Reading never waits. Who took a [`Loaded`] keeps it for that key: what runs finishes on what it began with.
 pub(crate) struct Slot {
@@ -45,6 +45,8 @@ pub(crate) struct Loaded {
     pub(crate) generation: u64,
     /// Its number in the history of its controller, from 1; 0 for as long as nobody has said.
     revision: AtomicU64,
+    /// What it did so far.
+    past: Spread<Past>,
 }
 
 /// What a key is reconciled by.
@@ -76,12 +78,24 @@ impl Kept {
 
 impl Loaded {
     pub(crate) fn new(definition: Definition, settings: Settings, effects: Arc<dyn Effects>, generation: u64) -> Self {
-        Self { definition, settings, effects, generation, revision: AtomicU64::new(0) }
+        Self { definition, settings, effects, generation, revision: AtomicU64::new(0), past: Spread::default() }
     }
 
     /// Returns its number in the history of its controller; `None`: it stands in none, or nobody has said.
     pub(crate) fn revision(&self) -> Option<u64> {
         Some(self.revision.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
+    }
+
+    /// Takes note of how a reconcile ended.
+    pub(crate) fn note(&self, end: End) {
+        self.past.own().note(end);
+    }
+
+    /// Returns what it did so far.
+    pub(crate) fn past(&self) -> Past {
+        let mut past = Past::default();
+        self.past.each().for_each(|part| past.merge(*part));
+        past
     }
 
     /// Says its number in the history of its controller. What is put in once more moves up.

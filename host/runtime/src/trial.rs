@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use homeostat_component::{EffectClass, Fault, Outcome, Report};
 use homeostat_store::Key;
+use homeostat_workqueue::Claim;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::rollout::{Both, End, Figures, Gate, Judgement, Part, Run, Share, Side, hash, judge};
+use crate::rollout::{Both, End, Gate, Judgement, Part, Past, Run, Share, Side, hash, judge};
 use crate::slot::Loaded;
 
 /// A guest that asks to be run again before that does so at once.
@@ -22,6 +24,8 @@ pub(crate) struct Trial {
     pub(crate) is_shadow: bool,
     gate: Mutex<Gate>,
     both: Mutex<Both>,
+    /// When the step began.
+    began: Instant,
     fate: Arc<Fate>,
 }
 
@@ -35,15 +39,18 @@ struct Fate {
 
 impl Trial {
     /// Begins with a candidate that has no key, and is a shadow first or is not.
-    pub(crate) fn begin(loaded: Loaded, part: Part, gate: Gate, is_shadow: bool) -> Self {
-        let gate = Mutex::new(gate);
-        Self { loaded: Arc::new(loaded), part, is_shadow, gate, both: Mutex::default(), fate: Arc::default() }
+    /// `past`: what the other version has done so far.
+    pub(crate) fn begin(loaded: Loaded, part: Part, gate: Gate, is_shadow: bool, past: Past) -> Self {
+        let (gate, both) = (Mutex::new(gate), Mutex::new(Both { past, ..Both::default() }));
+        let (began, fate) = (Instant::now(), Arc::default());
+        Self { loaded: Arc::new(loaded), part, is_shadow, gate, both, began, fate }
     }
 
     /// Returns the same candidate with other keys, or held to another gate. Figures begin anew.
     pub(crate) fn next(&self, part: Part, gate: Gate) -> Self {
         let (loaded, fate) = (self.loaded.clone(), self.fate.clone());
-        Self { loaded, part, is_shadow: false, gate: Mutex::new(gate), both: Mutex::default(), fate }
+        let both = Mutex::new(Both { past: self.both.lock().past, ..Both::default() });
+        Self { loaded, part, is_shadow: false, gate: Mutex::new(gate), both, began: Instant::now(), fate }
     }
 
     /// Returns the same candidate, which is no shadow any more and has no key yet.
@@ -72,26 +79,43 @@ impl Trial {
     }
 
     /// Takes note of one reconcile. The one that takes the candidate beyond its gate is the last that begins.
-    pub(crate) fn note(&self, side: Side, key: &Key, report: &Report<Outcome>) {
-        let run = run(hash(key, self.part.salt), report);
-        self.note_in(side, |figures| figures.note(run));
+    pub(crate) fn note(&self, side: Side, claim: &Claim<Key>, report: &Report<Outcome>) {
+        let run = self.run(claim, report);
+        self.note_in(side, |both| both.note(side, run));
     }
 
     /// Takes note of a fault of `map` or `poll`: a trap or a limit there counts as one of a reconcile.
     pub(crate) fn note_asked(&self, side: Side, fault: &Fault) {
-        self.note_in(side, |figures| figures.note_asked(end(fault)));
+        let end = end(fault);
+        self.note_in(side, |both| match side {
+            Side::Old => both.old.note_asked(end),
+            Side::New => both.new.note_asked(end),
+        });
     }
 
-    fn note_in(&self, side: Side, note: impl FnOnce(&mut Figures)) {
+    /// Takes from a report what gates look at.
+    fn run(&self, claim: &Claim<Key>, Report { result, cost }: &Report<Outcome>) -> Run {
+        let ended = self.began.elapsed();
+        Run {
+            key: hash(claim.key(), self.part.salt),
+            is_look: claim.is_look(),
+            is_retry: claim.failures() > 0,
+            end: self::ended(result),
+            writes: cost.effects.of(EffectClass::Write),
+            again_soon: matches!(result, Ok(Outcome::AgainAfter(delay)) if *delay < SOON),
+            ready: ended.saturating_sub(cost.wall).saturating_sub(claim.queued_for()),
+            ended,
+            wall: cost.wall,
+        }
+    }
+
+    fn note_in(&self, side: Side, note: impl FnOnce(&mut Both)) {
         let mut both = self.both.lock();
-        match side {
-            Side::Old => note(&mut both.old),
-            Side::New => {
-                note(&mut both.new);
-                if let Judgement::Beyond(reason) = judge(&self.gate.lock(), &both) {
-                    self.fail(reason);
-                }
-            }
+        note(&mut both);
+        if side == Side::New
+            && let Judgement::Beyond(reason) = judge(&self.gate.lock(), &both)
+        {
+            self.fail(reason);
         }
     }
 
@@ -122,11 +146,9 @@ impl Trial {
     }
 }
 
-/// Takes from a report what gates look at.
-fn run(key: u64, Report { result, cost }: &Report<Outcome>) -> Run {
-    let end = result.as_ref().err().map_or(End::Fine, end);
-    let again_soon = matches!(result, Ok(Outcome::AgainAfter(delay)) if *delay < SOON);
-    Run { key, end, writes: cost.effects.of(EffectClass::Write), again_soon, wall: cost.wall }
+/// Returns how a reconcile ended.
+pub(crate) fn ended(result: &Result<Outcome, Fault>) -> End {
+    result.as_ref().err().map_or(End::Fine, end)
 }
 
 fn end(fault: &Fault) -> End {

@@ -16,6 +16,7 @@ use crate::observer::Reconciled;
 use crate::settle::{Label, settle};
 use crate::shadow::Seat;
 use crate::slot::{Kept, Loaded, Taken};
+use crate::trial::ended;
 use crate::turns::Turn;
 
 /// How long a worker that panicked stays away: a key that makes it panic again must not keep a processor busy.
@@ -107,8 +108,9 @@ async fn run_one(
     };
     // Before the key is free: whoever takes it next knows what this run has shown.
     if let Some((trial, side)) = trial {
-        trial.note(side, &key, &report);
+        trial.note(side, &claim, &report);
     }
+    kept.loaded.note(ended(&report.result));
     let Report { result, cost } = report;
     let (next, label) = settle(&result);
     if controller.keep(&key, &result, claim.failures()) {

@@ -45,6 +45,11 @@ impl<K: Key> Claim<K> {
         self.claimed().priority
     }
 
+    /// Returns whether nothing but a [second look](Queue::look_again) asked for this run: no event, no timer and no person.
+    pub fn is_look(&self) -> bool {
+        self.claimed().is_look
+    }
+
     /// Returns how long the key was ready before it was claimed: from its add, or from its due time.
     pub fn queued_for(&self) -> Duration {
         self.claimed().queued_for

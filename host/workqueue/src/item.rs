@@ -14,6 +14,8 @@ pub(crate) struct Item<K> {
     pub(crate) hash: Hash,
     pub(crate) links: Links,
     pub(crate) priority: Priority,
+    /// Nothing but a second look asks for its run, or asked for the present one.
+    pub(crate) is_look: bool,
     pub(crate) place: Place,
     /// Elsewhere, because nearly every key has none, and then an entry is one line of the processor's cache.
     trouble: Option<Box<Trouble>>,
@@ -45,6 +47,8 @@ pub(crate) enum Place {
 pub(crate) struct Dirty {
     pub(crate) due: Moment,
     pub(crate) priority: Priority,
+    /// Nothing but a second look asks for it.
+    pub(crate) is_look: bool,
 }
 
 impl<K> Linked for Item<K> {
@@ -60,7 +64,7 @@ impl<K> Linked for Item<K> {
 impl<K> Item<K> {
     #[inline]
     pub(crate) fn new(key: K, hash: Hash, priority: Priority) -> Item<K> {
-        Item { key, hash, links: Links::default(), priority, place: Place::Parked, trouble: None }
+        Item { key, hash, links: Links::default(), priority, is_look: false, place: Place::Parked, trouble: None }
     }
 
     pub(crate) fn state(&self) -> KeyState {

@@ -67,6 +67,8 @@ pub struct Claimed<K> {
     pub priority: Priority,
     /// How long it was ready.
     pub queued_for: Duration,
+    /// Nothing but a second look asked for this run.
+    pub is_look: bool,
 }
 
 impl<K: Key> State<K> {
@@ -116,15 +118,17 @@ impl<K: Key> State<K> {
             return Ok(Added::Merged);
         }
         let due = self.tick(now());
-        self.add_due(slot, hash, key, due, priority)
+        self.add_due(slot, hash, key, due, priority, false)
     }
 
     /// Says whether an entry has a run queued that comes no later than one that is added now.
     fn absorbs(&self, slot: u32, priority: Priority) -> bool {
         let item = &self.slab[slot];
         match item.place {
-            Place::Ready { .. } => item.priority >= priority,
-            Place::Running { dirty: Some(dirty), .. } => dirty.due <= self.now && dirty.priority >= priority,
+            Place::Ready { .. } => item.priority >= priority && !item.is_look,
+            Place::Running { dirty: Some(dirty), .. } => {
+                dirty.due <= self.now && dirty.priority >= priority && !dirty.is_look
+            }
             _ => false,
         }
     }
@@ -137,7 +141,7 @@ impl<K: Key> State<K> {
         let due = self.tick(now).after(delay);
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
-        self.add_due(slot, hash, key, due, priority)
+        self.add_due(slot, hash, key, due, priority, false)
     }
 
     fn add_due(
@@ -147,13 +151,15 @@ impl<K: Key> State<K> {
         key: K,
         due: Moment,
         priority: Priority,
+        is_look: bool,
     ) -> Result<Added, Closed> {
         self.admit(slot, due <= self.now)?;
         let added = match slot {
-            Some(slot) => self.add_known(slot, due, priority),
+            Some(slot) => self.add_known(slot, due, priority, is_look),
             None => {
                 let slot = self.slab.insert(Item::new(key, hash, priority));
                 self.index.insert(hash, slot);
+                self.slab[slot].is_look = is_look;
                 self.place(slot, due);
                 self.ready_or(slot, Added::Waiting)
             }
@@ -174,7 +180,8 @@ impl<K: Key> State<K> {
     pub fn look_again(&mut self, now: Moment, key: K, priority: Priority, unpark: bool) -> Result<Added, Closed> {
         let now = self.tick(now);
         let hash = self.index.hash(&key);
-        if let Some(slot) = self.index.find(hash, |slot| self.slab[slot].key == key) {
+        let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
+        if let Some(slot) = slot {
             let stays = match self.slab[slot].place {
                 Place::Waiting { .. } => true,
                 Place::Parked => !unpark,
@@ -188,7 +195,7 @@ impl<K: Key> State<K> {
                 return Ok(Added::Merged);
             }
         }
-        self.add(now, key, priority)
+        self.add_due(slot, hash, key, now, priority, true)
     }
 
     /// Refuses what a closing queue does not take.
@@ -201,7 +208,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    fn add_known(&mut self, slot: u32, due: Moment, priority: Priority) -> Added {
+    fn add_known(&mut self, slot: u32, due: Moment, priority: Priority, is_look: bool) -> Added {
         let hold = self.options.during_delay == DuringDelay::Hold;
         let item = &mut self.slab[slot];
         match &mut item.place {
@@ -217,6 +224,7 @@ impl<K: Key> State<K> {
                 self.ready_or(slot, Added::Merged)
             }
             Place::Ready { .. } => {
+                item.is_look &= is_look;
                 if priority > item.priority {
                     self.change_band(slot, priority);
                 }
@@ -224,6 +232,7 @@ impl<K: Key> State<K> {
             }
             Place::Running { dirty: Some(dirty), .. } => {
                 dirty.priority = dirty.priority.max(priority);
+                dirty.is_look &= is_look;
                 if hold && dirty.due > self.now {
                     return Added::Held;
                 }
@@ -231,12 +240,13 @@ impl<K: Key> State<K> {
                 Added::Merged
             }
             Place::Running { dirty, .. } => {
-                *dirty = Some(Dirty { due, priority });
+                *dirty = Some(Dirty { due, priority, is_look });
                 self.dirty += 1;
                 Added::Dirty
             }
             Place::Parked => {
                 item.priority = priority;
+                item.is_look = is_look;
                 self.move_to(slot, due);
                 Added::Unparked
             }
@@ -292,12 +302,15 @@ impl<K: Key> State<K> {
         let item = &mut self.slab[slot];
         match &mut item.place {
             Place::Waiting { .. } | Place::Parked => {
+                item.is_look = false;
                 item.priority = Priority::HIGHEST;
                 self.move_to(slot, now);
             }
             Place::Ready { .. } if item.priority == Priority::HIGHEST => return Verdict::Unchanged,
             Place::Ready { .. } => self.change_band(slot, Priority::HIGHEST),
-            Place::Running { dirty: Some(dirty), .. } => *dirty = Dirty { due: now, priority: Priority::HIGHEST },
+            Place::Running { dirty: Some(dirty), .. } => {
+                *dirty = Dirty { due: now, priority: Priority::HIGHEST, is_look: false }
+            }
             Place::Running { dirty: None, .. } => return Verdict::Unchanged,
         }
         Verdict::Done
@@ -335,14 +348,15 @@ impl<K: Key> State<K> {
             Place::Running { .. } if self.phase.is_closed() => return Verdict::Unchanged,
             // Also where delays are floors.
             Place::Running { dirty: Some(dirty), .. } => {
-                *dirty = Dirty { due: dirty.due.min(now), priority: dirty.priority.max(priority) };
+                *dirty = Dirty { due: dirty.due.min(now), priority: dirty.priority.max(priority), is_look: false };
             }
             Place::Running { dirty: None, .. } => {
-                self.add_known(slot, now, priority);
+                self.add_known(slot, now, priority, false);
             }
             Place::Ready { .. } => item.succeed(),
             Place::Waiting { .. } | Place::Parked => {
                 item.succeed();
+                item.is_look = false;
                 self.move_to(slot, now);
             }
         }
@@ -372,6 +386,7 @@ impl<K: Key> State<K> {
             failures: item.failures(),
             priority: item.priority,
             queued_for: now.since(since),
+            is_look: item.is_look,
         })
     }
 

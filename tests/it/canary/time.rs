@@ -19,6 +19,31 @@ async fn a_quiet_controller_takes_a_minute_for_each_step_and_one_with_few_keys_f
     }
 }
 
+/// A setting that nobody reads is another one, by the gate's defaults, while five keys of 120 change in each second: an event is followed by a
+/// write, and a second look is not, which the two sides have in different shares.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_does_the_same_is_promoted_while_keys_change() {
+    let keys = 120;
+    let world = World::in_virtual_time(keys).await;
+    let noting = |unused: &str| json!({ "version": "one", "bad": "note", "unused": unused });
+    world.put(version(noting("a"), json!({}))).await;
+    world.test.idle(NAME).await;
+    world.put(version(noting("b"), json!({ "strategy": "canary" }))).await;
+    let mut number = 1_u64;
+    let ended = loop {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut document = demo("Fickle", &format!("k{}", (number >> 33) % keys), json!({}));
+        document["metadata"]["annotations"] = json!({ "changed": number.to_string() });
+        world.test.apply(document).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let status = world.status().await;
+        if !["listing", "canary"].contains(&status["rollout"]["phase"].as_str().unwrap()) {
+            break status;
+        }
+    };
+    assert_eq!(ended["rollout"]["phase"], "complete", "{ended}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_version_that_writes_every_time_is_found_by_the_second_look_of_a_step() {
     let world = World::in_virtual_time(150).await;

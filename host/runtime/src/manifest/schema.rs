@@ -97,8 +97,13 @@ fn rollout() -> Value {
             ),
             ("traps", number("Reconciles that may trap in a step, 0 to 1000000; absent: 0")),
             ("limits", number("Reconciles that may hit a limit in a step, 0 to 1000000; absent: 0")),
-            ("duration", text("The median length of reconciles over the old version's, from 1x to 1000x; absent: 2x")),
-            ("writes", text("Writes of keys that ran before over the old version's, from 1x to 1000x; absent: 2x")),
+            ("duration", text("The length of reconciles over the old version's, from 1x to 1000x; absent: 1.25x")),
+            (
+                "writes",
+                text(
+                    "Writes for each reconcile of a key that ran before, over the old version's, from 1x to 1000x; absent: 2x",
+                ),
+            ),
             (
                 "hotLoops",
                 text(

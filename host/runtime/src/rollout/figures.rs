@@ -1,20 +1,27 @@
-//! What the reconciles of one version came to in one step.
+//! What the reconciles of one version came to in one step, taken apart so that like is compared with like.
+//!
+//! A reconcile that an event or a timer asked for has something to do more often than a second look has, and the two sides of a trial do not
+//! have the same share of each. So they are never added up. A key that fails on and on counts once: its retries say nothing new. One that
+//! failed already when its version took it over says nothing before it succeeds.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-/// Keys of which runs are told apart, of each version: 128 KiB at most. What other keys do counts all the same, but not key by key.
+use super::Side;
+
+/// Keys of which runs are told apart, of each version: 384 KiB at most. What other keys do counts in the shares of failures alone.
 const KEYS_MAX: usize = 4096;
-/// Buckets of the histogram for each doubling of a length: a median is at most a fifth too great.
-const BUCKETS_PER_OCTAVE: f64 = 4.0;
-/// Up to 2^32 microseconds, which is longer than any reconcile.
-const BUCKETS: usize = 128;
+/// A run that becomes ready so soon after one of its key that wrote follows from that write, as far as anybody can tell.
+const FOLLOWS_WITHIN: Duration = Duration::from_millis(100);
+/// What takes less counts as this much.
+pub(super) const DURATION_MIN: Duration = Duration::from_millis(5);
 
 /// How a reconcile ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum End {
     /// The guest succeeded.
+    #[default]
     Fine,
     /// The guest answered a failure.
     Error,
@@ -29,30 +36,97 @@ pub(crate) enum End {
 pub(crate) struct Run {
     /// Tells its key from others.
     pub(crate) key: u64,
+    /// Nothing but a second look asked for it.
+    pub(crate) is_look: bool,
+    /// The run before it failed, whichever version that was.
+    pub(crate) is_retry: bool,
     pub(crate) end: End,
     /// Writes to the store that it asked for.
     pub(crate) writes: u32,
     /// It asked to be run again within a second.
     pub(crate) again_soon: bool,
+    /// When its key was ready, counted from a moment that stays the same.
+    pub(crate) ready: Duration,
+    /// When it ended.
+    pub(crate) ended: Duration,
     pub(crate) wall: Duration,
 }
 
-/// The sums of one version.
-#[derive(Clone, Debug)]
-pub(crate) struct Figures {
+/// What a version did since it was put in, in steps and between them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Past {
     pub(crate) runs: u64,
     pub(crate) errors: u64,
     pub(crate) traps: u64,
     pub(crate) limits: u64,
-    pub(crate) writes: u64,
-    /// Runs of keys that had run before, and their writes.
-    pub(crate) repeats: u64,
-    pub(crate) repeat_writes: u64,
-    /// The most runs of one key in a row of which each wrote, or asked to run again soon.
+}
+
+/// Reconciles that may count as failed, and how many of them did. Retries are not among them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Tries {
+    pub(crate) runs: u64,
+    pub(crate) errors: u64,
+}
+
+/// A number that each of some reconciles has, with what it takes to say how far chance moves its mean. Keys are the units that chance deals
+/// to one version or the other: runs of one key are no evidence of each other's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) keys: u64,
+    pub(crate) runs: f64,
+    pub(crate) sum: f64,
+    /// The sums over keys of the squares of its runs, of their product with its sum, and of the squares of its sum.
+    runs_runs: f64,
+    runs_sum: f64,
+    sum_sum: f64,
+}
+
+/// One key's part of a [`Sample`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Of {
+    runs: f64,
+    sum: f64,
+}
+
+/// What the runs of one cause came to: writes, and lengths as logarithms over [`DURATION_MIN`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Work {
+    pub(crate) writes: Sample,
+    pub(crate) lengths: Sample,
+}
+
+/// The sums of one version.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) runs: u64,
+    /// Those of `looks` and `asked`, and calls of `map` and `poll`.
+    pub(crate) traps: u64,
+    pub(crate) limits: u64,
+    pub(crate) looks: Tries,
+    pub(crate) asked: Tries,
+    /// First looks of a step that wrote nothing: the lengths alone. One that brings its key up to date has more to do than the old version.
+    pub(crate) first_looks: Sample,
+    /// Looks at keys that have run before in the step.
+    pub(crate) looks_work: Work,
+    /// Runs that an event or a timer asked for; of the candidate, those of keys that have run before in the step.
+    pub(crate) asked_work: Work,
+    /// The most runs of one key in a row of which each wrote, and was followed at once by the next, or asked to run again soon.
     pub(crate) row_max: u32,
-    /// The keys that have run, each with its row now.
-    rows: HashMap<u64, u32>,
-    walls: [u32; BUCKETS],
+    keys: HashMap<u64, Known>,
+}
+
+/// What is known of one key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    row: u32,
+    /// What the last run of the row left behind: until when a run that becomes ready belongs to it.
+    row_until: Duration,
+    last: End,
+    /// It failed when its version took it over, and has not succeeded since.
+    is_inherited: bool,
+    /// Writes and lengths of its looks, and of its other runs.
+    looks: (Of, Of),
+    asked: (Of, Of),
 }
 
 /// Both versions over the same time.
@@ -60,51 +134,78 @@ pub(crate) struct Figures {
 pub(crate) struct Both {
     pub(crate) old: Figures,
     pub(crate) new: Figures,
+    /// What the old version did before.
+    pub(crate) past: Past,
 }
 
-impl Default for Figures {
-    fn default() -> Self {
-        Self {
-            runs: 0,
-            errors: 0,
-            traps: 0,
-            limits: 0,
-            writes: 0,
-            repeats: 0,
-            repeat_writes: 0,
-            row_max: 0,
-            rows: HashMap::new(),
-            walls: [0; BUCKETS],
+impl Both {
+    /// Takes note of one reconcile.
+    pub(crate) fn note(&mut self, side: Side, run: Run) {
+        match side {
+            Side::Old => self.old.note(run, side),
+            Side::New => self.new.note(run, side),
         }
     }
 }
 
-impl Figures {
+impl Past {
     /// Takes note of one reconcile.
-    pub(crate) fn note(&mut self, run: Run) {
-        let Run { key, end, writes, again_soon, wall } = run;
+    pub(crate) fn note(&mut self, end: End) {
         self.runs += 1;
-        match end {
+        self.errors += u64::from(end == End::Error);
+        self.traps += u64::from(end == End::Trap);
+        self.limits += u64::from(end == End::Limit);
+    }
+
+    /// Adds what another thread has noted.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let Self { runs, errors, traps, limits } = other;
+        (self.runs, self.errors) = (self.runs + runs, self.errors + errors);
+        (self.traps, self.limits) = (self.traps + traps, self.limits + limits);
+    }
+}
+
+impl Figures {
+    fn note(&mut self, run: Run, side: Side) {
+        self.runs += 1;
+        let has_room = self.keys.len() < KEYS_MAX;
+        let (known, is_first) = match self.keys.entry(run.key) {
+            Entry::Occupied(known) => (known.into_mut(), false),
+            Entry::Vacant(new) if has_room => {
+                (new.insert(Known { is_inherited: run.is_retry, ..Known::default() }), true)
+            }
+            Entry::Vacant(_) => return self.count(run, !run.is_retry),
+        };
+        let fails_anew = run.end != End::Fine && run.end != known.last;
+        let counts = !known.is_inherited && (!run.is_retry || fails_anew);
+        known.last = run.end;
+        known.is_inherited &= run.end != End::Fine;
+        self.row_max = self.row_max.max(known.row_after(run));
+        if run.end == End::Fine {
+            let length = (run.wall.max(DURATION_MIN).as_secs_f64() / DURATION_MIN.as_secs_f64()).ln();
+            match (run.is_look, is_first) {
+                (true, true) if run.writes == 0 => self.first_looks.add(&mut Of::default(), length),
+                (true, false) => self.looks_work.add(&mut known.looks, run.writes, length),
+                (false, false) => self.asked_work.add(&mut known.asked, run.writes, length),
+                (false, true) if side == Side::Old => self.asked_work.add(&mut known.asked, run.writes, length),
+                (_, true) => {}
+            }
+        }
+        self.count(run, counts);
+    }
+
+    fn count(&mut self, run: Run, counts: bool) {
+        if !counts {
+            return;
+        }
+        let tries = if run.is_look { &mut self.looks } else { &mut self.asked };
+        tries.runs += 1;
+        match run.end {
             End::Fine => {}
-            End::Error => self.errors += 1,
+            End::Error => tries.errors += 1,
             End::Trap => self.traps += 1,
             End::Limit => self.limits += 1,
         }
-        self.writes += u64::from(writes);
-        let bucket = &mut self.walls[bucket(wall)];
-        *bucket = bucket.saturating_add(1);
-        let has_room = self.rows.len() < KEYS_MAX;
-        let row = match self.rows.entry(key) {
-            Entry::Occupied(known) => {
-                self.repeats += 1;
-                self.repeat_writes += u64::from(writes);
-                known.into_mut()
-            }
-            Entry::Vacant(new) if has_room => new.insert(0),
-            Entry::Vacant(_) => return,
-        };
-        *row = if writes > 0 || again_soon { row.saturating_add(1) } else { 0 };
-        self.row_max = self.row_max.max(*row);
     }
 
     /// Takes note of how a call of `map` or `poll` ended. That one fails says nothing of the version: what it asks for may not be there yet.
@@ -116,24 +217,70 @@ impl Figures {
         }
     }
 
-    /// Returns the length that half of the reconciles did not exceed; zero when there was none.
-    pub(crate) fn median(&self) -> Duration {
-        let mut seen = 0;
-        for (at, count) in self.walls.iter().enumerate() {
-            seen += u64::from(*count);
-            if seen * 2 >= self.runs && seen > 0 {
-                let micros = (at as f64 / BUCKETS_PER_OCTAVE).exp2();
-                return Duration::from_micros(micros as u64);
-            }
-        }
-        Duration::ZERO
+    /// Returns how many reconciles may count as failed.
+    pub(crate) fn tries(&self) -> u64 {
+        self.looks.runs + self.asked.runs
     }
 }
 
-/// Returns the first bucket whose length is not exceeded.
-fn bucket(wall: Duration) -> usize {
-    let micros = wall.as_micros().max(1) as f64;
-    ((micros.log2() * BUCKETS_PER_OCTAVE).ceil() as usize).min(BUCKETS - 1)
+impl Known {
+    /// Notes a run, and returns how long the row is that it belongs to.
+    fn row_after(&mut self, run: Run) -> u32 {
+        let before = if run.ready <= self.row_until { self.row } else { 0 };
+        self.row = if run.writes > 0 || run.again_soon { before.saturating_add(1) } else { 0 };
+        self.row_until = if run.again_soon { Duration::MAX } else { run.ended + FOLLOWS_WITHIN };
+        self.row
+    }
+}
+
+impl Work {
+    fn add(&mut self, (writes, lengths): &mut (Of, Of), wrote: u32, length: f64) {
+        self.writes.add(writes, f64::from(wrote));
+        self.lengths.add(lengths, length);
+    }
+}
+
+impl Sample {
+    /// Adds the number of one more run of a key.
+    fn add(&mut self, of: &mut Of, number: f64) {
+        self.keys += u64::from(of.runs == 0.0);
+        let after = Of { runs: of.runs + 1.0, sum: of.sum + number };
+        self.runs += 1.0;
+        self.sum += number;
+        self.runs_runs += after.runs * after.runs - of.runs * of.runs;
+        self.runs_sum += after.runs * after.sum - of.runs * of.sum;
+        self.sum_sum += after.sum * after.sum - of.sum * of.sum;
+        *of = after;
+    }
+
+    /// Returns the mean over runs; of none, 0.
+    pub(crate) fn mean(&self) -> f64 {
+        if self.runs > 0.0 { self.sum / self.runs } else { 0.0 }
+    }
+
+    /// Returns the square of how far chance moves the difference of the means of two samples, which is no less than if runs did not depend on
+    /// their keys and their numbers had this variance.
+    pub(crate) fn variance_of_difference(&self, other: &Self, variance_min: f64) -> f64 {
+        let keys = (self.keys + other.keys) as f64;
+        // Two means are taken from the same keys.
+        let squares = (self.squares() + other.squares()) * keys / (keys - 2.0).max(1.0);
+        let of_runs = (squares / (self.runs + other.runs)).max(variance_min);
+        let of_keys = squares / (self.runs_runs + other.runs_runs);
+        let by_runs = of_runs * (1.0 / self.runs + 1.0 / other.runs);
+        let by_keys = of_keys * (self.concentration() + other.concentration());
+        by_runs.max(by_keys)
+    }
+
+    /// Returns the sum over keys of the squares of how far its sum is from what the mean says.
+    fn squares(&self) -> f64 {
+        let mean = self.mean();
+        (self.sum_sum - 2.0 * mean * self.runs_sum + mean * mean * self.runs_runs).max(0.0)
+    }
+
+    /// Returns one over the number of keys that as many runs would have to be spread over evenly.
+    fn concentration(&self) -> f64 {
+        self.runs_runs / (self.runs * self.runs)
+    }
 }
 
 #[cfg(test)]
@@ -141,41 +288,87 @@ mod tests {
     use super::*;
 
     fn run(key: u64, writes: u32, again_soon: bool) -> Run {
-        Run { key, end: End::Fine, writes, again_soon, wall: Duration::from_millis(1) }
+        let (ready, ended) = (Duration::ZERO, Duration::ZERO);
+        let wall = Duration::from_millis(1);
+        Run { key, is_look: false, is_retry: false, end: End::Fine, writes, again_soon, ready, ended, wall }
+    }
+
+    fn noted(side: Side, runs: impl IntoIterator<Item = Run>) -> Figures {
+        let mut both = Both::default();
+        runs.into_iter().for_each(|run| both.note(side, run));
+        if side == Side::Old { both.old } else { both.new }
     }
 
     #[test]
     fn a_row_ends_with_a_run_that_wants_nothing_more() {
-        let mut figures = Figures::default();
-        for _ in 0..3 {
-            figures.note(run(1, 1, false));
-            figures.note(run(2, 0, true));
-        }
-        figures.note(run(1, 0, false));
-        figures.note(run(1, 1, false));
-        assert_eq!(figures.row_max, 3);
-        assert_eq!((figures.runs, figures.writes), (8, 4));
-        assert_eq!((figures.repeats, figures.repeat_writes), (6, 3), "the first run of a key is no repeat");
+        let rows = (0..3).flat_map(|_| [run(1, 1, false), run(2, 0, true)]);
+        let figures = noted(Side::New, rows.chain([run(1, 0, false), run(1, 1, false)]));
+        assert_eq!((figures.row_max, figures.runs), (3, 8));
     }
 
     #[test]
-    fn a_median_is_a_fifth_too_great_at_most() {
-        let mut figures = Figures::default();
-        assert_eq!(figures.median(), Duration::ZERO);
-        for micros in [10, 20, 900, 1000, 1_000_000, 3_600_000_000_000] {
-            let wall = Duration::from_micros(micros);
-            figures.note(Run { wall, ..run(1, 0, false) });
+    fn a_key_that_others_change_often_is_in_no_row() {
+        let at = |millis| Run {
+            ready: Duration::from_millis(millis),
+            ended: Duration::from_millis(millis + 5),
+            ..run(1, 1, false)
+        };
+        assert_eq!(noted(Side::New, (0..40).map(|number| at(number * 200))).row_max, 1);
+        assert_eq!(noted(Side::New, (0..40).map(|number| at(number * 10))).row_max, 40);
+    }
+
+    #[test]
+    fn looks_and_other_runs_are_never_added_up_and_a_first_run_of_the_candidate_is_compared_with_none() {
+        let look = |key, writes| Run { is_look: true, ..run(key, writes, false) };
+        let runs = [look(1, 1), look(2, 0), look(1, 0), run(1, 1, false), run(3, 2, false)];
+        for (side, asked, written) in [(Side::New, 1.0, 1.0), (Side::Old, 2.0, 3.0)] {
+            let Figures { first_looks, looks_work, asked_work, looks, asked: tries, .. } = noted(side, runs);
+            assert_eq!((first_looks.runs, looks_work.writes.runs, looks_work.writes.sum), (1.0, 1.0, 0.0), "{side:?}");
+            assert_eq!((asked_work.writes.runs, asked_work.writes.sum), (asked, written), "{side:?}");
+            assert_eq!((looks.runs, tries.runs), (3, 2));
         }
-        let median = figures.median();
-        assert!(median >= Duration::from_micros(900) && median < Duration::from_micros(1080), "{median:?}");
+    }
+
+    #[test]
+    fn a_key_that_fails_on_and_on_counts_once_and_one_that_failed_before_not_at_all() {
+        let failed = |key, is_retry, end| Run { is_retry, end, ..run(key, 0, false) };
+        let figures = noted(
+            Side::New,
+            [
+                failed(1, false, End::Error),
+                failed(1, true, End::Error),
+                failed(1, true, End::Trap),
+                failed(1, true, End::Trap),
+                failed(2, true, End::Trap),
+                failed(2, true, End::Error),
+                failed(2, true, End::Fine),
+                failed(2, false, End::Limit),
+            ],
+        );
+        assert_eq!((figures.asked, figures.traps, figures.limits), (Tries { runs: 3, errors: 1 }, 1, 1));
+    }
+
+    #[test]
+    fn chance_moves_a_mean_as_far_as_its_keys_differ() {
+        let of = |keys: u64, rounds: u64, writes: fn(u64) -> u32| {
+            noted(Side::Old, (0..rounds).flat_map(move |_| (0..keys).map(move |key| run(key, writes(key), false))))
+        };
+        let variance = |figures: &Figures| {
+            let sample = figures.asked_work.writes;
+            sample.variance_of_difference(&sample, 0.0)
+        };
+        let (one, ten) = (of(50, 1, |key| 5 * u32::from(key < 10)), of(50, 10, |key| 5 * u32::from(key < 10)));
+        assert!((variance(&one) - 2.0 * 4.0 / 50.0).abs() < 0.01, "{}", variance(&one));
+        assert!((variance(&one) - variance(&ten)).abs() < 0.001, "more runs of the same keys say no more");
+        assert_eq!(variance(&of(50, 10, |_| 1)), 0.0);
     }
 
     #[test]
     fn keys_are_told_apart_within_a_bound() {
-        let mut figures = Figures::default();
-        for key in 0..2 * KEYS_MAX as u64 {
-            figures.note(run(key, 1, false));
-        }
-        assert_eq!((figures.rows.len(), figures.runs), (KEYS_MAX, 2 * KEYS_MAX as u64));
+        let figures = noted(Side::New, (0..2 * KEYS_MAX as u64).map(|key| run(key, 1, false)));
+        assert_eq!(
+            (figures.keys.len(), figures.runs, figures.tries()),
+            (KEYS_MAX, 2 * KEYS_MAX as u64, 2 * KEYS_MAX as u64)
+        );
     }
 }

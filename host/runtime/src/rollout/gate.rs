@@ -1,22 +1,37 @@
 //! Whether a candidate holds to its gate. Pure.
 //!
-//! Small numbers decide nothing by themselves: a share that is above the gate counts against a candidate at once only when chance would
-//! hardly bring it about, and at the end of a step in any case.
+//! Two errors are to be rare: that a candidate which does the same as the old version goes back, and that a bad one does not. Every gate
+//! is a test of a hypothesis: that the candidate does no worse than its gate allows beside what the old version did over the same time, for the
+//! same cause. It goes back at once when the odds against that are great. The odds are asked for more with each doubling of what is
+//! looked at, so that looking after every reconcile, as is done here, makes chance no likelier. What is less clear holds a step, and counts at its
+//! end. How often each error comes about is counted in `tests/simulation.rs`.
+//!
+//! Source: likelihood ratios of two binomial shares and of two means, with the error spent over epochs that double, as tests that are made again
+//! and again need it (Johari, Pekelis, Walsh: Always Valid Inference, 2015; Howard, Ramdas et al.: Time-uniform confidence sequences, 2021).
 
 use std::time::Duration;
 
-use super::{Both, Factor, Figures, Gate};
+use super::figures::{DURATION_MIN, Sample, Tries, Work};
+use super::{Both, Factor, Figures, Gate, Past};
 
 /// Failures that a candidate may always have before the share of them counts at once.
 const FAILURES_MIN: u64 = 3;
-/// Standard deviations between chance and a difference.
-const DEVIATIONS: f64 = 3.0;
-/// Reconciles that medians, or writes, are compared over, at least.
-const RUNS_MIN: u64 = 20;
-/// What takes less counts as this much.
-const DURATION_MIN: Duration = Duration::from_millis(5);
-/// Writes for each reconcile that every version may have: one in four reconciles that follow another one of their key.
+/// Odds at which a candidate goes back at once, in the first epoch.
+const ODDS: f64 = 1000.0;
+/// Odds at which it goes back at the end of a step.
+const ODDS_AT_END: f64 = 100.0;
+/// Reconciles that the old version has at least: what it lacks is credited by the share of failures that it had before.
+const OLD_RUNS_MIN: f64 = 30.0;
+/// Reconciles that lengths, or writes, are compared over, at least, of either version.
+const RUNS_MIN: f64 = 20.0;
+/// Writes for each reconcile that every version may have: one in four.
 const WRITES_MIN: f64 = 0.25;
+/// How far beyond its gate a candidate is that is surely found, and how far within it one that surely passes.
+const CLEAR: f64 = 1.2;
+/// The least variance of the writes of a reconcile: of a coin's. Of ten equal ones nobody knows that they are always equal.
+const WRITES_VARIANCE_MIN: f64 = 0.25;
+/// The same of the logarithm of a length: three in ten more or less.
+const LENGTHS_VARIANCE_MIN: f64 = 0.09;
 /// A row that every version may have: a change, what it brings about, and the look at that.
 const ROW_MIN: u32 = 3;
 
@@ -25,99 +40,170 @@ const ROW_MIN: u32 = 3;
 pub(crate) enum Judgement {
     /// It holds to it.
     Within,
-    /// It does not, but that may be chance; in what.
-    Doubtful(String),
+    /// It does not, but that may be chance. In what, where chance would hardly bring it about: then it goes back when nothing else comes up
+    /// until the end of the step.
+    Doubtful(Option<String>),
     /// It does not; in what.
     Beyond(String),
 }
 
 /// Judges a candidate by what both versions did over the same time.
 pub(crate) fn judge(gate: &Gate, both: &Both) -> Judgement {
-    let Both { old, new } = both;
-    let judgements = [
-        tally("trapped", gate.traps, (new.traps, new.runs), (old.traps, old.runs)),
-        tally("hit a limit", gate.limits, (new.limits, new.runs), (old.limits, old.runs)),
-        errors(gate, old, new),
-        duration(gate.duration, old, new),
-        writes(gate.writes, old, new),
-        hot_loops(gate.hot_loops, old, new),
-    ];
+    let Both { old, new, past } = both;
     let mut doubt = Judgement::Within;
-    for judgement in judgements {
-        match judgement {
-            Judgement::Beyond(_) => return judgement,
-            Judgement::Doubtful(_) if doubt == Judgement::Within => doubt = judgement,
-            Judgement::Doubtful(_) | Judgement::Within => {}
+    for judgement in judgements(gate, old, new, past) {
+        match (&judgement, &doubt) {
+            (Judgement::Beyond(_), _) => return judgement,
+            (Judgement::Doubtful(_), Judgement::Within) => doubt = judgement,
+            (Judgement::Doubtful(Some(_)), Judgement::Doubtful(None)) => doubt = judgement,
+            _ => {}
         }
     }
     doubt
 }
 
-/// What never happens with the old version must not happen more often than the gate says; what does happen, not more often than there.
-fn tally(what: &str, most: u32, new: (u64, u64), old: (u64, u64)) -> Judgement {
-    let (count, runs) = new;
+fn judgements(gate: &Gate, old: &Figures, new: &Figures, past: &Past) -> [Judgement; 10] {
+    let (traps, limits) = ((old.traps, past.traps), (old.limits, past.limits));
+    let runs = (new.tries(), old.tries(), past.runs);
+    [
+        tally("trapped", gate.traps, new.traps, traps, runs),
+        tally("hit a limit", gate.limits, new.limits, limits, runs),
+        errors(gate, "that look at a key", old.looks, new.looks, past),
+        errors(gate, "that were asked for", old.asked, new.asked, past),
+        duration(gate.duration, "that look at a key", &old.first_looks, &new.first_looks),
+        duration(gate.duration, "that look once more", &old.looks_work.lengths, &new.looks_work.lengths),
+        duration(gate.duration, "that are asked for", &old.asked_work.lengths, &new.asked_work.lengths),
+        writes(gate.writes, "that looks once more", &old.looks_work, &new.looks_work),
+        writes(gate.writes, "that is asked for", &old.asked_work, &new.asked_work),
+        hot_loops(gate.hot_loops, old, new),
+    ]
+}
+
+/// What the old version has never done the candidate must not do more often than the gate says; what it does, not more often than that one.
+fn tally(what: &str, most: u32, count: u64, old: (u64, u64), runs: (u64, u64, u64)) -> Judgement {
+    let ((old_count, past_count), (runs, old_runs, past_runs)) = (old, runs);
     if count <= u64::from(most) {
         return Judgement::Within;
     }
+    let credit = share((past_count, past_runs));
     let text =
-        || format!("{count} of its calls {what} in {runs} reconciles, of the old version's {} in {}", old.0, old.1);
-    if old.0 == 0 { Judgement::Beyond(text()) } else { excess(new, old, 0.0, text) }
+        || format!("{count} of its calls {what} in {runs} reconciles, of the old version's {old_count} in {old_runs}");
+    match (old_count, past_count) {
+        (0, 0) => Judgement::Beyond(text()),
+        // Over the same time, where there is something: what brings it about may have come up just now.
+        (0, _) => excess((count, runs), (past_count, old_runs + past_runs), credit, 0.0, text),
+        _ => excess((count, runs), (old_count, old_runs), credit, 0.0, text),
+    }
 }
 
-fn errors(gate: &Gate, old: &Figures, new: &Figures) -> Judgement {
+fn errors(gate: &Gate, which: &str, old: Tries, new: Tries, past: &Past) -> Judgement {
     let text = || {
-        format!("{} of {} reconciles failed, of the old version's {} of {}", new.errors, new.runs, old.errors, old.runs)
+        let (failed, runs, old_failed, old_runs) = (new.errors, new.runs, old.errors, old.runs);
+        format!("{failed} of {runs} reconciles {which} failed, of the old version's {old_failed} of {old_runs}")
     };
-    excess((new.errors, new.runs), (old.errors, old.runs), gate.errors.fraction(), text)
+    let credit = share((past.errors, past.runs));
+    excess((new.errors, new.runs), (old.errors, old.runs), credit, gate.errors.fraction(), text)
 }
 
-/// Compares two shares. The first may be greater by `more`.
-///
-/// Source: the test of two proportions with pooled variance, at three standard deviations: it is made after every reconcile.
-fn excess(new: (u64, u64), old: (u64, u64), more: f64, text: impl Fn() -> String) -> Judgement {
-    let ((failed, runs), (old_failed, old_runs)) = ((new.0 as f64, new.1 as f64), (old.0 as f64, old.1 as f64));
-    let old_share = if old_runs > 0.0 { old_failed / old_runs } else { 0.0 };
-    let surplus = failed - runs * (old_share + more);
-    if surplus <= 0.0 {
+/// Compares two shares. The first may be greater by `more`. `credit`: the share that the old version had before.
+fn excess(new: (u64, u64), old: (u64, u64), credit: f64, more: f64, text: impl Fn() -> String) -> Judgement {
+    // A call of `map` that trapped is no reconcile.
+    let (new, old) = ((new.0, new.1.max(new.0)), (old.0, old.1.max(old.0)));
+    if new.0 == 0 || share(new) <= share(old) + more {
         return Judgement::Within;
     }
-    // Where there is nothing to compare with, the gate stands alone.
-    let (pooled, widened) =
-        if old_runs > 0.0 { ((failed + old_failed) / (runs + old_runs), 1.0 + runs / old_runs) } else { (more, 1.0) };
-    let deviation = (runs * pooled * (1.0 - pooled) * widened).sqrt();
-    if new.0 >= FAILURES_MIN && surplus > DEVIATIONS * deviation {
-        Judgement::Beyond(text())
-    } else {
-        Judgement::Doubtful(text())
-    }
+    let lacking = (OLD_RUNS_MIN - old.1 as f64).max(0.0);
+    let credited = (old.0 as f64 + lacking * credit, old.1 as f64 + lacking);
+    let odds = share_odds((new.0 as f64, new.1 as f64), credited, more);
+    weigh(odds, new.0 as f64, new.0 >= FAILURES_MIN, text)
 }
 
-fn duration(most: Factor, old: &Figures, new: &Figures) -> Judgement {
-    if old.runs.min(new.runs) < RUNS_MIN {
-        return Judgement::Within;
-    }
-    let (was, is) = (old.median(), new.median());
-    if is > was.max(DURATION_MIN).mul_f64(most.number()) {
-        return Judgement::Beyond(format!(
-            "half of its reconciles take {is:.1?} and more, of the old version's {was:.1?}"
-        ));
-    }
-    Judgement::Within
+fn share((count, runs): (u64, u64)) -> f64 {
+    if runs > 0 { count as f64 / runs as f64 } else { 0.0 }
 }
 
-/// The first look at a key may bring it up to date; those that follow have nothing to do unless something has changed.
-fn writes(most: Factor, old: &Figures, new: &Figures) -> Judgement {
-    if new.repeats < RUNS_MIN {
+/// Judges by the logarithm of the odds against a candidate. `looked_at`: how much there is, which doubles from epoch to epoch.
+fn weigh(odds: f64, looked_at: f64, at_once: bool, text: impl Fn() -> String) -> Judgement {
+    let epoch = looked_at.max(1.0).log2();
+    // The reciprocals of these over all whole epochs add up to one.
+    let spent = (epoch + 1.0) * (epoch + 2.0);
+    if at_once && odds >= (ODDS * spent).ln() {
+        return Judgement::Beyond(text());
+    }
+    Judgement::Doubtful((odds >= ODDS_AT_END.ln()).then(text))
+}
+
+/// Returns the logarithm of how much likelier two counts are with shares of their own than with the first share greater by `more` alone.
+fn share_odds(new: (f64, f64), old: (f64, f64), more: f64) -> f64 {
+    let likelihood = |(count, runs): (f64, f64), share: f64| {
+        let term = |times: f64, chance: f64| if times == 0.0 { 0.0 } else { times * chance.ln() };
+        term(count, share) + term(runs - count, 1.0 - share)
+    };
+    let own = |counted: (f64, f64)| likelihood(counted, counted.0 / counted.1);
+    // With the old version's own share the odds are no less, and found at once: most that are small end here.
+    let most = own(new) - likelihood(new, (old.0 / old.1 + more).min(1.0));
+    if most < ODDS_AT_END.ln() {
+        return most;
+    }
+    // The likeliest share of the old version under that: the slope falls, so halving finds where it is none.
+    let slope = |share: f64| {
+        let of = |(count, runs): (f64, f64), share: f64| {
+            let term = |times: f64, chance: f64| if times == 0.0 { 0.0 } else { times / chance };
+            term(count, share) - term(runs - count, 1.0 - share)
+        };
+        of(new, share + more) + of(old, share)
+    };
+    let (mut low, mut high) = (0.0, 1.0 - more);
+    for _ in 0..24 {
+        let middle = f64::midpoint(low, high);
+        if slope(middle) > 0.0 { low = middle } else { high = middle }
+    }
+    let shared = f64::midpoint(low, high);
+    own(new) + own(old) - likelihood(new, shared + more) - likelihood(old, shared)
+}
+
+fn duration(most: Factor, which: &str, old: &Sample, new: &Sample) -> Judgement {
+    let most = most.number();
+    let allowed = old.mean() + (most / CLEAR).max(1.0).ln();
+    let text = || {
+        let length = |sample: &Sample| DURATION_MIN.mul_f64(sample.mean().exp());
+        let (is, was): (Duration, Duration) = (length(new), length(old));
+        format!("its reconciles {which} take {is:.1?} in the geometric mean, the old version's {was:.1?}")
+    };
+    excess_of_means(old, new, (allowed, old.mean() + most.max(1.0).ln()), LENGTHS_VARIANCE_MIN, text)
+}
+
+/// The first run of a key may bring it up to date; those that follow have to do what the old version's have.
+fn writes(most: Factor, which: &str, old: &Work, new: &Work) -> Judgement {
+    let (most, was, is) = (most.number(), old.writes.mean(), new.writes.mean());
+    let expected = was.max(WRITES_MIN);
+    let bounds = (expected * (most / CLEAR).max(1.0), expected * most.max(1.0));
+    let text = || format!("it writes {is:.2} times for each reconcile {which}, the old version {was:.2} times");
+    excess_of_means(&old.writes, &new.writes, bounds, WRITES_VARIANCE_MIN, text)
+}
+
+/// Compares two means. `bounds`: what a candidate surely may come to, and what its gate says.
+fn excess_of_means(
+    old: &Sample,
+    new: &Sample,
+    (allowed, most): (f64, f64),
+    variance_min: f64,
+    text: impl Fn() -> String,
+) -> Judgement {
+    if old.runs.min(new.runs) < RUNS_MIN || new.mean() <= most {
         return Judgement::Within;
     }
-    let was = if old.runs == 0 { 1.0 } else { old.writes as f64 / old.runs as f64 };
-    let is = new.repeat_writes as f64 / new.repeats as f64;
-    if is > was.max(WRITES_MIN) * most.number() {
-        return Judgement::Beyond(format!(
-            "it writes {is:.2} times for each reconcile of a key that it has reconciled before, the old version {was:.2} times"
-        ));
-    }
-    Judgement::Within
+    let distance = new.mean() - allowed;
+    let odds = distance * distance / (2.0 * old.variance_of_difference(new, variance_min));
+    // Chance deals the keys: what it would deal like this once in so many times is no evidence of more.
+    let odds = if odds < ODDS_AT_END.ln() { odds } else { odds.min(deals(old.keys, new.keys)) };
+    weigh(odds, new.runs / RUNS_MIN, true, text)
+}
+
+/// Returns the logarithm of in how many ways so many keys are dealt to two versions.
+fn deals(old: u64, new: u64) -> f64 {
+    let few = old.min(new);
+    (1..=few).map(|number| ((old.max(new) + number) as f64 / number as f64).ln()).take(64).sum()
 }
 
 fn hot_loops(most: Factor, old: &Figures, new: &Figures) -> Judgement {

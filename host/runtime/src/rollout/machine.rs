@@ -137,7 +137,8 @@ impl Machine {
         let is_enough = both.new.runs >= u64::from(self.plan.gate.reconciles);
         match judgement {
             Judgement::Within if is_enough || is_late => self.widen(),
-            Judgement::Doubtful(reason) if is_late => Move::GoBack(reason),
+            Judgement::Doubtful(Some(reason)) if is_late => Move::GoBack(reason),
+            Judgement::Doubtful(None) if is_late => self.widen(),
             Judgement::Within | Judgement::Doubtful(_) | Judgement::Beyond(_) => Move::Stay,
         }
     }

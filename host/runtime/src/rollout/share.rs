@@ -42,6 +42,11 @@ impl Factor {
         Self(times.saturating_mul(100))
     }
 
+    /// Returns so many hundredths of one.
+    pub(crate) const fn hundredths(hundredths: u32) -> Self {
+        Self(hundredths)
+    }
+
     /// Returns it as a number.
     pub fn number(self) -> f64 {
         f64::from(self.0) / 100.0

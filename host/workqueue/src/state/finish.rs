@@ -13,7 +13,7 @@ use crate::{
 enum Plan {
     Forget,
     Park,
-    Queue { due: Moment, priority: Priority },
+    Queue { due: Moment, priority: Priority, is_look: bool },
 }
 
 impl<K: Key> State<K> {
@@ -70,11 +70,12 @@ impl<K: Key> State<K> {
         let slot = claimed.slot;
         let (_, dirty) = self.end_run(slot);
         self.counters.finished.returned += 1;
-        let priority = self.slab[slot].priority;
+        let (priority, is_look) = (self.slab[slot].priority, self.slab[slot].is_look);
         self.counters.requeues += u64::from(dirty.is_none());
         // Its turn had come: no delay that somebody asked for meanwhile puts it off.
         let priority = dirty.map_or(priority, |dirty| dirty.priority.max(priority));
-        self.follow(slot, Plan::Queue { due: now, priority });
+        let is_look = is_look && dirty.is_none_or(|dirty| dirty.is_look);
+        self.follow(slot, Plan::Queue { due: now, priority, is_look });
     }
 
     /// Takes the key out of the running ones and returns when its run began, and the run that was added
@@ -95,11 +96,11 @@ impl<K: Key> State<K> {
         match next {
             Next::After(delay) if delay > Duration::ZERO => {
                 finishes.after += 1;
-                Plan::Queue { due: now.after(delay), priority }
+                Plan::Queue { due: now.after(delay), priority, is_look: false }
             }
             Next::After(_) | Next::Again => {
                 finishes.again += 1;
-                Plan::Queue { due: now, priority }
+                Plan::Queue { due: now, priority, is_look: false }
             }
             Next::Done | Next::Drop | Next::Retry { .. } | Next::Park { .. } => {
                 finishes.done += 1;
@@ -126,7 +127,7 @@ impl<K: Key> State<K> {
         let delay = backoff.delay(item.failures(), random).max(at_least.unwrap_or_default());
         let until = now.after(delay);
         item.back_off(until);
-        let plan = Plan::Queue { due: until, priority: item.priority };
+        let plan = Plan::Queue { due: until, priority: item.priority, is_look: false };
         self.counters.retries += 1;
         (self.merged(plan, dirty), false)
     }
@@ -136,13 +137,17 @@ impl<K: Key> State<K> {
     fn merged(&self, plan: Plan, dirty: Option<Dirty>) -> Plan {
         let Some(dirty) = dirty else { return plan };
         match plan {
-            Plan::Forget | Plan::Park => Plan::Queue { due: dirty.due, priority: dirty.priority },
-            Plan::Queue { due, priority } => {
+            Plan::Forget | Plan::Park => {
+                let Dirty { due, priority, is_look } = dirty;
+                Plan::Queue { due, priority, is_look }
+            }
+            Plan::Queue { due, priority, is_look } => {
                 let due = match self.options.during_delay {
                     DuringDelay::RunNow => due.min(dirty.due),
                     DuringDelay::Hold => due.max(dirty.due),
                 };
-                Plan::Queue { due, priority: priority.max(dirty.priority) }
+                let is_look = is_look && dirty.is_look;
+                Plan::Queue { due, priority: priority.max(dirty.priority), is_look }
             }
         }
     }
@@ -150,8 +155,9 @@ impl<K: Key> State<K> {
     /// Puts a key that is nowhere where the plan says, or where a closing queue puts it.
     fn follow(&mut self, slot: u32, plan: Plan) {
         match plan {
-            Plan::Queue { due, priority } if self.takes_back(due) => {
-                self.slab[slot].priority = priority;
+            Plan::Queue { due, priority, is_look } if self.takes_back(due) => {
+                let item = &mut self.slab[slot];
+                (item.priority, item.is_look) = (priority, is_look);
                 self.place(slot, due);
             }
             Plan::Park if self.phase == Phase::Open => {

@@ -10,6 +10,7 @@
 //! | `loop` | never returns, and calls nothing |
 //! | `error` | fails with backoff |
 //! | `again` | asks to be called again at once |
+//! | `note` | writes the status when the annotation `changed` is another one than it has noted; its own writes do not wake it |
 //! | `write` | writes the status every time; its own writes do not wake it |
 //! | `wake` | writes a label every time, which wakes it |
 //! | `slow` | waits on the clock for 30 ms |
@@ -28,6 +29,9 @@ struct Seen {
     by: Vec<String>,
     #[serde(default)]
     writes: u64,
+    /// The annotation that was noted last.
+    #[serde(default)]
+    noted: Option<String>,
 }
 
 impl Kind for Fickle {
@@ -64,6 +68,14 @@ impl Reconciler for Guest {
             "loop" => busy(),
             "error" => Err(Failure::new("failed on purpose")),
             "again" => Ok(Outcome::again_after(Duration::ZERO)),
+            "note" => {
+                let changed = fickle.metadata.annotations.get("changed").cloned();
+                if seen.noted != changed {
+                    seen.noted = changed;
+                    fickle.set_status(seen)?;
+                }
+                Ok(Outcome::settled())
+            }
             "write" => {
                 seen.writes += 1;
                 fickle.set_status(seen)?;

@@ -221,3 +221,46 @@ fn a_key_can_be_moved_to_another_band_in_every_state() {
     desk.pass(1000);
     assert_eq!(desk.run_all(), ["waits"]);
 }
+
+#[test]
+fn a_run_is_a_look_only_when_nothing_else_asked_for_it() {
+    let is_look = |asks: &dyn Fn(&mut Desk)| {
+        let mut desk = Desk::new();
+        asks(&mut desk);
+        desk.state.claim(desk.now).unwrap().is_look
+    };
+    let look = |desk: &mut Desk| {
+        desk.state.look_again(desk.now, "a", Priority::LOW, true).unwrap();
+    };
+    let add = |desk: &mut Desk| {
+        desk.state.add(desk.now, "a", Priority::LOW).unwrap();
+    };
+    let while_it_runs = |asks: &dyn Fn(&mut Desk)| {
+        is_look(&|desk: &mut Desk| {
+            add(desk);
+            let claimed = desk.state.claim(desk.now).unwrap();
+            asks(desk);
+            desk.state.finish(desk.now, claimed, Next::Done, 0);
+        })
+    };
+    for (asks, expected) in [
+        (&look as &dyn Fn(&mut Desk), true),
+        (&add, false),
+        (&|desk: &mut Desk| (look(desk), add(desk)).1, false),
+        (&|desk: &mut Desk| (add(desk), look(desk)).1, false),
+    ] {
+        assert_eq!((is_look(asks), while_it_runs(asks)), (expected, expected));
+    }
+    let returned = is_look(&|desk: &mut Desk| {
+        look(desk);
+        let claimed = desk.state.claim(desk.now).unwrap();
+        desk.state.give_back(desk.now, claimed);
+    });
+    assert!(returned, "what came to no result is the same run still");
+    let timer = is_look(&|desk: &mut Desk| {
+        look(desk);
+        let claimed = desk.state.claim(desk.now).unwrap();
+        desk.state.finish(desk.now, claimed, Next::Again, 0);
+    });
+    assert!(!timer, "it asked for that itself");
+}

@@ -1,0 +1,412 @@
+//! How often a candidate that does the same goes back, and how often a bad one does not: counted over whole rollouts by the defaults of a
+//! gate, in virtual time, with what a controller of 120 keys or of another number does under twenty loads. Everything follows from the seed.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::*;
+
+/// Rollouts under each load.
+const ROLLOUTS: u64 = 200;
+/// How long the old version ran before, in seconds.
+const PAST_SECONDS: f64 = 7200.0;
+const SECOND: u64 = 1_000_000;
+
+/// What happens to a controller, and what its code does about it.
+#[derive(Clone, Copy)]
+struct Load {
+    name: &'static str,
+    keys: usize,
+    /// Changes per second, of all keys together.
+    events: f64,
+    /// How unevenly keys change: the share of the key at place `n` goes with `n` to this power.
+    skew: f64,
+    /// Writes of a run that an event asked for, and how many times that of every tenth key.
+    writes: u32,
+    tenth: u32,
+    /// The share of the looks that find something to write.
+    drift: f64,
+    /// Its writes wake it, and it finds nothing more to do.
+    wakes: bool,
+    /// The shares of the runs that fail, that trap, and that hit a limit.
+    errors: f64,
+    traps: f64,
+    limits: f64,
+    /// The share of the keys that fail every time.
+    broken: f64,
+    /// The share of the looks at other keys that fail.
+    rotten: f64,
+    /// The share of the keys that ask to be run again after so many seconds.
+    again: (f64, u64),
+    /// The length of a run in the median, and how much runs, and keys, differ: standard deviations of the logarithm.
+    millis: f64,
+    spread: (f64, f64),
+    /// The share of the seconds in which everything takes four times as long.
+    stalls: f64,
+    /// Bad candidates come to enough to be found.
+    tells: bool,
+}
+
+const PLAIN: Load = Load {
+    name: "120 keys, 5 changes per second",
+    keys: 120,
+    events: 5.0,
+    skew: 0.0,
+    writes: 1,
+    tenth: 1,
+    drift: 0.0,
+    wakes: false,
+    errors: 0.0,
+    traps: 0.0,
+    limits: 0.0,
+    broken: 0.0,
+    rotten: 0.0,
+    again: (0.0, 0),
+    millis: 20.0,
+    spread: (0.3, 0.1),
+    stalls: 0.0,
+    tells: true,
+};
+
+const LOADS: [Load; 20] = [
+    PLAIN,
+    Load { name: "its own writes wake it", wakes: true, ..PLAIN },
+    Load { name: "a few keys change nearly always", skew: 1.2, ..PLAIN },
+    Load { name: "every tenth key writes five times as much", tenth: 5, ..PLAIN },
+    Load { name: "one look in five finds something to write", drift: 0.2, ..PLAIN },
+    Load { name: "one run in fifty fails", errors: 0.02, ..PLAIN },
+    Load { name: "one run in five fails", errors: 0.2, ..PLAIN },
+    Load { name: "one key in thirty fails every time", broken: 0.034, ..PLAIN },
+    Load { name: "one look in ten fails, and no event", rotten: 0.1, ..PLAIN },
+    Load { name: "one run in two hundred traps", traps: 0.005, tells: false, ..PLAIN },
+    Load { name: "one run in a hundred hits a limit", limits: 0.01, ..PLAIN },
+    Load { name: "runs differ much in length", spread: (0.6, 0.3), ..PLAIN },
+    Load { name: "everything stalls now and then", stalls: 0.1, ..PLAIN },
+    Load { name: "half of the keys run every ten seconds", again: (0.5, 10), ..PLAIN },
+    Load { name: "2000 keys, 10 changes per second", keys: 2000, events: 10.0, ..PLAIN },
+    Load { name: "60 keys, 10 changes per second, three writes", keys: 60, events: 10.0, writes: 3, ..PLAIN },
+    Load { name: "nothing changes, 1000 keys", keys: 1000, events: 0.0, ..PLAIN },
+    Load { name: "nothing changes, 120 keys", events: 0.0, tells: false, ..PLAIN },
+    Load {
+        name: "10 keys, 2 changes per second",
+        keys: 10,
+        events: 2.0,
+        tenth: 5,
+        errors: 0.05,
+        tells: false,
+        ..PLAIN
+    },
+    Load {
+        name: "everything at once",
+        keys: 300,
+        events: 4.0,
+        skew: 0.8,
+        tenth: 3,
+        drift: 0.1,
+        wakes: true,
+        errors: 0.05,
+        traps: 0.002,
+        limits: 0.005,
+        broken: 0.01,
+        again: (0.1, 30),
+        spread: (0.6, 0.3),
+        stalls: 0.05,
+        tells: false,
+        ..PLAIN
+    },
+];
+
+/// What a candidate does otherwise than the old version.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    Nothing,
+    /// Traps in 3 % of its runs.
+    Traps,
+    /// Writes once more in every run.
+    Writes,
+    /// Takes half as long again.
+    Slow,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // Source: splitmix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to 1, without 1.
+    fn part(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn is(&mut self, chance: f64) -> bool {
+        chance > 0.0 && self.part() < chance
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.part()).ln()).sqrt() * (std::f64::consts::TAU * self.part()).cos()
+    }
+
+    fn wait(&mut self, per_second: f64) -> u64 {
+        ((-(1.0 - self.part()).ln() / per_second) * SECOND as f64) as u64
+    }
+}
+
+/// A key, and the one run of it that is queued.
+#[derive(Clone, Copy)]
+struct Queued {
+    bucket: u16,
+    due: Option<u64>,
+    is_look: bool,
+    failures: u32,
+    is_broken: bool,
+    repeats: bool,
+    length: f64,
+    writes: u32,
+    /// It was woken by its own write.
+    is_echo: bool,
+    /// Nothing but its own timer asks for it.
+    is_timer: bool,
+}
+
+struct World {
+    load: Load,
+    fault: Fault,
+    random: Random,
+    now: u64,
+    keys: Vec<Queued>,
+    /// The sum of the weights of the keys up to each.
+    weights: Vec<f64>,
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+    both: Both,
+    failed: Option<String>,
+    machine: Machine,
+}
+
+/// How a rollout ended: promoted, or the reason why not.
+type Ended = Result<(), String>;
+
+impl World {
+    fn new(load: Load, fault: Fault, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let (mut sum, mut weights) = (0.0, Vec::new());
+        let keys = (0..load.keys).map(|place| {
+            sum += ((place + 1) as f64).powf(-load.skew);
+            weights.push(sum);
+            let is_broken = random.is(load.broken);
+            Queued {
+                bucket: (random.part() * 10_000.0) as u16,
+                due: None,
+                is_look: false,
+                failures: if is_broken { 12 } else { 0 },
+                is_broken,
+                repeats: random.is(load.again.0),
+                length: (load.spread.1 * random.normal()).exp(),
+                writes: load.writes * if place % 10 == 3 { load.tenth } else { 1 },
+                is_echo: false,
+                is_timer: false,
+            }
+        });
+        let keys: Vec<Queued> = keys.collect();
+        let runs = (load.events.max(0.1) * PAST_SECONDS) as u64;
+        let mut past = Past { runs, ..Past::default() };
+        (0..runs).for_each(|_| past.errors += u64::from(random.is(load.errors)));
+        (0..runs).for_each(|_| past.traps += u64::from(random.is(load.traps)));
+        (0..runs).for_each(|_| past.limits += u64::from(random.is(load.limits)));
+        let machine = Machine::new(Canary::default(), None, Duration::ZERO);
+        let both = Both { past, ..Both::default() };
+        let (due, failed) = (BinaryHeap::new(), None);
+        let mut world = Self { load, fault, random, now: 0, keys, weights, due, both, failed, machine };
+        for key in 0..load.keys {
+            let Queued { repeats, is_broken, .. } = world.keys[key];
+            let within = if is_broken { 60 } else { load.again.1.max(1) };
+            if repeats || is_broken {
+                let due = (world.random.part() * (within * SECOND) as f64) as u64;
+                world.queue(key, due, false);
+            }
+        }
+        world
+    }
+
+    /// Goes on until the candidate has all keys or none.
+    fn run(mut self) -> Ended {
+        let (mut next_event, mut next_look) = (0, 0);
+        loop {
+            let next_due = self.due.peek().map_or(u64::MAX, |Reverse((due, _))| *due);
+            if next_look <= next_event.min(next_due) {
+                self.now = next_look;
+                next_look += SECOND;
+                if let Some(ended) = self.look() {
+                    return ended;
+                }
+            } else if next_event <= next_due {
+                self.now = next_event;
+                if self.load.events == 0.0 {
+                    next_event = u64::MAX;
+                    continue;
+                }
+                next_event += self.random.wait(self.load.events);
+                let at = self.random.part() * self.weights[self.load.keys - 1];
+                let key = self.weights.partition_point(|sum| *sum <= at);
+                self.queue(key, self.now, false);
+            } else {
+                let Some(Reverse((due, key))) = self.due.pop() else { continue };
+                self.now = due;
+                if self.keys[key].due == Some(due) {
+                    self.reconcile(key);
+                }
+            }
+        }
+    }
+
+    /// Looks at the candidate as the keeper does, once a second.
+    fn look(&mut self) -> Option<Ended> {
+        let (now, share) = (Duration::from_micros(self.now), self.machine.share());
+        let failed = self.failed.as_deref();
+        let sight = Sight { now, held: false, listed: true, both: &self.both, failed, shadow: None };
+        match self.machine.step(sight) {
+            Move::Widen(wider) => {
+                self.machine.widened(wider, now);
+                self.both = Both { past: self.both.past, ..Both::default() };
+                self.look_again(wider);
+            }
+            Move::LookAgain => self.look_again(share?),
+            Move::Promote => return Some(Ok(())),
+            Move::GoBack(reason) => return Some(Err(reason)),
+            Move::Stay | Move::BeginShadow | Move::EndShadow => {}
+        }
+        None
+    }
+
+    /// Looks at the keys that the candidate has, and at as many others.
+    fn look_again(&mut self, share: Share) {
+        for key in 0..self.load.keys {
+            let bucket = self.keys[key].bucket;
+            let control = 10_000 - share.max(Share::percent(10)).of_ten_thousand();
+            let is_meant = bucket < share.of_ten_thousand() || bucket >= control;
+            if is_meant && self.keys[key].due.is_none() {
+                self.queue(key, self.now + key as u64 * 100, true);
+            }
+        }
+    }
+
+    /// Queues a run: the earlier one counts, and it is a look for as long as nothing else asks for it.
+    fn queue(&mut self, key: usize, due: u64, is_look: bool) {
+        let queued = &mut self.keys[key];
+        queued.is_look = is_look && queued.due.is_none();
+        let due = queued.due.map_or(due, |queued| queued.min(due));
+        queued.due = Some(due);
+        queued.is_timer &= due > self.now;
+        self.due.push(Reverse((due, key)));
+    }
+
+    fn reconcile(&mut self, key: usize) {
+        let (load, queued) = (self.load, self.keys[key]);
+        let share = self.machine.share().unwrap_or(Share::NONE);
+        let is_new = queued.bucket < share.of_ten_thousand() && self.failed.is_none();
+        let (side, fault) = if is_new { (Side::New, self.fault) } else { (Side::Old, Fault::Nothing) };
+        let end = self.end(queued, fault);
+        let random = &mut self.random;
+        let mut writes = match queued.is_look {
+            _ if end != End::Fine || queued.is_echo || queued.is_timer => 0,
+            true => u32::from(random.is(load.drift)),
+            false => queued.writes,
+        };
+        writes += u32::from(fault == Fault::Writes && end == End::Fine);
+        let stalls = Random(self.now / (5 * SECOND)).is(load.stalls);
+        let times = if stalls { 4.0 } else { 1.0 } * if fault == Fault::Slow { 1.5 } else { 1.0 };
+        let millis = load.millis * times * queued.length * (load.spread.0 * random.normal()).exp();
+        let Queued { is_look, failures, .. } = queued;
+        let wall = Duration::from_secs_f64(millis / 1000.0);
+        let now = Duration::from_micros(self.now);
+        let run = Run {
+            key: key as u64,
+            is_look,
+            is_retry: failures > 0,
+            end,
+            writes,
+            again_soon: false,
+            ready: now,
+            ended: now,
+            wall,
+        };
+        self.both.note(side, run);
+        if is_new && let Judgement::Beyond(reason) = judge(&Gate::default(), &self.both) {
+            self.failed = Some(reason);
+        }
+        let was_echo = queued.is_echo;
+        let queued = &mut self.keys[key];
+        (queued.due, queued.is_look, queued.is_echo, queued.is_timer) = (None, false, false, false);
+        if end != End::Fine {
+            queued.failures += 1;
+            let millis = 5 << queued.failures.min(14);
+            self.queue(key, self.now + millis.min(60_000) * 1000, false);
+            return;
+        }
+        queued.failures = 0;
+        if load.wakes && writes > 0 && !was_echo {
+            queued.is_echo = true;
+            self.queue(key, self.now + 1000, false);
+        } else if queued.repeats {
+            queued.is_timer = true;
+            self.queue(key, self.now + load.again.1 * SECOND, false);
+        }
+    }
+
+    fn end(&mut self, queued: Queued, fault: Fault) -> End {
+        let (load, random) = (self.load, &mut self.random);
+        let rotten = if queued.is_look { load.rotten } else { 0.0 };
+        match () {
+            () if fault == Fault::Traps && random.is(0.03) => End::Trap,
+            () if queued.is_broken || random.is(load.errors) || random.is(rotten) => End::Error,
+            () if random.is(load.traps) => End::Trap,
+            () if random.is(load.limits) => End::Limit,
+            () => End::Fine,
+        }
+    }
+}
+
+/// Returns how many rollouts went back, and the reason of the first one that did.
+fn gone_back(load: Load, fault: Fault) -> (u64, Option<String>) {
+    let (mut count, mut first) = (0, None);
+    for seed in 0..ROLLOUTS {
+        if let Err(reason) = World::new(load, fault, seed * 1_000_003 + load.keys as u64).run() {
+            count += 1;
+            first.get_or_insert(reason);
+        }
+    }
+    (count, first)
+}
+
+/// Simulates on a few threads.
+fn under_each(loads: &[Load], simulate: impl Fn(Load) + Sync) {
+    std::thread::scope(|scope| {
+        for loads in loads.chunks(loads.len().div_ceil(4)) {
+            scope.spawn(|| loads.iter().for_each(|load| simulate(*load)));
+        }
+    });
+}
+
+#[test]
+fn a_candidate_that_does_the_same_goes_back_once_in_a_hundred_rollouts_at_most() {
+    under_each(&LOADS, |load| {
+        let (count, reason) = gone_back(load, Fault::Nothing);
+        assert!(count * 100 <= ROLLOUTS, "{}: {count} of {ROLLOUTS}: {reason:?}", load.name);
+    });
+}
+
+#[test]
+fn a_bad_candidate_is_promoted_once_in_a_hundred_rollouts_at_most() {
+    let loads: Vec<Load> = LOADS.into_iter().filter(|load| load.tells).collect();
+    under_each(&loads, |load| {
+        for fault in [Fault::Traps, Fault::Writes, Fault::Slow] {
+            let (count, _) = gone_back(load, fault);
+            assert!(count * 100 >= ROLLOUTS * 99, "{}: {fault:?}: {count} of {ROLLOUTS}", load.name);
+        }
+    });
+}
