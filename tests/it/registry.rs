@@ -202,6 +202,27 @@ fn artifacts_of_others_are_taken_in_the_same_layout_and_called_by_name_in_any_ot
     }
 }
 
+/// What is kept has the right digest, and the manifest is wrong about it all the same.
+#[test]
+fn a_manifest_that_is_wrong_about_a_size_is_refused_also_when_its_blob_is_kept() {
+    let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
+    let (component, to) = (fs::read(guest("greeter")).unwrap(), person.path("pulled.wasm"));
+    let config = json!({ "architecture": "wasm", "os": "wasip2", "layerDigests": [Digest::of(&component).as_str()] });
+    let layer = registry.blob("application/wasm", &component);
+    let mut manifest = json!({
+        "schemaVersion": 2, "mediaType": MANIFEST, "config": registry.blob(CONFIG, config.to_string().as_bytes()),
+        "layers": [layer],
+    });
+    registry.put("a", "right", MANIFEST, &manifest);
+    person.does(&["pull", &registry.reference("a:right"), "--to", &to]);
+    for wrong in [component.len() + 1, component.len() - 1] {
+        manifest["layers"][0]["size"] = wrong.into();
+        registry.put("a", "wrong", MANIFEST, &manifest);
+        let refused = person.cannot(1, &["pull", &registry.reference("a:wrong"), "--to", &to]);
+        assert!(refused.contains(&format!("its manifest says {wrong}")), "{refused}");
+    }
+}
+
 #[test]
 fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
     let person = Person::new();

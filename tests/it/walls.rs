@@ -8,23 +8,28 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// Which room may know which. Nothing points back.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     (
         "homeostat",
         &[
             "homeostat-api",
             "homeostat-component",
+            "homeostat-files",
             "homeostat-registry",
             "homeostat-runtime",
             "homeostat-store",
             "homeostat-text",
         ],
     ),
-    ("homeostat-api", &["homeostat-runtime", "homeostat-component", "homeostat-store", "homeostat-text"]),
+    (
+        "homeostat-api",
+        &["homeostat-runtime", "homeostat-component", "homeostat-files", "homeostat-store", "homeostat-text"],
+    ),
     ("homeostat-runtime", &["homeostat-component", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
     ("homeostat-component", &["homeostat-digest", "homeostat-store", "homeostat-text"]),
-    ("homeostat-registry", &["homeostat-digest"]),
+    ("homeostat-registry", &["homeostat-digest", "homeostat-files"]),
+    ("homeostat-files", &[]),
     ("homeostat-digest", &[]),
     ("homeostat-store", &["homeostat-text"]),
     ("homeostat-text", &[]),
@@ -178,7 +183,7 @@ fn impurity_is_seen_in_every_form() {
 
 #[test]
 fn the_environment_is_read_in_the_binary_alone() {
-    for room in ["workqueue", "store", "digest", "component", "runtime", "verify", "api", "registry"] {
+    for room in ["workqueue", "store", "digest", "files", "component", "runtime", "verify", "api", "registry"] {
         for path in sources(&repository().join("host").join(room).join("src")) {
             assert!(!code(&path).contains("env::var"), "{} reads the environment", path.display());
         }

@@ -114,7 +114,7 @@ pub struct HttpGrant {
     /// Patterns of whole addresses: `https://api.example.com/v1/*`. Scheme, host and port must be the same; a leading `*.` of the
     /// host stands for one or more labels and a host `*` for any; a `*` in the path stands for any text.
     pub urls: Vec<String>,
-    /// Methods; absent means `GET` and `HEAD`, `*` means all.
+    /// Methods; absent means `GET` and `HEAD`, `*` means all but `TRACE`, `TRACK` and `CONNECT`, which nobody is granted.
     #[serde(default = "safe_methods")]
     pub methods: Vec<String>,
     /// Which addresses may be connected to beside the public ones, whatever name leads there; absent means none.
@@ -242,8 +242,17 @@ impl HttpGrant {
     }
 
     fn has_method(&self, method: &str) -> bool {
-        self.methods.iter().any(|granted| granted == "*" || granted.eq_ignore_ascii_case(method))
+        !is_never_sent(method)
+            && self.methods.iter().any(|granted| granted == "*" || granted.eq_ignore_ascii_case(method))
     }
+}
+
+/// Methods that nobody is granted: the answer to the first two has the headers that the host adds, secrets among them, and behind the last one
+/// is a connection that no grant sees into.
+const NEVER_SENT: [&str; 3] = ["TRACE", "TRACK", "CONNECT"];
+
+fn is_never_sent(method: &str) -> bool {
+    NEVER_SENT.iter().any(|never| never.eq_ignore_ascii_case(method))
 }
 
 /// Says whether one of `patterns` covers `text`; all texts at once (`None`) are covered by `*` alone.

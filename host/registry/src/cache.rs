@@ -1,7 +1,7 @@
 //! What was pulled, in a folder: each blob in a file of its own, under its digest. Bytes are checked again when they are read.
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -81,11 +81,12 @@ impl Cache {
 }
 
 fn read(path: &Path, digest: &Digest, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = fs::File::open(path)?;
-    if file.metadata()?.len() > bytes_max {
+    let mut file = homeostat_files::open(path)?;
+    let mut bytes = Vec::new();
+    (&mut file).take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
         return Ok(None);
     }
-    let bytes = fs::read(path)?;
     if Digest::of(&bytes) != *digest {
         tracing::warn!(path = %path.display(), "a file of the cache is damaged, and is pulled again");
         return Ok(None);

@@ -85,15 +85,13 @@ fn wrong(reference: &Reference, file: &Path, reason: &str) -> Error {
 }
 
 async fn read(file: &Path) -> Result<Option<Written>, String> {
-    let opened = match tokio::fs::File::open(file).await {
+    let path = file.to_owned();
+    let read = tokio::task::spawn_blocking(move || homeostat_files::read(&path, BYTES_MAX)).await;
+    let bytes = match read.expect("reading a file does not panic") {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|error| error.to_string())?,
+        read => read.map_err(|error| error.to_string())?,
     };
-    let mut bytes = Vec::new();
-    opened.take(BYTES_MAX + 1).read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(format!("it has more than {BYTES_MAX} bytes"));
-    }
+    let bytes = bytes.ok_or_else(|| format!("it has more than {BYTES_MAX} bytes"))?;
     // What is wrong is told by its place alone: a message could have a part of the file in it.
     let unreadable = |error: serde_json::Error| format!("line {}, column {} is no JSON", error.line(), error.column());
     serde_json::from_slice(&bytes).map(Some).map_err(unreadable)

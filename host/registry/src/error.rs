@@ -76,6 +76,16 @@ pub enum Error {
         /// What it is instead.
         reason: String,
     },
+    /// Something has another size than its manifest says.
+    #[error("{what} has {found} bytes, and its manifest says {wanted}")]
+    Size {
+        /// What was asked for.
+        what: String,
+        /// What the manifest says.
+        wanted: u64,
+        /// What there is.
+        found: u64,
+    },
     /// Something is larger than it may be.
     #[error("{what} has more than {bytes_max} bytes")]
     TooLarge {

@@ -1,6 +1,5 @@
 //! Who must have signed a component before it runs: a file of YAML that names public keys.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -99,10 +98,7 @@ impl Policy {
 
 fn read(path: &Path) -> Result<String, String> {
     let told = |error: std::io::Error| format!("cannot be read: {error}");
-    if fs::metadata(path).map_err(told)?.len() > BYTES_MAX {
-        return Err(format!("has more than {BYTES_MAX} bytes"));
-    }
-    fs::read_to_string(path).map_err(told)
+    homeostat_files::read_text(path, BYTES_MAX).map_err(told)
 }
 
 #[cfg(test)]

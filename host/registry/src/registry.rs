@@ -119,8 +119,13 @@ impl Registry {
     /// Returns a blob that a manifest names.
     async fn blob(&self, session: &mut Session<'_>, blob: &Blob, what: &str) -> Result<Vec<u8>, Error> {
         let Blob { digest, bytes: size } = blob;
+        // A manifest that is wrong about a size is refused, whatever is kept.
+        let sized = |bytes: Vec<u8>| match bytes.len() as u64 {
+            found if found == *size => Ok(bytes),
+            found => Err(Error::Size { what: what.to_owned(), wanted: *size, found }),
+        };
         if let Some(bytes) = self.kept(digest, COMPONENT_BYTES_MAX).await {
-            return Ok(bytes);
+            return sized(bytes);
         }
         let url = session.url(&format!("blobs/{digest}"));
         let response = session.send(what, Ask::new(Method::GET, url)).await?;
@@ -132,6 +137,7 @@ impl Registry {
         if found != *digest {
             return Err(Error::Digest { what: what.to_owned(), wanted: digest.clone(), found });
         }
+        let bytes = sized(bytes)?;
         self.keep(digest, bytes.clone()).await;
         Ok(bytes)
     }

@@ -47,6 +47,9 @@ fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
     for (field, _) in [("urls", urls.len()), ("methods", methods.len())].into_iter().filter(|(_, count)| *count == 0) {
         problems.push(format!("{path}.{field}: must not be empty, for then nothing is granted"));
     }
+    for (at, method) in methods.iter().enumerate().filter(|(_, method)| super::is_never_sent(method)) {
+        problems.push(format!("{path}.methods[{at}]: {method:?} is granted to nobody"));
+    }
     for (at, url) in urls.iter().enumerate() {
         if !pattern::is_url(url) {
             problems.push(format!("{path}.urls[{at}]: {url:?} is no address like https://api.example.com/v1/*"));

@@ -59,7 +59,7 @@ pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
     let (Some(pattern), Some(url)) = (Address::parse(pattern), Address::parse(url)) else {
         return false;
     };
-    same_host(&pattern, &url) && !climbs(url.path) && matches_glob(pattern.path, url.path)
+    same_host(&pattern, &url) && !is_ambiguous(url.path) && matches_glob(pattern.path, url.path)
 }
 
 /// Says whether a pattern can cover any address at all.
@@ -149,9 +149,55 @@ fn matches_host(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// Says whether a path has steps upwards, plain or escaped: what a server makes of them is not ours to guess.
-fn climbs(path: &str) -> bool {
-    let path = path.split(['?', '#']).next().unwrap_or(path).to_ascii_lowercase();
-    let path = path.replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
-    path.split('/').any(|step| step == ".." || step == ".")
+/// How often a path is unescaped, at most: servers behind servers do it more than once.
+const ROUNDS_MAX: usize = 4;
+
+/// Says whether servers may take a path for another one: what they make of it is not ours to guess.
+///
+/// That are paths with steps upwards, plain, escaped, escaped twice, or with a parameter behind them (`..;`, which some servers cut off); with
+/// characters at which some servers end a path or a line; and with escapes that are none, or not UTF-8, as `%c0%ae` for a dot.
+fn is_ambiguous(path: &str) -> bool {
+    let mut bytes = path.split(['?', '#']).next().unwrap_or(path).as_bytes().to_vec();
+    for round in 0..ROUNDS_MAX {
+        let Ok(text) = str::from_utf8(&bytes) else { return true };
+        if text.chars().any(char::is_control) || text.split(['/', '\\']).any(is_dots) {
+            return true;
+        }
+        match unescaped(&bytes, round == 0) {
+            None => return true,
+            Some(plain) if plain == bytes => return false,
+            Some(plain) => bytes = plain,
+        }
+    }
+    true
+}
+
+/// Says whether a step stays or climbs, whatever parameters and spaces are behind it.
+fn is_dots(step: &str) -> bool {
+    matches!(step.split(';').next().unwrap_or(step).trim(), "." | "..")
+}
+
+/// Returns bytes with each escape replaced once. What is no escape stays; `None` for such, where all have to be some.
+fn unescaped(bytes: &[u8], is_strict: bool) -> Option<Vec<u8>> {
+    let (mut plain, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        match escape(behind).filter(|_| *first == b'%') {
+            Some((byte, behind)) => {
+                plain.push(byte);
+                rest = behind;
+            }
+            None if *first == b'%' && is_strict => return None,
+            None => plain.push(*first),
+        }
+    }
+    Some(plain)
+}
+
+/// Returns the byte that two digits stand for, and what is behind them.
+fn escape(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let (digits, behind) = bytes.split_at_checked(2)?;
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let number = digit(digits[0])? << 4 | digit(digits[1])?;
+    Some((u8::try_from(number).ok()?, behind))
 }

@@ -154,6 +154,48 @@ fn methods_that_change_nothing_are_the_default() {
 }
 
 #[test]
+fn methods_that_show_headers_or_open_tunnels_are_granted_to_nobody() {
+    let text = r#"{"http": [{"urls": ["https://a.example/*"], "methods": ["*", "trace"]}]}"#;
+    let grants: Grants = serde_json::from_str(text).unwrap();
+    for method in ["TRACE", "trace", "TRACK", "CONNECT", "Connect"] {
+        assert!(grants.http_grant(method, "https://a.example/x").is_none(), "{method}");
+    }
+    assert!(grants.http_grant("POST", "https://a.example/x").is_some());
+    assert_eq!(grants.problems(), ["grants.http[0].methods[1]: \"trace\" is granted to nobody"]);
+}
+
+#[test]
+fn a_path_that_servers_may_read_otherwise_is_covered_by_nothing() {
+    for path in [
+        "..;/admin",
+        "..;a=b/admin",
+        "%2e%2e;/admin",
+        "%252e%252e/admin",
+        "%25252e%25252e/admin",
+        "%2525252525252e/admin",
+        "..%00/admin",
+        "a%00",
+        "a%0d%0aHost:%20b",
+        "..%20/admin",
+        "%c0%ae%c0%ae/admin",
+        "%u002e%u002e/admin",
+        "a%",
+        "a%4",
+        "a%zz",
+        "%25zz%252e%252e/admin",
+        "..%5cadmin",
+        "a%2f..%2fadmin",
+    ] {
+        let url = format!("https://a.example/v1/{path}");
+        assert!(!matches_url("https://a.example/v1/*", &url), "{url}");
+    }
+    for path in ["a", "a;b=c/d", "a%20b", "a%2Fb", "%C3%BC", "100%25", "...", "a..b", "a?x=..%2f%00", "caf\u{e9}"] {
+        let url = format!("https://a.example/v1/{path}");
+        assert!(matches_url("https://a.example/v1/*", &url), "{url}");
+    }
+}
+
+#[test]
 fn grants_are_read_as_a_manifest_has_them() {
     let text = r#"{
         "resources": [{"kinds": ["apps/Deployment"], "verbs": ["get", "update-status"]}],

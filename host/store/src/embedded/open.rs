@@ -1,11 +1,13 @@
 //! Opening a place: what is there, whether it is whole, who has it, and making a new store that is whole or not there.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::Once;
 
 use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError};
@@ -152,13 +154,38 @@ fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<Read
 
 /// Returns whether a write has failed for a reason that may pass and leaves what is there as it is.
 fn has_no_room(error: &io::Error) -> bool {
-    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    // The last one is a bound of the process, as `ulimit -f` sets it, which may be raised as a disk may be cleared.
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | FileTooLarge)
+}
+
+thread_local! {
+    /// This thread catches what panics in it, and says so itself.
+    static CATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets a panic that is caught be told by whoever catches it alone: printed as well, it looks as if the host had failed.
+fn mute_caught_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if CATCHES.get() {
+                tracing::debug!(%panic, "the engine of the store gives up on a file");
+            } else {
+                print(panic);
+            }
+        }));
+    });
 }
 
 /// Runs what reads a file of unknown content. The engine panics on some of the damage that it does not expect.
 pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opened<T> {
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged(path, "its structure is inconsistent")))
+    mute_caught_panics();
+    let outer = CATCHES.replace(true);
+    let read = catch_unwind(AssertUnwindSafe(read));
+    CATCHES.set(outer);
+    read.unwrap_or_else(|_| Err(damaged(path, "its structure is inconsistent")))
 }
 
 /// Checks that a database is a store of a format that is known, and reads every page of it through.

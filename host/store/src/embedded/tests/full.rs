@@ -30,7 +30,7 @@ impl Source for Clock {
 /// S10
 #[tokio::test]
 async fn a_disk_without_room_for_the_journal_is_read_until_there_is_room() {
-    for reason in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem] {
+    for reason in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::FileTooLarge] {
         opened_without_room(reason).await;
     }
 }
