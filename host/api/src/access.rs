@@ -7,6 +7,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::client::Client;
 use crate::path::{self, Route, Target};
 use crate::router::{Api, HEALTH};
 use crate::status::Failure;
@@ -14,6 +15,10 @@ use crate::tokens::{Access, Caller, Pass, Tokens};
 
 /// Lets a request through, or refuses it.
 pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
+    if request.headers().get_all(header::HOST).iter().count() > 1 {
+        // Source: RFC 9112, 3.2. Whoever stands in between may have looked at the other one.
+        return Failure::bad_request("a request names its host once").into_response();
+    }
     let Some(tokens) = &api.tokens else {
         return match refuse_foreign_page(api.scheme, request.method(), request.uri(), request.headers()) {
             Ok(()) => next(request).await,
@@ -23,6 +28,7 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
     match Standing::of(tokens, request.uri(), request.headers()).await {
         Standing::Known(pass) => match may(&pass.caller, request.method(), request.uri()) {
             Ok(()) => {
+                request.extensions_mut().insert(Client::Token(pass.caller.name.clone()));
                 // An answer that goes on ends with it.
                 request.extensions_mut().insert(pass);
                 next(request).await

@@ -29,7 +29,7 @@ pub(crate) async fn delete(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
     author.dry_run |= deletion.is_dry_run()?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
     let began = Timestamp::now();
-    let (pieces, first) = Pieces::begin(&api.limits.lists, api.host.store(), query).await?;
+    let (pieces, first) = Pieces::begin((&api.limits.lists, ask.client), api.host.store(), query).await?;
     let metadata = pieces.metadata();
     let deleting = Deleting { host: api.host.clone(), author, propagation: deletion.propagation()?, pieces, began };
     let first = deleting.delete(first).await?;

@@ -15,6 +15,8 @@
 mod access;
 mod address;
 mod backup;
+mod body;
+mod client;
 mod collection;
 mod controllers;
 mod discovery;
@@ -56,7 +58,7 @@ pub use metrics::Metrics;
 pub use options::Options;
 pub use secret::{BadFile, read as read_private};
 pub use serve::{Error, Handle, Served, serve};
-pub use tls::{Certificate, Made};
+pub use tls::{Certificate, Made, validity};
 
 #[cfg(test)]
 mod tests;

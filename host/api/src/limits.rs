@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
+use crate::client::Client;
 use crate::params::switch;
 use crate::room::{Room, hold};
 use crate::router::{Api, BACKUP, HEALTH, METRICS};
@@ -21,6 +22,9 @@ use crate::tokens::Pass;
 /// The longest watch that says how long it is to be. A client asks again then.
 const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// Bytes in a second that a client must send of a body, and take of an answer, in the long run.
+pub(crate) const BYTES_PER_SECOND_MIN: usize = 16 * 1024;
+
 /// The bounds of a server.
 pub(crate) struct Limits {
     /// Taken by each watch, and by whatever else goes on until the client leaves.
@@ -29,10 +33,12 @@ pub(crate) struct Limits {
     pub(crate) requests: Room,
     /// Taken by each list, and by what is told first in a watch, until it is sent.
     pub(crate) lists: Room,
-    /// In bytes: taken by the body of a request, before it is read, until it is answered.
+    /// In bytes: taken by the body of a request, while it is read, until it is answered.
     pub(crate) bodies: Room,
     /// Bytes of one body.
     pub(crate) body_bytes_max: usize,
+    /// Bytes of the beginning of a body, for which room is taken as they arrive.
+    pub(crate) beginning_bytes_max: usize,
     /// How long a body may take to come.
     pub(crate) request_max: Duration,
     /// The longest watch that does not say how long it is to be. The shortest is half of it.
@@ -91,12 +97,13 @@ fn time(seconds: &str) -> Result<Option<Duration>, Failure> {
 pub(crate) async fn bound(api: &Api, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
     let Limits { watches, requests, .. } = &api.limits;
     let Limits { watch_max, answer_max, .. } = api.limits;
+    let client = Client::of(request.extensions());
     let time = match Takes::of(request.method(), request.uri()) {
         Err(failure) => return failure.into_response(),
         Ok(Takes::Backup) => return next(request).await,
         Ok(Takes::Word) => return within(answer_max, request, next).await,
         Ok(Takes::Answer) => {
-            return match requests.take(1).await {
+            return match requests.take(&client, 1).await {
                 Ok(one) => hold(within(answer_max, request, next).await, one),
                 Err(failure) => failure.into_response(),
             };
@@ -104,7 +111,7 @@ pub(crate) async fn bound(api: &Api, request: Request, next: impl AsyncFnOnce(Re
         Ok(Takes::Watch(time)) => Some(time.unwrap_or_else(|| between_half_and_all(watch_max))),
         Ok(Takes::Records) => None,
     };
-    let one = match watches.take(1).await {
+    let one = match watches.take(&client, 1).await {
         Ok(one) => one,
         Err(failure) => return failure.into_response(),
     };

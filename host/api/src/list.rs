@@ -17,6 +17,7 @@ use homeostat_store::{Error, Kind, Page, Query, Resource, Revision, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::client::Client;
 use crate::dress::Dress;
 use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
@@ -37,7 +38,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
     params.check_list()?;
     params.check_revision(api.host.store().revision())?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
-    let (pieces, first) = Pieces::begin(&api.limits.lists, api.host.store(), query).await?;
+    let (pieces, first) = Pieces::begin((&api.limits.lists, ask.client), api.host.store(), query).await?;
     let metadata = pieces.metadata();
     Ok(send(Frame::of(info, ask, params), &metadata, pieces, first))
 }
@@ -78,8 +79,12 @@ impl Pieces {
     ///
     /// # Errors
     /// Those of [`Store::list`], and 429.
-    pub(crate) async fn begin(lists: &Room, store: Arc<dyn Store>, mut query: Query) -> Result<(Self, Found), Failure> {
-        let held = lists.take(1).await?;
+    pub(crate) async fn begin(
+        (lists, client): (&Room, &Client),
+        store: Arc<dyn Store>,
+        mut query: Query,
+    ) -> Result<(Self, Found), Failure> {
+        let held = lists.take(client, 1).await?;
         let is_one = query.limit.is_some();
         query.limit.get_or_insert(ITEMS_MAX);
         let Page { items, revision, next } = store.list(&query).await?;

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream, lookup_host};
 
 use crate::Address;
+use crate::client::Client;
 use crate::serve::Error;
 
 /// Anything bytes go through.
@@ -68,13 +69,18 @@ impl Listener {
         }
     }
 
-    pub(crate) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    /// Returns the next connection, and who has made it.
+    pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Client)> {
         match self {
-            Self::Unix { listener, .. } => Ok(Box::new(listener.accept().await?.0)),
-            Self::Tcp(listener) | Self::Tls { listener, .. } => {
+            Self::Unix { listener, .. } => {
                 let stream = listener.accept().await?.0;
+                let client = stream.peer_cred().map_or(Client::Unknown, |peer| Client::User(peer.uid()));
+                Ok((Box::new(stream), client))
+            }
+            Self::Tcp(listener) | Self::Tls { listener, .. } => {
+                let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
+                Ok((Box::new(stream), Client::at(peer.ip())))
             }
         }
     }

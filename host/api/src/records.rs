@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::client::Client;
 use crate::dress::without_values;
 use crate::params::Switch;
 use crate::router::Api;
@@ -87,9 +88,9 @@ struct Owner {
 }
 
 /// Answers with the resources of any kind that name an owner.
-pub(crate) async fn dependents(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, Failure> {
-    let Owner { uid } = params(&uri)?;
-    let _held = api.limits.lists.take(1).await?;
+pub(crate) async fn dependents(State(api): State<Arc<Api>>, request: Request) -> Result<Json<Value>, Failure> {
+    let Owner { uid } = params(request.uri())?;
+    let _held = api.limits.lists.take(&Client::of(request.extensions()), 1).await?;
     let found = api.host.store().dependents(&uid).await?;
     let shown = found.iter().map(|resource| without_values(resource.document(), resource.key().kind()));
     Ok(Json(json!({ "items": shown.collect::<Vec<_>>() })))

@@ -9,6 +9,7 @@ use homeostat_runtime::{Host, KindInfo};
 use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Unknown, Write, Written};
 use serde_json::{Map, Value, json};
 
+use crate::client::Client;
 use crate::dress::Dress;
 use crate::duplicates::duplicates;
 use crate::negotiate::{Form, form, in_version, only_metadata};
@@ -43,6 +44,8 @@ pub(crate) struct Ask<'r> {
     pub(crate) body: Bytes,
     /// Who knows how what is shown is doing.
     pub(crate) host: &'r Host,
+    /// Who asks, as far as bounds go.
+    pub(crate) client: &'r Client,
 }
 
 impl Ask<'_> {

@@ -1,7 +1,14 @@
-//! Room: what all requests together may hold at once, whoever sends them.
+//! Room: what all requests together may hold at once, and what one client may.
 //!
-//! Who finds none waits, in order, and is asked to come back when the wait is over, or when too many wait already.
+//! Who finds none waits, and is asked to come back when the wait is over, or when too many wait already. The clients that wait have turns, one
+//! after the other, however many requests of each do: nobody waits behind the many of somebody else. And nobody takes all: a client that
+//! holds something takes more of the same only as long as as much is left as it has then, or a part of that. So one client alone comes to half of
+//! a room, two to a third each, and who comes next finds something free.
+//!
+//! Source: dynamic thresholds, by which switches share out their buffers (Choudhury, Hahne, 1998).
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,53 +18,254 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use crate::Metrics;
+use crate::client::Client;
 use crate::metrics::Scarce;
 use crate::status::Failure;
 
 /// Seconds after which a client may ask again for what there was no room for. An API server says the same.
 const RETRY_AFTER_S: u32 = 1;
 
-/// Requests that wait for one room. More are refused at once.
+/// Requests that wait for one room, of all clients and of one. More are refused at once.
 const WAITING_MAX: usize = 4096;
+const WAITING_OF_ONE_MAX: usize = WAITING_MAX / 4;
 
 /// Room of one sort. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Room {
     scarce: Scarce,
-    free: Arc<Semaphore>,
-    /// All of it.
-    size: u32,
-    line: Arc<Semaphore>,
+    shared: Arc<Shared>,
     wait: Duration,
     metrics: Metrics,
 }
 
+struct Shared {
+    /// All of it.
+    size: usize,
+    state: Mutex<State>,
+}
+
+/// Pure: who may take what is decided here, and who waits is told.
+#[derive(Debug, Default)]
+struct State {
+    free: usize,
+    /// How many times what is left a client that holds something may come to.
+    times: usize,
+    waiting: usize,
+    /// Those that hold something or wait.
+    clients: BTreeMap<Client, Line>,
+    /// Those that wait, the next one first. Each is here once.
+    turns: VecDeque<Client>,
+    /// The last number that was given to one who waits.
+    number: u64,
+}
+
+/// One client.
+#[derive(Debug, Default)]
+struct Line {
+    held: usize,
+    waiting: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    parts: usize,
+    told: oneshot::Sender<()>,
+}
+
+impl State {
+    /// Returns whether a client may have so many parts more beside what it holds, as far as its share goes.
+    fn is_fair(&self, client: &Client, parts: usize) -> bool {
+        let held = self.clients.get(client).map_or(0, |line| line.held);
+        held == 0 || held + parts <= self.free.saturating_mul(self.times)
+    }
+
+    /// Takes parts at once, where there are some and nobody waits for them.
+    fn take(&mut self, client: &Client, parts: usize) -> bool {
+        let takes = self.waiting == 0 && parts <= self.free && self.is_fair(client, parts);
+        if takes {
+            self.free -= parts;
+            self.clients.entry(client.clone()).or_default().held += parts;
+        }
+        takes
+    }
+
+    /// Puts a request in the line of its client. `None`: too many wait.
+    fn wait(&mut self, client: &Client, parts: usize) -> Option<(u64, oneshot::Receiver<()>)> {
+        let of_one = self.clients.get(client).map_or(0, |line| line.waiting.len());
+        if self.waiting >= WAITING_MAX || of_one >= WAITING_OF_ONE_MAX {
+            return None;
+        }
+        let (told, hears) = oneshot::channel();
+        (self.number, self.waiting) = (self.number + 1, self.waiting + 1);
+        let waiter = Waiter { number: self.number, parts, told };
+        self.clients.entry(client.clone()).or_default().waiting.push_back(waiter);
+        if of_one == 0 {
+            self.turns.push_back(client.clone());
+        }
+        self.hand_out();
+        Some((self.number, hears))
+    }
+
+    /// Gives parts back.
+    fn give_back(&mut self, client: &Client, parts: usize) {
+        self.free += parts;
+        if let Some(line) = self.clients.get_mut(client) {
+            line.held -= parts;
+        }
+        self.forget(client);
+        self.hand_out();
+    }
+
+    /// Takes a request out of the line. Returns `false` where it is not there any more: it was told.
+    fn leave(&mut self, client: &Client, number: u64) -> bool {
+        let Some(line) = self.clients.get_mut(client) else { return false };
+        let before = line.waiting.len();
+        line.waiting.retain(|waiter| waiter.number != number);
+        let (left, is_empty) = (line.waiting.len() < before, line.waiting.is_empty());
+        if left {
+            self.waiting -= 1;
+            if is_empty {
+                self.turns.retain(|waits| waits != client);
+            }
+            self.forget(client);
+            self.hand_out();
+        }
+        left
+    }
+
+    /// Tells those whose turn it is. The first one for whom too little is free ends it, so that small ones do not pass it by for ever; one
+    /// who has its share already does not.
+    fn hand_out(&mut self) {
+        let mut passed = 0;
+        while passed < self.turns.len() {
+            let Some(client) = self.turns.pop_front() else { return };
+            let parts = self.clients.get(&client).and_then(|line| line.waiting.front()).map_or(0, |next| next.parts);
+            if !self.is_fair(&client, parts) {
+                self.turns.push_back(client);
+                passed += 1;
+                continue;
+            }
+            if parts > self.free {
+                self.turns.push_front(client);
+                return;
+            }
+            let line = self.clients.entry(client.clone()).or_default();
+            let told = line.waiting.pop_front().is_some_and(|next| next.told.send(()).is_ok());
+            self.waiting -= 1;
+            if told {
+                self.free -= parts;
+                line.held += parts;
+            }
+            match line.waiting.is_empty() {
+                true => self.forget(&client),
+                false => self.turns.push_back(client),
+            }
+            passed = 0;
+        }
+    }
+
+    /// Forgets a client that has nothing and wants nothing.
+    fn forget(&mut self, client: &Client) {
+        if let Entry::Occupied(line) = self.clients.entry(client.clone())
+            && line.get().held == 0
+            && line.get().waiting.is_empty()
+        {
+            line.remove();
+        }
+    }
+}
+
 /// A part of a room, free again when it is dropped.
-pub(crate) type Held = OwnedSemaphorePermit;
+pub(crate) struct Held {
+    shared: Arc<Shared>,
+    client: Client,
+    parts: usize,
+}
+
+impl Held {
+    /// Adds another part of the same room, taken by the same client.
+    pub(crate) fn add(&mut self, mut other: Self) {
+        self.parts += std::mem::take(&mut other.parts);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.state.lock().give_back(&self.client, self.parts);
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("client", &self.client).field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+/// A request that waits, until it is told or gives up.
+struct Waiting<'r> {
+    shared: &'r Arc<Shared>,
+    client: &'r Client,
+    parts: usize,
+    number: u64,
+    hears: oneshot::Receiver<()>,
+    has_taken: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.has_taken {
+            return;
+        }
+        let mut state = self.shared.state.lock();
+        if !state.leave(self.client, self.number) && self.hears.try_recv().is_ok() {
+            // Told, and gone before it heard.
+            state.give_back(self.client, self.parts);
+        }
+    }
+}
 
 impl Room {
     /// Makes a room of `size` parts, in which there has to be a place within `wait`.
     pub(crate) fn new(scarce: Scarce, size: usize, wait: Duration, metrics: Metrics) -> Self {
-        let size = u32::try_from(size.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
-        let (free, line) = (Arc::new(Semaphore::new(size as usize)), Arc::new(Semaphore::new(WAITING_MAX)));
-        Self { scarce, free, size, line, wait, metrics }
+        let state = Mutex::new(State { free: size, times: 1, ..State::default() });
+        Self { scarce, shared: Arc::new(Shared { size, state }), wait, metrics }
     }
 
-    /// Takes a part of the room; all of it at most.
+    /// Lets one client come to so many times what it leaves.
+    pub(crate) fn for_one(self, times: usize) -> Self {
+        self.shared.state.lock().times = times;
+        self
+    }
+
+    /// Takes a part of the room for a client; all of it at most.
     ///
     /// # Errors
     /// 429 where there is none within the time. *Cancel safety*: nothing is taken.
-    pub(crate) async fn take(&self, parts: usize) -> Result<Held, Failure> {
-        let parts = u32::try_from(parts).unwrap_or(u32::MAX).min(self.size);
-        if let Ok(held) = self.free.clone().try_acquire_many_owned(parts) {
-            return Ok(held);
+    pub(crate) async fn take(&self, client: &Client, parts: usize) -> Result<Held, Failure> {
+        let Self { shared, wait, .. } = self;
+        let parts = parts.min(shared.size);
+        let held = || Held { shared: shared.clone(), client: client.clone(), parts };
+        let waits = {
+            let mut state = shared.state.lock();
+            if state.take(client, parts) {
+                return Ok(held());
+            }
+            state.wait(client, parts)
+        };
+        let Some((number, hears)) = waits else { return Err(self.refusal()) };
+        let mut waiting = Waiting { shared, client, parts, number, hears, has_taken: false };
+        match tokio::time::timeout(*wait, &mut waiting.hears).await {
+            Ok(Ok(())) => {
+                waiting.has_taken = true;
+                Ok(held())
+            }
+            _ => Err(self.refusal()),
         }
-        let Ok(_waits) = self.line.try_acquire() else { return Err(self.refusal()) };
-        let held = tokio::time::timeout(self.wait, self.free.clone().acquire_many_owned(parts)).await;
-        held.ok().and_then(Result::ok).ok_or_else(|| self.refusal())
     }
 
     fn refusal(&self) -> Failure {
@@ -68,7 +276,7 @@ impl Room {
             Scarce::Lists => "there are as many lists being read as this server has room for",
             Scarce::Bodies => "the bodies of other requests take all the room that this server has for them",
         };
-        Failure::too_many(RETRY_AFTER_S, format!("{what}, please try again later"))
+        Failure::too_many(RETRY_AFTER_S, format!("{what}, or as many as one client may have, please try again later"))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
@@ -11,19 +10,19 @@ use axum::routing::get;
 use bytes::Bytes;
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
-use hyper::body::Body as _;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Mutex, watch};
 
+use crate::client::Client;
 use crate::limits::{self, Limits};
 use crate::lines::Lines;
 use crate::path::{self, Route};
-use crate::room::Held;
 use crate::status::Failure;
 use crate::tokens::Tokens;
 use crate::{
-    Check, Metrics, access, backup, controllers, discovery, health, metrics, negotiate, openapi, records, resources,
+    Check, Metrics, access, backup, body, controllers, discovery, health, metrics, negotiate, openapi, records,
+    resources,
 };
 
 /// What every handler has.
@@ -126,9 +125,11 @@ async fn dialect(api: &Api, request: Request) -> Result<Response, Failure> {
     let route = path::parse(parts.uri.path()).ok_or_else(|| no_such_path(parts.uri.path()))?;
     if let Route::Resources(target) = route {
         // The room is held until the answer is there.
-        let (body, _held) = if parts.method.is_safe() { (Bytes::new(), None) } else { read(body, &api.limits).await? };
+        let client = &Client::of(&parts.extensions);
+        let is_bare = parts.method.is_safe();
+        let (body, _held) = if is_bare { (Bytes::new(), None) } else { body::read(body, client, &api.limits).await? };
         let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
-        let ask = resources::Ask { method, target, uri, headers, body, host: &api.host };
+        let ask = resources::Ask { method, target, uri, headers, body, host: &api.host, client };
         let is_controllers = target.group == controllers::GROUP && target.plural == controllers::PLURAL;
         let answer =
             if is_controllers { controllers::answer(api, &ask).await } else { resources::answer(api, &ask).await };
@@ -150,32 +151,3 @@ async fn dialect(api: &Api, request: Request) -> Result<Response, Failure> {
 fn no_such_path(path: &str) -> Failure {
     Failure::not_found(format!("there is nothing at {path}"))
 }
-
-/// Reads a request's body, bounded in bytes and in time, when there is room for it beside those of others.
-async fn read(body: Body, limits: &Limits) -> Result<(Bytes, Option<Held>), Failure> {
-    if body.is_end_stream() {
-        return Ok((Bytes::new(), None));
-    }
-    let Limits { bodies, body_bytes_max, request_max, .. } = limits;
-    let too_long = || Failure::too_large(format!("the body has more than {body_bytes_max} bytes"));
-    let length = body.size_hint();
-    if length.lower() > *body_bytes_max as u64 {
-        return Err(too_long());
-    }
-    // One that does not say how long it is may be as long as any.
-    let bytes = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(*body_bytes_max);
-    let held = bodies.take(bytes).await?;
-    match tokio::time::timeout(*request_max, to_bytes(body, *body_bytes_max)).await {
-        Ok(Ok(bytes)) => Ok((bytes, Some(held))),
-        Ok(Err(error)) if is_too_long(&error) => Err(too_long()),
-        Ok(Err(error)) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
-        Err(_) => Err(Failure::timeout(format!("the body did not come within {} s", request_max.as_secs()))),
-    }
-}
-
-fn is_too_long(error: &axum::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
-}
-
-#[cfg(test)]
-mod tests;

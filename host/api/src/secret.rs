@@ -1,8 +1,7 @@
 //! Reads files that hold secrets, and refuses those that others can read too.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Bytes of a file of secrets.
@@ -20,6 +19,12 @@ pub enum BadFile {
         /// Its permissions.
         mode: u32,
     },
+    /// It is another user's, who could say in it whatever they like.
+    #[error("it belongs to the user with the number {owner}, and must be yours or root's: run `chown` on it")]
+    Foreign {
+        /// Whose it is.
+        owner: u32,
+    },
     /// What it says cannot be used.
     #[error("{0}")]
     Content(String),
@@ -30,10 +35,14 @@ pub enum BadFile {
 /// # Errors
 /// A [`BadFile`]. It never has a part of the file in it.
 pub fn read(path: &Path) -> Result<Vec<u8>, BadFile> {
-    let file = File::open(path)?;
-    let mode = file.metadata()?.permissions().mode() & 0o777;
+    let file = homeostat_files::open(path)?;
+    let found = file.metadata()?;
+    let mode = found.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(BadFile::Open { mode });
+    }
+    if !homeostat_files::is_owned(&found) {
+        return Err(BadFile::Foreign { owner: found.uid() });
     }
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;

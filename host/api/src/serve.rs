@@ -13,9 +13,11 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use jiff::Timestamp;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::client::Client;
 use crate::fresh::Fresh;
 use crate::limits::Limits;
 use crate::lines::Lines;
@@ -48,6 +50,9 @@ const IDLE_MAX: Duration = Duration::from_secs(90);
 /// How often a client of HTTP/2 is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_MAX: Duration = Duration::from_secs(20);
+
+/// How many times the watches that are left one client may have. A program that watches many kinds is no exception.
+const WATCHES_OF_ONE: usize = 8;
 
 /// The wait after a failed accept, which is a lack of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -214,15 +219,24 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     let room = |scarce, size, wait| Room::new(scarce, size, wait, metrics.clone());
     let limits = Limits {
         // Nobody waits for a watch to end.
-        watches: room(Scarce::Watches, watches_max.min(connections_max / 2), Duration::ZERO),
+        watches: room(Scarce::Watches, watches_max.min(connections_max / 2), Duration::ZERO).for_one(WATCHES_OF_ONE),
         requests: room(Scarce::Requests, requests_max, request_max),
         lists: room(Scarce::Lists, lists_max, request_max),
         bodies: room(Scarce::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
         body_bytes_max,
+        // Of all requests together no more than half.
+        beginning_bytes_max: bodies_bytes_max.max(body_bytes_max) / 2 / requests_max.max(1),
         request_max,
         watch_max: Duration::from_millis(watch_ms_max),
         answer_max: Duration::from_millis(answer_ms_max),
     };
+    let identity = identity.map(Arc::new);
+    let mut checks = checks;
+    if let Some(identity) = identity.clone() {
+        identity.known().tell();
+        let holds = Arc::new(move || identity.known().check(Timestamp::now()));
+        checks.push(Check { name: "certificate", holds });
+    }
     let api = Api {
         host,
         metrics,
@@ -235,7 +249,6 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
         limits,
         lines: Lines::default(),
     };
-    let identity = identity.map(Arc::new);
     let fingerprint = identity.as_ref().map(|identity| identity.known().fingerprint.clone());
     let opened = Opened { identity, door: Door::of(api), stopped, request_max, stall };
     let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)) };
@@ -265,8 +278,8 @@ impl Server {
                 next = next => next,
             };
             match stream {
-                Ok(stream) => {
-                    let connection = self.opened.clone().serve(stream);
+                Ok((stream, client)) => {
+                    let connection = self.opened.clone().serve(stream, client);
                     connections.spawn(async move {
                         connection.await;
                         drop(permit);
@@ -301,25 +314,29 @@ struct Opened {
 
 impl Opened {
     /// Serves one connection until the client leaves, is of no use any more, or the server stops.
-    async fn serve(self, stream: Box<dyn Stream>) {
-        let Some(identity) = &self.identity else { return self.speak(stream).await };
-        let agree = async { identity.current().await.acceptor.accept(stream).await };
+    async fn serve(self, stream: Box<dyn Stream>, client: Client) {
+        let Some(identity) = &self.identity else { return self.speak(stream, client).await };
+        let agree = async {
+            let identity = identity.current().await;
+            identity.tell();
+            identity.acceptor.accept(stream).await
+        };
         let agreed = tokio::select! {
             agreed = tokio::time::timeout(self.request_max, agree) => agreed,
             () = stop(&self.stopped) => return,
         };
         match agreed {
-            Ok(Ok(stream)) => self.speak(stream).await,
+            Ok(Ok(stream)) => self.speak(stream, client).await,
             Ok(Err(error)) => tracing::debug!(%error, "no TLS could be agreed on"),
             Err(_) => tracing::debug!("a client did not say in time how it wants TLS"),
         }
     }
 
     /// Speaks HTTP/1 or HTTP/2, whichever the client begins with.
-    async fn speak(self, stream: impl Stream + 'static) {
+    async fn speak(self, stream: impl Stream + 'static, client: Client) {
         let Self { identity: _, door, stopped, request_max, stall } = self;
         let traffic = Traffic::new(Bounds { first: request_max, idle: IDLE_MAX, stall });
-        let service = service(door, traffic.clone());
+        let service = service(door, traffic.clone(), client);
         let builder = builder(request_max);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
@@ -351,11 +368,14 @@ impl Opened {
 fn service(
     door: Door,
     traffic: Arc<Traffic>,
+    client: Client,
 ) -> impl Service<Request<Incoming>, Response = Response<Offered>, Error = Infallible, Future: Send> {
     service_fn(move |request: Request<Incoming>| {
-        let (asked, door) = (traffic.asked(), door.clone());
+        let (asked, door, client) = (traffic.asked(), door.clone(), client.clone());
         async move {
-            let (request, unread) = Unread::of(request);
+            let (mut request, unread) = Unread::of(request);
+            // Whoever shows a token is somebody else from then on.
+            request.extensions_mut().insert(client);
             let response = door.answer(request).await;
             unread.throw_away().await;
             Ok(response.map(|body| asked.body(body)))

@@ -3,9 +3,11 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::Write;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -25,8 +27,15 @@ use crate::metrics::File;
 use crate::secret::{self, BadFile};
 use crate::{Address, Error, Metrics};
 
+mod validity;
+
+pub use validity::validity;
+
 /// What is spoken in TLS, what we like better first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Bytes of a file of certificates.
+const CHAIN_BYTES_MAX: u64 = 1 << 20;
 
 /// Years that a certificate lasts which is made here. Whoever trusts it trusts nothing but it.
 const YEARS: i16 = 10;
@@ -88,6 +97,10 @@ pub(crate) struct Identity {
     pub(crate) acceptor: TlsAcceptor,
     /// SHA-256 of the server's own certificate, in pairs of digits.
     pub(crate) fingerprint: String,
+    /// From when until when the server's own certificate is good; `None` where it does not say.
+    valid: Option<RangeInclusive<Timestamp>>,
+    /// It was told that it is not good.
+    is_told: AtomicBool,
 }
 
 impl Identity {
@@ -101,10 +114,28 @@ impl Identity {
     fn load(certificate: &Certificate) -> Result<Self, Error> {
         let Certificate { chain, key } = certificate;
         let certificates = read_chain(chain).map_err(|source| Error::Certificate { path: chain.clone(), source })?;
-        let fingerprint = fingerprint(&certificates[0]);
+        let (fingerprint, valid) = (fingerprint(&certificates[0]), validity(&certificates[0]));
         let failed = |source| Error::Certificate { path: key.clone(), source };
         let config = secret::read(key).and_then(|key| config(certificates, &key)).map_err(failed)?;
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint })
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, valid, is_told: AtomicBool::new(false) })
+    }
+
+    /// Returns why clients refuse the certificate now, if they do.
+    pub(crate) fn check(&self, now: Timestamp) -> Result<(), String> {
+        match &self.valid {
+            Some(valid) if now > *valid.end() => Err(format!("the certificate has expired at {}", valid.end())),
+            Some(valid) if now < *valid.start() => Err(format!("the certificate is not good before {}", valid.start())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells once when clients refuse the certificate.
+    pub(crate) fn tell(&self) {
+        if let Err(why) = self.check(Timestamp::now())
+            && !self.is_told.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!("{why}: clients that check it do not connect; replace its file, which is read at once");
+        }
     }
 }
 
@@ -123,7 +154,8 @@ fn config(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<ServerConfi
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadFile> {
-    let bytes = fs::read(path)?;
+    let bytes = homeostat_files::read(path, CHAIN_BYTES_MAX)?;
+    let bytes = bytes.ok_or_else(|| content(format!("it has more than {CHAIN_BYTES_MAX} bytes")))?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let chain = chain.map_err(|error| content(format!("it is not PEM: {error}")))?;
     if chain.is_empty() { Err(content("it has no certificate in PEM")) } else { Ok(chain) }

@@ -1,7 +1,7 @@
 //! Looks after one connection: whether anybody asks anything on it, and whether the client takes what it is sent.
 //!
 //! An answer is handed on in pieces. As long as a piece is not taken it is the client's turn, and a turn has an end: who stops reading
-//! loses the connection, with all that it holds. This is the one place that bounds it, for HTTP/1 and HTTP/2 alike, where one
+//! loses the connection, with all that it holds; and so does who reads, but so slowly that it comes to the same. This is the one place that bounds it, for HTTP/1 and HTTP/2 alike, where one
 //! answer can stand still while others go on.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,13 @@ use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::limits::BYTES_PER_SECOND_MIN;
+
 /// Bytes of an answer that are handed on at once.
 const PIECE_BYTES: usize = 64 * 1024;
+
+/// How long at most until a connection is looked at again on which something is answered.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// How long a connection may be of no use.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +31,7 @@ pub(crate) struct Bounds {
     pub(crate) first: Duration,
     /// Between two requests.
     pub(crate) idle: Duration,
-    /// With one piece of an answer.
+    /// With one piece of an answer, and behind what is taken at the least rate.
     pub(crate) stall: Duration,
 }
 
@@ -54,7 +59,7 @@ struct State {
     answering: usize,
     /// When the last one was answered, or the connection opened.
     idle_since: Instant,
-    /// Since when it is the client's turn, by request.
+    /// Until when the client's turn lasts, by request.
     offered: BTreeMap<u64, Instant>,
 }
 
@@ -63,13 +68,16 @@ impl State {
     fn look(&self, bounds: &Bounds, now: Instant) -> Result<Instant, End> {
         let Bounds { first, idle, stall } = *bounds;
         let unused = if self.asked == 0 { first } else { idle };
-        let stalled = self.offered.values().min().map(|since| (*since + stall, End::Stalled));
+        let stalled = self.offered.values().min().map(|until| (*until, End::Stalled));
         let unused = (self.answering == 0).then(|| (self.idle_since + unused, End::Idle));
         let due = [stalled, unused].into_iter().flatten().min_by_key(|(at, _)| *at);
         match due {
             Some((at, end)) if at <= now => Err(end),
-            // What begins after this look is not due before these are over.
-            due => Ok((now + idle.min(stall)).min(due.map_or(now + idle, |(at, _)| at))),
+            // What begins after this look is not due before these are over; but for the turn of a client that is behind.
+            due => {
+                let later = if self.answering == 0 { idle.min(stall) } else { idle.min(stall).min(LOOK_EVERY) };
+                Ok((now + later).min(due.map_or(now + idle, |(at, _)| at)))
+            }
         }
     }
 }
@@ -98,7 +106,8 @@ impl Traffic {
         let mut state = self.state.lock();
         state.asked += 1;
         state.answering += 1;
-        Answering { traffic: self.clone(), number: state.asked }
+        let pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: Instant::now() };
+        Answering { traffic: self.clone(), number: state.asked, pace }
     }
 }
 
@@ -106,23 +115,61 @@ impl Traffic {
 pub(crate) struct Answering {
     traffic: Arc<Traffic>,
     number: u64,
+    pace: Pace,
+}
+
+/// How fast a client takes an answer. Pure: time comes in.
+///
+/// Time passes against it while it has a piece to take, and each byte that it has taken earns some of that back. Time that the server takes counts
+/// for it, so an answer that goes on, with little to say, is never too slow.
+#[derive(Debug)]
+struct Pace {
+    /// How far it is behind.
+    behind: Duration,
+    /// Bytes of the piece that it is to take.
+    bytes: usize,
+    /// Since when it is the client's turn, or the server's.
+    turn_since: Instant,
+}
+
+impl Pace {
+    /// Begins the client's turn with so many bytes. Returns until when it lasts.
+    fn offer(&mut self, now: Instant, bytes: usize, stall: Duration) -> Instant {
+        self.behind = self.behind.saturating_sub(now.saturating_duration_since(self.turn_since));
+        (self.bytes, self.turn_since) = (bytes, now);
+        now + (stall.saturating_sub(self.behind) + earned(bytes)).min(stall)
+    }
+
+    /// Ends the client's turn.
+    fn taken(&mut self, now: Instant) {
+        let took = now.saturating_duration_since(self.turn_since);
+        self.behind = (self.behind + took).saturating_sub(earned(self.bytes));
+        (self.bytes, self.turn_since) = (0, now);
+    }
+}
+
+fn earned(bytes: usize) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND_MIN as f64)
 }
 
 impl Answering {
     /// Returns a body that notes whose turn it is. It is the client's from now on.
-    pub(crate) fn body(self, body: Body) -> Offered {
-        self.offer();
+    pub(crate) fn body(mut self, body: Body) -> Offered {
+        self.offer(0);
         Offered { body, rest: Bytes::new(), answering: self }
     }
 
-    /// Begins the client's turn.
-    fn offer(&self) {
-        self.traffic.state.lock().offered.insert(self.number, Instant::now());
+    /// Begins the client's turn with so many bytes.
+    fn offer(&mut self, bytes: usize) {
+        let until = self.pace.offer(Instant::now(), bytes, self.traffic.bounds.stall);
+        self.traffic.state.lock().offered.insert(self.number, until);
     }
 
     /// Ends the client's turn.
-    fn taken(&self) {
-        self.traffic.state.lock().offered.remove(&self.number);
+    fn taken(&mut self) {
+        if self.traffic.state.lock().offered.remove(&self.number).is_some() {
+            self.pace.taken(Instant::now());
+        }
     }
 }
 
@@ -159,8 +206,8 @@ impl hyper::body::Body for Offered {
                 end => return Poll::Ready(end),
             }
         }
-        answering.offer();
         let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+        answering.offer(piece.len());
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

@@ -36,7 +36,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
         Some(revision) if !params.wants_initial_events() => (None, revision),
         _ => {
             let query = Query { selector: selector.clone(), ..Query::all(info.kind.clone()) };
-            let (pieces, items) = Pieces::begin(&api.limits.lists, api.host.store(), query).await?;
+            let (pieces, items) = Pieces::begin((&api.limits.lists, ask.client), api.host.store(), query).await?;
             let revision = pieces.revision();
             let wants_end = params.wants_initial_events();
             (Some(First { pieces, items: items.into_iter(), wants_end }), revision)

@@ -30,7 +30,7 @@ mod trust;
 #[cfg(test)]
 pub(crate) use kinds::tests::{document as tests_kinds_document, kinds as tests_kinds};
 pub(crate) use kinds::{Kinds, Known};
-pub(crate) use trust::token;
+pub(crate) use trust::{FILE_BYTES_MAX, token};
 
 /// How long a host may take to begin an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -192,15 +192,8 @@ fn is_below(file: &str) -> bool {
 /// # Errors
 /// What a person should know.
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>, String> {
-    let read = fs::File::open(file).and_then(|opened| {
-        let mut bytes = Vec::new();
-        // A device says that it has no bytes, and has them without end.
-        opened.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > BYTES_MAX {
-            return Err(io::Error::other(format!("it has more than {} MiB", BYTES_MAX >> 20)));
-        }
-        Ok(bytes)
-    });
+    let too_large = || io::Error::other(format!("it has more than {} MiB", BYTES_MAX >> 20));
+    let read = homeostat_files::read(file, BYTES_MAX).and_then(|bytes| bytes.ok_or_else(too_large));
     read.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             "the file is not there; build the guest, or run `homeostat dev`, which does".to_owned()

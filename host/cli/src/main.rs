@@ -102,6 +102,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
     };
     let screen = Screen::new(style);
     start_log(&command, &screen);
+    signals::outlive_file_bound().context("signals cannot be taken over")?;
     match command {
         Command::Run(args) => serve::run(&args, screen).await,
         Command::Dev(args) => dev::run(&args, screen).await,

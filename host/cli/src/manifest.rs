@@ -6,8 +6,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest, OutOfBounds};
@@ -115,14 +113,9 @@ pub(crate) fn read(path: &Path) -> (Vec<Document>, Vec<Problem>) {
 }
 
 fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("the file cannot be read: {error}"))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("the file is larger than {} MiB; split it", FILE_BYTES_MAX >> 20));
-    }
-    Ok(bytes)
+    let read =
+        homeostat_files::read(path, FILE_BYTES_MAX).map_err(|error| format!("the file cannot be read: {error}"))?;
+    read.ok_or_else(|| format!("the file is larger than {} MiB; split it", FILE_BYTES_MAX >> 20))
 }
 
 /// Reads the bytes of a file, or of standard input: `file` is what problems call it.

@@ -35,6 +35,16 @@ pub(crate) struct Signals {
     terminate: Signal,
 }
 
+/// Lets a write beyond the bound on the size of files fail, as `ulimit -f` and systemd's `LimitFSIZE=` set it. The system would end the process
+/// otherwise.
+///
+/// # Errors
+/// When the system has no room for it.
+pub(crate) fn outlive_file_bound() -> io::Result<()> {
+    // Whoever listens is of no interest: that there is a handler is, and it stays.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
+}
+
 impl Signals {
     /// Takes the signals over.
     ///

@@ -16,6 +16,9 @@ use crate::global::{Format, Global};
 use crate::output;
 use crate::registry;
 
+/// Bytes of a file with a key.
+const KEY_BYTES_MAX: u64 = 1 << 20;
+
 /// Make a pair of keys for signatures
 ///
 /// They are Ed25519 keys in PEM, as OpenSSL makes and reads them. Nothing that is there is replaced.
@@ -115,7 +118,7 @@ fn secret(file: &Path) -> Result<SecretKey> {
         // A public key may be open to all, and is the wrong one all the same.
         Err(open @ BadFile::Open { .. }) => {
             let is_public = |pem: &String| PublicKey::from_pem(pem).is_ok();
-            fs::read_to_string(file).ok().filter(is_public).ok_or(open)?
+            homeostat_files::read_text(file, KEY_BYTES_MAX).ok().filter(is_public).ok_or(open)?
         }
         Err(error) => return Err(error.into()),
     };
@@ -147,7 +150,8 @@ pub(crate) async fn run_verify(args: VerifyArgs, global: &Global) -> Result<Exit
 
 /// Reads a public key, which is called by its file.
 fn trusted(file: &Path) -> Result<TrustedKey> {
-    let pem = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let pem = homeostat_files::read_text(file, KEY_BYTES_MAX);
+    let pem = pem.with_context(|| format!("{} cannot be read", file.display()))?;
     let key = PublicKey::from_pem(&pem).with_context(|| format!("{} cannot be used", file.display()))?;
     Ok(TrustedKey { name: file.display().to_string(), key })
 }

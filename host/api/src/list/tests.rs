@@ -13,7 +13,7 @@ fn maps() -> Query {
 
 async fn begin(store: &Arc<dyn Store>, query: Query) -> (Pieces, Found) {
     let lists = Room::new(Scarce::Lists, 1, Duration::ZERO, Metrics::default());
-    Pieces::begin(&lists, store.clone(), query).await.unwrap()
+    Pieces::begin((&lists, &Client::Unknown), store.clone(), query).await.unwrap()
 }
 
 fn frame() -> Frame {

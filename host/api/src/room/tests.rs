@@ -8,12 +8,22 @@ fn room(size: usize) -> Room {
     Room::new(Scarce::Bodies, size, WAIT, Metrics::default())
 }
 
+fn client(number: u32) -> Client {
+    Client::User(number)
+}
+
+/// All that is free.
+fn free(room: &Room) -> usize {
+    room.shared.state.lock().free
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_finds_no_room_waits_and_is_asked_to_come_back_in_the_end() {
     let room = room(10);
-    let held = room.take(8).await.unwrap();
-    assert_eq!(room.take(3).await.unwrap_err().code(), 429);
-    let (taken, ()) = tokio::join!(room.take(3), async {
+    let held = room.take(&client(1), 8).await.unwrap();
+    assert_eq!(room.take(&client(2), 3).await.unwrap_err().code(), 429);
+    let other = client(2);
+    let (taken, ()) = tokio::join!(room.take(&other, 3), async {
         tokio::time::sleep(WAIT / 2).await;
         drop(held);
     });
@@ -23,39 +33,128 @@ async fn who_finds_no_room_waits_and_is_asked_to_come_back_in_the_end() {
 #[tokio::test(start_paused = true)]
 async fn what_is_larger_than_the_room_takes_all_of_it() {
     let room = room(10);
-    let held = room.take(usize::MAX).await.unwrap();
-    assert!(room.take(1).await.is_err());
+    let held = room.take(&client(1), usize::MAX).await.unwrap();
+    assert!(room.take(&client(2), 1).await.is_err());
     drop(held);
-    assert!(room.take(10).await.is_ok());
+    assert!(room.take(&client(1), 10).await.is_ok());
+}
+
+/// However much one client asks for, and however many do so, the next one finds something.
+#[tokio::test(start_paused = true)]
+async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
+    let room = room(64);
+    let mut held = Vec::new();
+    for (number, share) in [(1, 32), (2, 16), (3, 8)] {
+        while let Ok(one) = tokio::time::timeout(Duration::from_secs(1), room.take(&client(number), 1)).await {
+            held.push(one.unwrap());
+        }
+        assert_eq!(held.iter().filter(|one| one.client == client(number)).count(), share);
+    }
+    assert!(room.take(&client(4), 1).await.is_ok());
+    drop(held);
+    assert_eq!(free(&room), 64);
+    assert!(room.shared.state.lock().clients.is_empty(), "who has nothing is forgotten");
+}
+
+/// A hundred requests of one client wait. Those of another one wait for one of them each, at most.
+#[tokio::test(start_paused = true)]
+async fn clients_that_wait_take_turns_however_many_requests_they_have() {
+    let room = room(2);
+    let (first, second) = (room.take(&client(8), 1).await.unwrap(), room.take(&client(9), 1).await.unwrap());
+    let order = Arc::<Mutex<Vec<u32>>>::default();
+    let wait = |number: u32, count: usize| -> Vec<_> {
+        let one = || {
+            let (room, order) = (room.clone(), order.clone());
+            tokio::spawn(async move {
+                let held = room.take(&client(number), 1).await.unwrap();
+                order.lock().push(number);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                drop(held);
+            })
+        };
+        (0..count).map(|_| one()).collect()
+    };
+    let mut tasks = wait(1, 100);
+    while room.shared.state.lock().waiting < 100 {
+        tokio::task::yield_now().await;
+    }
+    tasks.extend(wait(2, 3));
+    while room.shared.state.lock().waiting < 103 {
+        tokio::task::yield_now().await;
+    }
+    drop((first, second));
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let order = order.lock();
+    let places: Vec<usize> = order.iter().enumerate().filter(|(_, by)| **by == 2).map(|(at, _)| at).collect();
+    assert!(places.len() == 3 && places[2] <= 6, "{places:?}");
+    assert_eq!(free(&room), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_than_so_many_wait() {
+async fn what_needs_much_is_not_passed_by_for_ever_by_what_needs_little() {
+    let room = room(10);
+    let small = room.take(&client(1), 1).await.unwrap();
+    let other = client(2);
+    let (large, late) = tokio::join!(room.take(&other, 10), async {
+        let late = tokio::time::timeout(Duration::from_secs(1), room.take(&client(3), 1)).await;
+        drop(small);
+        late
+    });
+    assert!(late.is_err(), "it came later");
+    drop(large.unwrap());
+    assert_eq!(free(&room), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_so_many_wait_of_one_client_and_of_all() {
     let room = room(1);
-    let _held = room.take(1).await.unwrap();
-    let waiting: Vec<_> = (0..WAITING_MAX)
-        .map(|_| {
-            tokio::spawn({
-                let room = room.clone();
-                async move { room.take(1).await.is_ok() }
-            })
-        })
-        .collect();
-    while room.line.available_permits() > 0 {
-        tokio::task::yield_now().await;
+    let held = room.take(&client(0), 1).await.unwrap();
+    let clients = u32::try_from(WAITING_MAX / WAITING_OF_ONE_MAX).unwrap();
+    let mut waiting = Vec::new();
+    for number in 1..=clients {
+        waiting.extend((0..WAITING_OF_ONE_MAX).map(|_| {
+            let room = room.clone();
+            tokio::spawn(async move { room.take(&client(number), 1).await.is_ok() })
+        }));
+        let expected = WAITING_OF_ONE_MAX * number as usize;
+        while room.shared.state.lock().waiting < expected {
+            tokio::task::yield_now().await;
+        }
+        let asked = tokio::time::Instant::now();
+        assert!(room.take(&client(number), 1).await.is_err());
+        assert_eq!(asked.elapsed(), Duration::ZERO, "it was refused at once");
     }
-    let asked = tokio::time::Instant::now();
-    assert!(room.take(1).await.is_err());
-    assert_eq!(asked.elapsed(), Duration::ZERO, "it was refused at once");
-    waiting.into_iter().for_each(|task| task.abort());
+    assert!(room.take(&client(clients + 1), 1).await.is_err());
+    waiting.iter().for_each(|task| task.abort());
+    for task in waiting {
+        assert!(task.await.is_err());
+    }
+    drop(held);
+    assert_eq!((free(&room), room.shared.state.lock().waiting), (1, 0));
+}
+
+/// Whoever leaves at the moment at which it is told gives back what it was given.
+#[tokio::test]
+async fn who_leaves_while_it_is_told_loses_no_room() {
+    let (room, other) = (room(1), client(2));
+    for _ in 0..100 {
+        let held = room.take(&client(1), 1).await.unwrap();
+        let mut waits = Box::pin(room.take(&other, 1));
+        assert!(futures_util::poll!(waits.as_mut()).is_pending());
+        drop(held);
+        drop(waits);
+        assert_eq!(free(&room), 1);
+    }
 }
 
 #[tokio::test]
 async fn an_answer_holds_its_room_until_it_is_sent_and_keeps_its_length() {
     let room = room(1);
-    let response = hold(Response::new(Body::from("abc")), room.take(1).await.unwrap());
+    let response = hold(Response::new(Body::from("abc")), room.take(&client(1), 1).await.unwrap());
     assert_eq!(hyper::body::Body::size_hint(response.body()).exact(), Some(3));
-    assert_eq!(room.free.available_permits(), 0);
+    assert_eq!(free(&room), 0);
     assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), "abc");
-    assert_eq!(room.free.available_permits(), 1);
+    assert_eq!(free(&room), 1);
 }

@@ -74,3 +74,45 @@ fn a_changed_certificate_is_shown_and_one_that_cannot_be_used_is_not() {
     fs::write(&one.chain, "broken").unwrap();
     assert_eq!(look(), (wanted, 2));
 }
+
+/// As `openssl req -x509` makes one, but for the days.
+fn lasting(from: i32, until: i32) -> (rcgen::Certificate, KeyPair) {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params.not_before = rcgen::date_time_ymd(from, 1, 1);
+    params.not_after = rcgen::date_time_ymd(until, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    (params.self_signed(&key).unwrap(), key)
+}
+
+#[test]
+fn a_certificate_says_from_when_until_when_it_is_good_in_both_forms_of_a_time() {
+    for (from, until) in [(1999, 2020), (2020, 2049), (2020, 2050), (2024, 2399)] {
+        let (certificate, _) = lasting(from, until);
+        let valid = validity(certificate.der()).unwrap();
+        let time = |year: i32| format!("{year}-01-01T00:00:00Z").parse::<Timestamp>().unwrap();
+        assert_eq!((*valid.start(), *valid.end()), (time(from), time(until)));
+        for cut in 0..certificate.der().len().min(200) {
+            assert!(validity(&certificate.der()[..cut]).is_none(), "{cut} bytes");
+        }
+    }
+    assert_eq!(validity(b"no certificate"), None);
+}
+
+#[test]
+fn a_certificate_that_clients_refuse_for_its_days_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = Certificate { chain: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
+    let metrics = Metrics::default();
+    for (from, until, says) in [(1999, 2020, "expired at 2020"), (2390, 2399, "not good before 2390"), (2020, 2399, "")]
+    {
+        let (made, key) = lasting(from, until);
+        write(&certificate.chain, folder.path(), &made.pem()).unwrap();
+        write(&certificate.key, folder.path(), &key.serialize_pem()).unwrap();
+        let identity = Identity::follow(certificate.clone(), metrics.clone()).unwrap().known();
+        let why = identity.check(Timestamp::now()).err().unwrap_or_default();
+        assert!(why.contains(says) && why.is_empty() == says.is_empty(), "{why}");
+        identity.tell();
+        assert_eq!(identity.is_told.load(Ordering::Relaxed), !says.is_empty());
+    }
+}

@@ -23,7 +23,7 @@ fn an_answer_may_take_its_time_as_long_as_the_client_takes_what_there_is() {
     let opened = Instant::now();
     let mut state = State { asked: 2, answering: 2, ..state(opened) };
     assert_eq!(state.look(&BOUNDS, opened + 100 * SECOND), Ok(opened + 103 * SECOND));
-    state.offered = BTreeMap::from([(1, opened + 100 * SECOND), (2, opened + 99 * SECOND)]);
+    state.offered = BTreeMap::from([(1, opened + 103 * SECOND), (2, opened + 102 * SECOND)]);
     assert_eq!(state.look(&BOUNDS, opened + 100 * SECOND), Ok(opened + 102 * SECOND));
     assert_eq!(state.look(&BOUNDS, opened + 102 * SECOND), Err(End::Stalled));
 }
@@ -46,4 +46,42 @@ async fn a_body_is_handed_on_in_pieces_and_notes_whose_turn_it_is() {
     assert!(body.is_end_stream() && traffic.state.lock().offered.is_empty());
     drop(body);
     assert_eq!(traffic.state.lock().answering, 0);
+}
+
+/// Returns after how many seconds a client that takes a piece every so often is cut off, within ten minutes.
+fn cut_off(bytes: usize, every: Duration) -> Option<u64> {
+    let (begun, stall) = (Instant::now(), 30 * SECOND);
+    let mut pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: begun };
+    let mut now = begun;
+    while now < begun + 600 * SECOND {
+        let until = pace.offer(now, bytes, stall);
+        now += every;
+        if until < now {
+            return Some((until - begun).as_secs());
+        }
+        pace.taken(now);
+    }
+    None
+}
+
+#[test]
+fn a_client_that_takes_an_answer_too_slowly_is_cut_off_in_a_minute() {
+    assert_eq!(cut_off(PIECE_BYTES, 31 * SECOND), Some(30), "one piece");
+    let at_eight_kib = cut_off(PIECE_BYTES, 8 * SECOND);
+    assert!(at_eight_kib.is_some_and(|seconds| seconds <= 75), "{at_eight_kib:?}");
+    assert!(cut_off(1, SECOND).is_some_and(|seconds| seconds <= 60), "a byte a second");
+    assert_eq!(cut_off(PIECE_BYTES, 4 * SECOND), None, "at the least rate");
+}
+
+#[test]
+fn an_answer_with_little_to_say_is_never_too_slow() {
+    let (mut now, stall) = (Instant::now(), 30 * SECOND);
+    let mut pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: now };
+    for _ in 0..1000 {
+        let until = pace.offer(now, 100, stall);
+        now += SECOND;
+        assert!(until >= now);
+        pace.taken(now);
+        now += 2 * SECOND;
+    }
 }

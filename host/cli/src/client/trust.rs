@@ -4,16 +4,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use homeostat_api::Address;
+use homeostat_api::{Address, validity};
 use hyper::header::HeaderValue;
 use rustls_platform_verifier::BuilderVerifierExt;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
 use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{
+    self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 
 use crate::exit;
 use crate::global::Global;
+
+/// Bytes of a file of certificates, or of one with a token.
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Returns the token that the command line or the environment gives; the file comes first.
 ///
@@ -23,7 +31,7 @@ use crate::global::Global;
 pub(crate) fn token(global: &Global, address: &Address) -> anyhow::Result<Option<String>> {
     let token = match &global.token_file {
         Some(path) => {
-            let text = std::fs::read_to_string(path);
+            let text = homeostat_files::read_text(path, FILE_BYTES_MAX);
             let text = text.with_context(|| format!("the token in {} cannot be read", path.display()))?;
             let token = text.trim().to_owned();
             if token.is_empty() {
@@ -60,7 +68,7 @@ pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>>
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().context("there is no TLS")?;
     let builder = match authority {
-        Some(path) => builder.with_root_certificates(roots(path)?),
+        Some(path) => builder.dangerous().with_custom_certificate_verifier(Named::verifier(path)?),
         None => builder.with_platform_verifier().context("this machine's certificates cannot be read")?,
     };
     let mut config = builder.with_no_client_auth();
@@ -68,17 +76,81 @@ pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>>
     Ok(Arc::new(config))
 }
 
-fn roots(path: &Path) -> anyhow::Result<RootCertStore> {
-    let failed = || format!("the certificates in {} cannot be read", path.display());
-    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).with_context(failed)?.collect();
-    let (mut roots, found) = (RootCertStore::empty(), found.with_context(failed)?);
-    if found.is_empty() {
-        return Err(exit::usage(format!("there is no certificate in {}", path.display())));
+/// Believes the certificates of a file: those that they have signed, and they themselves.
+///
+/// `openssl req -x509` makes a certificate that may sign others, and people serve it as it is. Verifiers of chains refuse that; but who names
+/// the very certificate that a host shows vouches for it, whatever else it may do.
+#[derive(Debug)]
+struct Named {
+    certificates: Vec<CertificateDer<'static>>,
+    chains: Arc<WebPkiServerVerifier>,
+}
+
+impl Named {
+    fn verifier(path: &Path) -> anyhow::Result<Arc<Self>> {
+        let failed = || format!("the certificates in {} cannot be read", path.display());
+        let pem = homeostat_files::read_text(path, FILE_BYTES_MAX).with_context(failed)?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+        let (mut roots, certificates) = (RootCertStore::empty(), found.with_context(failed)?);
+        if certificates.is_empty() {
+            return Err(exit::usage(format!("there is no certificate in {}", path.display())));
+        }
+        for certificate in &certificates {
+            roots.add(certificate.clone()).with_context(failed)?;
+        }
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        Ok(Arc::new(Self { certificates, chains: chains.with_context(failed)? }))
     }
-    for certificate in found {
-        roots.add(certificate).with_context(failed)?;
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if !self.certificates.iter().any(|named| named == shown) {
+            return self.chains.verify_server_cert(shown, intermediates, name, ocsp, now);
+        }
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let wrong = match validity(shown) {
+            None => Some(CertificateError::BadEncoding),
+            Some(valid) if seconds < valid.start().as_second() => Some(CertificateError::NotValidYet),
+            Some(valid) if seconds > valid.end().as_second() => Some(CertificateError::Expired),
+            Some(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(rustls::Error::InvalidCertificate(wrong));
+        }
+        verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+        Ok(ServerCertVerified::assertion())
     }
-    Ok(roots)
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
 }
 
 /// Says why TLS could not be agreed on, and what to do.

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use homeostat_api::Address;
 use serde_json::{Value, json};
 
-use crate::client::token;
+use crate::client::{FILE_BYTES_MAX, token};
 use crate::global::{Format, Global};
 use crate::{address, exit, output};
 
@@ -39,7 +39,7 @@ fn document(global: &Global) -> anyhow::Result<Value> {
     }
     let mut cluster = json!({ "server": server.to_string() });
     if let Some(path) = &global.certificate_authority {
-        let pem = std::fs::read(path);
+        let pem = homeostat_files::read_text(path, FILE_BYTES_MAX);
         let pem = pem.with_context(|| format!("the certificates in {} cannot be read", path.display()))?;
         cluster["certificate-authority-data"] = STANDARD.encode(pem).into();
     }

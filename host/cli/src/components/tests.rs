@@ -75,5 +75,5 @@ async fn what_nobody_names_goes_when_it_is_old_and_nothing_else_does() {
 #[test]
 fn a_file_without_an_end_is_refused_and_not_read_for_ever() {
     let error = read(Path::new("/dev/zero")).unwrap_err();
-    assert!(error.contains("256 MiB"), "{error}");
+    assert!(error.contains("it is a device"), "{error}");
 }

@@ -58,3 +58,43 @@ fn what_to_do_is_said_when_a_certificate_is_not_known() {
     assert!(error.to_string().contains("--certificate-authority"), "{error}");
     assert!(explain(&address, &std::io::Error::from(std::io::ErrorKind::ConnectionRefused)).is_none());
 }
+
+/// `openssl req -x509` makes a certificate that may sign others: the very one that a host shows is believed all the same.
+#[test]
+fn a_certificate_that_is_named_is_believed_whatever_else_it_may_do() {
+    let (folder, now) = (tempfile::tempdir().unwrap(), UnixTime::now());
+    let write = |name: &str, pem: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, pem).unwrap();
+        path
+    };
+    let named = write("named.crt", OPENSSL);
+    let shown = CertificateDer::from_pem_slice(OPENSSL.as_bytes()).unwrap();
+    let localhost = ServerName::try_from("localhost").unwrap();
+    let verifier = Named::verifier(&named).unwrap();
+    verifier.verify_server_cert(&shown, &[], &localhost, &[], now).unwrap();
+    let other = ServerName::try_from("other.example").unwrap();
+    assert!(verifier.verify_server_cert(&shown, &[], &other, &[], now).is_err(), "its names count");
+    let late = UnixTime::since_unix_epoch(std::time::Duration::from_secs(8_000_000_000));
+    let error = verifier.verify_server_cert(&shown, &[], &localhost, &[], late).unwrap_err();
+    assert_eq!(error, rustls::Error::InvalidCertificate(CertificateError::Expired));
+    let address = "https://localhost:1".parse().unwrap();
+    let made = Certificate::kept_in(folder.path(), &address).unwrap().certificate;
+    let verifier = Named::verifier(&made.chain).unwrap();
+    assert!(verifier.verify_server_cert(&shown, &[], &localhost, &[], now).is_err(), "another one is named");
+}
+
+/// Made by `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
+const OPENSSL: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBlDCCATugAwIBAgIUWlply+yN5mCEdseIFCRmyFELfVkwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTIwMTczNloYDzIxMjYxMDI4
+MjAxNzM2WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQPITxkWqO1iCU5j9sGm+HzJGTzVLx3zQkjUWihJftZR9XsIH0j6AgE
+GkyB5ccqR5GPpIphSquta3RhesWGRqMYo2kwZzAdBgNVHQ4EFgQUfHRlBiCd+7de
+bNK/Q2wQ/PJ8nMEwHwYDVR0jBBgwFoAUfHRlBiCd+7debNK/Q2wQ/PJ8nMEwDwYD
+VR0TAQH/BAUwAwEB/zAUBgNVHREEDTALgglsb2NhbGhvc3QwCgYIKoZIzj0EAwID
+RwAwRAIgAu5WQsAO5f1qwuSa4y8f+R8RQsA2YgOfcDSWyDeFBqgCIHY9gRVpt42g
+fm5TqNU7yaLNqbdXSEKoGFFdxywh1A0k
+-----END CERTIFICATE-----
+";

@@ -1,0 +1,123 @@
+//! How the body of a request is read: bounded in bytes, in time and in room, whatever it says of itself.
+//!
+//! Room is taken as bytes arrive, so that a client which says that it will send much, and does not, takes nothing. But many bodies that are
+//! half there would wait for one another then. So only the beginning of a body is read like that, of which all requests together have no
+//! more than half of the room. Behind it what is left of the body takes its room at once, and nothing of it is read before. Nearly every body is
+//! over by then.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+use tokio::time::Instant;
+
+use crate::client::Client;
+use crate::limits::{BYTES_PER_SECOND_MIN, Limits};
+use crate::room::Held;
+use crate::status::Failure;
+
+/// Bytes of a body for which room is taken as they arrive.
+const BEGINNING_BYTES: usize = 64 * 1024;
+
+/// How long a body may come as slowly as it likes.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Reads a request's body. What it holds is to be held until the request is answered.
+///
+/// # Errors
+/// 408 where it comes too slowly, 413 where it is too long, 429 where there is no room for it.
+pub(crate) async fn read(body: Body, client: &Client, limits: &Limits) -> Result<(Bytes, Option<Held>), Failure> {
+    if body.is_end_stream() {
+        return Ok((Bytes::new(), None));
+    }
+    let too_long = || Failure::too_large(format!("the body has more than {} bytes", limits.body_bytes_max));
+    let length = body.size_hint();
+    if length.lower() > limits.body_bytes_max as u64 {
+        return Err(too_long());
+    }
+    // One that does not say how long it is may be as long as any.
+    let said = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.body_bytes_max);
+    let mut reading = Reading { body, read: BytesMut::new(), taken: 0, held: None, pace: Pace::begin(limits) };
+    while let Some(data) = reading.next().await? {
+        let bytes = reading.read.len() + data.len();
+        if bytes > limits.body_bytes_max {
+            return Err(too_long());
+        }
+        if bytes > reading.taken {
+            let all = if bytes <= BEGINNING_BYTES.min(limits.beginning_bytes_max) { bytes } else { said.max(bytes) };
+            reading.take(client, limits, all).await?;
+        }
+        reading.read.extend_from_slice(&data);
+    }
+    Ok((reading.read.freeze(), reading.held))
+}
+
+/// A body that is being read.
+struct Reading {
+    body: Body,
+    read: BytesMut,
+    /// Bytes that there is room for.
+    taken: usize,
+    held: Option<Held>,
+    pace: Pace,
+}
+
+impl Reading {
+    /// Returns what comes next.
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let frame = tokio::time::timeout_at(self.pace.due(self.read.len()), self.body.frame()).await;
+            match frame.map_err(|_| self.pace.failure())? {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Failure::bad_request(format!("the body could not be read: {error}"))),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes room for so many bytes in all.
+    async fn take(&mut self, client: &Client, limits: &Limits, bytes: usize) -> Result<(), Failure> {
+        let asked = Instant::now();
+        let more = limits.bodies.take(client, bytes - self.taken).await?;
+        // While it waits nobody reads what it sends.
+        self.pace.began += asked.elapsed();
+        self.taken = bytes;
+        match &mut self.held {
+            Some(held) => held.add(more),
+            none => *none = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// How fast a body has to come.
+struct Pace {
+    began: Instant,
+    all: Duration,
+}
+
+impl Pace {
+    fn begin(limits: &Limits) -> Self {
+        Self { began: Instant::now(), all: limits.request_max }
+    }
+
+    /// Returns until when something must come after so many bytes.
+    fn due(&self, bytes: usize) -> Instant {
+        let earned = Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND_MIN as f64);
+        self.began + self.all.min(GRACE + earned)
+    }
+
+    fn failure(&self) -> Failure {
+        let (all, least) = (self.all.as_secs_f32(), BYTES_PER_SECOND_MIN / 1024);
+        Failure::timeout(format!("the body did not come within {all} s, and at {least} KiB/s after the first seconds"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

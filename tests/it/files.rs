@@ -1,0 +1,75 @@
+//! Files that are none, and bounds on how large files may be.
+
+use std::path::Path;
+use std::process::Command;
+
+use homeostat_tests::{Running, eventually_blocking, run};
+use rustix::fs::{CWD, Mode};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::json;
+
+fn fifo(path: &Path) -> String {
+    rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap();
+    path.display().to_string()
+}
+
+/// Nobody writes to it: whoever opened it would wait for ever, and say nothing.
+#[test]
+fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (manifest, component, token) = (fifo(&path("manifest.yaml")), fifo(&path("guest.wasm")), fifo(&path("token")));
+    let host = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", host.path().join("s").display());
+    let running = Running::start("run", host.path(), host.path(), &[]);
+    let applied = running.ask(&["apply", "-f", &manifest]);
+    assert!(applied.stderr.contains("it is a FIFO"), "{}", applied.stderr);
+    running.terminate();
+    for arguments in [
+        ["inspect", component.as_str()].as_slice(),
+        &["get", "pods", "--token-file", &token, "--server", &socket],
+        &["get", "pods", "--certificate-authority", &token, "--server", "https://127.0.0.1:1"],
+        &["run", &host.path().display().to_string(), "--tokens", &token, "--listen", &socket],
+    ] {
+        let output = run(arguments);
+        assert!(output.code.is_some_and(|code| code != 0), "{arguments:?}");
+        assert!(output.stderr.contains("it is a FIFO"), "{arguments:?}: {}", output.stderr);
+    }
+}
+
+/// The system ends whoever writes beyond it, unless it says that it will not have that.
+#[test]
+fn a_bound_on_the_size_of_files_ends_writes_and_not_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Running::start("run", folder.path(), folder.path(), &[]);
+    let namespace = |name: &str| {
+        let path = folder.path().join("namespace.json");
+        let document = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        std::fs::write(&path, document.to_string()).unwrap();
+        host.ask(&["apply", "-f", &path.display().to_string()])
+    };
+    assert_eq!(namespace("before").code, Some(0));
+    let pid = Pid::from_raw(host.id().try_into().unwrap());
+    prlimit(pid, Resource::Fsize, Rlimit { current: Some(4096), maximum: None }).unwrap();
+    eventually_blocking("a write that fails", || (namespace("within").code != Some(0)).then_some(()));
+    let read = host.ask(&["get", "namespaces", "-o", "name"]);
+    assert!(read.code == Some(0) && read.stdout.contains("before"), "it is read: {}", read.stderr);
+}
+
+/// What somebody else could have written is not believed.
+#[test]
+fn a_file_of_tokens_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root can give a file away. Whose a file is decides `homeostat_files::is_owned`, for root and for everybody else.
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.yaml");
+    std::fs::write(&tokens, "- {name: a, token: sixteen-characters, access: write}\n").unwrap();
+    assert!(Command::new("chmod").arg("600").arg(&tokens).status().unwrap().success());
+    std::os::unix::fs::chown(&tokens, Some(12345), None).unwrap();
+    let listen = format!("unix:{}", folder.path().join("s").display());
+    let arguments = ["run", &folder.path().display().to_string(), "--tokens", &tokens.display().to_string()];
+    let output = run(&[arguments.as_slice(), &["--listen", &listen]].concat());
+    assert!(output.code.is_some_and(|code| code != 0) && output.stderr.contains("12345"), "{}", output.stderr);
+}
