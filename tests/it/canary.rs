@@ -186,11 +186,11 @@ impl World {
         seen.into_iter().filter(|(_, seen)| by(seen)).map(|(name, _)| name).collect()
     }
 
-    /// Changes every key once.
-    async fn change_all(&self, keys: u64) {
+    /// Changes every key once. The second time takes another value.
+    async fn change_all(&self, keys: u64, value: &str) {
         for number in 0..keys {
             let mut document = demo("Fickle", &format!("k{number}"), json!({}));
-            document["metadata"]["annotations"] = json!({ "changed": "yes" });
+            document["metadata"]["annotations"] = json!({ "changed": value });
             self.test.apply(document).await;
         }
     }
@@ -253,7 +253,7 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
         if ["write", "slow"].contains(&bad) {
             // What writes every time is seen when a key comes again; so is how long one takes whose first run brought it up to date.
             world.test.idle(NAME).await;
-            world.change_all(KEYS).await;
+            world.change_all(KEYS, bad).await;
         }
         let status = world.until_rollout("/phase", json!("rolledBack")).await;
         let reason = status["rollout"]["reason"].as_str().unwrap().to_owned();
@@ -271,7 +271,10 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
         world.test.idle(NAME).await;
         let touched = world.touched(&name).await.len() as u64;
         assert!((1..KEYS * 4 / 10).contains(&touched) && touched <= runs_max, "{bad}: {touched} of {KEYS} keys");
-        assert!(["write", "slow"].contains(&bad) || world.test.status(NAME).reconciles - before <= runs_max + KEYS, "{bad}");
+        assert!(
+            ["write", "slow"].contains(&bad) || world.test.status(NAME).reconciles - before <= runs_max + KEYS,
+            "{bad}"
+        );
         let seen = world.seen().await;
         assert!(seen.iter().all(|(_, by)| by.last().is_some_and(|last| last == "one")), "{bad}: all are repaired");
     }

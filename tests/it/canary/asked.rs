@@ -17,7 +17,7 @@ async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say(
     world.patch(json!({ "spec": { "paused": true, "rollout": { "gate": { "for": "100ms" } } } })).await;
     let status = world.until_rollout("/phase", json!("canary")).await;
     assert_eq!(condition(&status, "Progressing")["reason"], "Paused");
-    world.change_all(keys).await;
+    world.change_all(keys, "yes").await;
     world.test.idle(NAME).await;
     assert_eq!(world.touched("two").await, share, "it has its keys, and no others");
 
@@ -101,7 +101,7 @@ async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
     world.test.host.suspend_for_good(NAME, true).await.unwrap();
     world.put(version(json!({ "version": "two" }), quick())).await;
     world.until_rollout("/phase", json!("listing")).await;
-    world.change_all(20).await;
+    world.change_all(20, "yes").await;
     assert_eq!(world.status().await["rollout"]["phase"], "listing", "time does not pass while nothing runs");
     assert!(world.touched("two").await.is_empty());
     world.test.host.suspend_for_good(NAME, false).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_canary_that_its_spec_suspends_waits_and_goes_on_where_it_was() {
     for word in [json!(true), json!("exceptDeletes")] {
         world.patch(json!({ "spec": { "suspend": word, "rollout": { "gate": { "for": "100ms" } } } })).await;
         assert_eq!(world.test.status(NAME).state, ControllerState::Suspended, "{word}");
-        world.change_all(keys).await;
+        world.change_all(keys, "yes").await;
         let now = world.status().await;
         assert_eq!((&now["rollout"]["since"], &now["rollout"]["to"]), (&begun["since"], &json!(2)), "{word}: {now}");
         assert_eq!(world.touched("two").await, share);

@@ -66,7 +66,7 @@ async fn a_host_that_starts_in_the_middle_of_a_canary_goes_on_and_does_not_try_a
     let world = World::again(opened(&file).await).await;
     let status = world.until_rollout("/share", json!("30%")).await;
     assert_eq!((&status["revision"], &status["rollout"]["to"]), (&json!(1), &json!(2)));
-    world.change_all(keys).await;
+    world.change_all(keys, "yes").await;
     world.test.idle(NAME).await;
     assert_eq!(world.touched("two").await, share, "each key is where it was");
     assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "and was nowhere else between");
@@ -166,7 +166,7 @@ async fn a_host_that_is_cut_off_between_any_two_writes_finds_one_version_current
             let status = world.until_rollout("/phase", json!(ends)).await;
             assert_eq!(status["revision"], runs, "{bad} {writes}: {status}");
             assert!(whole_history(&world).await.contains(&runs), "{bad} {writes}");
-            world.change_all(keys).await;
+            world.change_all(keys, "yes").await;
             world.test.idle(NAME).await;
             let by = if runs == 2 { "two" } else { "one" };
             assert!(

@@ -4,18 +4,18 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// By the defaults of a gate, with nothing that happens beside it.
+/// By the defaults of a gate, with nothing that happens beside it. The last step has to see enough to tell: 152 reconciles, of which half of 60 keys
+/// come to 30 with each look, twice a minute.
 #[tokio::test(start_paused = true)]
-async fn a_quiet_controller_takes_a_minute_for_each_step_and_one_with_few_keys_four() {
+async fn a_quiet_controller_takes_a_minute_for_each_step_and_one_with_few_keys_more() {
     let canary = json!({ "strategy": "canary", "gate": { "duration": "1000x" } });
-    for (keys, minutes) in [(100, 2), (2, 8)] {
+    for (keys, least, most) in [(200, 120, 145), (60, 150, 300), (2, 480, 505)] {
         let world = World::in_virtual_time(keys).await;
         let begun = Instant::now();
         world.put(version(json!({ "version": "two" }), canary.clone())).await;
         world.until_rollout("/phase", json!("complete")).await;
         let took = begun.elapsed();
-        let expected = Duration::from_secs(60 * minutes);
-        assert!(took >= expected && took < expected + Duration::from_secs(30), "{keys} keys: {took:?}");
+        assert!((least..most).contains(&took.as_secs()), "{keys} keys: {took:?}");
     }
 }
 

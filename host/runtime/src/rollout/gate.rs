@@ -32,6 +32,8 @@ const CLEAR: f64 = 1.2;
 const WRITES_VARIANCE_MIN: f64 = 0.25;
 /// The same of the logarithm of a length: three in ten more or less.
 const LENGTHS_VARIANCE_MIN: f64 = 0.09;
+/// The share of traps, beyond the old version's, that a candidate is to be found by.
+const FOUND: f64 = 0.03;
 /// A row that every version may have: a change, what it brings about, and the look at that.
 const ROW_MIN: u32 = 3;
 
@@ -60,6 +62,17 @@ pub(crate) fn judge(gate: &Gate, both: &Both) -> Judgement {
         }
     }
     doubt
+}
+
+/// Returns whether enough was seen of a candidate to tell that it does not trap, or hit limits, in [`FOUND`] of its reconciles more than the old version.
+pub(crate) fn tells(both: &Both) -> bool {
+    let Both { old, new, past: _ } = both;
+    let tells = |new: (u64, u64), old: (u64, u64)| {
+        let counted = |(count, runs): (u64, u64)| (count as f64, runs.max(count).max(1) as f64);
+        share_odds(counted(new), counted(old), FOUND) >= ODDS_AT_END.ln()
+    };
+    tells((new.traps, new.tries()), (old.traps, old.tries()))
+        && tells((new.limits, new.tries()), (old.limits, old.tries()))
 }
 
 fn judgements(gate: &Gate, old: &Figures, new: &Figures, past: &Past) -> [Judgement; 10] {

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use super::gate::{Judgement, judge};
+use super::gate::{Judgement, judge, tells};
 use super::{Both, Canary, Share};
 use crate::shadow::{ShadowPlan, ShadowReport, ShadowVerdict};
 
 /// A step that is not over after so many times its length ends, one way or the other.
 pub(crate) const PATIENCE: u32 = 4;
+
+/// How often the keys are looked at again in the time that a step lasts at least, its beginning included.
+const STEP_LOOKS: u128 = 2;
 
 /// How often the keys are looked at again while a shadow lasts.
 const SHADOW_LOOKS: u128 = 4;
@@ -24,8 +27,8 @@ pub(crate) struct Machine {
     lasted: Duration,
     /// When it was last looked at.
     seen: Duration,
-    /// The keys have been looked at a second time in this step.
-    looked: bool,
+    /// How often the keys have been looked at again in this step.
+    looks: u128,
     /// It was a shadow for long enough.
     is_shadowed: bool,
     /// How often the keys were looked at again for the shadow.
@@ -72,16 +75,7 @@ impl Machine {
     /// Begins with a candidate that has no key. `resumes`: the share that it had when the host ended.
     pub(crate) fn new(plan: Canary, resumes: Option<Share>, now: Duration) -> Self {
         let is_shadowed = resumes.is_some();
-        Self {
-            plan,
-            share: None,
-            resumes,
-            lasted: Duration::ZERO,
-            seen: now,
-            looked: false,
-            is_shadowed,
-            shadow_looks: 0,
-        }
+        Self { plan, share: None, resumes, lasted: Duration::ZERO, seen: now, looks: 0, is_shadowed, shadow_looks: 0 }
     }
 
     pub(crate) fn plan(&self) -> &Canary {
@@ -127,20 +121,28 @@ impl Machine {
                 (false, false) => Move::Stay,
             };
         }
-        if self.lasted < lasts {
-            if !self.looked && self.lasted >= lasts / 2 {
-                self.looked = true;
-                return Move::LookAgain;
-            }
-            return Move::Stay;
-        }
-        let is_enough = both.new.runs >= u64::from(self.plan.gate.reconciles);
         match judgement {
-            Judgement::Within if is_enough || is_late => self.widen(),
+            Judgement::Within if is_late || (self.lasted >= lasts && self.is_enough(both)) => self.widen(),
             Judgement::Doubtful(Some(reason)) if is_late => Move::GoBack(reason),
             Judgement::Doubtful(None) if is_late => self.widen(),
-            Judgement::Within | Judgement::Doubtful(_) | Judgement::Beyond(_) => Move::Stay,
+            Judgement::Within | Judgement::Doubtful(_) | Judgement::Beyond(_) => self.look_again(),
         }
+    }
+
+    /// Returns whether a step has seen enough to end at its time. Before all keys come, that is enough to tell a bad candidate from a good one.
+    fn is_enough(&self, both: &Both) -> bool {
+        let is_last = self.plan.after(self.share).is_none();
+        both.new.runs >= u64::from(self.plan.gate.reconciles) && (!is_last || tells(both))
+    }
+
+    /// Looks at the keys twice in the time that a step lasts, for as long as it goes on.
+    fn look_again(&mut self) -> Move {
+        let looks = self.lasted.as_nanos() * STEP_LOOKS / self.plan.gate.lasts.as_nanos().max(1);
+        if looks == self.looks {
+            return Move::Stay;
+        }
+        self.looks = looks;
+        Move::LookAgain
     }
 
     /// Returns how it is to be a shadow still.
@@ -181,7 +183,7 @@ impl Machine {
     /// Notes that a step has begun.
     pub(crate) fn widened(&mut self, share: Share, now: Duration) {
         self.share = Some(share);
-        (self.lasted, self.seen, self.looked) = (Duration::ZERO, now, false);
+        (self.lasted, self.seen, self.looks) = (Duration::ZERO, now, 0);
     }
 
     fn widen(&self) -> Move {

@@ -194,6 +194,18 @@ impl Course {
         move_
     }
 
+    /// Goes on until the step is over. Returns after how many seconds, and how often the keys were looked at again meanwhile.
+    fn until_over(&mut self) -> (u64, usize) {
+        let (mut seconds, mut looks) = (0, 0);
+        loop {
+            seconds += self.until_moved(false, true);
+            match self.moves.last() {
+                Some(Move::LookAgain) => looks += 1,
+                _ => return (seconds, looks),
+            }
+        }
+    }
+
     /// Looks once a second until something is done, for a day at most. Returns after how many seconds.
     fn until_moved(&mut self, held: bool, listed: bool) -> u64 {
         let begun = self.now;
@@ -211,9 +223,9 @@ impl Course {
 fn steps_last_as_long_and_have_as_many_reconciles_as_the_gate_says() {
     let mut course = Course::begin(Canary::default());
     assert_eq!(course.until_moved(false, true), 0);
-    for share in [10, 50] {
+    for (share, reconciles) in [(10, 20), (50, 152)] {
         assert_eq!(course.machine.share(), Some(Share::percent(share)));
-        course.both.new = figures(20, 0, End::Fine);
+        course.both.new = figures(reconciles, 0, End::Fine);
         assert_eq!(course.until_moved(false, true), 30, "a second look after half of the time");
         assert_eq!(course.moves.pop(), Some(Move::LookAgain));
         assert_eq!(course.until_moved(false, true), 30);
@@ -222,18 +234,37 @@ fn steps_last_as_long_and_have_as_many_reconciles_as_the_gate_says() {
 }
 
 #[test]
-fn a_step_with_few_reconciles_passes_after_four_times_its_length_and_one_in_doubt_goes_back() {
+fn a_step_with_few_reconciles_looks_for_more_and_one_in_doubt_goes_back() {
     for (new, passes) in
         [(figures(0, 0, End::Fine), true), (figures(3, 0, End::Fine), true), (figures(3, 2, End::Error), false)]
     {
         let mut course = Course::begin(Canary::default());
         course.look(false, true);
         course.both.new = new;
-        course.until_moved(false, true);
-        assert_eq!(course.until_moved(false, true), 30 + 180);
+        assert_eq!(course.until_over(), (240, 7));
         let last = course.moves.last().unwrap();
         assert_eq!(*last == Move::Widen(Share::percent(50)), passes, "{last:?}");
         assert_eq!(matches!(last, Move::GoBack(_)), !passes);
+    }
+}
+
+/// The last step before all keys come is the one that has to tell; of an old version that traps, against its traps.
+#[test]
+fn all_keys_come_when_enough_was_seen_or_after_four_times_the_time() {
+    let traps = |runs, traps| figures(runs, traps, End::Trap);
+    let past = Past { runs: 100_000, traps: 500, ..Past::default() };
+    for (old, new, seconds) in [
+        (traps(150, 0), traps(152, 0), 60),
+        (traps(150, 0), traps(151, 0), 240),
+        (traps(150, 3), traps(152, 0), 60),
+        (traps(150, 3), traps(150, 2), 240),
+        (traps(900, 5), traps(900, 4), 60),
+    ] {
+        let mut course = Course::begin(Canary { steps: vec![Share::percent(50)], ..Canary::default() });
+        course.look(false, true);
+        course.both = Both { past, ..both(old, new) };
+        let (lasted, _) = course.until_over();
+        assert_eq!((lasted, course.moves.last()), (seconds, Some(&Move::Promote)));
     }
 }
 
@@ -341,7 +372,7 @@ proptest! {
             }
         }
         // From here on nothing happens but that time passes.
-        for _ in 0..=2 * steps.len() + 2 {
+        for _ in 0..=9 * (steps.len() + 1) {
             if is_over(&course) {
                 break;
             }

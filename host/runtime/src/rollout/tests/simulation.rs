@@ -43,8 +43,8 @@ struct Load {
     spread: (f64, f64),
     /// The share of the seconds in which everything takes four times as long.
     stalls: f64,
-    /// Bad candidates come to enough to be found.
-    tells: bool,
+    /// Its keys are too few to tell what each of them does from what a candidate does.
+    is_small: bool,
 }
 
 const PLAIN: Load = Load {
@@ -65,7 +65,7 @@ const PLAIN: Load = Load {
     millis: 20.0,
     spread: (0.3, 0.1),
     stalls: 0.0,
-    tells: true,
+    is_small: false,
 };
 
 const LOADS: [Load; 20] = [
@@ -78,7 +78,7 @@ const LOADS: [Load; 20] = [
     Load { name: "one run in five fails", errors: 0.2, ..PLAIN },
     Load { name: "one key in thirty fails every time", broken: 0.034, ..PLAIN },
     Load { name: "one look in ten fails, and no event", rotten: 0.1, ..PLAIN },
-    Load { name: "one run in two hundred traps", traps: 0.005, tells: false, ..PLAIN },
+    Load { name: "one run in two hundred traps", traps: 0.005, ..PLAIN },
     Load { name: "one run in a hundred hits a limit", limits: 0.01, ..PLAIN },
     Load { name: "runs differ much in length", spread: (0.6, 0.3), ..PLAIN },
     Load { name: "everything stalls now and then", stalls: 0.1, ..PLAIN },
@@ -86,14 +86,14 @@ const LOADS: [Load; 20] = [
     Load { name: "2000 keys, 10 changes per second", keys: 2000, events: 10.0, ..PLAIN },
     Load { name: "60 keys, 10 changes per second, three writes", keys: 60, events: 10.0, writes: 3, ..PLAIN },
     Load { name: "nothing changes, 1000 keys", keys: 1000, events: 0.0, ..PLAIN },
-    Load { name: "nothing changes, 120 keys", events: 0.0, tells: false, ..PLAIN },
+    Load { name: "nothing changes, 120 keys", events: 0.0, ..PLAIN },
     Load {
         name: "10 keys, 2 changes per second",
         keys: 10,
         events: 2.0,
         tenth: 5,
         errors: 0.05,
-        tells: false,
+        is_small: true,
         ..PLAIN
     },
     Load {
@@ -111,7 +111,6 @@ const LOADS: [Load; 20] = [
         again: (0.1, 30),
         spread: (0.6, 0.3),
         stalls: 0.05,
-        tells: false,
         ..PLAIN
     },
 ];
@@ -402,11 +401,12 @@ fn a_candidate_that_does_the_same_goes_back_once_in_a_hundred_rollouts_at_most()
 
 #[test]
 fn a_bad_candidate_is_promoted_once_in_a_hundred_rollouts_at_most() {
-    let loads: Vec<Load> = LOADS.into_iter().filter(|load| load.tells).collect();
-    under_each(&loads, |load| {
-        for fault in [Fault::Traps, Fault::Writes, Fault::Slow] {
+    under_each(&LOADS, |load| {
+        // Of ten keys, once more is less than twice for each reconcile, and chance deals two of them to one side once in 45 times.
+        let (writes, slow) = if load.is_small { (60, 80) } else { (99, 99) };
+        for (fault, percent) in [(Fault::Traps, 99), (Fault::Writes, writes), (Fault::Slow, slow)] {
             let (count, _) = gone_back(load, fault);
-            assert!(count * 100 >= ROLLOUTS * 99, "{}: {fault:?}: {count} of {ROLLOUTS}", load.name);
+            assert!(count * 100 >= ROLLOUTS * percent, "{}: {fault:?}: {count} of {ROLLOUTS}", load.name);
         }
     });
 }
