@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 /// Where the system shows a process what it has open.
-const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 
 /// Opens a regular file for reading; a link is followed to one. A pipe that is open already, as `<(command)` of a shell names one, is read
 /// like a file: whoever writes to it is there.
@@ -24,7 +24,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     // Of a FIFO nothing is waited for then, and to a regular file it makes no difference.
     let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();
-    if kind.is_fifo() && DESCRIPTORS.iter().any(|folder| path.starts_with(folder)) {
+    if kind.is_fifo() && (is_descriptor(path) || std::fs::read_link(path).is_ok_and(|link| is_descriptor(&link))) {
         rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
         return Ok(file);
     }
@@ -55,6 +55,10 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
 /// Returns whether a file is this user's or root's: anybody else could put into it whatever they like.
 pub fn is_owned(file: &Metadata) -> bool {
     file.uid() == 0 || file.uid() == rustix::process::geteuid().as_raw()
+}
+
+fn is_descriptor(path: &Path) -> bool {
+    DESCRIPTORS.iter().any(|folder| path.starts_with(folder))
 }
 
 fn refusal(kind: FileType) -> &'static str {
