@@ -39,7 +39,7 @@ fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
 
 /// The system ends whoever writes beyond it, unless it says that it will not have that.
 #[test]
-fn a_bound_on_the_size_of_files_ends_writes_and_not_the_host() {
+fn a_bound_on_the_size_of_files_ends_writes_and_not_the_host_until_it_is_raised() {
     let folder = tempfile::tempdir().unwrap();
     let host = Running::start("run", folder.path(), folder.path(), &[]);
     let namespace = |name: &str| {
@@ -54,6 +54,15 @@ fn a_bound_on_the_size_of_files_ends_writes_and_not_the_host() {
     eventually_blocking("a write that fails", || (namespace("within").code != Some(0)).then_some(()));
     let read = host.ask(&["get", "namespaces", "-o", "name"]);
     assert!(read.code == Some(0) && read.stdout.contains("before"), "it is read: {}", read.stderr);
+    prlimit(pid, Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
+    eventually_blocking("writes to go on", || (namespace("after").code == Some(0)).then_some(()));
+    let read = host.ask(&["get", "namespaces", "-o", "name"]);
+    let is_there = |name: &str| read.stdout.contains(name);
+    assert!(
+        is_there("before") && is_there("after") && !is_there("within"),
+        "what was refused is not there: {}",
+        read.stdout
+    );
 }
 
 /// What somebody else could have written is not believed.

@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::io;
 
+use redb::backends::FileBackend;
+use redb::{DatabaseError, StorageBackend};
+
 /// Gives the beginning of a file its room on the disk, so that writing there needs none. What stands there stays. Returns whether the file
 /// system can.
 ///
@@ -83,3 +86,59 @@ macro_rules! pass_on_locks {
 }
 
 pub(super) use pass_on_locks;
+
+/// A file that is not written beyond the bound on the size of files that the process has: such a write answers `FileTooLarge`, and nothing of it was
+/// written. The system would write as much as there is room for, and nobody would know how much that was.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    file: FileBackend,
+}
+
+impl Bounded {
+    pub(super) fn over(file: File) -> Result<Self, DatabaseError> {
+        Ok(Self { file: FileBackend::new(file)? })
+    }
+}
+
+impl StorageBackend for Bounded {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if size_max().is_some_and(|bytes| offset.saturating_add(data.len() as u64) > bytes) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.file.write(offset, data).map_err(|error| match error.kind() {
+            // The bound was lowered in between.
+            io::ErrorKind::FileTooLarge => io::Error::other(error.to_string()),
+            _ => error,
+        })
+    }
+
+    pass_on_locks!();
+}
+
+/// Returns the bound on the size of files that the process has, as `ulimit -f` sets it.
+#[cfg(target_os = "linux")]
+fn size_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+}
+
+/// Nothing: this system is not asked.
+#[cfg(not(target_os = "linux"))]
+fn size_max() -> Option<u64> {
+    None
+}

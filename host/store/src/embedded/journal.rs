@@ -166,7 +166,7 @@ impl Journal {
     /// Writes the entry that was begun, and syncs it. Returns whether there was room, and anything to write; where not, nothing was written.
     ///
     /// # Errors
-    /// What the disk answers. Then nobody knows what it holds.
+    /// What the disk answers. Then nobody knows what it holds, unless it is `FileTooLarge`: nothing was written, and the next entry may be.
     pub(super) fn append(&mut self, first: Revision, at_ms: u64, compacted: Revision) -> io::Result<bool> {
         let (begin, length) = self.layout.journal();
         let whole = self.entry.len().next_multiple_of(SECTOR_BYTES);
@@ -175,10 +175,17 @@ impl Journal {
         }
         seal(&mut self.entry, [first.0, self.rows, at_ms, compacted.0, self.base.0]);
         self.entry.resize(whole, 0);
-        self.latch.hold(|| {
-            self.file.write(begin + self.used, &self.entry)?;
-            self.file.sync_data()
+        let mut beyond = None;
+        self.latch.hold(|| match self.file.write(begin + self.used, &self.entry) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                beyond = Some(error);
+                Ok(())
+            }
+            written => written.and_then(|()| self.file.sync_data()),
         })?;
+        if let Some(error) = beyond {
+            return Err(error);
+        }
         self.used += whole as u64;
         self.last = Revision(first.0 + self.rows - 1);
         Ok(true)

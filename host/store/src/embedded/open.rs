@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Once;
 
-use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError};
 
 use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
-use super::files;
+use super::files::{self, Bounded};
 use super::layout::Layout;
 use super::place::{CACHE_BYTES, OpenFile, Place, Ready};
 use super::replay::Waiting;
@@ -260,7 +259,7 @@ pub(super) fn new_file(path: &Path, layout: Layout) -> io::Result<Arc<dyn Storag
     if layout.reserved() > 0 {
         files::reserve(&file, layout.reserved())?;
     }
-    Ok(Arc::new(FileBackend::new(file).map_err(io::Error::other)?))
+    Ok(Arc::new(Bounded::over(file).map_err(io::Error::other)?))
 }
 
 /// Returns how a new file is made: for its owner alone, as all that people store stands in it.

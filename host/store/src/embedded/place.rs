@@ -9,7 +9,7 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::ahead::Ahead;
-use super::files;
+use super::files::{self, Bounded};
 use super::latch::{Latch, Latched};
 use super::layout::{Layout, Pages};
 use super::probe::Overlay;
@@ -109,7 +109,7 @@ impl Place {
     /// Returns the bytes that are there.
     pub(super) fn file(&self) -> Result<Arc<dyn StorageBackend>, DatabaseError> {
         Ok(match self {
-            Self::File(path) => Arc::new(FileBackend::new(OpenOptions::new().read(true).write(true).open(path)?)?),
+            Self::File(path) => Arc::new(Bounded::over(OpenOptions::new().read(true).write(true).open(path)?)?),
             Self::Backend(backend, _) => Arc::new(Handle(Arc::clone(backend))),
         })
     }

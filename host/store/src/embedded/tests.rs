@@ -2,6 +2,7 @@ mod crash;
 mod disk;
 mod forgotten;
 mod full;
+mod muted;
 mod unreadable;
 mod unwritable;
 

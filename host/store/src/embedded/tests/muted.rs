@@ -1,0 +1,27 @@
+//! What the engine panics about in a file, and is caught, is told by whoever catches it alone.
+
+use std::process::Command;
+use std::thread;
+
+use super::*;
+use crate::embedded::open::{Opened, guarded};
+
+/// The half of the next test that runs in a process of its own: what is printed there is of this test alone.
+#[test]
+#[ignore = "it is run by `a_panic_that_is_caught_is_not_printed`"]
+fn one_panic_is_caught_and_another_one_is_somebody_elses() {
+    let caught: Opened<()> = guarded(Path::new("store"), || panic!("of the engine"));
+    assert!(matches!(caught, Err(OpenError::Damaged { .. })));
+    let other = thread::spawn(|| panic!("of somebody else")).join();
+    assert!(other.is_err());
+}
+
+#[test]
+fn a_panic_that_is_caught_is_not_printed() {
+    let mut test = Command::new(std::env::current_exe().expect("it runs"));
+    test.args(["--exact", "embedded::tests::muted::one_panic_is_caught_and_another_one_is_somebody_elses"]);
+    let output = test.args(["--ignored", "--nocapture"]).output().expect("it can be run again");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("of somebody else") && !told.contains("of the engine"), "{told}");
+}
