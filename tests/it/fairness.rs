@@ -3,15 +3,16 @@
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
 use homeostat_api::{Handle, Options, serve};
 use homeostat_component::KindDeclaration;
 use homeostat_runtime::KindInfo;
-use homeostat_tests::{TestHost, demo, demo_key};
+use homeostat_tests::{BOUND, TestHost, demo, demo_key, eventually};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 const GREEDY: &str = "the-token-of-somebody-greedy";
 const MODEST: &str = "the-token-of-somebody-modest";
@@ -43,11 +44,15 @@ impl World {
 
     /// Opens a connection and sends the beginning of a request.
     async fn send(&self, token: &str, method: &str, headers: &str, body: &str) -> TcpStream {
+        self.send_to(token, method, NOTES, headers, body).await
+    }
+
+    async fn send_to(&self, token: &str, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
         let address = self.served.address().to_string();
         let host = address.trim_start_matches("http://");
         let mut stream = TcpStream::connect(host).await.unwrap();
         let head = format!(
-            "{method} {NOTES} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n{headers}\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n{headers}\r\n{body}"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         stream
@@ -55,9 +60,13 @@ impl World {
 
     /// Sends a request and returns the whole answer.
     async fn ask(&self, token: &str, method: &str, body: &str) -> String {
+        self.ask_at(token, method, NOTES, body).await
+    }
+
+    async fn ask_at(&self, token: &str, method: &str, path: &str, body: &str) -> String {
         let headers = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         let mut answer = Vec::new();
-        self.send(token, method, &headers, body).await.read_to_end(&mut answer).await.unwrap();
+        self.send_to(token, method, path, &headers, body).await.read_to_end(&mut answer).await.unwrap();
         String::from_utf8(answer).unwrap()
     }
 
@@ -109,4 +118,75 @@ async fn readers_that_do_not_read_leave_lists_to_others() {
     assert_eq!(lists, 2, "half of the room");
     let answer = world.ask(MODEST, "GET", "").await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.len() > 24 << 20, "{}", &answer[..200]);
+}
+
+/// Connects from an address of this machine, asks for nothing but whether the host lives, and keeps the connection. Returns `None` where it was
+/// closed instead.
+async fn connect(world: &World, from: &str) -> Option<TcpStream> {
+    let address = world.served.address().to_string();
+    let to = address.trim_start_matches("http://").parse().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+    let asked = async {
+        let mut stream = socket.connect(to).await?;
+        stream.write_all(format!("GET /livez HTTP/1.1\r\nHost: {to}\r\n\r\n").as_bytes()).await?;
+        stream.read_exact(&mut [0; 12]).await?;
+        std::io::Result::Ok(stream)
+    };
+    tokio::time::timeout(BOUND, asked).await.expect("it is answered, or closed").ok()
+}
+
+/// Whoever opens all the connections there are, and keeps them, leaves some to others.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_leaves_connections_to_others() {
+    let world = World::start(Options { connections_max: 18, ..Options::default() }).await;
+    let mut kept = Vec::new();
+    for _ in 0..30 {
+        kept.extend(connect(&world, "127.0.0.1").await);
+    }
+    assert_eq!(kept.len(), 16, "eight ninths");
+    let other = connect(&world, "127.0.0.2").await;
+    assert!(other.is_some());
+    kept.truncate(8);
+    eventually("there is room again", || connect(&world, "127.0.0.1")).await;
+}
+
+/// Seconds that a list, and a write, of somebody else take in the median of some rounds. Panics when one is refused.
+async fn median_of_others(world: &World, round: &str) -> f64 {
+    let mut seconds = Vec::new();
+    for number in 0..20 {
+        let begun = Instant::now();
+        let written = world.write(MODEST, &format!("{round}-{number}")).await;
+        let listed = world.ask_at(MODEST, "GET", &format!("{NOTES}?limit=1"), "").await;
+        seconds.push(begun.elapsed().as_secs_f64());
+        assert!(written.starts_with("HTTP/1.1 201"), "{round}: {written}");
+        assert!(listed.starts_with("HTTP/1.1 200"), "{round}: {listed}");
+    }
+    seconds.sort_unstable_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
+
+/// The clients that once stopped everybody: none of the requests of others is refused, and in rounds with and without them in turns they take no
+/// longer than may be chance on a busy machine. How long at the 99th percentile: `docs/reliability.md`.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_bodies_and_slow_readers_leave_writes_and_lists_of_others_as_they_are() {
+    let world = World::start(Options::default()).await;
+    let text = "x".repeat(512 << 10);
+    for number in 0..16 {
+        world.test.apply(demo("Note", &format!("large-{number}"), json!({ "text": text }))).await;
+    }
+    let (mut quiet, mut beside) = (f64::MAX, f64::MAX);
+    for round in 0..3 {
+        quiet = quiet.min(median_of_others(&world, &format!("quiet-{round}")).await);
+        let mut hostile = Vec::new();
+        for _ in 0..40 {
+            let headers = "Content-Type: application/json\r\nContent-Length: 2000000\r\n";
+            hostile.push(world.send(GREEDY, "POST", headers, "{").await);
+        }
+        for _ in 0..70 {
+            hostile.push(world.send(GREEDY, "GET", "", "").await);
+        }
+        beside = beside.min(median_of_others(&world, &format!("beside-{round}")).await);
+    }
+    assert!(beside < 10.0 * quiet + 0.1, "{beside} s beside them, {quiet} s without");
 }

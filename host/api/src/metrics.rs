@@ -29,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 use homeostat_component::Compiled;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::router::Api;
@@ -54,6 +55,8 @@ struct Inner {
     /// Events up to here were seen at a scrape.
     events: AtomicU64,
     refusals: Refusals,
+    /// Until when the certificate that is shown is good.
+    certificate_until: Mutex<Option<Timestamp>>,
 }
 
 /// Everything that one answer is made of.
@@ -64,6 +67,7 @@ struct Scrape {
     compiled: Compiled,
     events: u64,
     refusals: Refusals,
+    certificate_until: Option<Timestamp>,
     revision: u64,
     resident_bytes: Option<u64>,
 }
@@ -97,6 +101,11 @@ impl Metrics {
         self.0.refusals.file(file).fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Notes until when the certificate is good that is shown from now on; `None` where it does not say, or none is shown.
+    pub(crate) fn certificate_until(&self, until: Option<Timestamp>) {
+        *self.0.certificate_until.lock() = until;
+    }
+
     #[cfg(test)]
     pub(crate) fn unusable_count(&self, file: File) -> u64 {
         self.0.refusals.file(file).load(Ordering::Relaxed)
@@ -127,6 +136,7 @@ impl Metrics {
             compiled,
             events: self.events(host),
             refusals: self.0.refusals.clone(),
+            certificate_until: *self.0.certificate_until.lock(),
             revision: host.store().revision().0,
             resident_bytes: resident::bytes(),
         }

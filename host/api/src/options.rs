@@ -17,7 +17,8 @@ pub struct Options {
     /// A file with the tokens of those who may ask; without one, every program of this machine may. What is in it stands in
     /// `docs/security.md`.
     pub tokens: Option<PathBuf>,
-    /// Connections at once. More wait in the system's backlog.
+    /// Connections at once, of one address or user eight ninths of them. More wait in the system's backlog; those of one client beyond its share
+    /// are closed.
     pub connections_max: usize,
     /// Watches, and other answers that go on and on, at once. Never more than half of the connections, so that requests always find one.
     pub watches_max: usize,

@@ -275,6 +275,7 @@ impl Room {
             Scarce::Requests => "there are as many requests as this server has room for",
             Scarce::Lists => "there are as many lists being read as this server has room for",
             Scarce::Bodies => "the bodies of other requests take all the room that this server has for them",
+            Scarce::Connections => "there are as many connections as this server has room for",
         };
         Failure::too_many(RETRY_AFTER_S, format!("{what}, or as many as one client may have, please try again later"))
     }

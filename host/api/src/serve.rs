@@ -51,8 +51,10 @@ const IDLE_MAX: Duration = Duration::from_secs(90);
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_MAX: Duration = Duration::from_secs(20);
 
-/// How many times the watches that are left one client may have. A program that watches many kinds is no exception.
+/// How many times the watches, and the connections, that are left one client may have. A program that watches many kinds is no exception,
+/// and a proxy is one address for all that it brings.
 const WATCHES_OF_ONE: usize = 8;
+const CONNECTIONS_OF_ONE: usize = 8;
 
 /// The wait after a failed accept, which is a lack of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -217,6 +219,7 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     let (stop, stopped) = watch::channel(false);
     let (request_max, stall) = (Duration::from_millis(request_ms_max), Duration::from_millis(stall_ms_max));
     let room = |scarce, size, wait| Room::new(scarce, size, wait, metrics.clone());
+    let connections = room(Scarce::Connections, connections_max, Duration::ZERO).for_one(CONNECTIONS_OF_ONE);
     let limits = Limits {
         // Nobody waits for a watch to end.
         watches: room(Scarce::Watches, watches_max.min(connections_max / 2), Duration::ZERO).for_one(WATCHES_OF_ONE),
@@ -251,7 +254,7 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     };
     let fingerprint = identity.as_ref().map(|identity| identity.known().fingerprint.clone());
     let opened = Opened { identity, door: Door::of(api), stopped, request_max, stall };
-    let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)) };
+    let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)), connections };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
     Ok(Handle { address, fingerprint, stop, accepting })
 }
@@ -259,7 +262,10 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
 struct Server {
     listener: Listener,
     opened: Opened,
+    /// As many as there may be connections: what is beyond waits in the system's backlog.
     permits: Arc<Semaphore>,
+    /// The same by client, known when it is accepted: what is beyond one's share is closed.
+    connections: Room,
 }
 
 impl Server {
@@ -279,10 +285,12 @@ impl Server {
             };
             match stream {
                 Ok((stream, client)) => {
+                    // Nobody waits for it: it is told by the end of the connection.
+                    let Ok(held) = self.connections.take(&client, 1).await else { continue };
                     let connection = self.opened.clone().serve(stream, client);
                     connections.spawn(async move {
                         connection.await;
-                        drop(permit);
+                        drop((held, permit));
                     });
                 }
                 Err(error) => {

@@ -108,7 +108,12 @@ impl Identity {
     /// is told of it, and the pair of before is shown until both are there.
     pub(crate) fn follow(certificate: Certificate, metrics: Metrics) -> Result<Fresh<Self>, Error> {
         let paths = vec![certificate.chain.clone(), certificate.key.clone()];
-        Fresh::open(File::Certificate, paths, metrics, move || Self::load(&certificate))
+        let shown = metrics.clone();
+        Fresh::open(File::Certificate, paths, metrics, move || {
+            let identity = Self::load(&certificate)?;
+            shown.certificate_until(identity.valid.as_ref().map(|valid| *valid.end()));
+            Ok(identity)
+        })
     }
 
     fn load(certificate: &Certificate) -> Result<Self, Error> {

@@ -56,7 +56,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All of them, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 41] = [
+pub(super) const FAMILIES: [Family; 42] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -259,7 +259,7 @@ pub(super) const FAMILIES: [Family; 41] = [
     }),
     counter(
         "homeostat_api_refusals",
-        "Requests that were asked to come back, by what there was no room for.",
+        "Requests that were asked to come back, by what there was no room for, and connections that were closed for it.",
         |scrape, text| {
             for scarce in Scarce::ALL {
                 let count = scrape.refusals.room(scarce).load(Ordering::Relaxed);
@@ -274,6 +274,15 @@ pub(super) const FAMILIES: [Family; 41] = [
             for file in File::ALL {
                 let count = scrape.refusals.file(file).load(Ordering::Relaxed);
                 text.sample(&[("file", file.as_str())], count);
+            }
+        },
+    ),
+    gauge(
+        "homeostat_tls_certificate_expiry_timestamp_seconds",
+        "Until when the certificate that clients are shown is good, as Unix time.",
+        |scrape, text| {
+            if let Some(until) = scrape.certificate_until {
+                text.sample(&[], until.as_second());
             }
         },
     ),

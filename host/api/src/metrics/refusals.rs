@@ -14,6 +14,8 @@ pub(crate) enum Scarce {
     Lists,
     /// Bytes of requests' bodies.
     Bodies,
+    /// Connections.
+    Connections,
 }
 
 /// A file that is read again when it has changed.
@@ -26,7 +28,7 @@ pub(crate) enum File {
 }
 
 impl Scarce {
-    pub(crate) const ALL: [Self; 4] = [Self::Watches, Self::Requests, Self::Lists, Self::Bodies];
+    pub(crate) const ALL: [Self; 5] = [Self::Watches, Self::Requests, Self::Lists, Self::Bodies, Self::Connections];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -34,6 +36,7 @@ impl Scarce {
             Self::Requests => "requests",
             Self::Lists => "lists",
             Self::Bodies => "bodies",
+            Self::Connections => "connections",
         }
     }
 }

@@ -7,6 +7,7 @@ use http_body_util::Empty;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioExecutor;
 use std::io::Write as _;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -218,4 +219,39 @@ async fn a_new_certificate_is_shown_to_new_connections_and_those_of_before_go_on
     tokio::time::timeout(PATIENCE, shown).await.expect("the new one is shown");
     let request = Request::get("/livez").header("host", "127.0.0.1").body(Empty::<Bytes>::new()).unwrap();
     assert_eq!(before.send_request(request).await.unwrap().status(), 200);
+}
+
+/// Who stands between may have looked at the one, and we at the other.
+#[tokio::test]
+async fn a_request_with_two_hosts_is_refused_with_and_without_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    for server in [guarded(&folder).await, Server::start().await] {
+        let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
+        for (hosts, code) in [("host: localhost\r\n", "200"), ("host: localhost\r\nhost: localhost\r\n", "400")] {
+            let mut stream = UnixStream::connect(socket).await.unwrap();
+            let bearer = "authorization: Bearer alice-may-only-read";
+            let request = format!("GET {DEPLOYMENTS} HTTP/1.1\r\n{hosts}{bearer}\r\nconnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut told = Vec::new();
+            tokio::time::timeout(PATIENCE, stream.read_to_end(&mut told)).await.unwrap().unwrap();
+            let told = String::from_utf8(told).unwrap();
+            assert!(told.starts_with(&format!("HTTP/1.1 {code} ")), "{hosts}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_time_at_which_the_certificate_expires_is_a_metric() {
+    let (server, handle, certificate, _folder) = in_tls(Options::default()).await;
+    let stream = connect(&handle, &certificate, &[b"http/1.1"]).await;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("/metrics").header("host", "127.0.0.1").body(Empty::<Bytes>::new()).unwrap();
+    let metrics = answer(sender.send_request(request).await.unwrap()).await.body;
+    let certificate = CertificateDer::from_pem_file(&certificate.chain).unwrap();
+    let until = crate::tls::validity(&certificate).unwrap().end().as_second();
+    let name = "homeostat_tls_certificate_expiry_timestamp_seconds";
+    assert!(metrics.as_str().unwrap().contains(&format!("\n{name} {until}\n")), "{metrics}");
+    let plain = server.get("/metrics").await;
+    assert!(!plain.as_str().unwrap().contains(&format!("\n{name} ")), "there is no certificate: {plain}");
 }
