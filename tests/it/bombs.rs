@@ -25,7 +25,7 @@ fn options() -> EngineOptions {
 }
 
 /// Writes a number as WebAssembly does.
-fn leb128(mut number: usize) -> Vec<u8> {
+pub(crate) fn leb128(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
         bytes.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
@@ -35,7 +35,7 @@ fn leb128(mut number: usize) -> Vec<u8> {
     bytes
 }
 
-fn section(number: u8, content: &[u8]) -> Vec<u8> {
+pub(crate) fn section(number: u8, content: &[u8]) -> Vec<u8> {
     [&[number], leb128(content.len()).as_slice(), content].concat()
 }
 

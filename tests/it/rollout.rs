@@ -15,6 +15,8 @@ use homeostat_store::{Change, Key, Kind, Query, Store, Write};
 use homeostat_tests::{TestHost, demo, demo_key, eventually, guest, renamed};
 use serde_json::{Value, json};
 
+use crate::bombs::{leb128, section};
+
 mod candidate;
 mod folder;
 mod kubectl;
@@ -76,6 +78,34 @@ async fn a_component_that_runs_is_put_in_under_another_name_without_its_code() {
         assert!(matches!(verdict.outcome, Outcome::Put(_)), "{:?}", verdict.outcome);
         kept.0.lock().unwrap().clear();
     }
+}
+
+/// The greeter, and beside it an instance of a module that has this much memory from its first moment.
+fn with_memory(mebibytes: usize) -> Vec<u8> {
+    let greeter = std::fs::read(guest("greeter")).unwrap();
+    let module =
+        [b"\0asm\x01\0\0\0".as_slice(), &section(5, &[&[1, 0], leb128(mebibytes * 16).as_slice()].concat())].concat();
+    let number = wasmparser::Parser::new(0).parse_all(&greeter);
+    let number = number.filter(|part| matches!(part, Ok(wasmparser::Payload::ModuleSection { .. }))).count();
+    let instance = [&[1, 0], leb128(number).as_slice(), &[0]].concat();
+    [greeter, section(1, &module), section(2, &instance)].concat()
+}
+
+#[tokio::test]
+async fn a_component_that_begins_with_more_memory_runs_where_its_manifest_has_it() {
+    let (test, kept) = keeping().await;
+    let digest = kept.keep(with_memory(65));
+    let mut document = controller("greeter", &digest);
+    let written = test.host.write(Write::Create { document: document.clone() }.into()).await.unwrap();
+    let verdict = test.host.verdict("greeter", written.resource.revision()).await;
+    let Outcome::Refused(because) = &verdict.outcome else { panic!("{:?}", verdict.outcome) };
+    assert!(because.contains("limit memory"), "{because}");
+    document["spec"]["limits"] = json!({ "memory": "128Mi" });
+    let written = test.host.apply_resource(document, "me", true).await.unwrap();
+    let verdict = test.host.verdict("greeter", written.resource.revision()).await;
+    assert!(matches!(verdict.outcome, Outcome::Put(_)), "{:?}", verdict.outcome);
+    test.apply(demo("Greeting", "world", json!({ "name": "world" }))).await;
+    test.until(&demo_key("Greeting", "world"), "was greeted", |document| !document["status"].is_null()).await;
 }
 
 /// Opens a store, once whoever had it has let go.

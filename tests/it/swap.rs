@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use homeostat_component::{Component, Digest, Engine, EngineOptions};
+use homeostat_component::{Component, Digest, Engine, EngineOptions, Limits};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{Definition, Error, Feeder, FeederError, Intake, Overrides, Priority, Put};
 use homeostat_store::memory::MemoryStore;
@@ -203,7 +203,7 @@ async fn a_worker_that_goes_on_to_its_next_key_takes_what_was_swapped_in_meanwhi
 /// Waits until nobody has a component.
 async fn gone(engine: &Engine, digest: &Digest) {
     eventually(&format!("{digest} to be gone"), async || {
-        engine.load_again(digest, &all_resources()).await.is_none().then_some(())
+        engine.load_again(digest, &all_resources(), &Limits::default()).await.is_none().then_some(())
     })
     .await;
 }

@@ -158,7 +158,7 @@ impl Engine {
         Ok(Self(Arc::new(Shared { options, pooled, on_demand, cache, codes, compilations, instances })))
     }
 
-    /// Compiles and checks a component, and asks it what it is.
+    /// Compiles and checks a component, and asks it what it is, within the default limits of one call.
     ///
     /// Takes about 50 ms for an ordinary guest, and a few where its compilation was kept; compilation runs in processes of their own
     /// ([`EngineOptions::compiler`]), else on threads for blocking work. Bytes that are loaded already are not compiled again. `grants` keep nothing from
@@ -168,29 +168,36 @@ impl Engine {
     /// # Errors
     /// All reasons at once. *Cancel safety*: safe; a compilation that is under way runs to its end.
     pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, Refused> {
-        load::load(self, bytes.into(), None, grants).await
+        load::load(self, bytes.into(), None, grants, &Limits::default()).await
     }
 
-    /// As [`Engine::load`], for bytes that must have the digest `wanted`: others are refused, and not compiled.
+    /// As [`Engine::load`], for a controller whose calls have these limits: `describe` may use as much, where that is more than the default. Bytes
+    /// that have another digest than `wanted` are refused, and not compiled.
     ///
     /// # Errors
     /// All reasons at once. *Cancel safety*: as [`Engine::load`].
-    pub async fn load_named(
+    pub async fn load_within(
         &self,
         bytes: impl Into<Vec<u8>>,
-        wanted: &Digest,
+        wanted: Option<&Digest>,
         grants: &Grants,
+        limits: &Limits,
     ) -> Result<Component, Refused> {
-        load::load(self, bytes.into(), Some(wanted), grants).await
+        load::load(self, bytes.into(), wanted, grants, limits).await
     }
 
-    /// As [`Engine::load`], for a component that somebody has loaded and still has: its bytes are not needed, and nothing is compiled. `None`:
+    /// As [`Engine::load_within`], for a component that somebody has loaded and still has: its bytes are not needed, and nothing is compiled. `None`:
     /// nobody has, or not yet.
     ///
     /// # Errors
     /// All reasons at once. *Cancel safety*: safe.
-    pub async fn load_again(&self, digest: &Digest, grants: &Grants) -> Option<Result<Component, Refused>> {
-        load::again(self, digest, grants).await
+    pub async fn load_again(
+        &self,
+        digest: &Digest,
+        grants: &Grants,
+        limits: &Limits,
+    ) -> Option<Result<Component, Refused>> {
+        load::again(self, digest, grants, limits).await
     }
 
     /// Gives back the memory of components that nobody has called for [`EngineOptions::rest_after`], for as long as it is polled: it
@@ -316,10 +323,4 @@ fn pool(instances_max: u32) -> PoolingAllocationConfig {
         .linear_memory_keep_resident(MEMORY_KEEP_RESIDENT_BYTES)
         .table_keep_resident(TABLE_KEEP_RESIDENT_BYTES);
     pool
-}
-
-/// The bounds of `describe`: it computes nothing. The deadline is far above the processor time, so that a machine with much else to do
-/// does not refuse what is good, and names the right limit for what is not.
-pub(crate) fn describe_limits() -> Limits {
-    Limits { deadline: Duration::from_secs(30), cpu: Duration::from_millis(500), ..Limits::default() }
 }

@@ -74,6 +74,45 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Returns what both allow together: of each limit the larger one.
+    #[must_use]
+    pub(crate) fn larger(&self, other: &Self) -> Self {
+        let Self {
+            deadline,
+            cpu,
+            memory_bytes_max,
+            memories_max,
+            table_elements_max,
+            effects_max,
+            writes_max,
+            events_max,
+            effect_bytes_max,
+            log_bytes_max,
+            log_lines_max,
+            transfer_bytes_max,
+            result_bytes_max,
+            handles_max,
+            http_body_bytes_max,
+        } = *self;
+        Self {
+            deadline: deadline.max(other.deadline),
+            cpu: cpu.max(other.cpu),
+            memory_bytes_max: memory_bytes_max.max(other.memory_bytes_max),
+            memories_max: memories_max.max(other.memories_max),
+            table_elements_max: table_elements_max.max(other.table_elements_max),
+            effects_max: effects_max.max(other.effects_max),
+            writes_max: writes_max.max(other.writes_max),
+            events_max: events_max.max(other.events_max),
+            effect_bytes_max: effect_bytes_max.max(other.effect_bytes_max),
+            log_bytes_max: log_bytes_max.max(other.log_bytes_max),
+            log_lines_max: log_lines_max.max(other.log_lines_max),
+            transfer_bytes_max: transfer_bytes_max.max(other.transfer_bytes_max),
+            result_bytes_max: result_bytes_max.max(other.result_bytes_max),
+            handles_max: handles_max.max(other.handles_max),
+            http_body_bytes_max: http_body_bytes_max.max(other.http_body_bytes_max),
+        }
+    }
+
     /// Returns everything that is wrong with these limits: values under which no guest can run, or that bound nothing. Each begins with
     /// the name of the limit.
     pub fn problems(&self) -> Vec<String> {

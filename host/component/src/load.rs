@@ -9,6 +9,7 @@ use crate::code::{self, Code, Linked};
 use crate::component::{Component, Entries, Exports, Facts, Loaded};
 use crate::engine::{Engine, Machine};
 use crate::grants::Grants;
+use crate::limits::Limits;
 
 mod bytes;
 mod describe;
@@ -19,35 +20,49 @@ mod refused;
 mod survey;
 mod world;
 
+pub(crate) use describe::DEADLINE as DESCRIBE_DEADLINE;
 pub use refused::{Reason, Refused};
 pub(crate) use survey::explain;
 
-/// Compiles, checks and describes. `wanted`: the digest that the bytes must have.
+/// Compiles, checks and describes. `wanted`: the digest that the bytes must have. `limits`: those of a call of the controller.
 pub(crate) async fn load(
     engine: &Engine,
     bytes: Vec<u8>,
     wanted: Option<&Digest>,
     grants: &Grants,
+    limits: &Limits,
 ) -> Result<Component, Refused> {
+    let limits = describe::limits(limits);
     bytes::check(&bytes, engine.options().component_bytes_max)?;
     let (digest, bytes) = named(bytes, wanted).await?;
-    survey(engine, &digest, &bytes).await?;
+    survey(engine, &digest, &bytes, &limits).await?;
     let code = code(engine, &digest, bytes).await?;
-    check(engine, code, digest, grants).await
+    check(engine, code, digest, grants, &limits).await
 }
 
 /// Checks and describes what somebody has loaded, without its bytes. `None`: nobody has, or it is compiled just now.
-pub(crate) async fn again(engine: &Engine, digest: &Digest, grants: &Grants) -> Option<Result<Component, Refused>> {
+pub(crate) async fn again(
+    engine: &Engine,
+    digest: &Digest,
+    grants: &Grants,
+    limits: &Limits,
+) -> Option<Result<Component, Refused>> {
     let code = engine.codes().known(digest)?;
     // What cannot be read again any more has to be loaded.
     let ready = code.ready(engine.codes()).ok()?;
-    let checked = check(engine, code, digest.clone(), grants).await;
+    let checked = check(engine, code, digest.clone(), grants, &describe::limits(limits)).await;
     drop(ready);
     Some(checked)
 }
 
 /// Checks and describes code.
-async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, grants: &Grants) -> Result<Component, Refused> {
+async fn check(
+    engine: &Engine,
+    code: Arc<Code>,
+    digest: Digest,
+    grants: &Grants,
+    limits: &Limits,
+) -> Result<Component, Refused> {
     let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
     let names = world::Names::of(&ready.component, &code.machine.engine);
@@ -65,7 +80,7 @@ async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, grants: &Grants
         lifecycle: optional(world::LIFECYCLE),
     };
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
-    let spec = describe::describe(engine, &code.machine, linked).await?;
+    let spec = describe::describe(engine, &code.machine, linked, limits).await?;
     let verbs = missing::verbs(&ready.component, &code.machine.engine);
     let facts = Facts {
         digest,
@@ -94,12 +109,12 @@ async fn named(bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Digest, Arc<V
 ///
 /// # Errors
 /// Everything that the types of a component say.
-async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>) -> Result<(), Refused> {
+async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: &Limits) -> Result<(), Refused> {
     if engine.codes().known(digest).is_some() {
         return Ok(());
     }
-    let bytes = Arc::clone(bytes);
-    let reasons = code::blocking(move || survey::check(&bytes)).await?;
+    let (bytes, limits) = (Arc::clone(bytes), limits.clone());
+    let reasons = code::blocking(move || survey::check(&bytes, &limits)).await?;
     if reasons.is_empty() { Ok(()) } else { Err(Refused { reasons }) }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use homeostat_component::layers::Secrets;
-use homeostat_component::{Component, Digest, Engine, Grants, Refused, Severity};
+use homeostat_component::{Component, Digest, Engine, Grants, Limits, Refused, Severity};
 use homeostat_store::{Key, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -151,7 +151,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Compiles and checks a component. Nothing runs yet.
+    /// Compiles and checks a component, within the default limits of one call. Nothing runs yet.
     ///
     /// # Errors
     /// [`Refused`], with every reason at once.
@@ -159,25 +159,37 @@ impl Host {
         self.inner.context.engine.load(bytes, grants).await
     }
 
-    /// As [`Host::load`], for bytes that must have the digest `wanted`: others are refused, and not compiled.
+    /// As [`Host::load`], for a controller whose calls have these limits. Bytes that have another digest than `wanted` are refused, and not
+    /// compiled.
     ///
     /// # Errors
     /// [`Refused`], with every reason at once.
-    pub async fn load_named(&self, bytes: Vec<u8>, wanted: &Digest, grants: &Grants) -> Result<Component, Refused> {
-        self.inner.context.engine.load_named(bytes, wanted, grants).await
+    pub async fn load_within(
+        &self,
+        bytes: Vec<u8>,
+        wanted: Option<&Digest>,
+        grants: &Grants,
+        limits: &Limits,
+    ) -> Result<Component, Refused> {
+        self.inner.context.engine.load_within(bytes, wanted, grants, limits).await
     }
 
-    /// As [`Host::load`], for a component that a controller runs: nothing is read or compiled. `None`: none does.
+    /// As [`Host::load_within`], for a component that a controller runs: nothing is read or compiled. `None`: none does.
     ///
     /// # Errors
     /// [`Refused`], with every reason at once.
-    pub async fn load_again(&self, digest: &Digest, grants: &Grants) -> Option<Result<Component, Refused>> {
+    pub async fn load_again(
+        &self,
+        digest: &Digest,
+        grants: &Grants,
+        limits: &Limits,
+    ) -> Option<Result<Component, Refused>> {
         // What one that is ending still has may have been forgotten by whoever keeps code.
         let runs = |controller: &Arc<Controller>| controller.slot.current().component().digest() == digest;
         if !self.running().iter().any(runs) {
             return None;
         }
-        self.inner.context.engine.load_again(digest, grants).await
+        self.inner.context.engine.load_again(digest, grants, limits).await
     }
 
     /// Puts a controller in: adds it, or changes the one of that name in place. Its queue stays.

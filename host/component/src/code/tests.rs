@@ -41,13 +41,13 @@ async fn what_somebody_has_is_loaded_again_without_its_bytes() {
     let (engine, grants) = (engine(), Grants::default());
     let (good, bad) = (fixture::good(), fixture::guest("global.get $spec", "unreachable"));
     let component = engine.load(good.clone(), &grants).await.unwrap();
-    let again = engine.load_again(component.digest(), &grants).await.unwrap().unwrap();
+    let again = engine.load_again(component.digest(), &grants, &Limits::default()).await.unwrap().unwrap();
     assert!(Arc::ptr_eq(&component.0.code, &again.0.code));
     assert_eq!((again.facts(), again.size_bytes()), (component.facts(), good.len() as u64));
-    assert!(engine.load_again(&Digest::of(&bad), &grants).await.is_none());
+    assert!(engine.load_again(&Digest::of(&bad), &grants, &Limits::default()).await.is_none());
     let digest = component.digest().clone();
     drop((component, again));
-    assert!(engine.load_again(&digest, &grants).await.is_none(), "nobody has it any more");
+    assert!(engine.load_again(&digest, &grants, &Limits::default()).await.is_none(), "nobody has it any more");
 }
 
 #[tokio::test]

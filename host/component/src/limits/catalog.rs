@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{Limits, STACK_BYTES_MAX, contract};
-use crate::engine::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX, describe_limits};
+use crate::engine::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX};
+use crate::load::DESCRIBE_DEADLINE;
 use crate::outcome::LimitName;
 
 /// How much a limit allows, with its unit. Two of the same unit can be compared.
@@ -90,7 +91,7 @@ pub fn fixed() -> Vec<FixedBound> {
         ("bytes of a component", Bytes(EngineOptions::default().component_bytes_max), "refused before it is compiled"),
         ("components that are compiled at once", count(crate::compiler::AT_ONCE), "wait for one another"),
         ("elements of one table of the pool", count(POOLED_TABLE_ELEMENTS_MAX), "limit `tables`"),
-        ("time of `describe` on a processor", Time(describe_limits().cpu), "limit `cpu`; the component is refused"),
+        ("time of `describe` on the wall", Time(DESCRIBE_DEADLINE), "limit `deadline`; the component is refused"),
         ("keys that `map` answers", count(contract::MAP_KEYS_MAX), "limit `result`"),
         ("keys that `poll` answers", count(contract::POLL_KEYS_MAX), "limit `result`"),
         ("bytes of a failure's message", bytes(contract::FAILURE_MESSAGE_BYTES_MAX), "cut"),

@@ -13,8 +13,9 @@ use crate::caller::Leave;
 use crate::code::Linked;
 use crate::component::new_call;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, HttpError, StoreError};
-use crate::engine::{Engine, Machine, describe_limits};
+use crate::engine::{Engine, Machine};
 use crate::imports::convert;
+use crate::limits::Limits;
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 
 const NAME_BYTES_MAX: usize = 63;
@@ -22,6 +23,16 @@ const WATCHES_MAX: usize = 32;
 const POLL_EVERY_MS_MIN: u64 = 100;
 const RESYNC_EVERY_MS_MIN: u64 = 1000;
 const CONCURRENCY_MAX: u32 = 1024;
+
+/// The longest that `describe` takes on the wall, whatever the limits of the controller: who waits for it is a person.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Returns what `describe` may use: what a call of the controller may, and the defaults where they are more.
+///
+/// A guest whose language needs much to begin needs it here too. A manifest that keeps its reconciles short keeps no component from loading.
+pub(super) fn limits(controller: &Limits) -> Limits {
+    Limits { deadline: DEADLINE, ..controller.larger(&Limits::default()) }
+}
 
 /// Runs `describe` in a sandbox in which clocks stand still, randomness is always the same, and everything else is refused.
 ///
@@ -31,12 +42,13 @@ pub(super) async fn describe(
     engine: &Engine,
     machine: &Arc<Machine>,
     Linked { pre, entries }: &Linked,
+    limits: &Limits,
 ) -> Result<ControllerSpec, Refused> {
     let sealed = Arc::new(Sealed::default());
     let call = new_call(&Arc::from(""), Entry::Describe, None);
     let effects: Arc<dyn Effects> = sealed.clone();
     let leave = Leave::of(machine, engine, &call.controller).await;
-    let sandbox = Sandbox::new(&leave, call, &describe_limits(), effects);
+    let sandbox = Sandbox::new(&leave, call, limits, effects);
     let report = sandbox.run(async {
         let (mut store, instance) = sandbox.open(pre).await?;
         let guest = entries.reconciler.load(&mut store, &instance)?;

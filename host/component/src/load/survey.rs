@@ -13,7 +13,6 @@ use wasmparser::{
 use super::names::Name;
 use super::world::{self, CONTRACT, Names};
 use super::{Reason, members};
-use crate::engine::describe_limits;
 use crate::limits::Limits;
 use crate::outcome::LimitName;
 
@@ -26,8 +25,8 @@ const NOT_OFFERED: WasmFeatures = WasmFeatures::CM_ASYNC
     .union(WasmFeatures::CM_THREADING)
     .union(WasmFeatures::CM_ERROR_CONTEXT);
 
-/// Returns every reason to refuse a component that it gives without being compiled.
-pub(super) fn check(bytes: &[u8]) -> Vec<Reason> {
+/// Returns every reason to refuse a component that it gives without being compiled. `limits`: those of `describe`.
+pub(super) fn check(bytes: &[u8], limits: &Limits) -> Vec<Reason> {
     let outline = match read(bytes, WasmFeatures::all().difference(NOT_OFFERED)) {
         Ok(outline) => outline,
         Err(error) if read(bytes, WasmFeatures::all()).is_ok() => return vec![unsupported(error.message())],
@@ -35,7 +34,7 @@ pub(super) fn check(bytes: &[u8]) -> Vec<Reason> {
     };
     let mut reasons = world::check(&outline.names);
     reasons.extend(outline.differences());
-    reasons.extend(outline.total().beyond(&describe_limits()));
+    reasons.extend(outline.total().beyond(limits));
     reasons
 }
 

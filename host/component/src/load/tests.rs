@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use homeostat_digest::Digest;
 
@@ -6,6 +7,7 @@ use super::Reason;
 use crate::engine::{Engine, EngineOptions};
 use crate::fixture;
 use crate::grants::Grants;
+use crate::limits::Limits;
 
 const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
 
@@ -61,13 +63,13 @@ async fn a_component_that_is_too_large_is_refused_before_it_is_compiled() {
 
 #[tokio::test]
 async fn code_that_is_named_by_its_digest_is_that_code_or_is_not_compiled() {
-    let (engine, grants) = (engine(), Grants::default());
+    let (engine, grants, limits) = (engine(), Grants::default(), Limits::default());
     let (wanted, other) = (Digest::of(&fixture::good()), fixture::guest("global.get $spec", "unreachable"));
     let found = Digest::of(&other);
-    let refused = engine.load_named(other, &wanted, &grants).await.unwrap_err();
+    let refused = engine.load_within(other, Some(&wanted), &grants, &limits).await.unwrap_err();
     assert_eq!(refused.reasons, [Reason::OtherDigest { wanted: wanted.clone(), found: found.clone() }]);
-    assert!(engine.load_again(&found, &grants).await.is_none(), "nobody has compiled it");
-    let loaded = engine.load_named(fixture::good(), &wanted, &grants).await.unwrap();
+    assert!(engine.load_again(&found, &grants, &limits).await.is_none(), "nobody has compiled it");
+    let loaded = engine.load_within(fixture::good(), Some(&wanted), &grants, &limits).await.unwrap();
     assert_eq!(*loaded.digest(), wanted);
 }
 
@@ -116,4 +118,44 @@ async fn what_does_not_fit_the_pool_is_compiled_for_the_other_machine() {
     let many = code(component(&many)).await;
     let reason = many.unpooled.as_deref().unwrap();
     assert!(reason.contains("5") && reason.contains("maximum of 2"), "it says which bound: {reason}");
+}
+
+/// 65 MiB: more than the default limit `memory`.
+const PAGES: u32 = 1040;
+
+#[tokio::test]
+async fn a_guest_that_begins_with_much_memory_loads_where_its_controller_has_it() {
+    let (grants, little) = (Grants::default(), Limits::default());
+    let much = Limits { memory_bytes_max: 128 << 20, ..little.clone() };
+    let at_once = fixture::Guest { items: "", ..fixture::Guest::default() }.text();
+    let at_once = component(
+        &at_once.replace("(memory (export \"memory\") 1 1024)", &format!("(memory (export \"memory\") {PAGES} 2048)")),
+    );
+    let grown = format!(
+        "(if (i32.eq (memory.grow (i32.const {})) (i32.const -1)) (then unreachable)) global.get $spec",
+        PAGES - 1
+    );
+    let grown = fixture::Guest { describe: &grown, ..fixture::Guest::default() }.text();
+    let grown = component(&grown.replace("\"memory\") 1 1024)", "\"memory\") 1 2048)"));
+    for bytes in [at_once, grown] {
+        let engine = engine();
+        let refused = engine.load(bytes.clone(), &grants).await.unwrap_err().to_string();
+        assert!(refused.contains("memory"), "{refused}");
+        let loaded = engine.load_within(bytes, None, &grants, &much).await.unwrap();
+        assert!(engine.load_again(loaded.digest(), &grants, &much).await.unwrap().is_ok());
+        assert!(engine.load_again(loaded.digest(), &grants, &little).await.unwrap().is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_controller_with_little_of_everything_is_described_within_the_defaults() {
+    let least = Limits {
+        deadline: Duration::from_millis(1),
+        cpu: Duration::from_millis(1),
+        memory_bytes_max: 1,
+        memories_max: 0,
+        table_elements_max: 0,
+        ..Limits::default()
+    };
+    engine().load_within(fixture::good(), None, &Grants::default(), &least).await.unwrap();
 }

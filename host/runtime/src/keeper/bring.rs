@@ -227,18 +227,13 @@ impl Keeper {
     ) -> Result<Component, Failed> {
         let refused = |refused: homeostat_component::Refused| Failed::Refused(list(&refused.reasons));
         if let Some(digest) = &checked.digest
-            && let Some(loaded) = host.load_again(digest, &checked.grants).await
+            && let Some(loaded) = host.load_again(digest, &checked.grants, &checked.limits).await
         {
             return loaded.map_err(refused);
         }
         let bytes = self.code.fetch(source).await.map_err(|reason| Failed::Refused(list(&[reason])))?;
         // Boxed: it is large, and most looks load nothing.
-        let loading = Box::pin(async {
-            match &checked.digest {
-                Some(digest) => host.load_named(bytes, digest, &checked.grants).await,
-                None => host.load(bytes, &checked.grants).await,
-            }
-        });
+        let loading = Box::pin(host.load_within(bytes, checked.digest.as_ref(), &checked.grants, &checked.limits));
         host.compilations().watched(host, name, loading).await.map_err(refused)
     }
 

@@ -1,10 +1,15 @@
-use super::{check, explain};
+use super::explain;
 use crate::fixture::{self, Guest};
+use crate::limits::Limits;
 use crate::load::Reason;
 use crate::outcome::LimitName;
 
 fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
+}
+
+fn check(bytes: &[u8]) -> Vec<Reason> {
+    super::check(bytes, &Limits::default())
 }
 
 #[test]
