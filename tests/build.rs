@@ -15,7 +15,11 @@ struct Tool {
 }
 
 /// What tests use. What to install where one is missing stands in `it/tools.rs`, and which functions use it.
-const TOOLS: [Tool; 2] = [Tool { name: "go", is_there: has_go }, Tool { name: "python", is_there: has_python }];
+const TOOLS: [Tool; 3] = [
+    Tool { name: "go", is_there: has_go },
+    Tool { name: "node", is_there: has_node },
+    Tool { name: "python", is_there: has_python },
+];
 
 fn main() {
     say("rerun-if-changed=build.rs");
@@ -58,6 +62,14 @@ fn has_go() -> bool {
     let version = first_line("go", &["env", "GOVERSION"], Path::new("tools"));
     let minor = version.as_deref().and_then(|version| version.strip_prefix("go1.")).map(leading_number);
     minor.is_some_and(|minor| minor >= 26)
+}
+
+/// Node 20 or newer, with npm.
+fn has_node() -> bool {
+    let here = Path::new(".");
+    let version = first_line("node", &["--version"], here);
+    let major = version.as_deref().and_then(|version| version.strip_prefix('v')).map(leading_number);
+    major.is_some_and(|major| major >= 20) && first_line("npm", &["--version"], here).is_some()
 }
 
 /// Python 3.10 or newer, with what makes an environment of its own, which some systems have as a package apart.

@@ -3,32 +3,49 @@
 
 use std::sync::Arc;
 
-use homeostat_component::{Engine, EngineOptions};
+use homeostat_component::{Engine, EngineOptions, Severity};
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{Definition, Options};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind};
-use homeostat_tests::{TestHost, all_resources, c_guest, compiled_folder, eventually};
+use homeostat_tests::{
+    TestHost, all_resources, c_guest, compiled_folder, eventually, go_guest, javascript_guest, python_guest,
+};
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 /// 2020-01-01, in seconds: the clock is a real one.
 const RECENT: f64 = 1_577_836_800.0;
+/// What these guests try in vain, and are told of by an error.
+const DENIALS: [&str; 3] = ["NoFiles", "NoSockets", "Forbidden"];
 
 /// Runs a guest that was built elsewhere for two resources, and returns the host and what it says of both.
-async fn run(component: std::path::PathBuf) -> (TestHost, [Value; 2]) {
+async fn run(build: fn() -> Vec<u8>) -> (TestHost, [Value; 2]) {
+    let component = spawn_blocking(build).await.unwrap();
     let compiled = Some(compiled_folder());
     let engine = Engine::new(EngineOptions { compiled, ..EngineOptions::default() }).unwrap();
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let test = TestHost::with(store, |options| Options { engine, ..options }).await;
-    let component = test.load(&component, &all_resources()).await;
+    let component = test.host.load(component, &all_resources()).await.unwrap();
     let config = [("greeting".to_owned(), "hello".to_owned())].into();
     let definition = Definition { grants: all_resources(), config, ..Definition::new("foreign", component) };
     test.host.put(definition).await.unwrap();
     let mut statuses = [Value::Null, Value::Null];
     for (name, status) in ["one", "two"].into_iter().zip(&mut statuses) {
         apply(&test, name, name).await;
-        let done = |document: &Value| !document["status"].is_null();
-        *status = test.until(&key(name), "has a status", done).await.document()["status"].clone();
+        *status = eventually(&format!("{name} to have a status"), async || {
+            let failed = events(&test).into_iter().find(|event| {
+                event.severity == Severity::Warning
+                    && event.key == Some(key(name))
+                    && !DENIALS.contains(&event.reason.as_str())
+            });
+            assert!(failed.is_none(), "{failed:?}");
+            test.get(&key(name))
+                .await
+                .map(|found| found.document()["status"].clone())
+                .filter(|status| !status.is_null())
+        })
+        .await;
     }
     (test, statuses)
 }
@@ -44,9 +61,12 @@ async fn apply(test: &TestHost, name: &str, text: &str) {
     test.apply(document).await;
 }
 
+fn events(test: &TestHost) -> Vec<Event> {
+    test.host.events().list(&EventFilter { controller: Some("foreign".to_owned()), ..EventFilter::default() })
+}
+
 async fn event(test: &TestHost, reason: &str) -> Event {
-    let filter = EventFilter { controller: Some("foreign".to_owned()), ..EventFilter::default() };
-    let find = || test.host.events().list(&filter).into_iter().find(|event| event.reason == reason);
+    let find = || events(test).into_iter().find(|event| event.reason == reason);
     eventually(&format!("an event {reason}"), async || find()).await
 }
 
@@ -57,17 +77,48 @@ async fn is_at_home(test: &TestHost, [one, two]: &[Value; 2], language: &str) {
     assert!(one["time"].as_f64().unwrap() > RECENT, "{one}");
     apply(test, "three", "crash").await;
     let crash = eventually("the crash to be told", async || {
-        let filter = EventFilter { controller: Some("foreign".to_owned()), ..EventFilter::default() };
-        test.host.events().list(&filter).into_iter().find(|event| event.message.contains("crashed on purpose"))
+        events(test).into_iter().find(|event| event.message.contains("crashed on purpose"))
     });
     assert_eq!(crash.await.key, Some(key("three")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_python, ignore = "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads")]
+async fn what_componentize_py_builds_by_default_runs() {
+    let (test, statuses) = run(python_guest).await;
+    is_at_home(&test, &statuses, "Python").await;
+    let [one, _] = &statuses;
+    assert_eq!((&one["text"], &one["setting"]), (&json!("ONE"), &json!("hello")));
+    assert_eq!((&one["file"], &one["address"]), (&json!("FileNotFoundError"), &json!("gaierror")));
+    assert!(event(&test, "NoFiles").await.message.contains("no file \"/"), "the path is told");
+    assert!(event(&test, "NoSockets").await.message.contains("no host name \"example.com\""), "the name is told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_node, ignore = "Node 20 or newer with npm is not on PATH: https://nodejs.org")]
+async fn what_componentize_js_builds_by_default_runs() {
+    let (test, statuses) = run(javascript_guest).await;
+    is_at_home(&test, &statuses, "JavaScript").await;
+    let [one, _] = &statuses;
+    assert_eq!((&one["text"], &one["setting"]), (&json!("ONE"), &json!("hello")));
+    assert_eq!(one["request"], "TypeError", "nobody granted it a request");
+    assert!(event(&test, "Forbidden").await.message.contains("http://10.0.0.1/"), "the grant that is missing is told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_python, ignore = "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads")]
 async fn what_clang_builds_with_wasi_libc_by_default_runs() {
-    let (test, statuses) = run(c_guest()).await;
+    let (test, statuses) = run(c_guest).await;
     is_at_home(&test, &statuses, "C").await;
     assert_eq!(statuses[0]["file"], "No such file or directory");
+    assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the path is told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn what_go_builds_through_the_adapter_runs() {
+    let (test, statuses) = run(go_guest).await;
+    is_at_home(&test, &statuses, "Go").await;
+    assert_eq!(statuses[0]["file"], "open /etc/hosts: No such file or directory");
     assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the path is told");
 }

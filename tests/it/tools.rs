@@ -19,12 +19,17 @@ struct Tool {
     roots: &'static [&'static str],
 }
 
-const TOOLS: [Tool; 2] = [
-    Tool { name: "go", reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl", roots: &["go_build"] },
+const TOOLS: [Tool; 3] = [
+    Tool { name: "go", reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl", roots: &["go_build", "go_guest"] },
+    Tool {
+        name: "node",
+        reason: "Node 20 or newer with npm is not on PATH: https://nodejs.org",
+        roots: &["node_environment"],
+    },
     Tool {
         name: "python",
         reason: "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads",
-        roots: &["python_environment", "python_tool"],
+        roots: &["python_environment"],
     },
 ];
 
@@ -137,7 +142,7 @@ fn a_test_that_uses_a_tool_by_way_of_others_is_found() {
     // The bars keep this text from being read as a part of this file.
     let mut all = functions("library.rs", &library.replace("        | ", ""), true);
     all.extend(functions("tests.rs", &tests.replace("        | ", ""), false));
-    let [go, _] = TOOLS;
+    let [go, ..] = TOOLS;
     let wrong = wrong(&all, &go);
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(wrong[0].starts_with("tests.rs::a_tool_is_called uses go"), "{wrong:?}");

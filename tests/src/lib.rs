@@ -20,6 +20,6 @@ pub use process::{Output, Running, run, run_with, run_with_open_umask};
 pub use registry::{Access, Amiss, Asked, TestRegistry};
 pub use sources::copy_of_sources;
 pub use tokens::Tokens;
-pub use toolchains::c_guest;
+pub use toolchains::{c_guest, go_guest, javascript_guest, python_guest};
 pub use tools::{crane, informer, kube, kubectl, oras, python};
 pub use wait::{BOUND, eventually, eventually_blocking, eventually_built};

@@ -1,41 +1,82 @@
 //! Guests that the toolchains of other languages build with their default flags. Sources and versions stand in `tests/toolchains`.
 //!
-//! What is fetched and built lies in `target/tools`, under the digest of what it is made of, and is made once.
+//! What is built lies in `target/tools/guests`, under the digest of what it is made of, and is made once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use homeostat_component::Digest;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 use crate::repository;
+use crate::tools::{node_tool, python_tool};
 
-/// The interface of old that C compiles for, in terms of WASI 0.2.
+/// The interface of old that C and Go compile for, in terms of WASI 0.2.
 const ADAPTER: &[u8] = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
 const ADAPTER_NAME: &str = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME;
 /// Digits of a digest that tell one build from another.
 const DIGITS: usize = 16;
 
+/// Returns the component that componentize-py makes of `tests/toolchains/python`.
+///
+/// # Panics
+/// When it cannot be built: it needs Python 3.10 or newer, and the registry of its packages.
+pub fn python_guest() -> Vec<u8> {
+    let (source, wit) = (place("python/app.py"), repository().join("wit"));
+    made("python", &[&source, &place("requirements.txt"), &wit], |target| {
+        // Python writes what it compiles beside its sources.
+        let folder = tempfile::tempdir().expect("folders can be made");
+        fs::copy(&source, folder.path().join("app.py")).expect("files can be copied");
+        let mut command = Command::new(python_tool("componentize-py"));
+        command.arg("-d").arg(&wit).args(["-w", "controller", "componentize", "app", "-p"]).arg(folder.path());
+        run(command.arg("-o").arg(target));
+    })
+}
+
+/// Returns the component that componentize-js makes of `tests/toolchains/javascript`.
+///
+/// # Panics
+/// When it cannot be built: it needs Node 20 or newer, and the registry of its packages.
+pub fn javascript_guest() -> Vec<u8> {
+    let (source, wit) = (place("javascript/app.js"), repository().join("wit"));
+    made("javascript", &[&source, &place("javascript/package-lock.json"), &wit], |target| {
+        let mut command = Command::new(node_tool("componentize-js"));
+        command.arg(&source).args(["-n", "controller", "-w"]).arg(&wit);
+        run(command.arg("-o").arg(target));
+    })
+}
+
 /// Returns the component that is made of `tests/toolchains/c` with clang and wasi-libc.
 ///
 /// # Panics
 /// When it cannot be built: it needs Python 3.10 or newer, and the registry of its packages, where such a clang is.
-pub fn c_guest() -> PathBuf {
-    let sources = sources("c");
-    made("c", &[&sources, &repository().join("wit")], |target| {
-        let core = target.with_extension("core");
+pub fn c_guest() -> Vec<u8> {
+    let source = place("c/guest.c");
+    component(made("c", &[&source, &place("requirements.txt")], |target| {
         let mut command = Command::new(python_tool("python"));
         command.args(["-m", "ziglang", "cc", "-target", "wasm32-wasi", "-mexec-model=reactor", "-O1"]);
-        run(command.arg(sources.join("guest.c")).arg("-o").arg(&core));
-        fs::write(target, component(fs::read(&core).expect("it was built"))).expect("files can be written");
-    })
+        run(command.arg(&source).arg("-o").arg(target));
+    }))
 }
 
-fn sources(language: &str) -> PathBuf {
-    repository().join("tests/toolchains").join(language)
+/// Returns the component that is made of `tests/toolchains/go` with the ordinary Go and the adapter of preview 1.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn go_guest() -> Vec<u8> {
+    // Go itself knows when there is nothing to do, and is the version that is there.
+    let target = guests().join("go.wasm");
+    let mut command = Command::new("go");
+    command.args(["build", "-buildmode=c-shared", "-trimpath", "-o"]).arg(&target).current_dir(place("go"));
+    run(command.env("GOOS", "wasip1").env("GOARCH", "wasm"));
+    component(fs::read(&target).expect("it was built"))
+}
+
+/// Returns a place among the sources of these guests.
+fn place(path: &str) -> PathBuf {
+    repository().join("tests/toolchains").join(path)
 }
 
 /// Puts the type of the contract and the adapter around a core module, as `wasm-tools component new` does.
@@ -51,23 +92,27 @@ fn component(mut module: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns what `make` made of these files and folders, making it where that did not happen yet.
-fn made(name: &str, of: &[&Path], make: impl FnOnce(&Path)) -> PathBuf {
+fn made(name: &str, of: &[&Path], make: impl FnOnce(&Path)) -> Vec<u8> {
     let mut bytes = Vec::new();
     for path in of {
         read_all(path, &mut bytes);
     }
     let digest = Digest::of(&bytes).to_string();
     let (_, digits) = digest.split_once(':').expect("a digest has its algorithm before it");
-    let folder = repository().join("target/tools/guests");
-    let target = folder.join(format!("{name}-{}.wasm", &digits[..DIGITS]));
+    let target = guests().join(format!("{name}-{}.wasm", &digits[..DIGITS]));
     if !target.exists() {
-        fs::create_dir_all(&folder).expect("folders can be made");
         // Whole or not there, also where two processes make it.
-        let draft = folder.join(format!("{name}-{}-{}", &digits[..DIGITS], std::process::id()));
+        let draft = guests().join(format!("{name}-{}-{}", &digits[..DIGITS], std::process::id()));
         make(&draft);
         fs::rename(&draft, &target).expect("files can be renamed");
     }
-    target
+    fs::read(target).expect("it was built")
+}
+
+fn guests() -> PathBuf {
+    let folder = repository().join("target/tools/guests");
+    fs::create_dir_all(&folder).expect("folders can be made");
+    folder
 }
 
 fn read_all(path: &Path, bytes: &mut Vec<u8>) {
@@ -82,36 +127,6 @@ fn read_all(path: &Path, bytes: &mut Vec<u8>) {
         bytes.extend(entry.as_os_str().as_encoded_bytes());
         read_all(&entry, bytes);
     }
-}
-
-/// Returns a program of the Python packages that are pinned, and fetches them the first time.
-fn python_tool(name: &str) -> PathBuf {
-    static FETCHING: Mutex<()> = Mutex::new(());
-    let _fetching = FETCHING.lock().expect("nobody panics while fetching");
-    let requirements = repository().join("tests/toolchains/c/requirements.txt");
-    let folder = fetched("c", &[&requirements], |folder| {
-        run(Command::new("python3").args(["-m", "venv"]).arg(folder));
-        run(Command::new(folder.join("bin/python")).args(["-m", "pip", "install", "-q", "-r"]).arg(&requirements));
-    });
-    folder.join("bin").join(name)
-}
-
-/// Returns the folder that `fetch` filled, letting it do so where it did not come to its end yet.
-fn fetched(name: &str, of: &[&Path], fetch: impl FnOnce(&Path)) -> PathBuf {
-    let mut bytes = Vec::new();
-    for path in of {
-        read_all(path, &mut bytes);
-    }
-    let digest = Digest::of(&bytes).to_string();
-    let (_, digits) = digest.split_once(':').expect("a digest has its algorithm before it");
-    let folder = repository().join("target/tools").join(format!("{name}-{}", &digits[..DIGITS]));
-    let whole = folder.join("whole");
-    if !whole.exists() {
-        fs::create_dir_all(&folder).expect("folders can be made");
-        fetch(&folder);
-        fs::write(whole, "").expect("files can be written");
-    }
-    folder
 }
 
 fn run(command: &mut Command) {

@@ -1,5 +1,6 @@
 //! Programs of others that tests talk to. Their versions and checksums stand in `tests/tools/go.mod` and `go.sum`, and in
-//! `tests/tools/kube/Cargo.lock`, those about registries in `tests/tools/registry`, those in Python in `tests/tools/python`.
+//! `tests/tools/kube/Cargo.lock`, those about registries in `tests/tools/registry`, those in Python in `tests/tools/python`. Those that build
+//! guests in other languages stand in `tests/toolchains`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -69,28 +70,71 @@ pub fn kube() -> PathBuf {
 /// When it cannot be installed: it needs Python 3.10 or newer, with `venv`.
 pub fn python() -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
-    MADE.get_or_init(|| python_environment(&repository().join("tests/tools/python/requirements.txt"))).clone()
+    MADE.get_or_init(|| python_environment("python", "tests/tools/python/requirements.txt")).clone()
 }
 
-/// Makes an environment of its own with what a list names, by version and checksum, unless it is there already.
-fn python_environment(requirements: &Path) -> PathBuf {
-    let folder = repository().join("target/tools/python");
-    let (python, installed) = (folder.join("bin/python"), folder.join("requirements.txt"));
-    let wanted = std::fs::read(requirements).expect("the list is in the repository");
+/// Returns a program of the Python packages that build guests, installing them the first time that anybody asks on this machine.
+///
+/// # Panics
+/// When they cannot be installed: they need Python 3.10 or newer, with `venv`.
+pub(crate) fn python_tool(name: &str) -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    let python = MADE.get_or_init(|| python_environment("python-toolchains", "tests/toolchains/requirements.txt"));
+    python.with_file_name(name)
+}
+
+/// Returns a program of the npm packages that build guests, installing them the first time that anybody asks on this machine.
+///
+/// # Panics
+/// When they cannot be installed: they need Node 20 or newer, with npm.
+pub(crate) fn node_tool(name: &str) -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| node_environment("node-toolchains", "tests/toolchains/javascript")).join(name)
+}
+
+/// Makes an environment of its own with what a list names, by version and checksum, unless it is there already. Returns its Python.
+fn python_environment(name: &str, requirements: &str) -> PathBuf {
+    let (folder, requirements) = (repository().join("target/tools").join(name), repository().join(requirements));
+    let python = folder.join("bin/python");
+    installed_once(&folder, &requirements, || {
+        let (venv, clear) = (["-m", "venv"].map(OsStr::new), OsStr::new("--clear"));
+        install(Command::new("python3").args([&venv[..], &[clear, folder.as_os_str()]].concat()));
+        let pip = ["-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r"];
+        install(Command::new(&python).args(pip).arg(&requirements));
+    });
+    python
+}
+
+/// Installs what a lock names, by version and checksum, unless it is there already. Returns the folder of the programs.
+fn node_environment(name: &str, sources: &str) -> PathBuf {
+    let (folder, sources) = (repository().join("target/tools").join(name), repository().join(sources));
+    let lock = sources.join("package-lock.json");
+    installed_once(&folder, &lock, || {
+        std::fs::create_dir_all(&folder).expect("folders can be made");
+        for file in ["package.json", "package-lock.json"] {
+            std::fs::copy(sources.join(file), folder.join(file)).expect("files can be copied");
+        }
+        let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+        install(Command::new("npm").args(npm).current_dir(&folder));
+    });
+    folder.join("node_modules/.bin")
+}
+
+/// Fills a folder with what `list` names, unless that was done before.
+fn installed_once(folder: &Path, list: &Path, fill: impl FnOnce()) {
+    let installed = folder.join("installed");
+    let wanted = std::fs::read(list).expect("the list is in the repository");
     if std::fs::read(&installed).is_ok_and(|installed| installed == wanted) {
-        return python;
+        return;
     }
-    let run = |program: &Path, arguments: &[&OsStr]| {
-        let output = Command::new(program).args(arguments).output().expect("Python 3.10 or newer is on PATH");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let (venv, clear) = (["-m", "venv"].map(OsStr::new), OsStr::new("--clear"));
-    run(Path::new("python3"), &[&venv[..], &[clear, folder.as_os_str()]].concat());
-    let install = ["-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r"];
-    run(&python, &[&install.map(OsStr::new)[..], &[requirements.as_os_str()]].concat());
+    fill();
     // Last, so that one that was broken off is made anew.
     std::fs::write(installed, wanted).expect("the folder was made above");
-    python
+}
+
+fn install(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Returns the registry of the Distribution project.

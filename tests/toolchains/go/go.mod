@@ -1,0 +1,3 @@
+module homeostat.dev/tests/toolchains/go
+
+go 1.26
