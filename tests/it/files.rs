@@ -27,6 +27,8 @@ fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
     running.terminate();
     for arguments in [
         ["inspect", component.as_str()].as_slice(),
+        &["fsck", &component],
+        &["restore", &component, &host.path().join("restored").display().to_string()],
         &["get", "pods", "--token-file", &token, "--server", &socket],
         &["get", "pods", "--certificate-authority", &token, "--server", "https://127.0.0.1:1"],
         &["run", &host.path().display().to_string(), "--tokens", &token, "--listen", &socket],

@@ -31,7 +31,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("homeostat-registry", &["homeostat-digest", "homeostat-files"]),
     ("homeostat-files", &[]),
     ("homeostat-digest", &[]),
-    ("homeostat-store", &["homeostat-text"]),
+    ("homeostat-store", &["homeostat-files", "homeostat-text"]),
     ("homeostat-text", &[]),
     ("homeostat-workqueue", &[]),
     ("homeostat-sdk", &[]),
@@ -60,6 +60,26 @@ const PRINTERS: [&str; 3] = ["host/cli/src/output.rs", "host/cli/src/terminal.rs
 /// How code gets at a terminal or a pipe.
 const PRINTING: [&str; 8] =
     ["stdout()", "stderr()", "print!", "println!", "dbg!", "/dev/tty", "/dev/std", "Stdio::inherit"];
+
+/// The files that open others themselves: those of the system, of cargo, and those that the host keeps. What people name is opened by
+/// `homeostat_files`, which waits for nobody.
+const OPENERS: [&str; 12] = [
+    "host/api/src/backup.rs",
+    "host/api/src/metrics/resident.rs",
+    "host/api/src/tls.rs",
+    "host/cli/src/bench.rs",
+    "host/cli/src/build.rs",
+    "host/cli/src/components.rs",
+    "host/cli/src/terminal.rs",
+    "host/component/src/cache.rs",
+    "host/component/src/cache/seal.rs",
+    "host/store/src/embedded/ahead.rs",
+    "host/store/src/embedded/open.rs",
+    "host/store/src/embedded/place.rs",
+];
+
+/// How code opens a file to read it.
+const OPENING: [&str; 3] = ["File::open(", "fs::read(", "fs::read_to_string("];
 
 /// What a pure file does not say.
 const IMPURE: [&str; 4] = ["Instant::", "SystemTime::now", "Timestamp::now", "async fn"];
@@ -94,6 +114,11 @@ fn sources(of: &Path) -> Vec<PathBuf> {
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns whether a file is part of the host. An example prints what it has measured, and nothing that anybody else has said.
+fn is_of_host(path: &Path) -> bool {
+    !path.ends_with("tests.rs") && !path.iter().any(|part| part == "examples")
 }
 
 /// What a text names that a pure file must not name.
@@ -199,9 +224,7 @@ fn prints(code: &str) -> Vec<&'static str> {
 fn no_print_goes_round_the_place_that_makes_foreign_text_visible() {
     let host = repository().join("host");
     let printers: Vec<PathBuf> = PRINTERS.iter().map(|file| repository().join(file)).collect();
-    // An example prints what it has measured, and nothing that anybody else has said.
-    let is_of_host = |path: &PathBuf| !path.ends_with("tests.rs") && !path.iter().any(|part| part == "examples");
-    for path in sources(&host).into_iter().filter(is_of_host) {
+    for path in sources(&host).into_iter().filter(|path| is_of_host(path)) {
         let (code, is_printer) = (code(&path), printers.contains(&path));
         assert!(is_printer || prints(&code).is_empty(), "{} prints: {:?}", path.display(), prints(&code));
         assert!(!is_printer || !prints(&code).is_empty(), "{} prints nothing: the list is out of date", path.display());
@@ -221,6 +244,18 @@ fn no_print_goes_round_the_place_that_makes_foreign_text_visible() {
     assert_eq!(terminal.matches("self.write(").count(), 2, "a line, and what cargo says");
     assert_eq!(terminal.matches("self.screen.write(&homeostat_text::json(text))").count(), 1);
     assert!(terminal.contains("self.write(&homeostat_text::block("));
+}
+
+#[test]
+fn files_that_people_name_are_opened_in_one_room() {
+    let openers: Vec<PathBuf> = OPENERS.iter().map(|file| repository().join(file)).collect();
+    let is_tested = |path: &PathBuf| is_of_host(path) && !path.iter().any(|part| part == "tests");
+    for path in sources(&repository().join("host")).into_iter().filter(is_tested) {
+        let (code, is_opener) = (code(&path), openers.contains(&path));
+        let opens: Vec<_> = OPENING.into_iter().filter(|text| code.contains(text)).collect();
+        assert!(is_opener || opens.is_empty(), "{} opens files itself: {opens:?}", path.display());
+        assert!(!is_opener || !opens.is_empty(), "{} opens none: the list is out of date", path.display());
+    }
 }
 
 #[test]

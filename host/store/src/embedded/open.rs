@@ -79,8 +79,7 @@ pub(super) fn store(place: &Place, options: &Options) -> Opened<Ready> {
         Place::File(path) => match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, options)?,
             Err(error) => return Err(io(path, error)),
-            Ok(file) if !file.is_file() => return Err(io(path, io::Error::other("it is not a regular file"))),
-            Ok(file) if file.len() == 0 => return Err(damaged(path, "it is empty")),
+            Ok(file) if file.is_file() && file.len() == 0 => return Err(damaged(path, "it is empty")),
             Ok(_) => {}
         },
         Place::Backend(..) => {

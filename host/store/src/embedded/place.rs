@@ -53,7 +53,8 @@ impl Place {
     pub(super) fn settle(&self) -> io::Result<()> {
         match self {
             Self::File(path) => {
-                let file = OpenOptions::new().read(true).write(cfg!(windows)).open(path)?;
+                // The first that is done with a path that people name: what is no regular file is refused here.
+                let file = homeostat_files::open(path)?;
                 file.sync_data()?;
                 forget(&file)
             }
