@@ -460,7 +460,7 @@ impl Feeder for Adds {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         for number in 0..self.0 {
-            intake.add(Key::new(intake.manages().clone(), "default", &number.to_string()), Priority::NORMAL);
+            intake.add(Key::new(intake.manages().clone(), "default", &number.to_string()), Priority::NORMAL).unwrap();
         }
         Ok(())
     }

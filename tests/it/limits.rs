@@ -37,6 +37,13 @@ fn fixed() -> String {
     format!("| what | at most | above it |\n|---|---|---|\n{rows}")
 }
 
+/// Returns the table of what is kept between calls.
+fn kept() -> String {
+    let row = |FixedBound { what, most, then }| format!("| {what} | {} | {then} |\n", written(most));
+    let rows: String = homeostat_runtime::bounds::kept().into_iter().map(row).collect();
+    format!("| what | at most | above it |\n|---|---|---|\n{rows}")
+}
+
 /// Puts the table behind the mark of this name, instead of the one that stands there.
 fn with(document: &str, name: &str, table: &str) -> String {
     let mark = format!("<!-- {name} -->\n");
@@ -50,7 +57,7 @@ fn with(document: &str, name: &str, table: &str) -> String {
 fn the_table_of_limits_says_what_the_code_says() {
     let path = repository().join("docs/limits.md");
     let document = std::fs::read_to_string(&path).unwrap();
-    let text = with(&with(&document, "limits", &named()), "fixed", &fixed());
+    let text = with(&with(&with(&document, "limits", &named()), "fixed", &fixed()), "kept", &kept());
     #[expect(clippy::disallowed_methods, reason = "the switch that rewrites snapshots rewrites this one too")]
     let rewrite = std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always");
     if rewrite && text != document {

@@ -18,6 +18,7 @@ mod exposure;
 mod fairness;
 mod feeders;
 mod files;
+mod flood;
 mod grants;
 mod hostile;
 mod informer;

@@ -59,7 +59,7 @@ impl Feeder for Once {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         for name in &self.0 {
-            assert!(intake.add(demo_key("Item", name), Priority::NORMAL));
+            intake.add(demo_key("Item", name), Priority::NORMAL).unwrap();
         }
         Ok(())
     }

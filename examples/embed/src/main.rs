@@ -40,7 +40,10 @@ impl Feeder for Names {
             });
             match self.host.apply_resource(document, "embed", true).await {
                 // The controller watches the kind as well: equal keys merge, so it runs once.
-                Ok(written) => drop(intake.add(written.resource.key().clone(), Priority::NORMAL)),
+                // Where there is no room for one more, the watch comes back to it.
+                Ok(written) => {
+                    let _told = intake.add(written.resource.key().clone(), Priority::NORMAL);
+                }
                 Err(error) => tell(&format!("{name} cannot be greeted: {:#}", anyhow::Error::from(error))),
             }
         }

@@ -28,7 +28,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_component::Compiled;
 use homeostat_runtime::events::EventFilter;
-use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder};
+use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder, Room};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -64,6 +64,7 @@ struct Scrape {
     controllers: Vec<One>,
     instances_running: usize,
     instances_free: usize,
+    room: Room,
     compiled: Compiled,
     events: u64,
     refusals: Refusals,
@@ -123,7 +124,7 @@ impl Metrics {
     }
 
     fn scrape(&self, host: &Host) -> Scrape {
-        let Measures { controllers, instances_running, instances_free, compiled } = host.measure();
+        let Measures { controllers, instances_running, instances_free, room, compiled } = host.measure();
         let talliers = self.0.talliers.lock();
         let tally = |name: &str| talliers.get(name).and_then(Weak::upgrade).map(|tallier| tallier.tally());
         let one = |measures: ControllerMeasures| One { tally: tally(&measures.status.name), measures };
@@ -132,6 +133,7 @@ impl Metrics {
         Scrape {
             controllers,
             instances_running,
+            room,
             instances_free,
             compiled,
             events: self.events(host),

@@ -15,8 +15,8 @@ use clap::Args;
 use homeostat_component::layers::Nothing;
 use homeostat_component::{Caller, Component, Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_runtime::{
-    ControllerState, Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled,
-    Recorder,
+    ControllerState, Definition, Feeder, FeederError, Host, Intake, NotTaken, Observer, Options, Overrides, Priority,
+    Reconciled, Recorder,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Store, Write};
@@ -185,7 +185,9 @@ impl Feeder for AllAtOnce {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         for key in &self.0 {
-            intake.add(key.clone(), Priority::NORMAL);
+            while intake.add(key.clone(), Priority::NORMAL) == Err(NotTaken::Full) {
+                intake.room().await;
+            }
         }
         Ok(())
     }

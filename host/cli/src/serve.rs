@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
+use homeostat_runtime::manifest::Bytes;
 use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -87,6 +88,8 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = EngineOptions::default().instances_max, value_parser = instances())]
     instances: u32,
     #[command(flatten)]
+    queues: QueueLimits,
+    #[command(flatten)]
     compile: CompileLimits,
 }
 
@@ -104,6 +107,24 @@ impl HostArgs {
         let options = compile::engine_options(Some(data.join(compile::COMPILED)), self.compile)?;
         Ok(EngineOptions { instances_max: self.instances, ..options })
     }
+}
+
+/// What the queues of all controllers may keep together
+#[derive(Args, Clone, Copy, Debug)]
+struct QueueLimits {
+    /// Keys that the queues of all controllers have together, at most
+    ///
+    /// One half is for whoever comes first, the other is shared out among the controllers. What each may have: spec.limits.keys.
+    #[arg(long, value_name = "COUNT", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    queue_keys: u64,
+    /// Bytes of errors that are kept for those keys, at most: 64Ki to 64Gi
+    #[arg(long, value_name = "BYTES", default_value_t = Bytes(64 << 20), value_parser = queue_error_bytes)]
+    queue_error_bytes: Bytes,
+}
+
+fn queue_error_bytes(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse()?;
+    if (64 << 10..=64 << 30).contains(&bytes.0) { Ok(bytes) } else { Err("it must be 64Ki to 64Gi".to_owned()) }
 }
 
 /// How `run` writes its log.
@@ -183,6 +204,7 @@ impl Running {
             signatures,
             data,
             store,
+            queues,
             instances: _,
             compile: _,
         } = args;
@@ -202,7 +224,9 @@ impl Running {
         let (store, backups) = store::open(*store, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
-        let mut options = Options { observer: Arc::new(metrics.clone()), ..Options::new(engine, store) };
+        let QueueLimits { queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } = *queues;
+        let observer = Arc::new(metrics.clone());
+        let mut options = Options { observer, queue_keys_max, queue_error_bytes_max, ..Options::new(engine, store) };
         if let Some(folder) = secrets {
             if !folder.is_dir() {
                 let folder = folder.display();

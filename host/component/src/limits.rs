@@ -1,4 +1,4 @@
-//! What one call of a guest may use. Every limit is finite and has a name: see [`crate::LimitName`].
+//! What one call of a guest may use, and what its controller keeps between calls. Every limit is finite and has a name: see [`crate::LimitName`].
 //!
 //! All of them, with their defaults: `docs/limits.md`, which is written from [`Limits::amount`] and [`fixed`].
 
@@ -12,7 +12,7 @@ mod catalog;
 
 pub use catalog::{Amount, FixedBound, fixed};
 
-/// The bounds of one call.
+/// The bounds of one call, and of what a controller keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limits {
@@ -45,6 +45,11 @@ pub struct Limits {
     pub transfer_bytes_max: u64,
     /// Bytes of the keys that `map` or `poll` answers. Default: 8 MiB. Limit `result`, which bounds their number too.
     pub result_bytes_max: u64,
+    /// Keys that the controller has on its queue, whatever state they are in: of the controller, not of one call. Default: 100 000.
+    /// Limit `keys`.
+    pub keys_max: u32,
+    /// Bytes of the texts of errors that the controller keeps for these keys. Default: 4 MiB. Limit `error-bytes`.
+    pub error_bytes_max: u64,
     /// Handles (streams, requests, timers …) that the guest holds at once. Default: 256. Limit `handles`.
     pub handles_max: u32,
     /// Bytes of the body of one HTTP request, and of one HTTP response. Default: 4 MiB. Above it the request fails.
@@ -67,6 +72,8 @@ impl Default for Limits {
             log_lines_max: 1000,
             transfer_bytes_max: 16 << 20,
             result_bytes_max: 8 << 20,
+            keys_max: 100_000,
+            error_bytes_max: 4 << 20,
             handles_max: 256,
             http_body_bytes_max: 4 << 20,
         }
@@ -91,6 +98,8 @@ impl Limits {
             log_lines_max,
             transfer_bytes_max,
             result_bytes_max,
+            keys_max,
+            error_bytes_max,
             handles_max,
             http_body_bytes_max,
         } = *self;
@@ -108,6 +117,8 @@ impl Limits {
             log_lines_max: log_lines_max.max(other.log_lines_max),
             transfer_bytes_max: transfer_bytes_max.max(other.transfer_bytes_max),
             result_bytes_max: result_bytes_max.max(other.result_bytes_max),
+            keys_max: keys_max.max(other.keys_max),
+            error_bytes_max: error_bytes_max.max(other.error_bytes_max),
             handles_max: handles_max.max(other.handles_max),
             http_body_bytes_max: http_body_bytes_max.max(other.http_body_bytes_max),
         }

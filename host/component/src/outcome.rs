@@ -108,6 +108,10 @@ pub enum LimitName {
     Handles,
     /// Number and bytes of the keys in a result.
     Result,
+    /// Keys on the queue of a controller. Refuses new keys; stops no call.
+    Keys,
+    /// Bytes of errors that a controller keeps. Leaves texts out; stops no call.
+    ErrorBytes,
     /// Time of a compilation. Refuses a component; stops no call.
     CompileTime,
     /// Memory of a compilation. Refuses a component; stops no call.
@@ -116,7 +120,7 @@ pub enum LimitName {
 
 impl LimitName {
     /// Every limit there is.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Deadline,
         Self::Cpu,
         Self::Memory,
@@ -132,12 +136,14 @@ impl LimitName {
         Self::Transfer,
         Self::Handles,
         Self::Result,
+        Self::Keys,
+        Self::ErrorBytes,
         Self::CompileTime,
         Self::CompileMemory,
     ];
 
     /// Returns the name as users see it.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
             Self::Cpu => "cpu",
@@ -154,14 +160,16 @@ impl LimitName {
             Self::Transfer => "transfer",
             Self::Handles => "handles",
             Self::Result => "result",
+            Self::Keys => "keys",
+            Self::ErrorBytes => "error-bytes",
             Self::CompileTime => "compile-time",
             Self::CompileMemory => "compile-memory",
         }
     }
 
-    /// Says whether it stops calls of guests. The others refuse components.
+    /// Says whether it stops calls of guests. The others refuse components, or new keys, or leave out texts.
     pub fn stops_calls(self) -> bool {
-        !matches!(self, Self::CompileTime | Self::CompileMemory)
+        !matches!(self, Self::Keys | Self::ErrorBytes | Self::CompileTime | Self::CompileMemory)
     }
 }
 

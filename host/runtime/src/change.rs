@@ -8,7 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use homeostat_component::{Component, Severity};
 use homeostat_store::{Key, Kind, Store};
-use homeostat_workqueue::{Priority, Queue};
+use homeostat_workqueue::{Priority, Queue, Refused};
+use parking_lot::Mutex;
 
 use crate::context::{for_each_listed, now};
 use crate::controller::Controller;
@@ -120,7 +121,8 @@ impl Controller {
 
     /// Brings queue, workers and feeders in line with what the slot holds now.
     fn apply_settings(self: &Arc<Self>) {
-        self.queue.configure(self.slot.current().settings.queue_options());
+        let current = self.slot.current();
+        self.queue.configure(current.settings.queue_options(&current.definition.limits));
         self.apply_suspension();
         self.spawn_workers();
         self.feeding.follow_slot();
@@ -139,9 +141,14 @@ impl Controller {
             store: self.context.store.clone(),
             kind: manages.kind,
             which,
+            behind: Mutex::default(),
         };
         match look.once().await {
-            Ok(keys) => keys,
+            Ok((keys, true)) => keys,
+            Ok((keys, false)) => {
+                self.feeding.add(Arc::new(look));
+                keys
+            }
             Err(_) => {
                 self.feeding.add(Arc::new(look));
                 0
@@ -191,19 +198,33 @@ struct LookAgain {
     store: Arc<dyn Store>,
     kind: Kind,
     which: Look,
+    /// Namespace and name of the last one that was looked at, where there was no room for those behind it. Lists are in this order.
+    behind: Mutex<Option<(String, String)>>,
 }
 
 impl LookAgain {
-    async fn once(&self) -> homeostat_store::Result<usize> {
-        let mut keys = 0;
+    /// Looks at the keys, and returns how many they were, and whether there was room for all.
+    async fn once(&self) -> homeostat_store::Result<(usize, bool)> {
+        let (mut keys, mut fits) = (0, true);
+        let mut behind = self.behind.lock().clone();
         for_each_listed(&*self.store, &self.kind, |resource| {
             let key = Key::new(self.kind.clone(), resource.key().namespace(), resource.key().name());
+            let at = (key.namespace(), key.name());
+            if !fits || behind.as_ref().is_some_and(|(namespace, name)| at <= (namespace, name)) {
+                return;
+            }
             let Some(fresh) = (self.which.which)(&key).filter(|_| self.slot.may_get(&key)) else { return };
-            let look = |queue: &Queue<Key>, key, priority| queue.look_again(key, priority, fresh == Fresh::Yes).is_ok();
-            keys += usize::from(self.deletions.add(key, Priority::LOW, look));
+            let look = |queue: &Queue<Key>, key, priority| queue.look_again(key, priority, fresh == Fresh::Yes);
+            let added = self.deletions.add(key.clone(), Priority::LOW, look);
+            fits = added != Err(Refused::Full);
+            if fits {
+                keys += usize::from(added.is_ok());
+                behind = Some((key.namespace().to_owned(), key.name().to_owned()));
+            }
         })
         .await?;
-        Ok(keys)
+        *self.behind.lock() = behind;
+        Ok((keys, fits))
     }
 }
 
@@ -213,8 +234,11 @@ impl Feeder for LookAgain {
         "second look"
     }
 
-    async fn run(&self, _: &Intake) -> Result<(), FeederError> {
-        self.once().await?;
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        while !self.once().await?.1 {
+            intake.full();
+            intake.room().await;
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use homeostat_component::layers::{HttpClient, Secrets};
 use homeostat_component::{Engine, Limits, Severity};
 use homeostat_store::{Key, Kind, Query, Request, Resource, Revision, Selector, Store, Write, Written};
+use homeostat_workqueue::Room;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) turns: Arc<Turns>,
+    /// What the queues of all controllers share.
+    pub(crate) room: Arc<Room>,
     /// Where the code of controllers comes from, once the host runs those of its store.
     pub(crate) code: OnceLock<Arc<dyn Code>>,
     seed: Option<u64>,
@@ -48,7 +51,16 @@ impl Context {
     /// # Panics
     /// Outside of a tokio runtime.
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
-        let Options { engine, store, secrets, observer, drain_deadline: _, seed } = options;
+        let Options {
+            engine,
+            store,
+            secrets,
+            observer,
+            drain_deadline: _,
+            queue_keys_max,
+            queue_error_bytes_max,
+            seed,
+        } = options;
         let kinds = Arc::new(Kinds::with_built_in(store.schemas().clone()));
         Ok(Self {
             engine,
@@ -59,6 +71,7 @@ impl Context {
             observer,
             turns: Turns::new(Handle::current().metrics().num_workers()),
             code: OnceLock::new(),
+            room: Room::new(queue_keys_max, queue_error_bytes_max),
             seed,
             kinds,
             declarations: Declarations::default(),

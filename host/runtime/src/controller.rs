@@ -81,7 +81,8 @@ impl Controller {
         let follows = Arc::<Follows>::default();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let seed = context.seed(&name);
-        let queue = Queue::new(homeostat_workqueue::Options { seed, ..settings.queue_options() });
+        let options = homeostat_workqueue::Options { seed, ..settings.queue_options(&definition.limits) };
+        let queue = Queue::within(context.room.clone(), options);
         let observations = Arc::<Observations>::default();
         let effects = sink::effects(&context, &follows, &observations, &definition);
         let slot = Arc::new(Slot::new(Loaded::new(definition, settings, effects, 1)));

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::Spread;
 use crate::controller::Controller;
 
-mod dearest;
+pub(crate) mod dearest;
 mod minute;
 
 use dearest::{Dearest, Together};

@@ -56,6 +56,9 @@ pub enum Error {
     /// A key that was given up has no due time that could be moved.
     #[error("{0} was given up: `homeostat retry` and `homeostat queue expedite` run it again")]
     GivenUp(Key),
+    /// A queue that has as many keys as it may have, and not this one.
+    #[error("limit keys: the queue of controller `{0}` has as many keys as it may have")]
+    NoRoom(String),
     /// A controller whose keys are held back but for deletions lets no other key go first.
     #[error("controller `{0}` is suspended but for deletions: no other key can go before them")]
     DeletionsFirst(String),

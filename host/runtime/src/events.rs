@@ -17,6 +17,9 @@ use tokio::sync::watch;
 /// Events kept, of all controllers together. When one more comes, the controller that has the most loses the one that it saw longest ago.
 pub const EVENTS_MAX: usize = 4096;
 
+/// Bytes of the message of an event. More is cut.
+pub const MESSAGE_BYTES_MAX: usize = 8 << 10;
+
 /// One thing that happened, perhaps many times.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,7 +96,7 @@ pub struct EventLog {
 #[derive(Default)]
 struct Inner {
     sequence: u64,
-    events: HashMap<Identity, Event>,
+    events: HashMap<Arc<Identity>, Event>,
     /// The same events, by controller. None is empty.
     shares: HashMap<Arc<str>, Share>,
     /// Every share once, and the one that loses the next event last.
@@ -103,7 +106,7 @@ struct Inner {
 }
 
 /// The events of one controller by the sequence each has now: the first is the one to forget.
-type Share = BTreeMap<u64, Identity>;
+type Share = BTreeMap<u64, Arc<Identity>>;
 
 /// How many events a controller has, and the sequence of its first: among equals loses who has had one for longest.
 type Size = (usize, Reverse<u64>, Arc<str>);
@@ -143,8 +146,9 @@ impl EventLog {
         inner.sequence += 1;
         let sequence = inner.sequence;
         let controller = controller.clone();
+        let message = &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)];
         let identity = Identity { controller, source, key, reason: reason.into(), message: message.into() };
-        inner.note(sequence, now, severity, identity);
+        inner.note(sequence, now, severity, Arc::new(identity));
         drop(inner);
         // Two who note at once may come here in the other order.
         self.changed.send_modify(|latest| *latest = sequence.max(*latest));
@@ -178,7 +182,7 @@ impl EventFilter {
 }
 
 impl Inner {
-    fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Identity) {
+    fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Arc<Identity>) {
         let before = if let Some(event) = self.events.get_mut(&identity) {
             event.count += 1;
             event.last_seen = now;

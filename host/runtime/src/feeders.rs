@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use homeostat_component::{Reveals, Severity};
 use homeostat_store::{Key, Kind, Revision};
-use homeostat_workqueue::{Priority, Queue};
+use homeostat_workqueue::{Added, Priority, Queue, Refused};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +24,10 @@ mod deletions;
 mod follow;
 mod gate;
 mod guest_map;
+mod missed;
 mod poll;
 mod resync;
+mod room;
 mod shared;
 mod watch;
 
@@ -33,10 +35,12 @@ pub(crate) use audience::Audience;
 pub(crate) use deletions::{Deletions, Fate, THROUGH};
 pub(crate) use follow::FollowFeeder;
 pub(crate) use gate::{Gate, Ticket};
-pub(crate) use guest_map::{GuestMap, OfSlot};
+pub(crate) use guest_map::{GuestMap, LED_TO_ALL_MAX, OfSlot, WAITING_BYTES_MAX};
+pub(crate) use missed::OWED_MAX;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
-pub(crate) use shared::Watches;
+pub(crate) use room::{Place, Waiting};
+pub(crate) use shared::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX, Watches};
 pub(crate) use watch::{How, WatchFeeder};
 
 /// The wait before a feeder that failed is started again: after the first failure, and at most.
@@ -58,6 +62,20 @@ impl From<homeostat_store::Error> for FeederError {
     fn from(error: homeostat_store::Error) -> Self {
         Self(error.to_string())
     }
+}
+
+/// Why a key was not put on the queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotTaken {
+    /// No resource that the controller manages can have it: its kind is another one, or lives elsewhere.
+    #[error("no resource that the controller manages can have it")]
+    OtherKind,
+    /// The controller is ending.
+    #[error("the queue is closed")]
+    Closed,
+    /// The queue, or all queues of the host, have as many keys as they may have, and this is another one. [`Intake::room`] waits.
+    #[error("limit keys: the queue has as many keys as it may have")]
+    Full,
 }
 
 /// Puts keys on one controller's queue.
@@ -88,6 +106,8 @@ pub struct Intake {
     manages: Managed,
     gate: Gate,
     ticket: Ticket,
+    /// Whose it is, and where that is told.
+    told: Option<(Arc<str>, Arc<Context>)>,
 }
 
 impl Intake {
@@ -98,7 +118,12 @@ impl Intake {
         gate: Gate,
         ticket: Ticket,
     ) -> Self {
-        Self { deletions, audience, manages, gate, ticket }
+        Self { deletions, audience, manages, gate, ticket, told: None }
+    }
+
+    /// Returns the same, which tells by events of the controller when keys find no room.
+    pub(crate) fn telling(self, controller: Arc<str>, context: Arc<Context>) -> Self {
+        Self { told: Some((controller, context)), ..self }
     }
 
     /// Returns the kind whose keys are wanted.
@@ -107,25 +132,69 @@ impl Intake {
     }
 
     /// Adds one key. While the controller is suspended but for deletions, the highest priority is that of theirs, and no other key has
-    /// it. A key that no managed resource can have is dropped, and `false` returned: one of another kind, one without a namespace where the
-    /// kind lives in namespaces, and one with a namespace where it does not. So is one that the controller's grants cover no watch of, and
-    /// every key when the queue is closed.
-    pub fn add(&self, key: Key, priority: Priority) -> bool {
-        self.put(key, priority, |queue, key, priority| queue.add(key, priority).is_ok())
+    /// it.
+    ///
+    /// # Errors
+    /// [`NotTaken`]; [`NotTaken::OtherKind`] is for every key that no managed resource can have: also one without a namespace where the kind
+    /// lives in namespaces, and one with a namespace where it does not. With [`NotTaken::Full`] the feeder has to come back to what it was
+    /// about to tell: wait for [`Intake::room`], or tell it all again after a while.
+    pub fn add(&self, key: Key, priority: Priority) -> Result<(), NotTaken> {
+        self.put(key, priority, |queue, key, priority| queue.add(key, priority))
     }
 
     /// Adds one key that becomes due after `delay`, counted from now. Otherwise as [`Intake::add`].
-    pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> bool {
-        self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority).is_ok())
+    ///
+    /// # Errors
+    /// As [`Intake::add`].
+    pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> Result<(), NotTaken> {
+        self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority))
     }
 
     /// Adds one key for a second look, which is no event: a key that waits or is parked stays as it is. Otherwise as [`Intake::add`].
-    pub fn look_again(&self, key: Key, priority: Priority) -> bool {
-        self.put(key, priority, |queue, key, priority| queue.look_again(key, priority, false).is_ok())
+    ///
+    /// # Errors
+    /// As [`Intake::add`].
+    pub fn look_again(&self, key: Key, priority: Priority) -> Result<(), NotTaken> {
+        self.put(key, priority, |queue, key, priority| queue.look_again(key, priority, false))
     }
 
-    fn put(&self, key: Key, priority: Priority, add: impl FnOnce(&Queue<Key>, Key, Priority) -> bool) -> bool {
-        self.ours(key).is_some_and(|key| self.deletions.add(key, priority, add))
+    /// Waits until there is room for new keys again, enough to be worth a look at what was refused.
+    ///
+    /// *Cancel safety*: it takes nothing.
+    pub async fn room(&self) {
+        Waiting::begin().room(|| vec![self.place()]).await;
+        self.well();
+    }
+
+    fn place(&self) -> Place {
+        self.deletions.place()
+    }
+
+    fn put(
+        &self,
+        key: Key,
+        priority: Priority,
+        add: impl FnOnce(&Queue<Key>, Key, Priority) -> Result<Added, Refused>,
+    ) -> Result<(), NotTaken> {
+        let key = self.ours(key).ok_or(NotTaken::OtherKind)?;
+        self.deletions.add(key, priority, add).map(drop).map_err(|refused| match refused {
+            Refused::Closed => NotTaken::Closed,
+            Refused::Full => NotTaken::Full,
+        })
+    }
+
+    /// Tells that keys found no room, by an event and in the status of the controller.
+    pub(crate) fn full(&self) {
+        let feeder = &self.ticket.feeder;
+        let why = "limit keys: the queue has as many keys as it may have, and newer ones are refused; it comes back to them when there is room";
+        self.gate.failed(&self.ticket, why);
+        self.tell(Severity::Warning, "LimitExceeded", &format!("{feeder}: {why}"));
+    }
+
+    fn tell(&self, severity: Severity, reason: &str, message: &str) {
+        if let Some((controller, context)) = &self.told {
+            context.event(controller, None, severity, reason, message);
+        }
     }
 
     /// Returns whether the controller's grants let it get this key because `of` has changed.
@@ -183,7 +252,7 @@ impl Intake {
 }
 
 /// Adds keys that a guest answered. Those that no managed resource can have, and those that its grants cover no watch of, are dropped, and told
-/// to `refuse`.
+/// to `refuse`. Returns whether there was room for all others; that there was none is told.
 ///
 /// `of`: the resource whose document they were made of. Where another version would get a key, it must be one that may read that.
 fn add_answered(
@@ -192,14 +261,22 @@ fn add_answered(
     of: Option<&Key>,
     asked: &str,
     refuse: impl Fn(&str),
-) {
+) -> bool {
+    let mut fits = true;
     for key in keys {
         if let Some(refusal) = intake.refusal(&key) {
             refuse(&format!("{asked} answered {refusal}: it is dropped"));
         } else if of.is_none_or(|of| intake.may_learn(&key, of, Reveals::Content)) {
-            intake.add(key, Priority::NORMAL);
+            // Behind one that was refused there may be some that are on the queue already.
+            fits &= intake.add(key, Priority::NORMAL) != Err(NotTaken::Full);
         }
     }
+    if fits {
+        intake.well()
+    } else {
+        intake.full()
+    }
+    fits
 }
 
 /// Runs a feeder, and runs it again after it failed, until it ends or `stop` is cancelled.

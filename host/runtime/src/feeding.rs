@@ -3,9 +3,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use homeostat_component::{Changes, Grants, Mapping, Watch};
+use homeostat_component::{Changes, Grants, Limits, Mapping, Watch};
 use homeostat_store::{Key, Kind};
-use homeostat_workqueue::Queue;
+use homeostat_workqueue::{Options, Queue};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -218,7 +218,8 @@ impl Feeding {
             gate.wait_for(ticket.clone());
         }
         let (deletions, audience) = (self.deletions.clone(), self.slot.clone());
-        let intake = Intake::new(deletions, audience, self.manages.clone(), gate.clone(), ticket.clone());
+        let intake = Intake::new(deletions, audience, self.manages.clone(), gate.clone(), ticket.clone())
+            .telling(self.controller.clone(), self.context.clone());
         let (controller, context) = (self.controller.clone(), self.context.clone());
         self.tasks.spawn(self.account.run(|_| supervise(feeder, intake, controller, context, stop)));
         ticket
@@ -235,9 +236,14 @@ impl Feeding {
             Wish::Watch(watch, grants) => {
                 let how = match &watch.mapping {
                     Mapping::Guest => {
+                        // As much as the controller's own queue: what waits here is bounded like what waits there.
+                        let Limits { keys_max, error_bytes_max, .. } = slot.current().definition.limits;
+                        let (keys_max, error_bytes_max) = (Some(keys_max), Some(error_bytes_max));
                         let seed = context.seed(&watch.name);
+                        let options = Options { seed, keys_max, error_bytes_max, ..Options::default() };
+                        let changes = Queue::within(context.room.clone(), options);
                         let guest = Arc::new(OfSlot { controller, slot, whose, context });
-                        How::Asked(GuestMap::new(watch.clone(), guest, seed))
+                        How::Asked(GuestMap::new(watch.clone(), guest, changes))
                     }
                     mapping => How::Mapped(mapping.clone()),
                 };

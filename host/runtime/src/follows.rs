@@ -7,6 +7,12 @@ use homeostat_component::Reveals;
 use homeostat_store::{Key, Kind, Resource, Selector};
 use parking_lot::Mutex;
 
+/// Bytes of what the keys of one controller follow, at most: names and selectors, and what it takes to keep them. What would be more is
+/// refused, and what is followed stays.
+pub(crate) const BYTES_MAX: u64 = 16 << 20;
+/// What an entry takes besides its texts.
+const ENTRY_BYTES: u64 = 256;
+
 /// One thing that a key follows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Target {
@@ -32,12 +38,32 @@ impl Target {
         }
     }
 
+    fn bytes(&self) -> u64 {
+        ENTRY_BYTES
+            + match self {
+                Self::One(key) => key_bytes(key),
+                Self::All(kind, selector) => kind_bytes(kind) + selector.bytes(),
+            }
+    }
+
     fn means(&self, resource: &Resource) -> bool {
         match self {
             Self::One(key) => key == resource.key(),
             Self::All(kind, selector) => kind.same_type(resource.key().kind()) && selector.matches(resource),
         }
     }
+}
+
+fn kind_bytes(kind: &Kind) -> u64 {
+    (kind.group.len() + kind.version.len() + kind.name.len()) as u64
+}
+
+fn key_bytes(key: &Key) -> u64 {
+    kind_bytes(key.kind()) + (key.namespace().len() + key.name().len()) as u64
+}
+
+fn set_bytes(follower: &Key, targets: &[Target]) -> u64 {
+    ENTRY_BYTES + key_bytes(follower) + targets.iter().map(Target::bytes).sum::<u64>()
 }
 
 /// The sets of one controller.
@@ -52,6 +78,8 @@ pub(crate) struct Follows {
 struct Sets {
     current: BTreeMap<Key, Vec<Target>>,
     gathering: BTreeMap<Key, Vec<Target>>,
+    /// Of all these sets, those that are being gathered included.
+    bytes: u64,
     /// Kinds that a feeder watches on behalf of keys.
     watched: BTreeSet<Kind>,
 }
@@ -63,15 +91,22 @@ impl Sets {
 }
 
 impl Follows {
-    /// Notes what a running reconcile asks for.
-    pub(crate) fn gather(&self, follower: &Key, target: Target) {
+    /// Notes what a running reconcile asks for. `false`: there is no room for it, and nothing has changed.
+    pub(crate) fn gather(&self, follower: &Key, target: Target) -> bool {
         // Before what is gathered is there: whoever ends this key's reconcile sees it.
         self.used.store(true, Ordering::Release);
         let mut sets = self.sets.lock();
-        let gathering = sets.gathering.entry(follower.clone()).or_default();
-        if !gathering.contains(&target) {
-            gathering.push(target);
+        let known = sets.gathering.get(follower);
+        if known.is_some_and(|known| known.contains(&target)) {
+            return true;
         }
+        let bytes = target.bytes() + if known.is_some() { 0 } else { set_bytes(follower, &[]) };
+        if sets.bytes + bytes > BYTES_MAX {
+            return false;
+        }
+        sets.bytes += bytes;
+        sets.gathering.entry(follower.clone()).or_default().push(target);
+        true
     }
 
     /// Makes what was gathered the key's set. Returns whether it differs from the last one.
@@ -86,12 +121,15 @@ impl Follows {
         }
         match gathered {
             Some(targets) => {
-                let last = sets.current.insert(follower.clone(), targets.clone()).unwrap_or_default();
+                let last = sets.current.insert(follower.clone(), targets.clone());
+                sets.bytes -= last.as_ref().map_or(0, |last| set_bytes(follower, last));
+                let last = last.unwrap_or_default();
                 // The order in which a guest asks is not part of the set, and no target is in it twice.
                 last.len() != targets.len() || !targets.iter().all(|target| last.contains(target))
             }
             None => {
-                sets.current.remove(follower);
+                let last = sets.current.remove(follower);
+                sets.bytes -= last.map_or(0, |last| set_bytes(follower, &last));
                 false
             }
         }
@@ -99,7 +137,9 @@ impl Follows {
 
     /// Drops what was gathered; the last set stays.
     pub(crate) fn roll_back(&self, follower: &Key) {
-        self.sets.lock().gathering.remove(follower);
+        let mut sets = self.sets.lock();
+        let gathered = sets.gathering.remove(follower);
+        sets.bytes -= gathered.map_or(0, |gathered| set_bytes(follower, &gathered));
     }
 
     /// Returns the kinds that some key follows and that no feeder watches. From now on the caller's feeders do.

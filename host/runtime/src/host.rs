@@ -41,6 +41,11 @@ pub struct Options {
     pub observer: Arc<dyn Observer>,
     /// How long a controller that is removed may go on with what it has begun. Default: 10 s.
     pub drain_deadline: Duration,
+    /// Keys on the queues of all controllers together, at most. Default: 500 000. What each controller may have stands in its limits; one
+    /// half of this room is for whoever comes first, the other is shared out among all.
+    pub queue_keys_max: u64,
+    /// Bytes of the texts of errors that are kept for those keys, at most. Default: 64 MiB. Shared in the same way.
+    pub queue_error_bytes_max: u64,
     /// Seeds what the queues decide by chance: the jitter of backoffs. Default: `None`, from the operating system.
     pub seed: Option<u64>,
 }
@@ -54,6 +59,8 @@ impl Options {
             secrets: Arc::new(NoSecrets),
             observer: Arc::new(Nobody),
             drain_deadline: Duration::from_secs(10),
+            queue_keys_max: 500_000,
+            queue_error_bytes_max: 64 << 20,
             seed: None,
         }
     }
@@ -291,6 +298,8 @@ impl Host {
         }
         if !controllers.by_name.contains_key(name) {
             self.inner.context.withdraw(name);
+            // What it has written since its name was free.
+            self.inner.context.logs.forget(name);
         }
         drop(controllers);
         left

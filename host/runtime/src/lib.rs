@@ -10,6 +10,7 @@
 //! store after a restart), and any reading of files or of the environment (the binary does it). Whoever embeds the runtime
 //! writes a [`Feeder`] in Rust.
 
+pub mod bounds;
 mod canary;
 mod change;
 mod code;
@@ -57,7 +58,7 @@ pub use costs::{ControllerCosts, EffectSums, KeySpent, Lately, Spent};
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
-pub use feeders::{Feeder, FeederError, Intake};
+pub use feeders::{Feeder, FeederError, Intake, NotTaken};
 pub use homeostat_workqueue::{Ages, Counters, Counts as KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Options, Put, Removed, ShutdownReport};
 pub use kinds::{KindInfo, Kinds, ScalePaths};
@@ -65,6 +66,6 @@ pub use logs::LogBook;
 pub use observer::{Observer, Reconciled, Recorder};
 pub use settings::Settings;
 pub use spread::Spread;
-pub use stats::{ControllerMeasures, Measures, Rollout, Shadowed};
+pub use stats::{ControllerMeasures, Measures, Rollout, Room, Shadowed};
 pub use status::{Answered, ControllerState, ControllerStatus, Counts, QueueEntry, SwapRecord};
 pub use suspend::Suspend;

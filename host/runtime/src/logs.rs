@@ -11,6 +11,12 @@ use tokio::sync::watch;
 
 /// Lines kept for each controller. The oldest go first.
 pub const LINES_MAX: usize = 2000;
+/// Bytes of lines kept for each controller. The oldest go first.
+pub const BYTES_MAX: u64 = 4 << 20;
+/// Bytes of lines kept for all controllers together. Above it, the controller that has most loses its oldest ones.
+pub const BYTES_OF_ALL_MAX: u64 = 64 << 20;
+/// What a line takes besides its texts.
+const LINE_BYTES: u64 = 256;
 
 /// One line of a guest's log.
 #[derive(Clone, Debug, Serialize)]
@@ -41,7 +47,49 @@ pub struct LogBook {
 #[derive(Default)]
 struct Inner {
     sequence: u64,
-    lines: BTreeMap<Arc<str>, VecDeque<LogLine>>,
+    lines: BTreeMap<Arc<str>, Lines>,
+    bytes: u64,
+}
+
+/// The lines of one controller.
+#[derive(Default)]
+struct Lines {
+    lines: VecDeque<LogLine>,
+    bytes: u64,
+}
+
+impl Lines {
+    /// Forgets the oldest line, and returns its bytes.
+    fn forget_one(&mut self) -> u64 {
+        let bytes = self.lines.pop_front().map_or(0, |line| line.bytes());
+        self.bytes -= bytes;
+        bytes
+    }
+}
+
+impl LogLine {
+    fn bytes(&self) -> u64 {
+        let fields: usize = self.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let key = self.key.as_ref().map_or(0, |key| key.namespace().len() + key.name().len());
+        LINE_BYTES + (self.message.len() + fields + key) as u64
+    }
+}
+
+impl Inner {
+    fn write(&mut self, line: LogLine) {
+        let (controller, bytes) = (line.controller.clone(), line.bytes());
+        let own = self.lines.entry(controller).or_default();
+        own.lines.push_back(line);
+        own.bytes += bytes;
+        self.bytes += bytes;
+        while own.lines.len() > LINES_MAX || own.bytes > BYTES_MAX {
+            self.bytes -= own.forget_one();
+        }
+        while self.bytes > BYTES_OF_ALL_MAX {
+            let Some(loudest) = self.lines.values_mut().max_by_key(|lines| lines.bytes) else { return };
+            self.bytes -= loudest.forget_one();
+        }
+    }
 }
 
 impl Default for LogBook {
@@ -57,11 +105,7 @@ impl LogBook {
         inner.sequence += 1;
         line.sequence = inner.sequence;
         let sequence = inner.sequence;
-        let lines = inner.lines.entry(line.controller.clone()).or_default();
-        if lines.len() >= LINES_MAX {
-            lines.pop_front();
-        }
-        lines.push_back(line);
+        inner.write(line);
         drop(inner);
         // Two who write at once may come here in the other order.
         self.changed.send_modify(|latest| *latest = sequence.max(*latest));
@@ -74,7 +118,9 @@ impl LogBook {
             .lines
             .iter()
             .filter(|(name, _)| controller.is_none_or(|wanted| wanted == &***name))
-            .flat_map(|(_, lines)| lines.iter().rev().take(lines_max).filter(|line| line.sequence > sequence).cloned())
+            .flat_map(|(_, lines)| {
+                lines.lines.iter().rev().take(lines_max).filter(|line| line.sequence > sequence).cloned()
+            })
             .collect();
         drop(inner);
         lines.sort_by_key(|line| line.sequence);
@@ -94,7 +140,9 @@ impl LogBook {
 
     /// Forgets the lines of a controller that is gone.
     pub fn forget(&self, controller: &str) {
-        self.inner.lock().lines.remove(controller);
+        let mut inner = self.inner.lock();
+        let forgotten = inner.lines.remove(controller).map_or(0, |lines| lines.bytes);
+        inner.bytes -= forgotten;
     }
 }
 

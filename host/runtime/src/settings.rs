@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use homeostat_component::{BackoffSpec, ControllerSpec, DuringDelay};
+use homeostat_component::{BackoffSpec, ControllerSpec, DuringDelay, Limits};
 
 use crate::Overrides;
 
@@ -48,8 +48,8 @@ impl Settings {
         }
     }
 
-    /// Returns the same as the queue wants it.
-    pub(crate) fn queue_options(&self) -> homeostat_workqueue::Options {
+    /// Returns the same as the queue wants it, with what the queue may keep.
+    pub(crate) fn queue_options(&self, limits: &Limits) -> homeostat_workqueue::Options {
         homeostat_workqueue::Options {
             during_delay: match self.during_delay {
                 DuringDelay::RunNow => homeostat_workqueue::DuringDelay::RunNow,
@@ -61,6 +61,8 @@ impl Settings {
                 retries_max: self.backoff.retries_max,
                 ..homeostat_workqueue::Backoff::default()
             },
+            keys_max: Some(limits.keys_max),
+            error_bytes_max: Some(limits.error_bytes_max),
             ..homeostat_workqueue::Options::default()
         }
     }

@@ -89,9 +89,9 @@ impl Sink for ToHost {
             Followed::All(kind, selector) => Target::All(kind, selector),
         };
         // Outside of a reconcile there is no key to bring back.
-        if let Some(follower) = &call.key {
-            self.follows.gather(follower, target);
-        }
-        Ok(())
+        let fits = call.key.as_ref().is_none_or(|follower| self.follows.gather(follower, target));
+        let refused =
+            || StoreError::TooLarge("limit follows: the keys of this controller follow as much as they may".into());
+        fits.then_some(()).ok_or_else(refused)
     }
 }

@@ -24,8 +24,34 @@ pub struct Measures {
     pub instances_running: usize,
     /// Guests that could start besides without waiting.
     pub instances_free: usize,
+    /// The room that all queues share.
+    pub room: Room,
     /// What has come of compilations since the start, of components of all controllers and of none.
     pub compiled: Compiled,
+}
+
+/// What the queues of all controllers have, and may have, together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Room {
+    /// Keys.
+    pub keys: u64,
+    /// Keys, at most.
+    pub keys_max: u64,
+    /// Bytes of the errors that are kept for them.
+    pub error_bytes: u64,
+    /// Bytes of these, at most.
+    pub error_bytes_max: u64,
+}
+
+impl From<&homeostat_workqueue::Room> for Room {
+    fn from(room: &homeostat_workqueue::Room) -> Self {
+        Self {
+            keys: room.keys(),
+            keys_max: room.keys_max(),
+            error_bytes: room.error_bytes(),
+            error_bytes_max: room.error_bytes_max(),
+        }
+    }
 }
 
 /// A controller in numbers, at the moment that it was asked. What is counted is counted from its start.

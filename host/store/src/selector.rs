@@ -60,6 +60,25 @@ fn is_text(field: Option<&Value>, wanted: &str) -> bool {
 }
 
 impl Selector {
+    /// Returns how many bytes its texts have.
+    pub fn bytes(&self) -> u64 {
+        let Self { namespace, labels, fields, owner } = self;
+        let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
+        let label = |requirement: &LabelRequirement| match requirement {
+            LabelRequirement::Equals(label, value) | LabelRequirement::NotEquals(label, value) => {
+                label.len() + value.len()
+            }
+            LabelRequirement::OneOf(label, values) | LabelRequirement::NoneOf(label, values) => {
+                label.len() + all(values)
+            }
+            LabelRequirement::Exists(label) | LabelRequirement::Absent(label) => label.len(),
+        };
+        let labels: usize = labels.iter().map(label).sum();
+        let fields: usize = fields.iter().map(|(pointer, value)| pointer.len() + value.len()).sum();
+        let others = namespace.as_ref().map_or(0, String::len) + owner.as_ref().map_or(0, String::len);
+        (labels + fields + others) as u64
+    }
+
     /// Returns whether every condition holds for the resource.
     pub fn matches(&self, resource: &Resource) -> bool {
         let Self { namespace, labels, fields, owner } = self;

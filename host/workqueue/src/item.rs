@@ -27,6 +27,8 @@ struct Trouble {
     /// When the delay after the last failure is over.
     backoff_until: Moment,
     error: Arc<str>,
+    /// The bytes of the text that count; none where another one stands in its place.
+    error_bytes: u32,
 }
 
 /// Where a key is, with what only matters there.
@@ -89,14 +91,22 @@ impl<K> Item<K> {
 
     /// Notes the failure of a run that began then; it is one more in a row unless that was within the delay after the
     /// one before.
-    pub(crate) fn fail(&mut self, began: Moment, error: Arc<str>) {
+    pub(crate) fn fail(&mut self, began: Moment, (error, error_bytes): (Arc<str>, u32)) {
         match &mut self.trouble {
             Some(trouble) => {
                 trouble.failures = trouble.failures.saturating_add(u32::from(began >= trouble.backoff_until));
-                trouble.error = error;
+                (trouble.error, trouble.error_bytes) = (error, error_bytes);
             }
-            none => *none = Some(Box::new(Trouble { failures: 1, backoff_until: Moment::ZERO, error })),
+            none => {
+                *none = Some(Box::new(Trouble { failures: 1, backoff_until: Moment::ZERO, error, error_bytes }));
+            }
         }
+    }
+
+    /// The bytes of its last error's text that count.
+    #[inline]
+    pub(crate) fn error_bytes(&self) -> u32 {
+        self.trouble.as_ref().map_or(0, |trouble| trouble.error_bytes)
     }
 
     /// Notes until when it waits after the failure that was just [noted](Item::fail).

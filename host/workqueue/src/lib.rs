@@ -20,7 +20,7 @@
 //! use homeostat_workqueue::{Added, Next, Priority, Queue};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), homeostat_workqueue::Closed> {
+//! # async fn main() -> Result<(), homeostat_workqueue::Refused> {
 //! let queue = Queue::<&str>::default();
 //! queue.add("web", Priority::NORMAL)?;
 //! assert_eq!(queue.add("web", Priority::HIGH)?, Added::Merged);
@@ -36,9 +36,10 @@
 //! **Invariants.** A key is claimed by at most one worker at a time. A queued key is handed out exactly once per claim.
 //! No delay fires early. No ready key waits while a claimer sleeps, unless a suspension holds it back.
 //!
-//! **Bounds.** The queue holds one entry per distinct key and at most 2³²−1 of them (it panics beyond); what bounds it
-//! in practice is the number of things that can be reconciled. An entry takes about 100 bytes, the handle of an
-//! `Arc<str>` as its key included, and returns its memory when the key is finished.
+//! **Bounds.** The queue holds one entry per distinct key, [`Options::keys_max`] of them at most, and
+//! [`Options::error_bytes_max`] bytes of error texts; several queues can share a [`Room`]. A new key that finds no room is
+//! [refused](Refused::Full), whatever was there before stays, and a key that is there already always merges. An entry takes about
+//! 100 bytes, the handle of an `Arc<str>` as its key included, and returns its memory when the key is finished.
 
 mod backoff;
 mod bands;
@@ -51,6 +52,7 @@ mod options;
 mod priority;
 mod queue;
 mod report;
+mod room;
 mod slab;
 pub mod state;
 mod timers;
@@ -64,4 +66,5 @@ pub use options::{AGEING_CLAIMS, DuringDelay, Options};
 pub use priority::Priority;
 pub use queue::Queue;
 pub use report::{Ages, Counters, Counts, Entry, Finishes, Report};
-pub use verbs::{Added, Closed, Finished, Key, KeyState, Next, Phase, Verdict};
+pub use room::Room;
+pub use verbs::{Added, Finished, Key, KeyState, Next, Phase, Refused, Verdict};

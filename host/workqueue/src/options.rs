@@ -18,6 +18,11 @@ pub struct Options {
     ///
     /// The first key of a band is passed over by at most [`Options::passes_max`] claims, so no band starves.
     pub ageing_claims: NonZeroU32,
+    /// How many keys the queue has at most; `None`: as many as there is memory for, and 2³²−1. One more is refused.
+    pub keys_max: Option<u32>,
+    /// Bytes of the texts of its keys' errors that the queue keeps at most; `None`: any number. Where there is no room for one, a
+    /// sentence that says so stands in its place.
+    pub error_bytes_max: Option<u64>,
     /// The seed of the jitter; `None` takes one from the operating system. Read once, when the queue is made.
     pub seed: Option<u64>,
 }
@@ -28,6 +33,8 @@ impl Default for Options {
             during_delay: DuringDelay::default(),
             backoff: Backoff::default(),
             ageing_claims: AGEING_CLAIMS,
+            keys_max: None,
+            error_bytes_max: None,
             seed: None,
         }
     }

@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use crate::{
-    Added, Ages, Claim, Closed, Counters, Counts, Entry, Finished, Key, KeyState, Moment, Next, Options, Phase,
-    Priority, Report, Verdict,
+    Added, Ages, Claim, Counters, Counts, Entry, Finished, Key, KeyState, Moment, Next, Options, Phase, Priority,
+    Refused, Report, Room, Verdict,
     lock::{Held, Lock},
     state::{Claimed, State},
     waiters::Waiters,
@@ -63,8 +63,17 @@ impl<K: Key> Default for Queue<K> {
 impl<K: Key> Queue<K> {
     /// Returns a queue without keys. Starts nothing.
     pub fn new(options: Options) -> Queue<K> {
+        Queue::of(State::new(options), options)
+    }
+
+    /// Returns a queue without keys that shares the room for them with others. Starts nothing.
+    pub fn within(room: Arc<Room>, options: Options) -> Queue<K> {
+        Queue::of(State::within(room, options), options)
+    }
+
+    fn of(state: State<K>, options: Options) -> Queue<K> {
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-        let locked = Locked { state: State::new(options), waiters: Waiters::new(), random: seed };
+        let locked = Locked { state, waiters: Waiters::new(), random: seed };
         let shared =
             Shared { locked: Lock::new(locked), origin: Instant::now(), phase: watch::Sender::new(Phase::Open) };
         Queue { shared: Arc::new(shared) }
@@ -78,9 +87,9 @@ impl<K: Key> Queue<K> {
     /// Adds a key that is to run now. A key that is there already merges.
     ///
     /// # Errors
-    /// [`Closed`] when the queue takes no new keys. While it drains, keys that are ready or running still merge, so that
-    /// a change during a run is seen.
-    pub fn add(&self, key: K, priority: Priority) -> Result<Added, Closed> {
+    /// [`Refused::Closed`] when the queue takes no new keys. While it drains, keys that are ready or running still merge, so that
+    /// a change during a run is seen. [`Refused::Full`] when there is no room for one more key.
+    pub fn add(&self, key: K, priority: Priority) -> Result<Added, Refused> {
         let mut locked = self.shared.lock();
         // Told inside the lock, which it prolongs, because most adds of a busy queue merge and need no time.
         let added = locked.state.add_with(|| self.shared.now(), key, priority);
@@ -92,7 +101,7 @@ impl<K: Key> Queue<K> {
     ///
     /// # Errors
     /// As [`Queue::add`]; while the queue drains, every delay is refused.
-    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> Result<Added, Closed> {
+    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> Result<Added, Refused> {
         self.with(|state, now| state.add_after(now, key, delay, priority))
     }
 
@@ -101,15 +110,15 @@ impl<K: Key> Queue<K> {
     ///
     /// # Errors
     /// As [`Queue::add`].
-    pub fn look_again(&self, key: K, priority: Priority, unpark: bool) -> Result<Added, Closed> {
+    pub fn look_again(&self, key: K, priority: Priority, unpark: bool) -> Result<Added, Refused> {
         self.with(|state, now| state.look_again(now, key, priority, unpark))
     }
 
     /// Adds many keys that are to run now, under one lock for every 256, and returns how many had no run queued yet.
     ///
     /// # Errors
-    /// [`Closed`] as soon as a key is refused; the keys before it were added.
-    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) -> Result<usize, Closed> {
+    /// [`Refused`] as soon as a key is refused; the keys before it were added.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) -> Result<usize, Refused> {
         let mut keys = keys.into_iter();
         let mut fresh = 0;
         loop {
@@ -261,6 +270,11 @@ impl<K: Key> Queue<K> {
     /// Says whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns for how many more keys there is room now. Keys that are there already need none.
+    pub fn room(&self) -> u64 {
+        self.with(|state, _| state.room())
     }
 
     /// Returns how many keys are in each state.

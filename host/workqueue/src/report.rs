@@ -31,6 +31,15 @@ pub struct Counts {
     pub dirty: usize,
     /// Keys that wait for an event or for somebody.
     pub parked: usize,
+    /// Bytes of the error texts of all these.
+    pub error_bytes: u64,
+}
+
+impl Counts {
+    /// Returns how many keys there are, in whatever state.
+    pub fn keys(&self) -> usize {
+        self.waiting + self.ready + self.running + self.parked
+    }
 }
 
 /// What happened since the queue was made. None of these ever falls.
@@ -49,6 +58,10 @@ pub struct Counters {
     pub retries: u64,
     /// Keys given up: retries used up, [`Next::Drop`](crate::Next::Drop), or queued when the queue closed.
     pub dropped: u64,
+    /// Adds of keys for which there was no room.
+    pub refused: u64,
+    /// Errors whose text found no room.
+    pub errors_left_out: u64,
     /// Keys taken off by [`cancel`](crate::Queue::cancel).
     pub cancelled: u64,
     /// Claims that ended, by what became of the key.

@@ -16,13 +16,14 @@ mod finish;
 mod holding;
 mod inspect;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Added, Closed, Counters, DuringDelay, Key, Moment, Options, Phase, Priority, Verdict,
+    Added, Counters, DuringDelay, Key, Moment, Options, Phase, Priority, Refused, Room, Verdict,
     bands::{Bands, Line},
     index::{Hash, Index},
     item::{Dirty, Item, Place},
+    room::Share,
     slab::Slab,
     timers::{Timer, Timers},
 };
@@ -50,6 +51,7 @@ pub struct State<K> {
     phase: Phase,
     closing: Closing<K>,
     counters: Counters,
+    share: Share,
 }
 
 /// Proof that one worker alone holds a key; [`State::finish`] or [`State::give_back`] takes it.
@@ -74,6 +76,15 @@ pub struct Claimed<K> {
 impl<K: Key> State<K> {
     /// Returns a queue without keys.
     pub fn new(options: Options) -> State<K> {
+        State::with(options, Share::of(None))
+    }
+
+    /// Returns a queue without keys that shares the room for them with others.
+    pub fn within(room: Arc<Room>, options: Options) -> State<K> {
+        State::with(options, Share::of(Some(room)))
+    }
+
+    fn with(options: Options, share: Share) -> State<K> {
         State {
             options,
             now: Moment::ZERO,
@@ -89,6 +100,7 @@ impl<K: Key> State<K> {
             phase: Phase::Open,
             closing: Closing::default(),
             counters: Counters::default(),
+            share,
         }
     }
 
@@ -100,8 +112,9 @@ impl<K: Key> State<K> {
     /// Adds a key that is to run now.
     ///
     /// # Errors
-    /// [`Closed`] when the queue takes no new keys; while it drains, keys that are ready or running still merge.
-    pub fn add(&mut self, now: Moment, key: K, priority: Priority) -> Result<Added, Closed> {
+    /// [`Refused::Closed`] when the queue takes no new keys; while it drains, keys that are ready or running still merge.
+    /// [`Refused::Full`] when there is no room for one more key.
+    pub fn add(&mut self, now: Moment, key: K, priority: Priority) -> Result<Added, Refused> {
         self.add_with(|| now, key, priority)
     }
 
@@ -110,7 +123,7 @@ impl<K: Key> State<K> {
     ///
     /// # Errors
     /// As [`State::add`].
-    pub fn add_with(&mut self, now: impl FnOnce() -> Moment, key: K, priority: Priority) -> Result<Added, Closed> {
+    pub fn add_with(&mut self, now: impl FnOnce() -> Moment, key: K, priority: Priority) -> Result<Added, Refused> {
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
         if slot.is_some_and(|slot| self.absorbs(slot, priority)) && !self.phase.is_closed() {
@@ -137,7 +150,7 @@ impl<K: Key> State<K> {
     ///
     /// # Errors
     /// As [`State::add`]; while the queue drains, every delay is refused.
-    pub fn add_after(&mut self, now: Moment, key: K, delay: Duration, priority: Priority) -> Result<Added, Closed> {
+    pub fn add_after(&mut self, now: Moment, key: K, delay: Duration, priority: Priority) -> Result<Added, Refused> {
         let due = self.tick(now).after(delay);
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
@@ -152,11 +165,15 @@ impl<K: Key> State<K> {
         due: Moment,
         priority: Priority,
         is_look: bool,
-    ) -> Result<Added, Closed> {
+    ) -> Result<Added, Refused> {
         self.admit(slot, due <= self.now)?;
         let added = match slot {
             Some(slot) => self.add_known(slot, due, priority, is_look),
             None => {
+                if !self.share.take_key(self.options.keys_max) {
+                    self.counters.refused += 1;
+                    return Err(Refused::Full);
+                }
                 let slot = self.slab.insert(Item::new(key, hash, priority));
                 self.index.insert(hash, slot);
                 self.slab[slot].is_look = is_look;
@@ -177,7 +194,7 @@ impl<K: Key> State<K> {
     ///
     /// # Errors
     /// As [`State::add`].
-    pub fn look_again(&mut self, now: Moment, key: K, priority: Priority, unpark: bool) -> Result<Added, Closed> {
+    pub fn look_again(&mut self, now: Moment, key: K, priority: Priority, unpark: bool) -> Result<Added, Refused> {
         let now = self.tick(now);
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
@@ -199,12 +216,12 @@ impl<K: Key> State<K> {
     }
 
     /// Refuses what a closing queue does not take.
-    fn admit(&self, slot: Option<u32>, at_once: bool) -> Result<(), Closed> {
+    fn admit(&self, slot: Option<u32>, at_once: bool) -> Result<(), Refused> {
         let known = slot.is_some_and(|slot| !matches!(self.slab[slot].place, Place::Waiting { .. } | Place::Parked));
         match self.phase {
             Phase::Open => Ok(()),
             Phase::Draining if known && at_once => Ok(()),
-            Phase::Draining | Phase::Stopped | Phase::Aborted => Err(Closed),
+            Phase::Draining | Phase::Stopped | Phase::Aborted => Err(Refused::Closed),
         }
     }
 
@@ -353,10 +370,10 @@ impl<K: Key> State<K> {
             Place::Running { dirty: None, .. } => {
                 self.add_known(slot, now, priority, false);
             }
-            Place::Ready { .. } => item.succeed(),
+            Place::Ready { .. } => self.succeed(slot),
             Place::Waiting { .. } | Place::Parked => {
-                item.succeed();
-                item.is_look = false;
+                self.succeed(slot);
+                self.slab[slot].is_look = false;
                 self.move_to(slot, now);
             }
         }
@@ -478,8 +495,36 @@ impl<K: Key> State<K> {
     /// Forgets an entry that is nowhere.
     #[inline]
     fn remove(&mut self, slot: u32) {
+        self.give_error_back(slot);
+        self.share.give_key_back();
         self.index.remove(self.slab[slot].hash, slot);
         self.slab.remove(slot);
+    }
+}
+
+impl<K> State<K> {
+    /// Forgets the failures of an entry.
+    fn succeed(&mut self, slot: u32) {
+        self.give_error_back(slot);
+        self.slab[slot].succeed();
+    }
+
+    /// Notes the failure of a run that began then.
+    fn fail(&mut self, slot: u32, began: Moment, error: Arc<str>) {
+        self.give_error_back(slot);
+        let is_empty = error.is_empty();
+        let kept = self.share.keep(error, self.options.error_bytes_max);
+        self.counters.errors_left_out += u64::from(kept.1 == 0 && !is_empty);
+        self.slab[slot].fail(began, kept);
+    }
+
+    /// Gives back the room of an entry's error text; the caller forgets the text at once.
+    #[inline]
+    fn give_error_back(&mut self, slot: u32) {
+        let bytes = self.slab[slot].error_bytes();
+        if bytes > 0 {
+            self.share.give_error_back(bytes);
+        }
     }
 }
 

@@ -9,10 +9,16 @@ pub trait Key: Clone + Eq + Hash + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
 
-/// The queue takes no new keys.
+/// Why the queue did not take a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue is closed and takes no new keys")]
-pub struct Closed;
+pub enum Refused {
+    /// It takes no new keys any more.
+    #[error("the queue is closed and takes no new keys")]
+    Closed,
+    /// It has as many keys as it may have, and this is another one.
+    #[error("limit keys: the queue has as many keys as it may have")]
+    Full,
+}
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use homeostat_component::{Capability, Compiled, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{ControllerState, Counters, Priority, Rollout, Shadowed};
+use homeostat_runtime::{ControllerState, Counters, Priority, Rollout, Room, Shadowed};
 
 use super::refusals::{File, Scarce};
 use super::tally::{RESULTS, Tally};
@@ -56,7 +56,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All of them, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 42] = [
+pub(super) const FAMILIES: [Family; 47] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -139,6 +139,32 @@ pub(super) const FAMILIES: [Family; 42] = [
     ),
     counter("homeostat_merged_adds", "Adds of keys that had a run queued already.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.counters.merges);
+    }),
+    counter("homeostat_refused_keys", "Adds of keys for which there was no room: limit keys.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.counters.refused)
+    }),
+    gauge("homeostat_error_bytes", "Bytes of the errors that are kept for keys.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.keys.error_bytes);
+    }),
+    counter(
+        "homeostat_errors_left_out",
+        "Errors of keys for whose text there was no room: limit error-bytes.",
+        |scrape, text| controllers(scrape, text, |one| one.measures.counters.errors_left_out),
+    ),
+    gauge(
+        "homeostat_room_used",
+        "What the queues of all controllers have together: keys, error-bytes.",
+        |scrape, text| {
+            let Room { keys, error_bytes, .. } = scrape.room;
+            ROOMS.into_iter().zip([keys, error_bytes]).for_each(|(room, used)| text.sample(&[("room", room)], used));
+        },
+    ),
+    gauge("homeostat_room", "What the queues of all controllers may have together.", |scrape, text| {
+        let Room { keys_max, error_bytes_max, .. } = scrape.room;
+        ROOMS
+            .into_iter()
+            .zip([keys_max, error_bytes_max])
+            .for_each(|(room, most)| text.sample(&[("room", room)], most));
     }),
     counter("homeostat_limit_hits", "Reconciles that were stopped at a limit, by its name.", |scrape, text| {
         each_tally(scrape, |one, tally| {
@@ -302,6 +328,9 @@ pub(super) const FAMILIES: [Family; 42] = [
         },
     ),
 ];
+
+/// The room that all queues share.
+const ROOMS: [&str; 2] = [LimitName::Keys.as_str(), LimitName::ErrorBytes.as_str()];
 
 const STATES: [(ControllerState, &str); 5] = [
     (ControllerState::Starting, "starting"),

@@ -48,6 +48,8 @@ impl LimitName {
             Self::Transfer => "bytes of one call, of its arguments or of its answer, whichever way they go",
             Self::Handles => "handles (streams, requests, timers) held at once",
             Self::Result => "bytes of the keys that `map` or `poll` answers",
+            Self::Keys => "keys on the queue of a controller, waiting, ready, running or parked",
+            Self::ErrorBytes => "bytes of the texts of errors that are kept for those keys",
             Self::CompileTime => {
                 "time of a compilation on processors, all of them together; four times that on the wall"
             }
@@ -75,6 +77,8 @@ impl Limits {
             LimitName::Transfer => Amount::Bytes(self.transfer_bytes_max),
             LimitName::Handles => Amount::Count(self.handles_max.into()),
             LimitName::Result => Amount::Bytes(self.result_bytes_max),
+            LimitName::Keys => Amount::Count(self.keys_max.into()),
+            LimitName::ErrorBytes => Amount::Bytes(self.error_bytes_max),
             LimitName::CompileTime => Amount::Time(EngineOptions::default().compile_time),
             LimitName::CompileMemory => Amount::Bytes(EngineOptions::default().compile_memory_bytes_max),
         }

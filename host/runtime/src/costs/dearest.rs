@@ -15,7 +15,7 @@ use homeostat_store::Key;
 use super::{KeySpent, Spent};
 
 /// Keys that are kept.
-const KEYS_MAX: usize = 64;
+pub(crate) const KEYS_MAX: usize = 64;
 
 // What a reconcile has points for: as many as the nanoseconds that such things take.
 const POINTS_A_RUN: u64 = 5000;

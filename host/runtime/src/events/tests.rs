@@ -98,3 +98,10 @@ fn more_controllers_than_events_lose_the_oldest_ones() {
     assert_eq!((of(&log, "c9").len(), of(&log, "c10").len(), log.forgotten()), (0, 1, 10));
     assert_eq!(log.inner.lock().shares.len(), EVENTS_MAX, "a controller without events leaves nothing");
 }
+
+#[test]
+fn a_message_is_cut_at_its_bound() {
+    let log = log_with(["ä".repeat(MESSAGE_BYTES_MAX)]);
+    let events = log.list(&EventFilter::default());
+    assert_eq!(events[0].message.len(), MESSAGE_BYTES_MAX);
+}

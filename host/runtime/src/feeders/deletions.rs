@@ -12,6 +12,8 @@ use homeostat_workqueue::{KeyState, Priority, Queue};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+use super::Place;
+
 /// The band of the keys that are let through.
 pub(crate) const THROUGH: Priority = Priority::HIGHEST;
 
@@ -47,6 +49,11 @@ impl Deletions {
         Self { queue, known: RwLock::default(), let_through: watch::Sender::new(false) }
     }
 
+    /// Returns for how many more keys the queue has room, and how many it has.
+    pub(crate) fn place(&self) -> Place {
+        Place { room: self.queue.room(), used: self.queue.counts().keys() as u64 }
+    }
+
     /// Adds a key by `add`, in the band that it is to have.
     pub(crate) fn add<R>(&self, key: Key, priority: Priority, add: impl FnOnce(&Queue<Key>, Key, Priority) -> R) -> R {
         let known = self.known.read();
@@ -77,7 +84,7 @@ impl Deletions {
         }
         if known.let_through {
             match fate {
-                // It is told no second time. A queue that is closed needs it no more.
+                // The watch that notes it adds it too, and comes back when there is no room. A queue that is closed needs it no more.
                 Fate::Gone => drop(self.queue.add(key.clone(), THROUGH)),
                 Fate::Goes => drop(self.queue.prioritize(key, THROUGH)),
                 Fate::Stays => self.hold_back(key),

@@ -1,13 +1,14 @@
 //! Follows one more kind on behalf of keys whose last reconcile asked for it. It ends by the first change of that kind that finds no key
 //! which still does.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use homeostat_store::{Error, Key, Kind};
 use homeostat_workqueue::Priority;
 
-use super::{Feeder, FeederError, Intake, Watches};
+use super::{Feeder, FeederError, Intake, NotTaken, Waiting, Watches};
 use crate::follows::Follows;
 
 pub(crate) struct FollowFeeder {
@@ -30,23 +31,28 @@ impl Feeder for FollowFeeder {
     }
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        let mut refused = Refused::default();
         loop {
             let mut watch = self.watches.watch(&self.kind, self.watches.store().revision());
             // Whatever changed before this watch began is looked at once.
-            for key in self.follows.followers_of_kind(&self.kind) {
-                intake.add(key, Priority::LOW);
-            }
+            refused.add(intake, self.follows.followers_of_kind(&self.kind), Priority::LOW);
             loop {
-                match watch.next().await {
+                let next = tokio::select! {
+                    biased;
+                    next = watch.next() => next,
+                    () = Waiting::room_for(refused.waiting.as_mut(), || vec![intake.place()]) => {
+                        refused.come_back(intake);
+                        continue;
+                    }
+                };
+                match next {
                     Ok(_) if self.follows.let_go(&self.kind) => return Ok(()),
                     Ok(event) => {
                         let sides = [Some(&event.resource), event.previous.as_ref()];
                         for side in sides.into_iter().flatten() {
                             // What was granted when they asked may be no more.
                             let may = |key: &Key, reveals| intake.may_learn(key, side.key(), reveals);
-                            for key in self.follows.followers_of(side, may) {
-                                intake.add(key, Priority::NORMAL);
-                            }
+                            refused.add(intake, self.follows.followers_of(side, may), Priority::NORMAL);
                         }
                     }
                     Err(Error::Expired { .. } | Error::FutureRevision { .. }) => break,
@@ -54,6 +60,34 @@ impl Feeder for FollowFeeder {
                 }
             }
         }
+    }
+}
+
+/// Followers that found no room. No more than there are followers, which are bounded.
+#[derive(Default)]
+struct Refused {
+    keys: BTreeSet<Key>,
+    waiting: Option<Waiting>,
+}
+
+impl Refused {
+    fn add(&mut self, intake: &Intake, keys: impl IntoIterator<Item = Key>, priority: Priority) {
+        for key in keys {
+            if intake.add(key.clone(), priority) == Err(NotTaken::Full) {
+                self.keys.insert(key);
+            }
+        }
+        if !self.keys.is_empty() && self.waiting.is_none() {
+            intake.full();
+            self.waiting = Some(Waiting::begin());
+        }
+    }
+
+    fn come_back(&mut self, intake: &Intake) {
+        self.waiting = None;
+        intake.well();
+        let keys = std::mem::take(&mut self.keys);
+        self.add(intake, keys, Priority::NORMAL);
     }
 }
 

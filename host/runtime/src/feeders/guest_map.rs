@@ -1,32 +1,48 @@
 //! Changes that the guest itself turns into keys. They wait on a queue of their own: a `map` that fails is tried again alone, and
 //! holds back no other change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use homeostat_component::{Reveals, Severity, Watch};
 use homeostat_store::{Key, Resource};
-use homeostat_workqueue::{Claim, Next, Options, Priority, Queue};
+use homeostat_workqueue::{Claim, Next, Priority, Queue, Refused};
 use parking_lot::Mutex;
 
-use super::{Intake, add_answered};
+use super::{Intake, NotTaken, Place, add_answered};
 use crate::context::Context;
 use crate::slot::{Asked, Loaded, Slot};
+
+/// Keys that are remembered of one resource, at most, while there is no room for all that its versions led to.
+const LED_TO_MAX: usize = 20_000;
+/// Keys that are remembered of all resources of one watch, at most. Above it, whoever a resource leaves is found by the next second look.
+pub(crate) const LED_TO_ALL_MAX: usize = 250_000;
+/// Bytes of documents that wait to be mapped, of one watch, but always one of them. What is above is found by listing again.
+pub(crate) const WAITING_BYTES_MAX: u64 = 32 << 20;
 
 pub(crate) struct GuestMap {
     watch: Box<Watch>,
     guest: Arc<dyn Guest>,
     changes: Queue<Key>,
-    seen: Mutex<BTreeMap<Key, Seen>>,
+    seen: Mutex<AllSeen>,
+}
+
+/// What is known of the watched resources.
+#[derive(Default)]
+struct AllSeen {
+    by_key: BTreeMap<Key, Seen>,
+    waiting_bytes: u64,
+    led_to: usize,
 }
 
 /// What is known of one watched resource.
+#[derive(Default)]
 struct Seen {
-    /// As it is now; as it was last, when it is gone.
-    resource: Arc<Resource>,
+    /// As it is now, or was last when it is gone, until the guest has been asked about it: documents are kept no longer than that.
+    waiting: Option<Arc<Resource>>,
     deleted: bool,
-    /// What its version before led to.
+    /// What the version led to about which the guest was asked last.
     led_to: Vec<Key>,
 }
 
@@ -78,77 +94,165 @@ impl Guest for OfSlot {
     }
 }
 
+impl AllSeen {
+    /// Changes what is known of one, and keeps the sums.
+    fn change<R>(&mut self, key: &Key, change: impl FnOnce(&mut Seen) -> R) -> R {
+        let seen = self.by_key.entry(key.clone()).or_default();
+        let before = (seen.waiting_bytes(), seen.led_to.len());
+        let changed = change(seen);
+        self.waiting_bytes = self.waiting_bytes - before.0 + seen.waiting_bytes();
+        self.led_to = self.led_to - before.1 + seen.led_to.len();
+        changed
+    }
+
+    /// Forgets one, and returns the keys that it led to.
+    fn forget(&mut self, key: &Key) -> Vec<Key> {
+        let seen = self.by_key.remove(key).unwrap_or_default();
+        self.waiting_bytes -= seen.waiting_bytes();
+        self.led_to -= seen.led_to.len();
+        seen.led_to
+    }
+
+    /// Says whether there is room for one more document that waits, in the place of what is known of it.
+    fn fits(&self, resource: &Resource) -> bool {
+        let others = self.waiting_bytes - self.by_key.get(resource.key()).map_or(0, Seen::waiting_bytes);
+        others == 0 || others + resource.bytes() <= WAITING_BYTES_MAX
+    }
+}
+
+impl Seen {
+    fn waiting_bytes(&self) -> u64 {
+        self.waiting.as_ref().map_or(0, |resource| resource.bytes())
+    }
+}
+
 impl GuestMap {
-    /// `seed`: what the jitter of its retries comes from; `None`: from the operating system.
-    pub(crate) fn new(watch: Box<Watch>, guest: Arc<dyn Guest>, seed: Option<u64>) -> Self {
-        let changes = Queue::new(Options { seed, ..Options::default() });
+    /// `changes`: an empty queue, where changes wait for the guest. As many can wait as it has room for.
+    pub(crate) fn new(watch: Box<Watch>, guest: Arc<dyn Guest>, changes: Queue<Key>) -> Self {
         Self { watch, guest, changes, seen: Mutex::default() }
     }
 
     /// Puts a change in line.
-    pub(crate) fn changed(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) {
+    ///
+    /// # Errors
+    /// There is no room for one more: what was known before stays as it was. Of what is deleted it is forgotten, and returned are the keys
+    /// that it led to.
+    pub(crate) fn changed(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<(), Vec<Key>> {
         let mut seen = self.seen.lock();
-        let led_to = seen.remove(resource.key()).map(|seen| seen.led_to).unwrap_or_default();
-        seen.insert(resource.key().clone(), Seen { resource: resource.clone(), deleted, led_to });
-        drop(seen);
         // A closed queue means that the controller stops.
-        let _ = self.changes.add(resource.key().clone(), priority);
+        if !seen.fits(resource) || self.changes.add(resource.key().clone(), priority) == Err(Refused::Full) {
+            return Err(if deleted { seen.forget(resource.key()) } else { Vec::new() });
+        }
+        seen.change(resource.key(), |seen| (seen.waiting, seen.deleted) = (Some(resource.clone()), deleted));
+        drop(seen);
+        Ok(())
     }
 
-    /// Puts the disappearance of a resource in line, found by listing again.
-    pub(crate) fn forget(&self, key: &Key) {
-        let mut seen = self.seen.lock();
-        let Some(seen) = seen.get_mut(key) else { return };
-        seen.deleted = true;
-        let _ = self.changes.add(key.clone(), Priority::NORMAL);
+    /// Notes the disappearance of a resource, found by listing again. Returns the keys that it led to, unless the guest is still to be
+    /// asked about its last version.
+    pub(crate) fn forget(&self, key: &Key) -> Vec<Key> {
+        let mut all = self.seen.lock();
+        let waits = all.by_key.get_mut(key).filter(|seen| seen.waiting.is_some());
+        if let Some(seen) = waits {
+            seen.deleted = true;
+            if self.changes.add(key.clone(), Priority::NORMAL) != Err(Refused::Full) {
+                return Vec::new();
+            }
+        }
+        all.forget(key)
     }
 
-    /// Asks the guest about one change after another.
+    /// Says how much room there is for changes that wait: for their keys and for their documents.
+    pub(crate) fn places(&self) -> [Place; 2] {
+        let used = self.seen.lock().waiting_bytes;
+        let keys = Place { room: self.changes.room(), used: self.changes.counts().keys() as u64 };
+        [keys, Place { room: WAITING_BYTES_MAX.saturating_sub(used), used }]
+    }
+
+    /// Asks the guest about one change after another, while there is room for the keys that it answers.
     pub(crate) async fn run(&self, intake: &Intake) {
         while let Some(claim) = self.changes.claim().await {
-            self.map(intake, claim).await;
+            if !self.map(intake, claim).await {
+                intake.room().await;
+            }
         }
     }
 
-    async fn map(&self, intake: &Intake, claim: Claim<Key>) {
+    /// Returns whether there was room for what it led to.
+    async fn map(&self, intake: &Intake, claim: Claim<Key>) -> bool {
         let current = {
             let seen = self.seen.lock();
-            seen.get(claim.key()).map(|seen| (seen.resource.clone(), seen.deleted))
+            seen.by_key.get(claim.key()).and_then(|seen| Some((seen.waiting.clone()?, seen.deleted)))
         };
         let Some((resource, deleted)) = current else {
             claim.finish(Next::Done);
-            return;
+            return true;
         };
         let next = match self.guest.map(&self.watch, &resource).await {
-            Some(Ok(keys)) => {
-                self.lead_to(intake, claim.key(), keys, deleted);
-                Next::Done
-            }
+            Some(Ok(keys)) => match self.lead_to(intake, &resource, keys, deleted) {
+                true => Next::Done,
+                // Asked again, it answers for the resource as it is then.
+                false => Next::Again,
+            },
             Some(Err(error)) => Next::Retry { at_least: None, error: error.into() },
             // This watch is about to end.
-            None => Next::Done,
+            None => {
+                self.seen.lock().forget(claim.key());
+                Next::Done
+            }
         };
+        let fits = !matches!(next, Next::Again);
         claim.finish(next);
+        fits
     }
 
-    /// Adds the keys of this version and of the one before, and keeps those of this one.
-    fn lead_to(&self, intake: &Intake, changed: &Key, keys: Vec<Key>, deleted: bool) {
+    /// Adds the keys of this version and of the one before, and keeps those of this one. Returns whether there was room for all; if there was
+    /// not, what the version before led to stays known.
+    fn lead_to(&self, intake: &Intake, mapped: &Arc<Resource>, keys: Vec<Key>, deleted: bool) -> bool {
+        let key = mapped.key();
+        let before = self.seen.lock().by_key.get(key).map(|seen| seen.led_to.clone()).unwrap_or_default();
+        let now: BTreeSet<&Key> = keys.iter().collect();
+        let (stay, left): (Vec<Key>, Vec<Key>) = before.into_iter().partition(|key| now.contains(key));
+        let asked = format!("map of the watch {}", self.watch.name);
+        let refuse = |message: &str| self.guest.refused(message);
+        let mut fits = add_answered(intake, keys.iter().cloned(), Some(key), &asked, refuse);
+        for left in left.iter().filter(|left| intake.may_learn(left, key, Reveals::Content)) {
+            fits &= intake.add(left.clone(), Priority::NORMAL) != Err(NotTaken::Full);
+        }
         let mut all = self.seen.lock();
-        let before = match all.get_mut(changed) {
-            // A version that came while the guest was asked is in line already.
-            Some(seen) if seen.deleted == deleted => std::mem::replace(&mut seen.led_to, keys.clone()),
-            Some(seen) => seen.led_to.clone(),
-            None => Vec::new(),
+        if !all.by_key.contains_key(key) {
+            return fits;
+        }
+        let others = all.led_to - stay.len() - left.len();
+        let led_to = match (fits, left.len() + keys.len()) {
+            (true, _) => Some(keys),
+            // Some of both have run, and others will: whoever is left by the next version is among these.
+            (false, both) if both <= LED_TO_MAX => Some(left.into_iter().chain(keys).collect()),
+            (false, _) => None,
         };
-        if deleted && all.get(changed).is_some_and(|seen| seen.deleted) {
-            all.remove(changed);
+        let too_many = led_to.as_ref().is_some_and(|led_to| others + led_to.len() > LED_TO_ALL_MAX);
+        let is_latest = all.change(key, |seen| {
+            let is_latest = seen.waiting.as_ref().is_none_or(|waiting| Arc::ptr_eq(waiting, mapped));
+            // A version that came while the guest was asked is in line already.
+            if seen.deleted == deleted {
+                seen.led_to =
+                    if too_many { Vec::new() } else { led_to.unwrap_or_else(|| std::mem::take(&mut seen.led_to)) };
+            }
+            if fits && is_latest {
+                seen.waiting = None;
+            }
+            is_latest
+        });
+        if fits && deleted && is_latest {
+            all.forget(key);
         }
         drop(all);
-        let left: Vec<Key> = before.into_iter().filter(|key| !keys.contains(key)).collect();
-        let asked = format!("map of the watch {}", self.watch.name);
-        add_answered(intake, keys, Some(changed), &asked, |message| self.guest.refused(message));
-        for key in left.into_iter().filter(|key| intake.may_learn(key, changed, Reveals::Content)) {
-            intake.add(key, Priority::NORMAL);
+        if too_many {
+            let message = format!(
+                "limit mapped-keys: {asked} has led to {LED_TO_ALL_MAX} keys that are remembered; whoever a resource leaves is told by the next second look at every key"
+            );
+            intake.tell(Severity::Warning, "LimitExceeded", &message);
         }
+        fits
     }
 }

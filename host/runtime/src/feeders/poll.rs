@@ -53,9 +53,12 @@ impl PollFeeder {
         }
         let report = loaded.component().poll(&self.controller, &loaded.definition.limits, loaded.effects.clone()).await;
         match report.result {
-            Ok(keys) => add_answered(intake, keys, None, "poll", |message| {
-                self.context.event(&self.controller, None, Severity::Warning, "KeyRefused", message);
-            }),
+            // What finds no room comes again with the next poll.
+            Ok(keys) => {
+                let _fits = add_answered(intake, keys, None, "poll", |message| {
+                    self.context.event(&self.controller, None, Severity::Warning, "KeyRefused", message);
+                });
+            }
             Err(fault) => {
                 if let Some((trial, side)) = trial {
                     trial.note_asked(side, &fault);

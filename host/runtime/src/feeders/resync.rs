@@ -12,7 +12,7 @@ use homeostat_store::{Key, Kind, Store};
 use homeostat_workqueue::Priority;
 use tokio::time::MissedTickBehavior;
 
-use super::{Feeder, FeederError, Intake};
+use super::{Feeder, FeederError, Intake, NotTaken};
 use crate::context::for_each_listed;
 
 /// Slices of a period. More spread the load better and list more often.
@@ -37,12 +37,15 @@ impl Feeder for ResyncFeeder {
         ticks.tick().await;
         for slice in (0..SLICES).cycle() {
             ticks.tick().await;
+            let mut fits = true;
             for_each_listed(&*self.store, &self.kind, |resource| {
                 if slice_of(resource.key()) == slice {
-                    intake.look_again(resource.key().clone(), Priority::LOW);
+                    fits &= intake.look_again(resource.key().clone(), Priority::LOW) != Err(NotTaken::Full);
                 }
             })
             .await?;
+            // What finds no room has its turn in the next period: it is a second look, and tells nothing new.
+            if fits { intake.well() } else { intake.full() }
         }
         Ok(())
     }

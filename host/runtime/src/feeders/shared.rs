@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use tokio::sync::{MutexGuard, Notify};
 
 /// Events that are kept of a kind, at most.
-const EVENTS_MAX: usize = 1024;
+pub(crate) const EVENTS_MAX: usize = 1024;
 /// Bytes of documents that are kept of a kind, at most; but always the last event.
-const BYTES_MAX: u64 = 4 << 20;
+pub(crate) const BYTES_MAX: u64 = 4 << 20;
 /// Events that are read on at once, before the others get to see them.
 const BATCH: usize = 64;
 

@@ -49,7 +49,12 @@ pub(super) fn ticket() -> Ticket {
 
 /// A queue and the intake of one feeder to it.
 pub(super) fn intake(gate: &Gate) -> (Queue<Key>, Intake) {
-    let queue = Queue::new(Options::default());
+    intake_of(gate, None)
+}
+
+/// A queue that has so many keys at most, and the intake of one feeder to it.
+pub(super) fn intake_of(gate: &Gate, keys_max: Option<u32>) -> (Queue<Key>, Intake) {
+    let queue = Queue::new(Options { keys_max, ..Options::default() });
     let deletions = Arc::new(Deletions::of(queue.clone()));
     (queue, Intake::new(deletions, Arc::new(everything()), scoped(), gate.clone(), ticket()))
 }
@@ -95,11 +100,12 @@ fn the_wait_before_a_restart_doubles_and_is_capped() {
 #[tokio::test(start_paused = true)]
 async fn an_intake_takes_keys_of_its_kind_alone() {
     let (queue, intake) = intake(&Gate::new());
-    assert!(intake.add(key("a"), Priority::NORMAL));
-    assert!(!intake.add(Key::new(Kind::new("demo.dev", "v1", "Other"), "default", "a"), Priority::NORMAL));
+    assert_eq!(intake.add(key("a"), Priority::NORMAL), Ok(()));
+    let other = Key::new(Kind::new("demo.dev", "v1", "Other"), "default", "a");
+    assert_eq!(intake.add(other, Priority::NORMAL), Err(NotTaken::OtherKind));
     assert_eq!(queue.len(), 1);
     queue.stop();
-    assert!(!intake.add(key("b"), Priority::NORMAL));
+    assert_eq!(intake.add(key("b"), Priority::NORMAL), Err(NotTaken::Closed));
 }
 
 /// W3: such a key is none of a managed resource. A guest that found nothing under it would clean up.
@@ -110,10 +116,10 @@ async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
     let deletions = Arc::new(Deletions::of(queue.clone()));
     let outside = Intake::new(deletions, Arc::new(everything()), outside, Gate::new(), ticket());
     let without = Key::new(managed(), "", "a");
-    assert!(!in_namespaces.add(without.clone(), Priority::NORMAL));
-    assert!(!outside.add(key("a"), Priority::NORMAL));
+    assert_eq!(in_namespaces.add(without.clone(), Priority::NORMAL), Err(NotTaken::OtherKind));
+    assert_eq!(outside.add(key("a"), Priority::NORMAL), Err(NotTaken::OtherKind));
     assert!(queue.is_empty());
-    assert!(outside.add(without.clone(), Priority::NORMAL));
+    assert_eq!(outside.add(without.clone(), Priority::NORMAL), Ok(()));
     assert_eq!(next(&queue).await, without);
 }
 
@@ -121,9 +127,29 @@ async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
 async fn a_key_of_another_version_is_the_same_key() {
     let (queue, intake) = intake(&Gate::new());
     for version in ["v1", "v1beta1"] {
-        assert!(intake.add(Key::new(Kind::new("demo.dev", version, "App"), "default", "a"), Priority::NORMAL));
+        let key = Key::new(Kind::new("demo.dev", version, "App"), "default", "a");
+        assert_eq!(intake.add(key, Priority::NORMAL), Ok(()));
     }
     assert_eq!((queue.len(), next(&queue).await), (1, key("a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feeder_without_room_is_told_so_and_hears_when_there_is_some() {
+    let gate = Gate::new();
+    let (queue, intake) = intake_of(&gate, Some(2));
+    assert_eq!([key("a"), key("b")].map(|key| intake.add(key, Priority::NORMAL)), [Ok(()); 2]);
+    assert_eq!(intake.add(key("c"), Priority::NORMAL), Err(NotTaken::Full));
+    intake.full();
+    assert!(gate.failing()[0].contains("limit keys"), "{:?}", gate.failing());
+    let waiting = tokio::spawn({
+        let intake = intake.clone();
+        async move { intake.room().await }
+    });
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!waiting.is_finished());
+    next(&queue).await;
+    soon(waiting).await.unwrap();
+    assert_eq!((intake.add(key("c"), Priority::NORMAL), gate.failing().len()), (Ok(()), 0));
 }
 
 /// W1
@@ -159,7 +185,7 @@ impl Feeder for Shaky {
             0 => Err(FeederError("on purpose".into())),
             1 => panic!("on purpose"),
             _ => {
-                intake.add(key("a"), Priority::NORMAL);
+                intake.add(key("a"), Priority::NORMAL).unwrap();
                 Ok(())
             }
         }

@@ -1,8 +1,8 @@
 //! Lists a kind, then follows its changes, and turns both into keys of the managed kind.
 //!
 //! What is remembered of each watched resource is its revision and the keys that it led to: with them, the owner that was left is told,
-//! and what changed or vanished while nobody watched is noticed by listing again. Where changes of the status alone do not count, a hash
-//! of everything else is remembered too.
+//! and what changed or vanished while nobody watched, or while there was no room for its keys, is noticed by listing again. Where changes
+//! of the status alone do not count, a hash of everything else is remembered too.
 //!
 //! Of what the grants do not let the controller be told of, nothing is remembered and nothing told. They stay the same for as long as this
 //! feeder is wanted; where they are about to change, or differ between the versions that are tried, the intake asks again for each key.
@@ -19,7 +19,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::guest_map::GuestMap;
-use super::{Fate, Feeder, FeederError, Intake, Watches};
+use super::missed::{Missed, Owed};
+use super::{Fate, Feeder, FeederError, Intake, NotTaken, Place, Waiting, Watches};
 use crate::context::for_each_listed;
 use crate::mapping::{self, Managed};
 
@@ -33,6 +34,7 @@ pub(crate) struct WatchFeeder {
     /// What it may tell of.
     grants: Grants,
     seen: Mutex<BTreeMap<Key, Seen>>,
+    missed: Missed,
 }
 
 /// What is remembered of one watched resource, as it was when it counted last.
@@ -43,6 +45,14 @@ struct Seen {
     fingerprint: Option<u64>,
     /// The keys that this revision led to; of no use where the guest is asked.
     led_to: Vec<Key>,
+}
+
+/// Whether listing again leads to the keys of a change once more.
+enum Trace {
+    /// The resource is there, and is found.
+    Listed,
+    /// Nothing that is listed leads to them.
+    Gone,
 }
 
 /// How a change becomes keys.
@@ -65,7 +75,17 @@ impl WatchFeeder {
         changes: Changes,
         grants: Grants,
     ) -> Self {
-        Self { name: format!("watch {name}"), watches, kind, manages, how, changes, grants, seen: Mutex::default() }
+        let (name, seen, missed) = (format!("watch {name}"), Mutex::default(), Missed::default());
+        Self { name, watches, kind, manages, how, changes, grants, seen, missed }
+    }
+
+    /// Says how much room there is for what a change leads to, and how much is used.
+    fn places(&self, intake: &Intake) -> Vec<Place> {
+        let mut places = vec![intake.place()];
+        if let How::Asked(map) = &self.how {
+            places.extend(map.places());
+        }
+        places
     }
 }
 
@@ -114,12 +134,22 @@ impl WatchFeeder {
             self.let_gone_through(intake, let_through).await?;
             intake.listed();
             let mut watch = self.watches.watch(&self.kind, revision);
+            let mut waiting: Option<Waiting> = None;
             loop {
+                if waiting.is_none() && self.missed.is_something() {
+                    intake.full();
+                    waiting = Some(Waiting::begin());
+                }
                 let event = tokio::select! {
                     biased;
                     event = watch.next() => Some(event),
                     // The sender lives as long as the intake.
                     Ok(()) = turns.changed() => None,
+                    // What found no room is found by listing again.
+                    () = Waiting::room_for(waiting.as_mut(), || self.places(intake)) => {
+                        intake.well();
+                        break;
+                    }
                 };
                 let Some(event) = event else {
                     let let_through = *turns.borrow_and_update();
@@ -141,6 +171,9 @@ impl WatchFeeder {
 
     /// Tells of every resource that is new or has changed since it was seen last, and of those that were there and are gone.
     async fn list(&self, intake: &Intake) -> Result<Revision, FeederError> {
+        for Owed { of, key } in self.missed.take() {
+            self.add(intake, &of, vec![key], Trace::Gone);
+        }
         let mut gone: BTreeMap<Key, Seen> = self.seen.lock().clone();
         let revision =
             for_each_listed(&**self.watches.store(), &self.kind, |resource| match gone.remove(resource.key()) {
@@ -152,11 +185,11 @@ impl WatchFeeder {
             .await?;
         for (key, seen) in gone {
             self.seen.lock().remove(&key);
-            if let How::Asked(map) = &self.how {
-                map.forget(&key);
-            }
             self.note(intake, &key, revision, Fate::Gone);
-            self.add(intake, &key, seen.led_to);
+            if let How::Asked(map) = &self.how {
+                self.add(intake, &key, map.forget(&key), Trace::Gone);
+            }
+            self.add(intake, &key, seen.led_to, Trace::Gone);
         }
         Ok(revision)
     }
@@ -188,13 +221,17 @@ impl WatchFeeder {
 
     /// Takes note of a resource that was there before this watch. That is no event: it cuts no delay short.
     fn found(&self, intake: &Intake, resource: &Arc<Resource>) {
-        let led_to = self.leads_to(resource, false, Priority::LOW);
-        let seen = self.seen_now(resource, led_to.clone());
-        self.seen.lock().insert(resource.key().clone(), seen);
         self.note(intake, resource.key(), resource.revision(), fate(resource, false));
-        for key in self.known(intake, resource.key(), led_to) {
-            intake.look_again(key, Priority::LOW);
+        let Ok(led_to) = self.leads_to(resource, false, Priority::LOW) else { return self.missed.note() };
+        let known = self.known(intake, resource.key(), led_to.clone());
+        let refused: Vec<Key> =
+            known.filter(|key| intake.look_again(key.clone(), Priority::LOW) == Err(NotTaken::Full)).collect();
+        if !refused.is_empty() && !self.missed.owe(resource.key(), refused) {
+            // It stays unseen, and is found again.
+            return;
         }
+        let seen = self.seen_now(resource, led_to);
+        self.seen.lock().insert(resource.key().clone(), seen);
     }
 
     fn changed(&self, intake: &Intake, resource: &Arc<Resource>, kind: EventType) {
@@ -202,18 +239,21 @@ impl WatchFeeder {
         if !deleted && self.is_of_status_alone(resource) {
             return;
         }
-        let led_to = self.leads_to(resource, deleted, Priority::NORMAL);
-        let mut seen = self.seen.lock();
-        let before = if deleted {
-            seen.remove(resource.key())
-        } else {
-            seen.insert(resource.key().clone(), self.seen_now(resource, led_to.clone()))
-        };
-        drop(seen);
         self.note(intake, resource.key(), resource.revision(), fate(resource, deleted));
-        let before = before.map(|seen| seen.led_to).unwrap_or_default();
-        self.add(intake, resource.key(), before.into_iter().filter(|key| !led_to.contains(key)).collect());
-        self.add(intake, resource.key(), led_to);
+        let before = self.seen.lock().get(resource.key()).map(|seen| seen.led_to.clone()).unwrap_or_default();
+        let led_to = match self.leads_to(resource, deleted, Priority::NORMAL) {
+            Ok(led_to) => led_to,
+            Err(owed) => return self.missed.owe_of_gone(intake, resource.key(), owed),
+        };
+        let left = before.into_iter().filter(|key| !led_to.contains(key));
+        let keys: Vec<Key> = left.chain(led_to.iter().cloned()).collect();
+        let fits = self.add(intake, resource.key(), keys, if deleted { Trace::Gone } else { Trace::Listed });
+        if deleted {
+            self.seen.lock().remove(resource.key());
+        } else if fits {
+            self.seen.lock().insert(resource.key().clone(), self.seen_now(resource, led_to));
+        }
+        // Else what was known stays as it was, so that listing again finds a change.
     }
 
     /// Returns whether everything but the status is as it was when it counted last. `false` where every change counts.
@@ -235,20 +275,28 @@ impl WatchFeeder {
     }
 
     /// Returns the keys that a resource leads to; none where the guest is asked, which takes its time.
-    fn leads_to(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Vec<Key> {
+    ///
+    /// # Errors
+    /// The keys that are owed where there is no room to ask the guest.
+    fn leads_to(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<Vec<Key>, Vec<Key>> {
         match &self.how {
-            How::Itself => vec![resource.key().clone()],
-            How::Mapped(mapping) => mapping::keys(mapping, &self.manages, resource),
-            How::Asked(map) => {
-                map.changed(resource, deleted, priority);
-                Vec::new()
-            }
+            How::Itself => Ok(vec![resource.key().clone()]),
+            How::Mapped(mapping) => Ok(mapping::keys(mapping, &self.manages, resource)),
+            How::Asked(map) => map.changed(resource, deleted, priority).map(|()| Vec::new()),
         }
     }
 
-    fn add(&self, intake: &Intake, of: &Key, keys: Vec<Key>) {
-        for key in self.known(intake, of, keys) {
-            intake.add(key, Priority::NORMAL);
+    /// Adds keys to which a change of `of` led, or remembers those for which there is no room. Returns whether that was done with all.
+    fn add(&self, intake: &Intake, of: &Key, keys: Vec<Key>, trace: Trace) -> bool {
+        let is_refused = |key: &Key| intake.add(key.clone(), Priority::NORMAL) == Err(NotTaken::Full);
+        let refused: Vec<Key> = self.known(intake, of, keys).filter(is_refused).collect();
+        match trace {
+            _ if refused.is_empty() => true,
+            Trace::Listed => self.missed.owe(of, refused),
+            Trace::Gone => {
+                self.missed.owe_of_gone(intake, of, refused);
+                true
+            }
         }
     }
 

@@ -13,6 +13,32 @@ fn secret(name: &str) -> Target {
 }
 
 #[test]
+fn what_is_followed_is_bounded_and_what_is_followed_no_more_makes_room() {
+    let follows = Follows::default();
+    let mut followers = 0;
+    while follows.gather(&key(&format!("app-{followers}")), secret("one")) {
+        assert!(follows.keep(&key(&format!("app-{followers}"))));
+        followers += 1;
+    }
+    assert!(follows.sets.lock().bytes <= BYTES_MAX);
+    let each = BYTES_MAX / followers;
+    assert!((512..1024).contains(&each), "{each} bytes for one follower of one resource");
+    let selector = Selector { namespace: Some("n".repeat(200)), ..Selector::default() };
+    assert!(!follows.gather(&key("late"), Target::All(secrets(), selector)), "selectors count as well");
+    assert_eq!(follows.followers_of_kind(&secrets()).len() as u64, followers, "what is followed stays");
+    // A reconcile that asks for nothing, and one that fails.
+    follows.keep(&key("app-0"));
+    assert!(follows.gather(&key("late"), secret("one")));
+    follows.roll_back(&key("late"));
+    assert!(follows.gather(&key("late"), secret("one")));
+    for n in 0..followers {
+        follows.keep(&key(&format!("app-{n}")));
+    }
+    follows.roll_back(&key("late"));
+    assert_eq!(follows.sets.lock().bytes, 0);
+}
+
+#[test]
 fn the_set_of_a_reconcile_that_succeeds_replaces_the_last_one() {
     let follows = Follows::default();
     follows.gather(&key("a"), secret("old"));
@@ -28,7 +54,7 @@ fn the_set_of_a_reconcile_that_succeeds_replaces_the_last_one() {
 fn the_same_set_in_another_order_is_no_change() {
     let follows = Follows::default();
     for names in [["one", "two"], ["two", "one"]] {
-        names.iter().for_each(|name| follows.gather(&key("a"), secret(name)));
+        assert!(names.iter().all(|name| follows.gather(&key("a"), secret(name))));
         assert_eq!(follows.keep(&key("a")), names[0] == "one");
     }
 }

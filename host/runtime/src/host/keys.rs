@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use homeostat_store::Key;
-use homeostat_workqueue::{Closed, KeyState, Priority, Queue, Verdict};
+use homeostat_workqueue::{KeyState, Priority, Queue, Refused, Verdict};
 
 use super::Host;
 use crate::controller::Controller;
@@ -79,7 +79,8 @@ impl Host {
         match controller.feeding.deletions().add(key.clone(), priority, add) {
             Ok(_) => Ok(Verdict::Done),
             // The queue closes when its controller goes.
-            Err(Closed) => Err(Error::UnknownController(controller.name.to_string())),
+            Err(Refused::Closed) => Err(Error::UnknownController(controller.name.to_string())),
+            Err(Refused::Full) => Err(Error::NoRoom(controller.name.to_string())),
         }
     }
 

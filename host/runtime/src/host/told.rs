@@ -30,6 +30,7 @@ impl Host {
             controllers: self.running().iter().map(|controller| controller.measure()).collect(),
             instances_running: instances_max.saturating_sub(instances_free),
             instances_free,
+            room: (&*self.inner.context.room).into(),
             compiled: engine.compiled(),
         }
     }

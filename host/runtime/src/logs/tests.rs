@@ -33,3 +33,23 @@ fn a_controller_that_writes_too_much_loses_its_own_oldest_lines() {
     assert_eq!(book.tail(Some("loud"), 0, usize::MAX).len(), LINES_MAX);
     assert_eq!(book.tail(Some("quiet"), 0, 10).len(), 1);
 }
+
+#[test]
+fn large_lines_are_bounded_by_their_bytes_for_one_controller_and_for_all() {
+    let book = LogBook::default();
+    let large = "x".repeat(16 << 10);
+    book.write(line("quiet", "kept"));
+    for number in 0..100 {
+        for _ in 0..100 {
+            book.write(line(&format!("loud-{}", number % 20), &large));
+        }
+    }
+    let inner = book.inner.lock();
+    assert!(inner.lines.values().all(|lines| lines.bytes <= BYTES_MAX));
+    assert!(inner.bytes <= BYTES_OF_ALL_MAX && inner.bytes > BYTES_OF_ALL_MAX - BYTES_MAX, "{}", inner.bytes);
+    assert_eq!(inner.bytes, inner.lines.values().map(|lines| lines.bytes).sum::<u64>());
+    assert_eq!(inner.lines["quiet"].lines.len(), 1);
+    drop(inner);
+    (0..20).for_each(|number| book.forget(&format!("loud-{number}")));
+    assert!(book.inner.lock().bytes < 1 << 10);
+}

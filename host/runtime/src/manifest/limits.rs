@@ -53,6 +53,12 @@ pub struct LimitsWritten {
     /// Bytes of the keys that `map` or `poll` answers, as `1Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Bytes>,
+    /// Keys on the queue of the controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u32>,
+    /// Bytes of the texts of errors that are kept for those keys, as `1Mi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_bytes: Option<Bytes>,
 }
 
 /// How a limit is written, and within which bounds.
@@ -69,7 +75,7 @@ pub struct LimitBounds {
 }
 
 /// Every limit that a manifest may set.
-pub const LIMIT_BOUNDS: [LimitBounds; 14] = [
+pub const LIMIT_BOUNDS: [LimitBounds; 16] = [
     time(LimitName::Deadline, "spec.limits.deadline", 3600),
     time(LimitName::Cpu, "spec.limits.cpu", 600),
     bytes(LimitName::Memory, "spec.limits.memory", 64 << 10, 4 << 30),
@@ -84,6 +90,8 @@ pub const LIMIT_BOUNDS: [LimitBounds; 14] = [
     bytes(LimitName::Transfer, "spec.limits.transfer", 4 << 10, 256 << 20),
     count(LimitName::Handles, "spec.limits.handles", 100_000),
     bytes(LimitName::Result, "spec.limits.result", 0, 256 << 20),
+    LimitBounds { least: Amount::Count(1), ..count(LimitName::Keys, "spec.limits.keys", 10_000_000) },
+    bytes(LimitName::ErrorBytes, "spec.limits.errorBytes", 0, 1 << 30),
 ];
 
 const fn time(limit: LimitName, field: &'static str, seconds_max: u64) -> LimitBounds {
@@ -121,6 +129,8 @@ impl LimitsWritten {
             LimitName::Transfer => bytes(self.transfer),
             LimitName::Handles => count(self.handles),
             LimitName::Result => bytes(self.result),
+            LimitName::Keys => count(self.keys),
+            LimitName::ErrorBytes => bytes(self.error_bytes),
         }
     }
 
@@ -144,6 +154,8 @@ impl LimitsWritten {
             transfer_bytes_max: bytes(self.transfer, default.transfer_bytes_max),
             handles_max: self.handles.unwrap_or(default.handles_max),
             result_bytes_max: bytes(self.result, default.result_bytes_max),
+            keys_max: self.keys.unwrap_or(default.keys_max),
+            error_bytes_max: bytes(self.error_bytes, default.error_bytes_max),
             http_body_bytes_max: default.http_body_bytes_max,
         }
     }

@@ -192,7 +192,7 @@ fn limits() -> Value {
         (name.to_owned(), json!({ "description": words, "x-kubernetes-int-or-string": true }))
     };
     let properties: Map<String, Value> = LIMIT_BOUNDS.iter().map(field).collect();
-    json!({ "description": "What one reconcile may use", "type": "object", "properties": properties })
+    json!({ "description": "What one reconcile may use, and what the controller keeps between them", "type": "object", "properties": properties })
 }
 
 fn object<const N: usize>(words: &str, properties: [(&str, Value); N]) -> Value {
@@ -266,7 +266,7 @@ mod tests {
             },
             "limits": {
                 "deadline": "1s", "cpu": "1s", "memory": 1, "memories": 1, "tables": 1, "effects": 1, "writes": 1, "events": 1, "effectBytes": 1,
-                "log": 1, "logLines": 1, "transfer": 1, "handles": 1, "result": 1,
+                "log": 1, "logLines": 1, "transfer": 1, "handles": 1, "result": 1, "keys": 1, "errorBytes": 1,
             },
             "concurrency": 1, "backoff": { "base": "1s", "max": "1s", "maxRetries": 1 }, "resync": "1s", "poll": "1s",
             "duringDelay": "hold", "suspend": true, "paused": true, "revisionHistoryLimit": 1,

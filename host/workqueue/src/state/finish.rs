@@ -43,16 +43,16 @@ impl<K: Key> State<K> {
             }
             Next::Retry { at_least, error } => {
                 self.counters.finished.retry += 1;
-                self.slab[slot].fail(began, error);
+                self.fail(slot, began, error);
                 self.after_failure(now, slot, at_least, dirty, random)
             }
             Next::Park { error } => {
                 self.counters.finished.park += 1;
-                self.slab[slot].fail(began, error);
+                self.fail(slot, began, error);
                 (self.merged(Plan::Park, dirty), false)
             }
             success => {
-                self.slab[slot].succeed();
+                self.succeed(slot);
                 let plan = self.after_success(now, slot, success);
                 (self.merged(plan, dirty), false)
             }

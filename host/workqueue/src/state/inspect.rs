@@ -16,7 +16,13 @@ impl<K: Key> State<K> {
             running: self.running.len(),
             dirty: self.dirty,
             parked: self.parked.len(),
+            error_bytes: self.share.error_bytes(),
         }
+    }
+
+    /// Returns for how many more keys there is room now.
+    pub fn room(&self) -> u64 {
+        self.share.free(self.options.keys_max)
     }
 
     /// Returns what happened since the queue was made.

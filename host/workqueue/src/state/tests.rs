@@ -7,6 +7,7 @@ mod inspect;
 mod memory;
 mod model;
 mod queueing;
+mod room;
 mod time;
 mod verbs;
 

@@ -118,7 +118,7 @@ impl Feeder for Refill {
         loop {
             for some in self.0.chunks(100) {
                 for key in some {
-                    intake.add(key.clone(), Priority::NORMAL);
+                    intake.add(key.clone(), Priority::NORMAL).map_err(|error| FeederError(error.to_string()))?;
                 }
                 tokio::task::yield_now().await;
             }
@@ -148,7 +148,7 @@ impl Feeder for Events {
             let number = times.len();
             times.push(Event { happened, begun: None });
             drop(times);
-            intake.add(key(&self.kind, number), Priority::NORMAL);
+            intake.add(key(&self.kind, number), Priority::NORMAL).map_err(|error| FeederError(error.to_string()))?;
         }
     }
 }

@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use homeostat_component::{Component, Engine, EngineOptions, Grants, HttpGrant, ResourceGrant, Verb};
 use homeostat_runtime::{
-    Definition, Feeder, FeederError, Host, Intake, Observer, Options, Overrides, Priority, Reconciled, Recorder, Spread,
+    Definition, Feeder, FeederError, Host, Intake, NotTaken, Observer, Options, Overrides, Priority, Reconciled,
+    Recorder, Spread,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Store};
@@ -112,7 +113,9 @@ impl Feeder for AllAtOnce {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         for key in &self.0 {
-            intake.add(key.clone(), Priority::NORMAL);
+            while intake.add(key.clone(), Priority::NORMAL) == Err(NotTaken::Full) {
+                intake.room().await;
+            }
         }
         Ok(())
     }

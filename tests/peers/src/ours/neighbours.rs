@@ -208,7 +208,7 @@ impl Feeder for Events {
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         let mut numbers = self.numbers.lock().await;
         while let Some(number) = numbers.recv().await {
-            intake.add(key(&self.kind, number), Priority::NORMAL);
+            intake.add(key(&self.kind, number), Priority::NORMAL).map_err(|error| FeederError(error.to_string()))?;
         }
         Ok(())
     }

@@ -249,7 +249,7 @@ impl World {
         let watches = Watches::of(self.store.clone());
         let grants = self.model.grants().about(&[&managed(), &part()]);
         let how = match &self.case.mapping {
-            Mapping::Guest => How::Asked(GuestMap::new(watch(), self.version.clone(), None)),
+            Mapping::Guest => How::Asked(GuestMap::new(watch(), self.version.clone(), Queue::default())),
             mapping => How::Mapped(mapping.clone()),
         };
         let (all, manages) = (Changes::All, self.version.manages.clone());

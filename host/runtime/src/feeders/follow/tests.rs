@@ -1,10 +1,12 @@
+use std::collections::BTreeSet;
+
 use homeostat_store::{Key, LabelRequirement, Selector, Store};
 use homeostat_workqueue::Queue;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, delete, intake, key, next, soon, store};
+use super::super::tests::{apply, delete, intake, intake_of, key, next, soon, store};
 use super::*;
 use crate::feeders::Gate;
 use crate::follows::Target;
@@ -15,7 +17,7 @@ fn part(name: &str) -> Key {
 
 /// The app follows these parts, and no other.
 fn follows(follows: &Follows, app: &str, parts: &[&str]) {
-    parts.iter().for_each(|name| follows.gather(&key(app), Target::One(part(name))));
+    assert!(parts.iter().all(|name| follows.gather(&key(app), Target::One(part(name)))));
     follows.keep(&key(app));
 }
 
@@ -79,4 +81,24 @@ async fn who_follows_labels_looks_when_something_comes_to_have_them_has_them_no_
     }
     delete(&*store, part("p")).await;
     assert_eq!(next(&queue).await, key("a"));
+}
+
+/// W5
+#[tokio::test(start_paused = true)]
+async fn followers_that_found_no_room_look_when_there_is_some() {
+    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    let names: Vec<String> = (0..10).map(|n| format!("app-{n}")).collect();
+    names.iter().for_each(|name| follows(&all, name, &["p"]));
+    let (queue, intake) = intake_of(&Gate::new(), Some(2));
+    let feeder = FollowFeeder::new(Watches::of(store.clone()), part("p").kind().clone(), all.clone());
+    tokio::spawn(async move { feeder.run(&intake).await });
+    let mut missing: BTreeSet<Key> = names.iter().map(|name| key(name)).collect();
+    while !missing.is_empty() {
+        missing.remove(&next(&queue).await);
+    }
+    change(&*store, "p").await;
+    let mut missing: BTreeSet<Key> = names.iter().map(|name| key(name)).collect();
+    while !missing.is_empty() {
+        missing.remove(&next(&queue).await);
+    }
 }

@@ -46,7 +46,7 @@ async fn a_key_that_waits_or_is_parked_is_left_alone() {
     }
     let (queue, intake) = intake(&Gate::new());
     for (name, then) in [("waits", Next::After(10 * PERIOD)), ("parked", Next::Park { error: "no".into() })] {
-        intake.add(key(name), Priority::NORMAL);
+        intake.add(key(name), Priority::NORMAL).unwrap();
         queue.claim().await.unwrap().finish(then);
     }
     let feeder = ResyncFeeder { store, kind: managed(), every: PERIOD };

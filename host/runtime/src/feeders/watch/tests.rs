@@ -5,7 +5,9 @@ use homeostat_workqueue::Queue;
 use serde_json::json;
 
 use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, delete, everything, intake, key, managed, next, scoped, soon, store, ticket};
+use super::super::tests::{
+    apply, delete, everything, intake, intake_of, key, managed, next, scoped, soon, store, ticket,
+};
 use super::*;
 use crate::feeders::{Gate, ResyncFeeder};
 
@@ -25,7 +27,12 @@ fn watch_parts(store: &Arc<FaultyStore>, mapping: Mapping, changes: Changes) -> 
 }
 
 fn run(feeder: WatchFeeder) -> Queue<Key> {
-    let (queue, intake) = intake(&Gate::new());
+    run_within(feeder, None)
+}
+
+/// Feeds a queue that has so many keys at most.
+fn run_within(feeder: WatchFeeder, keys_max: Option<u32>) -> Queue<Key> {
+    let (queue, intake) = intake_of(&Gate::new(), keys_max);
     tokio::spawn(async move { feeder.run(&intake).await });
     queue
 }
@@ -289,4 +296,104 @@ async fn a_part_whose_status_changes_brings_nobody_where_that_is_ignored() {
     expect(&*store, &queue, &[]).await;
     delete(&*store, part("p")).await;
     expect(&*store, &queue, &["a"]).await;
+}
+
+/// Takes keys off the queue, which each make room for others, until these were among them, as often as they stand here.
+async fn come(queue: &Queue<Key>, names: impl IntoIterator<Item = String>) {
+    let mut missing: Vec<Key> = names.into_iter().map(|name| key(&name)).collect();
+    while !missing.is_empty() {
+        let came = next(queue).await;
+        if let Some(at) = missing.iter().position(|key| *key == came) {
+            missing.remove(at);
+        }
+    }
+}
+
+/// W2
+#[tokio::test(start_paused = true)]
+async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
+    let store = FaultyStore::over(store());
+    let names = || (0..20).map(|n| format!("app-{n}"));
+    for name in names() {
+        apply(&*store, "App", &name, json!({})).await;
+    }
+    let gate = Gate::new();
+    gate.wait_for(ticket());
+    let (queue, intake) = intake_of(&gate, Some(3));
+    let watches = Watches::of(store.clone());
+    let feeder = WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, Changes::All, everything());
+    tokio::spawn(async move { feeder.run(&intake).await });
+    soon(gate.opened()).await;
+    assert_eq!(queue.len(), 3);
+    come(&queue, names()).await;
+    assert!(queue.counters().refused > 0);
+}
+
+/// W2
+#[tokio::test(start_paused = true)]
+async fn a_change_that_found_no_room_comes_when_there_is_some() {
+    let store = FaultyStore::over(store());
+    let feeder = WatchFeeder::new(
+        "apps",
+        Watches::of(store.clone()),
+        managed(),
+        scoped(),
+        How::Itself,
+        Changes::All,
+        everything(),
+    );
+    let queue = run_within(feeder, Some(1));
+    for name in ["a", "b"] {
+        apply(&*store, "App", name, json!({})).await;
+        assert_eq!(next(&queue).await, key(name));
+    }
+    queue.add(key("other"), Priority::NORMAL).unwrap();
+    apply(&*store, "App", "a", json!({"changed": "yes"})).await;
+    delete(&*store, key("b")).await;
+    eventually_refused(&queue, 2).await;
+    come(&queue, ["other", "a", "b"].map(str::to_owned)).await;
+    // Nothing is told that is as it was.
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert!(queue.is_empty());
+}
+
+/// W3
+#[tokio::test(start_paused = true)]
+async fn whom_a_resource_left_is_told_also_when_there_was_no_room() {
+    let store = FaultyStore::over(store());
+    let (watches, parts) = (Watches::of(store.clone()), part("p").kind().clone());
+    let feeder = WatchFeeder::new("parts", watches, parts, scoped(), How::Mapped(label()), Changes::All, everything());
+    let queue = run_within(feeder, Some(1));
+    apply(&*store, "Part", "p", json!({"app": "a"})).await;
+    assert_eq!(next(&queue).await, key("a"));
+    queue.add(key("other"), Priority::NORMAL).unwrap();
+    apply(&*store, "Part", "p", json!({"app": "b"})).await;
+    // It comes and goes while there is no room: nothing that is listed leads to whom it named.
+    apply(&*store, "Part", "q", json!({"app": "c"})).await;
+    delete(&*store, part("q")).await;
+    eventually_refused(&queue, 4).await;
+    come(&queue, ["other", "a", "b", "c"].map(str::to_owned)).await;
+}
+
+/// Waits until so many keys found no room.
+async fn eventually_refused(queue: &Queue<Key>, keys: u64) {
+    soon(async {
+        while queue.counters().refused < keys {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_without_room_are_remembered_up_to_their_bound() {
+    let (queue, intake) = intake_of(&Gate::new(), Some(1));
+    queue.add(key("other"), Priority::NORMAL).unwrap();
+    let missed = Missed::default();
+    for n in 0..crate::feeders::OWED_MAX + 10 {
+        missed.owe_of_gone(&intake, &part("p"), [key(&format!("app-{n}"))]);
+    }
+    assert!(missed.is_something());
+    assert_eq!(missed.take().len(), crate::feeders::OWED_MAX);
+    assert!(!missed.is_something());
 }

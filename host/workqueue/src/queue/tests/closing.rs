@@ -21,10 +21,10 @@ async fn stop_wakes_every_waiting_claimer_with_closed() {
 async fn adds_after_close_say_so() {
     let queue = queue();
     queue.stop();
-    assert_eq!(queue.add(1, Priority::NORMAL), Err(Closed));
-    assert_eq!(queue.add_after(1, ms(5), Priority::NORMAL), Err(Closed));
-    assert_eq!(queue.add_all(0..1000, Priority::NORMAL), Err(Closed));
-    assert_eq!(queue.look_again(1, Priority::NORMAL, true), Err(Closed));
+    assert_eq!(queue.add(1, Priority::NORMAL), Err(Refused::Closed));
+    assert_eq!(queue.add_after(1, ms(5), Priority::NORMAL), Err(Refused::Closed));
+    assert_eq!(queue.add_all(0..1000, Priority::NORMAL), Err(Refused::Closed));
+    assert_eq!(queue.look_again(1, Priority::NORMAL, true), Err(Refused::Closed));
     assert_eq!((queue.counters(), queue.len(), queue.is_empty()), (Counters::default(), 0, true));
 }
 

@@ -34,10 +34,10 @@ fn an_add_after_close_is_refused_and_not_counted() {
     desk.stop();
     let counters = desk.state.counters();
     for key in ["new", "ready", "running", "dirty"] {
-        assert_eq!(desk.state.add(desk.now, key, Priority::NORMAL), Err(Closed));
-        assert_eq!(desk.state.look_again(desk.now, key, Priority::NORMAL, true), Err(Closed));
+        assert_eq!(desk.state.add(desk.now, key, Priority::NORMAL), Err(Refused::Closed));
+        assert_eq!(desk.state.look_again(desk.now, key, Priority::NORMAL, true), Err(Refused::Closed));
     }
-    assert_eq!(desk.state.add_after(desk.now, "new", ms(5), Priority::NORMAL), Err(Closed));
+    assert_eq!(desk.state.add_after(desk.now, "new", ms(5), Priority::NORMAL), Err(Refused::Closed));
     assert_eq!((desk.state.counters(), desk.at("new")), (counters, None));
 }
 
@@ -85,8 +85,8 @@ fn a_drain_runs_what_is_ready_or_becomes_dirty_and_drops_what_waits() {
     assert_eq!(desk.state.phase(), Phase::Draining);
     assert_eq!(desk.add("running"), Added::Dirty, "a change of a running key is still taken");
     assert_eq!(desk.add("ready"), Added::Merged);
-    assert_eq!(desk.state.add(desk.now, "new", Priority::NORMAL), Err(Closed));
-    assert_eq!(desk.state.add_after(desk.now, "ready", ms(5), Priority::NORMAL), Err(Closed));
+    assert_eq!(desk.state.add(desk.now, "new", Priority::NORMAL), Err(Refused::Closed));
+    assert_eq!(desk.state.add_after(desk.now, "ready", ms(5), Priority::NORMAL), Err(Refused::Closed));
 
     desk.finish("running", Next::Done);
     desk.finish("dirty", Next::Done);

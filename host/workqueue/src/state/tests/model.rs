@@ -17,6 +17,9 @@ use crate::{
 };
 use reference::Known;
 
+/// More than the keys of any case, so that none is refused.
+const KEYS_MAX: u32 = 100;
+
 /// One thing that is done. Few keys, few bands and few delays, so that they meet.
 #[derive(Clone, Debug)]
 enum Step {
@@ -91,6 +94,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn options() -> impl Strategy<Value = Options> {
     (any::<bool>(), 1..6_u32, proptest::option::of(0..3_u32)).prop_map(|(hold, ageing, retries_max)| Options {
+        keys_max: Some(KEYS_MAX),
+        error_bytes_max: None,
         during_delay: during_delay(hold),
         ageing_claims: NonZeroU32::new(ageing).unwrap(),
         backoff: Backoff { retries_max, ..BACKOFF },
@@ -390,8 +395,14 @@ impl Pair {
             running: count(KeyState::Running) + count(KeyState::Dirty),
             dirty: count(KeyState::Dirty),
             parked: count(KeyState::Parked),
+            error_bytes: entries
+                .iter()
+                .filter_map(|entry| entry.last_error.as_ref())
+                .map(|error| error.len() as u64)
+                .sum(),
         };
         assert_eq!(self.real.counts(self.now), counts);
+        assert_eq!(self.real.room(), u64::from(KEYS_MAX) - entries.len() as u64);
     }
 
     /// Whatever came before, a drained queue ends empty and has lost no claim.

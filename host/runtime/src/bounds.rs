@@ -1,0 +1,44 @@
+//! What a host keeps between calls, and how much of it at most, as data for the table that people read: `docs/limits.md`.
+
+use homeostat_component::{Amount, FixedBound};
+
+use crate::costs::dearest;
+use crate::feeders::{LED_TO_ALL_MAX, OWED_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, WAITING_BYTES_MAX};
+use crate::{events, follows, logs};
+
+/// Returns the bounds of what grows with what guests and clients do, and that no setting changes.
+pub fn kept() -> Vec<FixedBound> {
+    use Amount::{Bytes, Count};
+    let count = |count: usize| Count(count as u64);
+    let all = [
+        ("events of all controllers", count(events::EVENTS_MAX), "the controller that has most loses its oldest"),
+        ("bytes of the message of an event, whoever noted it", Bytes(events::MESSAGE_BYTES_MAX as u64), "cut"),
+        ("lines of the log of a controller", count(logs::LINES_MAX), "the oldest go"),
+        ("bytes of the log of a controller", Bytes(logs::BYTES_MAX), "the oldest go"),
+        (
+            "bytes of the logs of all controllers",
+            Bytes(logs::BYTES_OF_ALL_MAX),
+            "the one that has most loses its oldest",
+        ),
+        (
+            "bytes of what the keys of a controller follow",
+            Bytes(follows::BYTES_MAX),
+            "`too-large`; what is followed stays",
+        ),
+        (
+            "bytes of documents of a watch that wait for `map`",
+            Bytes(WAITING_BYTES_MAX),
+            "the watch lists again when there is room",
+        ),
+        (
+            "keys that a watch remembers of what `map` answered",
+            count(LED_TO_ALL_MAX),
+            "whoever is left is found by the next resync",
+        ),
+        ("keys of deleted resources that wait for room, of a watch", count(OWED_MAX), "found by the next resync"),
+        ("changes of a kind that feeders share", count(SHARED_EVENTS_MAX), "read again from the history of the store"),
+        ("bytes of these", Bytes(SHARED_BYTES_MAX), "read again from the history of the store"),
+        ("keys of a controller whose costs are told one by one", count(dearest::KEYS_MAX), "the cheapest go"),
+    ];
+    all.into_iter().map(|(what, most, then)| FixedBound { what, most, then }).collect()
+}

@@ -1,0 +1,59 @@
+//! Finds keys that nobody has seen before, at every poll as many as the setting `keys` says, of a kind of which nothing is stored. Each fails for
+//! good, with as long a message as there may be.
+//!
+//! Where the setting `forge` is there, its one key asks for a kind whose name is a piece of a manifest, and tells an event and a line of log that
+//! look like the host's.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use homeostat_sdk::prelude::*;
+use homeostat_sdk::{events, raw};
+
+#[derive(Serialize, Deserialize)]
+struct Flood {}
+
+impl Kind for Flood {
+    const API_VERSION: &str = "demo.homeostat.dev/v1";
+    const NAME: &str = "Flood";
+    const PLURAL: &str = "floods";
+    const KEYS_ONLY: bool = true;
+    type Status = ();
+}
+
+/// A name of a kind that ends the list it stands in, grants everything, and begins a comment.
+const INJECTED: &str = r#""*"], verbs: ["*"], namespaces: ["*"]} #"#;
+/// What begins a line of its own, turns the direction of writing, has no width, and steers a terminal.
+const FORGED: &str = "well\nwarning: forged \u{202e}\u{2066}\u{200b}\u{2028}\u{9b}31m";
+
+struct Guest;
+
+impl Reconciler for Guest {
+    fn describe() -> Spec {
+        Spec::manages::<Flood>().poll_every(Duration::from_millis(100))
+    }
+
+    fn reconcile(_: Key) -> Result<Outcome, Failure> {
+        if config::get("forge")?.is_some() {
+            let kind = raw::types::Kind { group: String::new(), version: "v1".into(), name: INJECTED.into() };
+            let key = Key { kind, namespace: "default".into(), name: "any".into() };
+            drop(raw::store::get(&key, raw::types::View::Whole));
+            events::warning("Forged", FORGED);
+            info!("{FORGED}");
+            return Ok(Outcome::settled());
+        }
+        Err(Failure::never("x".repeat(4096)))
+    }
+}
+
+impl Poller for Guest {
+    fn poll() -> Result<Vec<Key>, Failure> {
+        if config::get("forge")?.is_some() {
+            return Ok(vec![Flood::key("default", "one")]);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let keys: u32 = config::get_or("keys", 1000)?;
+        Ok((0..keys).map(|n| Flood::key("default", &format!("flood-{now}-{n}"))).collect())
+    }
+}
+
+homeostat_sdk::export!(Guest: poller);
