@@ -5,6 +5,8 @@ use std::path::Path;
 use homeostat_tests::{Running, copy_of_sources, guest, repository, run};
 use serde_json::json;
 
+use crate::rollout::with_memory;
+
 fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).unwrap();
 }
@@ -384,6 +386,19 @@ fn a_component_can_be_looked_into_before_it_runs() {
     let refused = run(&["inspect", &guest("guest-wrong").display().to_string()]);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     assert!(refused.stderr.contains("homeostat:reconciler/reconciler@0.1.0"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_component_that_begins_with_much_memory_can_be_looked_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let component = folder.path().join("large.wasm");
+    std::fs::write(&component, with_memory(65)).unwrap();
+    let output = run(&["inspect", &component.display().to_string(), "-o", "json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.contains("Greeting"), "{}", output.stdout);
+    std::fs::write(&component, with_memory(1025)).unwrap();
+    let refused = run(&["inspect", &component.display().to_string()]);
+    assert!(refused.stderr.contains("limit memory"), "{}", refused.stderr);
 }
 
 #[test]

@@ -81,7 +81,7 @@ async fn a_component_that_runs_is_put_in_under_another_name_without_its_code() {
 }
 
 /// The greeter, and beside it an instance of a module that has this much memory from its first moment.
-fn with_memory(mebibytes: usize) -> Vec<u8> {
+pub(crate) fn with_memory(mebibytes: usize) -> Vec<u8> {
     let greeter = std::fs::read(guest("greeter")).unwrap();
     let module =
         [b"\0asm\x01\0\0\0".as_slice(), &section(5, &[&[1, 0], leb128(mebibytes * 16).as_slice()].concat())].concat();
@@ -99,7 +99,7 @@ async fn a_component_that_begins_with_more_memory_runs_where_its_manifest_has_it
     let written = test.host.write(Write::Create { document: document.clone() }.into()).await.unwrap();
     let verdict = test.host.verdict("greeter", written.resource.revision()).await;
     let Outcome::Refused(because) = &verdict.outcome else { panic!("{:?}", verdict.outcome) };
-    assert!(because.contains("limit memory"), "{because}");
+    assert!(because.contains("`spec.limits.memory`"), "{because}");
     document["spec"]["limits"] = json!({ "memory": "128Mi" });
     let written = test.host.apply_resource(document, "me", true).await.unwrap();
     let verdict = test.host.verdict("greeter", written.resource.revision()).await;

@@ -1,12 +1,13 @@
 //! `homeostat inspect`: what a component is, where it is from and what it would need, without running a controller.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use homeostat_component::{
     AddressRange, Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration,
-    ResourceGrant, ResourceNeed, Role, Verb,
+    Limits, ResourceGrant, ResourceNeed, Role, Verb,
 };
 use homeostat_registry::{Origin, key_ids};
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ use crate::registry;
 /// Show what a component is, what it does, and which grants it needs
 ///
 /// A component that a host would refuse is refused here too, with every reason, and exit code 3.
+///
+/// To describe itself it may use 1 GiB of memory; a host lets it use what its manifest allows.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InspectArgs {
     /// The component: a file, or a reference to a registry
@@ -41,7 +44,7 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
         ..compile::engine_options(compile::user_cache(compile::COMPILED), args.compile)?
     })
     .context("the WebAssembly engine does not start")?;
-    let loaded = engine.load(bytes.clone(), &everything()).await;
+    let loaded = engine.load_within(bytes.clone(), None, &everything(), &ample()).await;
     let component = loaded.map_err(|refused| exit::refused(format!("{name}: {refused}")))?;
     let inspection = inspection(&name, &bytes, &component)?;
     match format {
@@ -63,6 +66,17 @@ pub(crate) fn everything() -> Grants {
             addresses: AddressRange::ALL.to_vec(),
             headers: Default::default(),
         }],
+    }
+}
+
+/// Returns what a component may use to describe itself here, where no manifest says it: more than the engine of any language takes to begin.
+fn ample() -> Limits {
+    Limits {
+        cpu: Duration::from_secs(10),
+        memory_bytes_max: 1 << 30,
+        memories_max: 100,
+        table_elements_max: 10_000_000,
+        ..Limits::default()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, HttpError, Store
 use crate::engine::{Engine, Machine};
 use crate::imports::convert;
 use crate::limits::Limits;
+use crate::outcome::{Fault, LimitName};
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 
 const NAME_BYTES_MAX: usize = 63;
@@ -60,12 +61,29 @@ pub(super) async fn describe(
         let reason = "it used events.emit; describe may tell nothing, for nothing runs yet".to_owned();
         return Err(Reason::Describe { reason }.into());
     }
-    let spec = result.map_err(|fault| Reason::Describe { reason: with_used(&fault.to_string(), &refused) })?;
+    let spec = result.map_err(|fault| Reason::Describe { reason: with_used(&failure(&fault), &refused) })?;
     if !refused.is_empty() {
         tracing::warn!(imports = refused.join(", "), "describe used what it may not, and was answered errors");
     }
     let exports = Has { mapper: entries.mapper.is_some(), poller: entries.poller.is_some() };
     check(spec, exports).map_err(|reasons| Refused { reasons })
+}
+
+/// Returns where a person allows `describe` more of a limit, to stand behind what was hit; nothing where nobody can.
+pub(super) fn where_more(limit: LimitName) -> String {
+    match limit {
+        LimitName::Cpu | LimitName::Memory | LimitName::Memories | LimitName::Tables => {
+            format!("; its manifest can allow more: `spec.limits.{limit}`")
+        }
+        _ => String::new(),
+    }
+}
+
+fn failure(fault: &Fault) -> String {
+    match fault {
+        Fault::Limit { limit, .. } => format!("{fault}{}", where_more(*limit)),
+        _ => fault.to_string(),
+    }
 }
 
 /// Adds to a failure what `describe` was refused before it.

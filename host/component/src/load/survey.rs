@@ -12,7 +12,7 @@ use wasmparser::{
 
 use super::names::Name;
 use super::world::{self, CONTRACT, Names};
-use super::{Reason, members};
+use super::{Reason, describe, members};
 use crate::limits::Limits;
 use crate::outcome::LimitName;
 
@@ -239,7 +239,8 @@ impl Sizes {
         ];
         let over = checks.into_iter().filter(|(_, needs, most, _)| needs > most);
         over.map(|(limit, needs, most, what)| {
-            let message = format!("{needs} {what} from its first moment, {most} allowed where it describes itself");
+            let message =
+                format!("{needs} {what} from its first moment, {most} allowed{}", describe::where_more(limit));
             Reason::Limit { limit, message }
         })
         .collect()

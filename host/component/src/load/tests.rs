@@ -140,7 +140,7 @@ async fn a_guest_that_begins_with_much_memory_loads_where_its_controller_has_it(
     for bytes in [at_once, grown] {
         let engine = engine();
         let refused = engine.load(bytes.clone(), &grants).await.unwrap_err().to_string();
-        assert!(refused.contains("memory"), "{refused}");
+        assert!(refused.contains("limit memory") && refused.contains("`spec.limits.memory`"), "{refused}");
         let loaded = engine.load_within(bytes, None, &grants, &much).await.unwrap();
         assert!(engine.load_again(loaded.digest(), &grants, &much).await.unwrap().is_ok());
         assert!(engine.load_again(loaded.digest(), &grants, &little).await.unwrap().is_err());
