@@ -132,7 +132,7 @@ async fn a_deletion_comes_without_a_body_or_in_protobuf() {
         (&[], b"null".to_vec(), 200),
         (&headers, Vec::new(), 200),
         (&headers, options("Orphan"), 200),
-        (&headers, options("Sideways"), 400),
+        (&headers, options("Sideways"), 422),
         (&headers, b"{}".to_vec(), 400),
     ] {
         server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
