@@ -489,3 +489,21 @@ async fn a_key_waits_for_a_turn_or_two_and_not_for_the_hundred_thousand_keys_of_
     }
     assert!(seen.busy.load(Ordering::SeqCst) < 100_000, "the busy one is still busy");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_above_their_number_is_refused_until_another_one_goes() {
+    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let test = TestHost::with(store, |options| Options { controllers_max: 2, ..options }).await;
+    for name in ["a", "b"] {
+        test.add(name, &guest("guest-moody")).await;
+    }
+    let third = test.definition("c", &guest("guest-moody")).await;
+    let refused = test.host.put(third.clone()).await.unwrap_err();
+    assert!(refused.to_string().starts_with("limit controllers: "), "{refused}");
+    let known = test.definition("a", &guest("guest-moody")).await;
+    test.host.put(Definition { config: [("x".to_owned(), "y".to_owned())].into(), ..known }).await.unwrap();
+    let room = test.host.measure().room;
+    assert_eq!((room.controllers, room.controllers_max), (2, 2));
+    test.host.remove("b").await.unwrap();
+    test.host.put(third).await.unwrap();
+}

@@ -188,7 +188,7 @@ impl From<homeostat_runtime::Error> for Failure {
         let message = error.to_string();
         match error {
             Error::UnknownController(_) | Error::UnknownKey(_) | Error::UnknownKind { .. } => Self::not_found(message),
-            Error::NoRoom(_) => Self::too_many(1, message),
+            Error::NoRoom(_) | Error::TooManyControllers(_) => Self::too_many(1, message),
             Error::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message),
             Error::NoRevision { .. } => Self::not_found(message),
             Error::HostsOwn(_) => Self::forbidden(message),

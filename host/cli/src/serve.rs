@@ -15,7 +15,7 @@ use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::manifest::Bytes;
-use homeostat_runtime::{Host, Options, STOP_HOOK_MAX};
+use homeostat_runtime::{CONTROLLERS_MAX, Host, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, STOP_HOOK_MAX};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -88,7 +88,7 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = EngineOptions::default().instances_max, value_parser = instances())]
     instances: u32,
     #[command(flatten)]
-    queues: QueueLimits,
+    shared: SharedLimits,
     #[command(flatten)]
     compile: CompileLimits,
 }
@@ -109,16 +109,19 @@ impl HostArgs {
     }
 }
 
-/// What the queues of all controllers may keep together
+/// What all controllers may have together
 #[derive(Args, Clone, Copy, Debug)]
-struct QueueLimits {
+struct SharedLimits {
+    /// Controllers at once, at most; one more is refused
+    #[arg(long, value_name = "COUNT", default_value_t = CONTROLLERS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    controllers: u32,
     /// Keys that the queues of all controllers have together, at most
     ///
     /// One half is for whoever comes first, the other is shared out among the controllers. What each may have: spec.limits.keys.
-    #[arg(long, value_name = "COUNT", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    #[arg(long, value_name = "COUNT", default_value_t = QUEUE_KEYS_MAX, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     queue_keys: u64,
     /// Bytes of errors that are kept for those keys, at most: 64Ki to 64Gi
-    #[arg(long, value_name = "BYTES", default_value_t = Bytes(64 << 20), value_parser = queue_error_bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = Bytes(QUEUE_ERROR_BYTES_MAX), value_parser = queue_error_bytes)]
     queue_error_bytes: Bytes,
 }
 
@@ -204,7 +207,7 @@ impl Running {
             signatures,
             data,
             store,
-            queues,
+            shared,
             instances: _,
             compile: _,
         } = args;
@@ -224,9 +227,12 @@ impl Running {
         let (store, backups) = store::open(*store, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();
-        let QueueLimits { queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } = *queues;
+        let SharedLimits { controllers, queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } =
+            *shared;
+        let controllers_max = controllers as usize;
         let observer = Arc::new(metrics.clone());
-        let mut options = Options { observer, queue_keys_max, queue_error_bytes_max, ..Options::new(engine, store) };
+        let mut options =
+            Options { observer, queue_keys_max, queue_error_bytes_max, controllers_max, ..Options::new(engine, store) };
         if let Some(folder) = secrets {
             if !folder.is_dir() {
                 let folder = folder.display();

@@ -4,13 +4,25 @@ use homeostat_component::{Amount, FixedBound};
 
 use crate::costs::dearest;
 use crate::feeders::{LED_TO_ALL_MAX, OWED_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, WAITING_BYTES_MAX};
-use crate::{events, follows, logs};
+use crate::keeper::GONE_MAX;
+use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
 
-/// Returns the bounds of what grows with what guests and clients do, and that no setting changes.
+/// Returns the bounds of what grows with what guests and clients do, where no setting changes them.
 pub fn kept() -> Vec<FixedBound> {
     use Amount::{Bytes, Count};
     let count = |count: usize| Count(count as u64);
     let all = [
+        (
+            "controllers, with those that are ending (`--controllers`)",
+            count(CONTROLLERS_MAX),
+            "refused: limit `controllers`",
+        ),
+        ("keys on the queues of all controllers (`--queue-keys`)", Count(QUEUE_KEYS_MAX), "refused: limit `keys`"),
+        (
+            "bytes of the errors that are kept for them (`--queue-error-bytes`)",
+            Bytes(QUEUE_ERROR_BYTES_MAX),
+            "left out: limit `error-bytes`",
+        ),
         ("events of all controllers", count(events::EVENTS_MAX), "the controller that has most loses its oldest"),
         ("bytes of the message of an event, whoever noted it", Bytes(events::MESSAGE_BYTES_MAX as u64), "cut"),
         ("lines of the log of a controller", count(logs::LINES_MAX), "the oldest go"),
@@ -38,7 +50,17 @@ pub fn kept() -> Vec<FixedBound> {
         ("keys of deleted resources that wait for room, of a watch", count(OWED_MAX), "found by the next resync"),
         ("changes of a kind that feeders share", count(SHARED_EVENTS_MAX), "read again from the history of the store"),
         ("bytes of these", Bytes(SHARED_BYTES_MAX), "read again from the history of the store"),
+        ("keys of which a rollout counts rows of writes, by version", count(rollout::KEYS_MAX), "counted in sum alone"),
+        (
+            "keys that the labels of a rollout choose",
+            count(rollout::CHOSEN_MAX),
+            "those with the least hashes are chosen",
+        ),
+        ("outcomes of controllers that are gone", count(GONE_MAX), "the oldest go"),
         ("keys of a controller whose costs are told one by one", count(dearest::KEYS_MAX), "the cheapest go"),
     ];
     all.into_iter().map(|(what, most, then)| FixedBound { what, most, then }).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,7 @@ impl Context {
             drain_deadline: _,
             queue_keys_max,
             queue_error_bytes_max,
+            controllers_max: _,
             seed,
         } = options;
         let kinds = Arc::new(Kinds::with_built_in(store.schemas().clone()));

@@ -8,6 +8,9 @@ pub enum Error {
     /// No controller has this name.
     #[error("there is no controller `{0}`")]
     UnknownController(String),
+    /// A controller that would be one more than there may be.
+    #[error("limit controllers: the host has {0} controllers, and may have no more")]
+    TooManyControllers(usize),
     /// The host is stopping and takes no changes.
     #[error("the host is stopping")]
     Stopping,

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 /// Bytes of what the keys of one controller follow, at most: names and selectors, and what it takes to keep them. What would be more is
 /// refused, and what is followed stays.
 pub(crate) const BYTES_MAX: u64 = 16 << 20;
-/// What an entry takes besides its texts.
-const ENTRY_BYTES: u64 = 256;
+/// What an entry takes besides its texts, as it was measured.
+const ENTRY_BYTES: u64 = 512;
 
 /// One thing that a key follows.
 #[derive(Clone, Debug, PartialEq)]

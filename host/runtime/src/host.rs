@@ -29,6 +29,13 @@ mod told;
 
 pub use keys::KeyVerb;
 
+/// Keys on the queues of all controllers together, at most, where nothing else is said.
+pub const QUEUE_KEYS_MAX: u64 = 500_000;
+/// Bytes of the errors that are kept for them, at most, where nothing else is said.
+pub const QUEUE_ERROR_BYTES_MAX: u64 = 64 << 20;
+/// Controllers at once, at most, where nothing else is said.
+pub const CONTROLLERS_MAX: usize = 10_000;
+
 /// What a host is made of. [`Options::new`] has the defaults.
 pub struct Options {
     /// Runs guests.
@@ -46,6 +53,8 @@ pub struct Options {
     pub queue_keys_max: u64,
     /// Bytes of the texts of errors that are kept for those keys, at most. Default: 64 MiB. Shared in the same way.
     pub queue_error_bytes_max: u64,
+    /// Controllers at once, at most, those that are ending included. Default: 10 000.
+    pub controllers_max: usize,
     /// Seeds what the queues decide by chance: the jitter of backoffs. Default: `None`, from the operating system.
     pub seed: Option<u64>,
 }
@@ -59,8 +68,9 @@ impl Options {
             secrets: Arc::new(NoSecrets),
             observer: Arc::new(Nobody),
             drain_deadline: Duration::from_secs(10),
-            queue_keys_max: 500_000,
-            queue_error_bytes_max: 64 << 20,
+            queue_keys_max: QUEUE_KEYS_MAX,
+            queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
+            controllers_max: CONTROLLERS_MAX,
             seed: None,
         }
     }
@@ -76,6 +86,7 @@ struct Inner {
     context: Arc<Context>,
     drain_deadline: Duration,
     controllers: RwLock<Controllers>,
+    controllers_max: usize,
     /// Sees to the controllers of the store, once somebody has said where code comes from.
     keeper: OnceLock<Arc<Keeper>>,
     verdicts: Verdicts,
@@ -91,6 +102,14 @@ struct Controllers {
     by_name: BTreeMap<String, Arc<Controller>>,
     /// The end of those that were removed and still run something, by name.
     leaving: BTreeMap<String, CancellationToken>,
+}
+
+impl Controllers {
+    /// Returns how many there are, those included that are ending.
+    fn count(&self) -> usize {
+        let ending = self.leaving.iter().filter(|(name, _)| !self.by_name.contains_key(*name));
+        self.by_name.len() + ending.count()
+    }
 }
 
 /// What putting a controller in did.
@@ -133,12 +152,13 @@ impl Host {
     /// # Errors
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let drain_deadline = options.drain_deadline;
+        let (drain_deadline, controllers_max) = (options.drain_deadline, options.controllers_max);
         let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
         let inner = Inner {
             context,
             drain_deadline,
+            controllers_max,
             controllers: RwLock::default(),
             keeper: OnceLock::new(),
             verdicts: Verdicts::default(),
@@ -242,10 +262,14 @@ impl Host {
         if controllers.stopping {
             return Err(Error::Stopping);
         }
+        let all = controllers.count();
         let Controllers { by_name, leaving, .. } = &mut *controllers;
         let btree_map::Entry::Vacant(vacant) = by_name.entry(definition.name.clone()) else {
             return Ok(false);
         };
+        if all >= self.inner.controllers_max {
+            return Err(Error::TooManyControllers(self.inner.controllers_max));
+        }
         let before = leaving.get(&definition.name).cloned();
         vacant.insert(Controller::start(self.inner.context.clone(), definition.clone(), held, before));
         drop(controllers);

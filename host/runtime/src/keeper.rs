@@ -42,7 +42,7 @@ pub(crate) use compiling::Compiling;
 
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};
-pub(crate) use verdicts::Verdicts;
+pub(crate) use verdicts::{GONE_MAX, Verdicts};
 pub use verdicts::{Outcome, Verdict};
 pub(crate) use wanted::write;
 

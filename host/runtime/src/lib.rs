@@ -60,7 +60,9 @@ pub use error::Error;
 pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, NotTaken};
 pub use homeostat_workqueue::{Ages, Counters, Counts as KeyCounts, Priority};
-pub use host::{Host, KeyVerb, Options, Put, Removed, ShutdownReport};
+pub use host::{
+    CONTROLLERS_MAX, Host, KeyVerb, Options, Put, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, Removed, ShutdownReport,
+};
 pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;
 pub use observer::{Observer, Reconciled, Recorder};

@@ -15,8 +15,8 @@ mod machine;
 mod part;
 mod share;
 
-pub(crate) use chosen::Chosen;
-pub(crate) use figures::{Both, End, Figures, Past, Run};
+pub(crate) use chosen::{CHOSEN_MAX, Chosen};
+pub(crate) use figures::{Both, End, Figures, KEYS_MAX, Past, Run};
 pub(crate) use gate::{Judgement, judge};
 pub(crate) use machine::{Machine, Move, PATIENCE, Sight};
 pub(crate) use part::{Part, Side, hash};

@@ -24,13 +24,13 @@ pub struct Measures {
     pub instances_running: usize,
     /// Guests that could start besides without waiting.
     pub instances_free: usize,
-    /// The room that all queues share.
+    /// The room that all controllers share.
     pub room: Room,
     /// What has come of compilations since the start, of components of all controllers and of none.
     pub compiled: Compiled,
 }
 
-/// What the queues of all controllers have, and may have, together.
+/// What all controllers have, and may have, together: in their queues, and of themselves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Room {
     /// Keys.
@@ -41,15 +41,21 @@ pub struct Room {
     pub error_bytes: u64,
     /// Bytes of these, at most.
     pub error_bytes_max: u64,
+    /// Controllers, those that are ending included.
+    pub controllers: u64,
+    /// Controllers, at most.
+    pub controllers_max: u64,
 }
 
-impl From<&homeostat_workqueue::Room> for Room {
-    fn from(room: &homeostat_workqueue::Room) -> Self {
+impl Room {
+    pub(crate) fn of(room: &homeostat_workqueue::Room, controllers: usize, controllers_max: usize) -> Self {
         Self {
             keys: room.keys(),
             keys_max: room.keys_max(),
             error_bytes: room.error_bytes(),
             error_bytes_max: room.error_bytes_max(),
+            controllers: controllers as u64,
+            controllers_max: controllers_max as u64,
         }
     }
 }

@@ -26,6 +26,7 @@ mod files;
 mod follower;
 mod fsck;
 mod journal;
+mod kept;
 mod latch;
 mod layout;
 mod open;
@@ -63,6 +64,7 @@ pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backu
 use feed::Feed;
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
 use journal::Journal;
+pub use kept::{Kept, kept};
 pub use open::OpenError;
 use place::{OpenFile, Place, Ready};
 use read::Snapshot;

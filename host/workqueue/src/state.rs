@@ -5,7 +5,7 @@
 //! method did to the sleeping claimers' business is read afterwards from [`State::claimable`], [`State::next_due`] and
 //! [`State::phase`].
 //!
-//! The sibling modules hold the rest of it: [`finish`](State::finish), closing, suspending, and what can be asked.
+//! The sibling modules hold the rest of it: [`finish`](State::finish), closing, suspending, where entries stand, their failures, and what can be asked.
 //!
 //! **Invariants.** An entry is in exactly one place: the timers, the line of its band, the line of the running or of
 //! the parked ones. Its key is in the index as long as the entry exists. No entry exists for a key that has nothing to
@@ -15,6 +15,8 @@ mod closing;
 mod finish;
 mod holding;
 mod inspect;
+mod places;
+mod trouble;
 
 use std::{sync::Arc, time::Duration};
 
@@ -445,86 +447,6 @@ impl<K: Key> State<K> {
 
     fn find(&self, key: &K) -> Option<u32> {
         self.index.find(self.index.hash(key), |slot| self.slab[slot].key == *key)
-    }
-
-    /// Puts an entry that is nowhere in its band or, if it is not due yet, in the timers.
-    #[inline]
-    fn place(&mut self, slot: u32, due: Moment) {
-        if due <= self.now {
-            let item = &mut self.slab[slot];
-            item.place = Place::Ready { since: due };
-            let priority = item.priority;
-            self.bands.push(&mut self.slab, slot, priority);
-        } else {
-            let order = self.timers.push(due, slot);
-            self.slab[slot].place = Place::Waiting { due, order };
-        }
-    }
-
-    /// Takes a waiting, ready or parked entry from where it is; the caller puts it elsewhere at once.
-    fn detach(&mut self, slot: u32) {
-        let item = &mut self.slab[slot];
-        let priority = item.priority;
-        match item.place {
-            Place::Waiting { .. } => {
-                item.place = Place::Parked;
-                let slab = &self.slab;
-                self.timers.forget(|timer| is_live(slab, timer));
-            }
-            Place::Ready { .. } => self.bands.leave(&mut self.slab, slot, priority),
-            Place::Parked => self.parked.leave(&mut self.slab, slot),
-            Place::Running { .. } => unreachable!("a running key stays where it is until its claim ends"),
-        }
-    }
-
-    /// Gives a waiting, ready or parked entry another due time. Its band is the one that its priority names; of a ready
-    /// one that must not have changed.
-    fn move_to(&mut self, slot: u32, due: Moment) {
-        self.detach(slot);
-        self.place(slot, due);
-    }
-
-    /// Moves a ready entry to the tail of another band. It has been ready since it was.
-    fn change_band(&mut self, slot: u32, priority: Priority) {
-        let old = self.slab[slot].priority;
-        self.bands.leave(&mut self.slab, slot, old);
-        self.slab[slot].priority = priority;
-        self.bands.push(&mut self.slab, slot, priority);
-    }
-
-    /// Forgets an entry that is nowhere.
-    #[inline]
-    fn remove(&mut self, slot: u32) {
-        self.give_error_back(slot);
-        self.share.give_key_back();
-        self.index.remove(self.slab[slot].hash, slot);
-        self.slab.remove(slot);
-    }
-}
-
-impl<K> State<K> {
-    /// Forgets the failures of an entry.
-    fn succeed(&mut self, slot: u32) {
-        self.give_error_back(slot);
-        self.slab[slot].succeed();
-    }
-
-    /// Notes the failure of a run that began then.
-    fn fail(&mut self, slot: u32, began: Moment, error: Arc<str>) {
-        self.give_error_back(slot);
-        let is_empty = error.is_empty();
-        let kept = self.share.keep(error, self.options.error_bytes_max);
-        self.counters.errors_left_out += u64::from(kept.1 == 0 && !is_empty);
-        self.slab[slot].fail(began, kept);
-    }
-
-    /// Gives back the room of an entry's error text; the caller forgets the text at once.
-    #[inline]
-    fn give_error_back(&mut self, slot: u32) {
-        let bytes = self.slab[slot].error_bytes();
-        if bytes > 0 {
-            self.share.give_error_back(bytes);
-        }
     }
 }
 

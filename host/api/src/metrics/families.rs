@@ -153,17 +153,20 @@ pub(super) const FAMILIES: [Family; 47] = [
     ),
     gauge(
         "homeostat_room_used",
-        "What the queues of all controllers have together: keys, error-bytes.",
+        "What all controllers have together: keys, error-bytes, and controllers.",
         |scrape, text| {
-            let Room { keys, error_bytes, .. } = scrape.room;
-            ROOMS.into_iter().zip([keys, error_bytes]).for_each(|(room, used)| text.sample(&[("room", room)], used));
+            let Room { keys, error_bytes, controllers, .. } = scrape.room;
+            ROOMS
+                .into_iter()
+                .zip([keys, error_bytes, controllers])
+                .for_each(|(room, used)| text.sample(&[("room", room)], used));
         },
     ),
-    gauge("homeostat_room", "What the queues of all controllers may have together.", |scrape, text| {
-        let Room { keys_max, error_bytes_max, .. } = scrape.room;
+    gauge("homeostat_room", "What all controllers may have together.", |scrape, text| {
+        let Room { keys_max, error_bytes_max, controllers_max, .. } = scrape.room;
         ROOMS
             .into_iter()
-            .zip([keys_max, error_bytes_max])
+            .zip([keys_max, error_bytes_max, controllers_max])
             .for_each(|(room, most)| text.sample(&[("room", room)], most));
     }),
     counter("homeostat_limit_hits", "Reconciles that were stopped at a limit, by its name.", |scrape, text| {
@@ -329,8 +332,8 @@ pub(super) const FAMILIES: [Family; 47] = [
     ),
 ];
 
-/// The room that all queues share.
-const ROOMS: [&str; 2] = [LimitName::Keys.as_str(), LimitName::ErrorBytes.as_str()];
+/// The room that all controllers share.
+const ROOMS: [&str; 3] = [LimitName::Keys.as_str(), LimitName::ErrorBytes.as_str(), "controllers"];
 
 const STATES: [(ControllerState, &str); 5] = [
     (ControllerState::Starting, "starting"),

@@ -143,7 +143,8 @@ impl GuestMap {
         if !seen.fits(resource) || self.changes.add(resource.key().clone(), priority) == Err(Refused::Full) {
             return Err(if deleted { seen.forget(resource.key()) } else { Vec::new() });
         }
-        seen.change(resource.key(), |seen| (seen.waiting, seen.deleted) = (Some(resource.clone()), deleted));
+        // Its text alone: the document takes several times as much.
+        seen.change(resource.key(), |seen| (seen.waiting, seen.deleted) = (Some(resource.unread()), deleted));
         drop(seen);
         Ok(())
     }
@@ -256,3 +257,6 @@ impl GuestMap {
         fits
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ fn what_is_followed_is_bounded_and_what_is_followed_no_more_makes_room() {
     }
     assert!(follows.sets.lock().bytes <= BYTES_MAX);
     let each = BYTES_MAX / followers;
-    assert!((512..1024).contains(&each), "{each} bytes for one follower of one resource");
+    assert!((1024..1536).contains(&each), "{each} bytes for one follower of one resource");
     let selector = Selector { namespace: Some("n".repeat(200)), ..Selector::default() };
     assert!(!follows.gather(&key("late"), Target::All(secrets(), selector)), "selectors count as well");
     assert_eq!(follows.followers_of_kind(&secrets()).len() as u64, followers, "what is followed stays");

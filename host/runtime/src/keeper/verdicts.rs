@@ -10,7 +10,7 @@ use crate::rollout::Share;
 use crate::{Put, Removed};
 
 /// Controllers that are gone whose end is remembered.
-const GONE_MAX: usize = 1000;
+pub(crate) const GONE_MAX: usize = 1000;
 
 /// What the host came to about a controller.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::Side;
 
 /// Keys of which runs are told apart, of each version: 384 KiB at most. What other keys do counts in the shares of failures alone.
-const KEYS_MAX: usize = 4096;
+pub(crate) const KEYS_MAX: usize = 4096;
 /// A run that becomes ready so soon after one of its key that wrote follows from that write, as far as anybody can tell.
 const FOLLOWS_WITHIN: Duration = Duration::from_millis(100);
 /// What takes less counts as this much.

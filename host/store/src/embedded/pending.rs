@@ -13,9 +13,9 @@ use crate::model::Path;
 use crate::{Event, EventType, Resource, Revision};
 
 /// Changes that are pending at most, but for those of one batch.
-const CHANGES_MAX: usize = 4096;
+pub(super) const CHANGES_MAX: usize = 4096;
 /// What they may come to, but for those of one batch, in bytes of both their documents.
-const BYTES_MAX: u64 = 16 << 20;
+pub(super) const BYTES_MAX: u64 = 16 << 20;
 
 /// A change as it was decided.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ impl Change {
 }
 
 /// What the changes may come to whose resources are kept although the pages have them, in bytes of both their documents.
-const KEPT_BYTES_MAX: u64 = 32 << 20;
+pub(super) const KEPT_BYTES_MAX: u64 = 32 << 20;
 
 /// Changes that are synced together.
 #[derive(Debug, Default)]

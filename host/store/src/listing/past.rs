@@ -13,10 +13,10 @@ use crate::model::Path;
 use crate::{Result, Revision};
 
 /// Lists of which it is kept what changed.
-const LISTS_MAX: usize = 16;
+pub(crate) const LISTS_MAX: usize = 16;
 
 /// Keys that changed, of all lists together: some 30 MB.
-const KEYS_MAX: usize = 256 * 1024;
+pub(crate) const KEYS_MAX: usize = 256 * 1024;
 
 /// Keys that are looked at without letting go of the lock.
 const PIECE: usize = 64;

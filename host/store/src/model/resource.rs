@@ -112,10 +112,12 @@ impl Resource {
 
     /// Returns the resource for somebody who looks at its document once: unless that is kept already, it goes with what this returns.
     pub(crate) fn apart(self: &Arc<Self>) -> Arc<Self> {
-        if self.document.get().is_some() {
-            return Arc::clone(self);
-        }
-        let Self { key, uid, revision, generation, is_deleting, owners, text, document: _ } = &**self;
+        if self.document.get().is_some() { Arc::clone(self) } else { self.unread() }
+    }
+
+    /// Returns the same with its text alone: the document is read again where somebody asks for it, and goes with what this returns.
+    pub fn unread(&self) -> Arc<Self> {
+        let Self { key, uid, revision, generation, is_deleting, owners, text, document: _ } = self;
         Arc::new(Self {
             key: key.clone(),
             uid: uid.clone(),

@@ -1,0 +1,141 @@
+//! What a host keeps between calls is driven beyond its bound, and the memory of the process measured.
+//!
+//! Each is measured in a process of its own, which runs one test of this file and nothing else.
+
+use std::process::Command;
+
+use homeostat_component::{Level, Severity};
+use homeostat_store::{Key, Kind};
+use homeostat_workqueue::{Next, Priority, Queue};
+
+use crate::events::{self, EventLog, EventSource, NewEvent};
+use crate::follows::{self, Follows, Target};
+use crate::logs::{self, LogBook, LogLine};
+
+/// What a key of the queue takes with its names, what is known of its failures, and its place in the table.
+const KEY_BYTES: u64 = 512;
+
+/// What the allocator may keep beside what is in use, as a share of that: a half.
+fn with_slack(bytes: u64) -> u64 {
+    bytes / 2 * 3
+}
+
+/// Returns the resident memory of this process, in bytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// Fills something, and asserts that the process has grown by so many bytes at most. What was filled is kept until then.
+fn grows_by_at_most<T>(bytes: u64, fill: impl FnOnce() -> T) {
+    let before = resident();
+    let filled = fill();
+    let grown = resident().saturating_sub(before);
+    drop(filled);
+    assert!(grown <= bytes, "grown by {grown} bytes, and {bytes} are allowed");
+    // What is not there was not measured.
+    assert!(grown > bytes / 32, "grown by {grown} bytes of {bytes}");
+}
+
+/// Runs a test of this file in a process of its own.
+fn alone(test: &str) {
+    let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &name, "--ignored", "--test-threads", "1"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{name}:\n{said}");
+}
+
+/// Makes a test that is measured, and the one that runs it alone.
+macro_rules! measured {
+    ($($(#[$doc:meta])* fn $name:ident $alone:ident $body:block)*) => {
+        $(
+            $(#[$doc])*
+            #[test]
+            #[cfg(target_os = "linux")]
+            fn $name() {
+                alone(stringify!($alone));
+            }
+
+            #[test]
+            #[ignore = "run by another test, in a process of its own"]
+            fn $alone() $body
+        )*
+    };
+}
+
+fn key(name: &str) -> Key {
+    Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)
+}
+
+measured! {
+    fn events_without_end_take_no_more_memory_than_their_bound measure_events {
+        // Its message is kept twice: once to find equal ones.
+        let each = 2 * events::MESSAGE_BYTES_MAX as u64 + 1024;
+        grows_by_at_most(with_slack(events::EVENTS_MAX as u64 * each), || {
+            let (log, text) = (EventLog::default(), "x".repeat(2 * events::MESSAGE_BYTES_MAX));
+            for n in 0..3 * events::EVENTS_MAX {
+                let (controller, message) = (format!("flooder-{}", n % 5).into(), format!("{n} {text}"));
+                let (source, key, severity) = (EventSource::Guest, Some(key("a")), Severity::Warning);
+                let event = NewEvent { controller: &controller, source, key, severity, reason: "Flood", message: &message };
+                log.note("now".into(), event);
+            }
+            log
+        });
+    }
+
+    fn log_lines_without_end_take_no_more_memory_than_their_bound measure_logs {
+        grows_by_at_most(with_slack(logs::BYTES_OF_ALL_MAX), || {
+            let book = LogBook::default();
+            for n in 0..60_000 {
+                book.write(LogLine {
+                    sequence: 0,
+                    time: "2026-11-21T00:00:00Z".into(),
+                    controller: format!("flooder-{}", n % 50).into(),
+                    key: Some(key("a")),
+                    level: Level::Info,
+                    message: "x".repeat(4096),
+                    fields: Vec::new(),
+                });
+            }
+            book
+        });
+    }
+
+    fn follows_without_end_take_no_more_memory_than_their_bound measure_follows {
+        grows_by_at_most(with_slack(follows::BYTES_MAX), || {
+            let follows = Follows::default();
+            for n in 0..200_000 {
+                let follower = key(&format!("follower-{n}"));
+                if follows.gather(&follower, Target::One(key(&format!("followed-{n}")))) {
+                    follows.keep(&follower);
+                }
+            }
+            follows
+        });
+    }
+
+    fn failing_keys_without_end_take_no_more_memory_than_their_bound measure_keys {
+        let limits = homeostat_component::Limits::default();
+        let bytes = u64::from(limits.keys_max) * KEY_BYTES + limits.error_bytes_max;
+        grows_by_at_most(with_slack(bytes), || {
+            let (keys_max, error_bytes_max) = (Some(limits.keys_max), Some(limits.error_bytes_max));
+            let options = homeostat_workqueue::Options { keys_max, error_bytes_max, ..Default::default() };
+            let queue = Queue::new(options);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                for n in 0..3 * limits.keys_max {
+                    if queue.add(key(&format!("flood-{n}")), Priority::NORMAL).is_ok() {
+                        let claim = queue.claim().await.unwrap();
+                        claim.finish(Next::Park { error: "x".repeat(4096).into() });
+                    }
+                }
+            });
+            assert_eq!(queue.counts().keys() as u32, limits.keys_max);
+            queue
+        });
+    }
+}

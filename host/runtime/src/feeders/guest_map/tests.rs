@@ -1,0 +1,132 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use homeostat_component::{Changes, Mapping, Role};
+use homeostat_workqueue::Options;
+use serde_json::json;
+
+use super::super::tests::{intake, key, soon};
+use super::*;
+use crate::feeders::Gate;
+
+/// Answers so many keys for each change, which no other change leads to; fails where it is to.
+struct Answers {
+    keys: usize,
+    fails: bool,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Guest for Answers {
+    async fn map(&self, _: &Watch, changed: &Resource) -> Option<Result<Vec<Key>, String>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let name = changed.key().name();
+        let keys = (0..self.keys).map(|n| key(&format!("{name}-{n}"))).collect();
+        Some(if self.fails { Err("on purpose".into()) } else { Ok(keys) })
+    }
+
+    fn refused(&self, _: &str) {}
+}
+
+fn map(keys: usize, fails: bool) -> (Arc<Answers>, Arc<GuestMap>) {
+    let of = json!({
+        "kind": { "group": "demo.dev", "version": "v1", "name": "Part" }, "plural": "parts", "namespaced": true, "keysOnly": false,
+        "schema": null,
+    });
+    let (of, mapping) = (serde_json::from_value(of).unwrap(), Mapping::Guest);
+    let watch = Box::new(Watch { name: "parts".into(), of, mapping, changes: Changes::All, role: Role::Tertiary });
+    let guest = Arc::new(Answers { keys, fails, asked: AtomicUsize::new(0) });
+    (guest.clone(), Arc::new(GuestMap::new(watch, guest, Queue::new(Options::default()))))
+}
+
+fn part(name: &str, bytes: usize) -> Arc<Resource> {
+    let document = json!({
+        "apiVersion": "demo.dev/v1", "kind": "Part", "metadata": { "name": name, "namespace": "default" },
+        "spec": { "text": "x".repeat(bytes) },
+    });
+    Arc::new(Resource::from_document(document).unwrap())
+}
+
+/// Asks the guest about everything that is in line, and returns what it has led to.
+async fn run(map: &Arc<GuestMap>) -> Queue<Key> {
+    let (queue, intake) = intake(&Gate::new());
+    let asking = tokio::spawn({
+        let map = map.clone();
+        async move { map.run(&intake).await }
+    });
+    soon(async {
+        while map.changes.counts().keys() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    asking.abort();
+    queue
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_that_wait_for_map_are_bounded_and_room_comes_back() {
+    let (_, map) = map(0, false);
+    let taken = (0..200).filter(|n| map.changed(&part(&format!("p{n}"), 1 << 20), false, Priority::NORMAL).is_ok());
+    let taken = taken.count() as u64;
+    assert!(taken > 20 && taken << 20 <= WAITING_BYTES_MAX, "{taken} documents of 1 MiB");
+    assert!(map.places().iter().any(|place| place.room < 2 << 20), "{:?}", map.places());
+    // One that is in line is replaced, at no cost; one that was deleted and finds no room is not waited for.
+    assert_eq!(map.changed(&part("p0", 1 << 20), false, Priority::NORMAL), Ok(()));
+    assert_eq!(map.changed(&part("late", 1 << 20), true, Priority::NORMAL), Err(Vec::new()));
+    run(&map).await;
+    assert_eq!(map.seen.lock().waiting_bytes, 0);
+    assert_eq!(map.changed(&part("late", 1 << 20), false, Priority::NORMAL), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_resources_whose_map_keeps_failing_are_bounded() {
+    let (guest, map) = map(0, true);
+    let (_, intake) = intake(&Gate::new());
+    let asking = tokio::spawn({
+        let map = map.clone();
+        async move { map.run(&intake).await }
+    });
+    for n in 0..200 {
+        drop(map.changed(&part(&format!("p{n}"), 1 << 20), true, Priority::NORMAL));
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert!(guest.asked.load(Ordering::Relaxed) > 50, "they are tried again");
+    let all = map.seen.lock();
+    assert!(all.waiting_bytes <= WAITING_BYTES_MAX && all.by_key.len() < 40, "{} documents", all.by_key.len());
+    drop(all);
+    asking.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_that_map_has_led_to_are_bounded_and_each_is_told_all_the_same() {
+    const EACH: usize = 10_000;
+    let (_, map) = map(EACH, false);
+    let parts = LED_TO_ALL_MAX / EACH + 10;
+    for n in 0..parts {
+        map.changed(&part(&format!("p{n}"), 1), false, Priority::NORMAL).unwrap();
+    }
+    let queue = run(&map).await;
+    assert_eq!(queue.len(), parts * EACH, "all are told");
+    {
+        let all = map.seen.lock();
+        assert_eq!(all.led_to, LED_TO_ALL_MAX);
+        assert_eq!(all.led_to, all.by_key.values().map(|seen| seen.led_to.len()).sum::<usize>());
+    }
+    // What is deleted makes room for others.
+    map.changed(&part("p0", 1), true, Priority::NORMAL).unwrap();
+    run(&map).await;
+    assert_eq!(map.seen.lock().led_to, LED_TO_ALL_MAX - EACH);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_map_is_kept_as_its_text_alone() {
+    let (_, map) = map(0, false);
+    let read = part("p", 1000);
+    read.document();
+    map.changed(&read, false, Priority::NORMAL).unwrap();
+    let all = map.seen.lock();
+    let waiting = all.by_key[read.key()].waiting.clone().unwrap();
+    assert!(!Arc::ptr_eq(&waiting, &read), "its document would be kept with it");
+    assert_eq!(waiting.text(), read.text());
+}
