@@ -8,6 +8,7 @@ use homeostat_component::{Digest, Grants};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{Code, Definition, Error};
+use homeostat_store::embedded::EmbeddedStore;
 use homeostat_tests::{TestHost, demo, eventually, guest};
 use serde_json::{Value, json};
 
@@ -39,7 +40,10 @@ async fn put(test: &TestHost, resources: Value) {
 
 /// A host on which the kinds of the guest are declared, by another controller than the one that is tested.
 async fn host() -> TestHost {
-    let test = TestHost::start().await;
+    declared(TestHost::start().await).await
+}
+
+async fn declared(test: TestHost) -> TestHost {
     let definition = definition(&test, within(&["elsewhere"])).await;
     test.host.put(Definition { name: "other".into(), ..definition }).await.unwrap();
     test.host.remove("other").await.unwrap();
@@ -236,6 +240,74 @@ fn version(version: &str, resources: &Value, rollout: &Value) -> Value {
             "grants": { "resources": resources }, "limits": { "deadline": "10s", "cpu": "1s" },
         },
     })
+}
+
+/// Waits until a refusal, or a try, of what was applied is known.
+async fn apply_version(test: &TestHost, version: Value) {
+    let written = test.host.apply_resource(version, "me", true).await.unwrap();
+    test.host.verdict(NAME, written.resource.revision()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grants_that_are_taken_away_are_gone_also_where_what_is_left_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = || EmbeddedStore::open(folder.path().join("store"), homeostat_store::Options::default()).unwrap();
+    let test = declared(TestHost::over(Arc::new(store())).await).await;
+    test.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
+    test.host.ready(NAME).await.unwrap();
+    apply(&test, "Nosy", "blue/a", json!({})).await;
+    apply(&test, "Vault", "blue/v", json!({ "password": "seen" })).await;
+    assert!(told(&test).await.contains("map blue/v seen"));
+
+    // The guest's watch of vaults needs to read them, so this cannot be put in.
+    let mut unread = within(&["*"]);
+    unread[2]["verbs"] = json!(["watch"]);
+    apply_version(&test, version("-one", &unread, &json!({}))).await;
+    let change = async |test: &TestHost| {
+        apply(test, "Vault", "blue/v", json!({ "password": "unseen" })).await;
+        apply(test, "Nosy", "blue/b", json!({})).await;
+    };
+    let known = told_by(&test, change).await;
+    assert!(known.contains("reconcile-one blue/b") && !known.iter().any(|line| line.contains("map")), "{known:?}");
+
+    // And of this nothing is left at all.
+    apply_version(&test, version("-one", &json!([]), &json!({}))).await;
+    let nothing = told_by(&test, async |test| apply(test, "Nosy", "blue/c", json!({})).await).await;
+    assert_eq!(nothing, texts([]));
+    let events = test.host.events().list(&EventFilter { controller: Some(NAME.into()), ..EventFilter::default() });
+    assert!(events.iter().any(|event| event.reason == "GrantsReduced"));
+
+    // Also after a restart.
+    test.host.shutdown(std::time::Duration::from_secs(10)).await;
+    drop(test);
+    let again = TestHost::over(Arc::new(store())).await;
+    again.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    eventually("it to run again", async || again.host.ready(NAME).await.ok()).await;
+    assert_eq!(told(&again).await, texts([]));
+
+    // What is granted again is told again.
+    apply_version(&again, version("-one", &within(&["blue"]), &json!({}))).await;
+    eventually("it to be told", async || told(&again).await.contains("map blue/v unseen").then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grants_that_are_taken_away_are_gone_before_a_canary_has_all_keys() {
+    let test = host().await;
+    test.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
+    test.host.ready(NAME).await.unwrap();
+    let rollout = json!({ "strategy": "canary", "share": "10%", "gate": { "for": "1h", "reconciles": 1 } });
+    apply_version(&test, version("-one", &within(&["blue"]), &rollout)).await;
+    let changed = told_by(&test, async |test| {
+        for number in 0..16 {
+            apply(test, "Nosy", &format!("blue/n{number}"), json!({})).await;
+            apply(test, "Nosy", &format!("green/n{number}"), json!({})).await;
+        }
+    });
+    let changed = changed.await;
+    assert_eq!(changed.iter().filter(|line| line.contains("reconcile-one blue/")).count(), 16, "{changed:?}");
+    assert!(!changed.iter().any(|line| line.contains("green/")), "{changed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -212,6 +212,11 @@ fn a_key_that_is_not_queued_is_not_retried_and_can_be_enqueued() {
     let before = host.reconciles();
     assert_eq!(host.ask(&["enqueue", "moody", "one"]).stdout, "moody.demo.homeostat.dev/one enqueued by moody\n");
     eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
+    // A guest would take what no resource can be called for one that is gone.
+    for impossible in [&["enqueue", "moody", "BAD name"][..], &["enqueue", "moody", "one", "-n", "Bad NS"]] {
+        let refused = host.refused(impossible);
+        assert!(refused.contains("no resource can have the name"), "{refused}");
+    }
     // Of a kind that nobody manages, and of one that another one manages.
     let refused = host.refused(&["enqueue", "controller", "moody"]);
     assert!(refused.contains("no controller that runs manages controller.homeostat.dev"), "{refused}");

@@ -66,6 +66,7 @@ pub(crate) fn everything() -> Grants {
             addresses: AddressRange::ALL.to_vec(),
             headers: Default::default(),
         }],
+        kept_to: None,
     }
 }
 
@@ -120,7 +121,7 @@ fn watched(component: &Component) -> Grants {
         namespaces: all(),
         names: all(),
     };
-    Grants { resources: lines.map(line).collect(), http: Vec::new() }
+    Grants { resources: lines.map(line).collect(), ..Grants::default() }
 }
 
 /// Returns the grants that the description and the imports ask for: a start for a manifest, for its author to narrow.
@@ -142,7 +143,7 @@ fn needed(component: &Component) -> Grants {
         addresses: Vec::new(),
         headers: Default::default(),
     };
-    Grants { resources, http: if sends { vec![http] } else { Vec::new() } }
+    Grants { resources, http: if sends { vec![http] } else { Vec::new() }, kept_to: None }
 }
 
 fn grant(declared: &KindDeclaration, verbs: &[Verb]) -> ResourceGrant {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::compile::COMPILED;
 use crate::registry::PULLED;
-use crate::serve::COMPONENTS;
+use crate::serve::{COMPONENTS, DATA};
 use crate::store::FILE;
 
 /// What the owner of a folder and of a file may do; nobody else may do anything.
@@ -35,7 +35,8 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)
 }
 
-/// Takes away what others may do with what the host keeps in a folder; with the folder as well, unless it also holds what is not the host's.
+/// Takes away what others may do with what the host keeps in a folder; with the folder as well, unless it also holds what is not the host's and
+/// somebody has chosen it.
 /// Links are left alone.
 ///
 /// # Errors
@@ -49,7 +50,7 @@ pub(crate) fn mend(data: &Path) -> io::Result<Option<Repair>> {
         is_ours_alone &= is_kept;
         names.extend(is_kept.then(|| entry.path()));
     }
-    if is_ours_alone {
+    if is_ours_alone || data.ends_with(DATA) {
         // First: nobody else can put anything in its way from then on.
         close(data, &mut mended)?;
     }

@@ -37,7 +37,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// How long requests that run at the end may go on.
 const REQUESTS: Duration = Duration::from_secs(2);
 /// Where the store is when nobody says otherwise: below the folder.
-const DATA: &str = ".homeostat";
+pub(crate) const DATA: &str = ".homeostat";
 /// The folder of the components that controllers and their revisions name, beside it.
 pub(crate) const COMPONENTS: &str = "components";
 

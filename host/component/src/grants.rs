@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use homeostat_store::{Key, Kind};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct Grants {
     pub resources: Vec<ResourceGrant>,
     /// HTTP requests: one that covers a request is enough.
     pub http: Vec<HttpGrant>,
+    /// Grants that have to cover the same as well, see [`Grants::kept_to`]. Not a part of what people write.
+    #[serde(skip)]
+    pub kept_to: Option<Arc<Grants>>,
 }
 
 /// Leave to do some things to resources of some kinds.
@@ -163,6 +167,26 @@ impl Grants {
         check::problems(self)
     }
 
+    /// Returns these grants, as far as `wanted` has them too: what one of both does not cover is refused. Only these say what is watched and
+    /// what [`Grants::learn`] may leave out. What they were kept to before does not count any more.
+    #[must_use]
+    pub fn kept_to(&self, wanted: &Self) -> Self {
+        let Self { resources, http, kept_to: _ } = self;
+        let is_there = resources.iter().all(|grant| wanted.resources.contains(grant))
+            && http.iter().all(|grant| wanted.http.contains(grant));
+        let kept_to = (!is_there).then(|| Arc::new(Self { kept_to: None, ..wanted.clone() }));
+        Self { resources: resources.clone(), http: http.clone(), kept_to }
+    }
+
+    /// Says whether other grants have the same lines, whatever both are kept to.
+    pub fn has_lines_of(&self, other: &Self) -> bool {
+        self.resources == other.resources && self.http == other.http
+    }
+
+    fn both_say(&self, says: impl Fn(&Self) -> bool) -> bool {
+        says(self) && self.kept_to.as_deref().is_none_or(says)
+    }
+
     /// Returns the names of the secrets that these grants use.
     pub fn secrets(&self) -> BTreeSet<&str> {
         let headers = self.http.iter().flat_map(|grant| grant.headers.values());
@@ -176,24 +200,25 @@ impl Grants {
 
     /// Says whether some grant covers `request`.
     pub fn allows(&self, request: &Request<'_>) -> bool {
-        self.resources.iter().any(|grant| grant.covers(request))
+        self.both_say(|grants| grants.resources.iter().any(|grant| grant.covers(request)))
     }
 
     /// Says whether some grant covers a part of what `request` asks for: its verb and kind, and its namespace and name as far as they
     /// are given.
     pub fn allows_some(&self, request: &Request<'_>) -> bool {
-        self.resources.iter().any(|grant| grant.touches(request))
+        self.both_say(|grants| grants.resources.iter().any(|grant| grant.touches(request)))
     }
 
     /// Says whether anything at all may be done to a resource.
     pub fn allows_any(&self, key: &Key) -> bool {
         let (namespace, name) = (Some(key.namespace()), Some(key.name()));
-        self.resources.iter().any(|grant| {
+        let is_about = |grant: &ResourceGrant| {
             !grant.verbs.is_empty()
                 && grant.covers_kind(key.kind())
                 && covers_text(&grant.namespaces, namespace)
                 && covers_text(&grant.names, name)
-        })
+        };
+        self.both_say(|grants| grants.resources.iter().any(is_about))
     }
 
     /// Returns the smallest grants that would have allowed what was seen, out of these; see [`Learned`].
@@ -201,15 +226,19 @@ impl Grants {
         learn::learn(self, seen)
     }
 
-    /// Returns the grant that covers an HTTP request, if there is one. The first one wins.
+    /// Returns the grant that covers an HTTP request, if there is one. The first one wins. Of grants that are kept to others, it is theirs, with
+    /// the headers that are wanted now.
     pub fn http_grant(&self, method: &str, url: &str) -> Option<&HttpGrant> {
-        self.http.iter().find(|grant| grant.covers(method, url))
+        let own = self.http.iter().find(|grant| grant.covers(method, url))?;
+        self.kept_to.as_deref().map_or(Some(own), |wanted| wanted.http_grant(method, url))
     }
 
     /// Returns the ranges of addresses to which a request may go beside the public ones: those of all grants that cover it.
     pub(crate) fn http_addresses(&self, method: &str, url: &str) -> BTreeSet<AddressRange> {
         let covering = self.http.iter().filter(|grant| grant.covers(method, url));
-        covering.flat_map(|grant| grant.addresses.iter().copied()).collect()
+        let own: BTreeSet<AddressRange> = covering.flat_map(|grant| grant.addresses.iter().copied()).collect();
+        let Some(wanted) = self.kept_to.as_deref() else { return own };
+        own.intersection(&wanted.http_addresses(method, url)).copied().collect()
     }
 }
 

@@ -32,6 +32,7 @@ mod compiling;
 mod history;
 mod misread;
 mod record;
+mod reduced;
 mod report;
 mod undo;
 mod verdicts;
@@ -39,6 +40,7 @@ mod wanted;
 
 use canary::Trying;
 pub(crate) use compiling::Compiling;
+use reduced::WantedGrants;
 
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};
@@ -117,6 +119,8 @@ pub(crate) struct Keeper {
     trying: Mutex<BTreeMap<String, Trying>>,
     /// Controllers that have run and of which nothing runs, and why.
     down: Mutex<BTreeMap<String, String>>,
+    /// What each controller is to be granted now.
+    wanted_grants: Mutex<BTreeMap<String, WantedGrants>>,
     /// Time is counted from here.
     began: Instant,
 }
@@ -125,8 +129,8 @@ impl Keeper {
     pub(crate) fn new(code: Arc<dyn Code>, seed: Option<u64>) -> Arc<Self> {
         let backoff = Backoff { base: RETRY.0, max: RETRY.1, ..Backoff::default() };
         let queue = Queue::new(homeostat_workqueue::Options { backoff, seed, ..Default::default() });
-        let (taken, trying, down) = <(Mutex<_>, Mutex<_>, Mutex<_>)>::default();
-        Arc::new(Self { code, queue, taken, trying, down, began: Instant::now() })
+        let (taken, trying, down, wanted_grants) = Default::default();
+        Arc::new(Self { code, queue, taken, trying, down, wanted_grants, began: Instant::now() })
     }
 
     /// Starts to look at the controllers that were listed, and at each that changes, until the host ends. Returns when all of them have been
@@ -257,6 +261,7 @@ impl Keeper {
         self.sweep_later();
         self.trying.lock().remove(name);
         self.down.lock().remove(name);
+        self.wanted_grants.lock().remove(name);
         let taken = self.taken.lock().remove(name);
         match taken.and_then(|_| host.take_out(name).ok()) {
             Some(controller) => {

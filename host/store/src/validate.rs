@@ -7,7 +7,7 @@ use std::io;
 
 use serde_json::{Map, Value};
 
-use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Kind, Result, Target};
+use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Key, Kind, Result, Target};
 
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
@@ -92,6 +92,21 @@ pub(crate) fn bytes(value: &Value) -> u64 {
     count.0
 }
 
+/// Checks that a resource can have the namespace and the name of a key. Whether its kind lives in namespaces is not known here.
+pub(crate) fn key(key: &Key) -> Result<()> {
+    if !key.namespace().is_empty() {
+        dns_label("metadata.namespace", key.namespace())?;
+    }
+    name_of(key.kind(), key.name())
+}
+
+/// Checks the name of a resource.
+fn name_of(kind: &Kind, name: &str) -> Result<()> {
+    // A namespace is a part of the DNS names of what lives in it.
+    let is_namespace = kind.group.is_empty() && kind.name == "Namespace";
+    if is_namespace { dns_label("metadata.name", name) } else { subdomain("metadata.name", name) }
+}
+
 /// Reads kind, namespace and name of a document. With `generate`, `metadata.generateName` can stand in for the name.
 pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
     let Value::Object(fields) = document else {
@@ -106,15 +121,9 @@ pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
         dns_label("metadata.namespace", namespace)?;
     }
     let name = match optional(metadata, "metadata.", "name")?.filter(|name| !name.is_empty()) {
-        Some(name) => {
-            // A namespace is a part of the DNS names of what lives in it.
-            let is_namespace = kind.group.is_empty() && kind.name == "Namespace";
-            if is_namespace {
-                dns_label("metadata.name", name)?
-            } else {
-                subdomain("metadata.name", name)?
-            }
-            Some(name.to_owned())
+        Some(given) => {
+            name_of(&kind, given)?;
+            Some(given.to_owned())
         }
         None if generate => {
             let stem = optional(metadata, "metadata.", "generateName")?.unwrap_or("");

@@ -99,7 +99,10 @@ const CONTROLLER: &[Column] = &[
     wide("CONCURRENCY", |document, _| number(document, "/status/concurrency")),
     // As `run` and `dev` show it: enough to tell two apart.
     wide("DIGEST", |document, _| text(document, "/status/digest").chars().take("sha256:".len() + 12).collect()),
-    wide("MESSAGE", |document, _| text(document, "/status/message").to_owned()),
+    wide("MESSAGE", |document, _| {
+        let message = text(document, "/status/message");
+        if message.is_empty() { loaded(document, "message").to_owned() } else { message.to_owned() }
+    }),
 ];
 
 const NAMESPACE: &[Column] = &[
@@ -140,6 +143,10 @@ pub(crate) fn condition(document: &Value, name: &str) -> Option<String> {
 /// Returns the state of a controller, and for how long its component has been compiled where it is.
 fn controller_state(document: &Value) -> String {
     let state = text(document, "/status/state");
+    if state.is_empty() {
+        // Nothing runs.
+        return loaded(document, "reason").to_owned();
+    }
     let Some(compiling) = document.pointer("/status/compilingForMs").and_then(Value::as_u64) else {
         return capitalised(state);
     };
@@ -149,6 +156,14 @@ fn controller_state(document: &Value) -> String {
         // What runs goes on meanwhile.
         state => format!("{}, compiling {for_so_long}", capitalised(state)),
     }
+}
+
+/// Returns what the status says of loading what a controller is to run; empty when it says nothing.
+fn loaded<'d>(document: &'d Value, member: &str) -> &'d str {
+    let conditions = document.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let found =
+        conditions.into_iter().find(|condition| condition["type"] == "Loaded" && condition["status"] == "False");
+    found.and_then(|condition| condition[member].as_str()).unwrap_or_default()
 }
 
 /// Returns group, version and name of a kind in one word, as `deployment.apps`.

@@ -59,6 +59,17 @@ fn what_is_not_the_hosts_is_left_alone_with_its_folder() {
 }
 
 #[test]
+fn the_hosts_own_folder_is_closed_whatever_else_lies_in_it() {
+    let folder = open_to_all();
+    let data = folder.path().join(".homeostat");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join(".DS_Store"), "").unwrap();
+    fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(mend(&data).unwrap(), Some(Repair { first: data.clone(), count: 1 }));
+    assert_eq!(mode(&data), FOLDER);
+}
+
+#[test]
 fn a_folder_that_is_made_is_the_owners_alone() {
     let folder = TempDir::new().unwrap();
     let made = folder.path().join("one/two");

@@ -9,7 +9,7 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 pub(super) fn problems(grants: &Grants) -> Vec<String> {
-    let Grants { resources, http } = grants;
+    let Grants { resources, http, kept_to: _ } = grants;
     let resources = resources.iter().enumerate().flat_map(|(at, grant)| resource(&format!("resources[{at}]"), grant));
     let http = http.iter().enumerate().flat_map(|(at, grant)| request(&format!("http[{at}]"), grant));
     resources.chain(http).collect()

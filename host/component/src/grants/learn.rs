@@ -54,8 +54,8 @@ pub(super) fn learn(grants: &Grants, seen: &Seen) -> Learned {
     let (of_lines, of_none) = cells.into_iter().partition(|((line, ..), _)| line.is_some());
     let (http_of_lines, http_of_none) = urls.into_iter().partition(|((line, _), _)| line.is_some());
     Learned {
-        grants: Grants { resources: resources(grants, of_lines), http: http(grants, http_of_lines) },
-        denied: Grants { resources: resources(grants, of_none), http: http(grants, http_of_none) },
+        grants: Grants { resources: resources(grants, of_lines), http: http(grants, http_of_lines), kept_to: None },
+        denied: Grants { resources: resources(grants, of_none), http: http(grants, http_of_none), kept_to: None },
         unused: unused(grants, seen),
     }
 }

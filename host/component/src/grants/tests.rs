@@ -1,8 +1,8 @@
-use homeostat_store::Kind;
+use homeostat_store::{Key, Kind};
 use proptest::prelude::*;
 
 use super::pattern::{for_url, matches_glob, matches_url};
-use super::{AddressRange, Grants, HttpGrant, Request, ResourceGrant, Verb, missing_http};
+use super::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb, missing_http, safe_methods};
 
 fn deployment() -> Kind {
     Kind::new("apps", "v1", "Deployment")
@@ -16,7 +16,7 @@ fn grant(kinds: &[&str], verbs: &[Verb], namespaces: &[&str], names: &[&str]) ->
         namespaces: texts(namespaces),
         names: texts(names),
     }];
-    Grants { resources, http: Vec::new() }
+    Grants { resources, ..Grants::default() }
 }
 
 fn request<'a>(verb: Verb, kind: &'a Kind, namespace: Option<&'a str>, name: Option<&'a str>) -> Request<'a> {
@@ -241,4 +241,49 @@ proptest! {
         }
         prop_assert_eq!(matches_glob(&pattern, &text), defined(pattern.as_bytes(), text.as_bytes()));
     }
+}
+
+#[test]
+fn grants_that_are_kept_to_others_cover_what_both_cover() {
+    let own = grant(&["*"], &[Verb::Get, Verb::List], &["a", "b"], &["*"]);
+    let wanted = grant(&["Pod"], &[Verb::Any], &["b", "c"], &["*"]);
+    let kept = own.kept_to(&wanted);
+    let may = |grants: &Grants, kind: &str, verb, namespace: &str| {
+        let kind = Kind::new("", "v1", kind);
+        let request = Request { verb, kind: &kind, namespace: Some(namespace), name: Some("one") };
+        let key = Key::new(kind.clone(), namespace, "one");
+        let said = (grants.allows(&request), grants.allows_some(&request));
+        assert_eq!(said.0, said.1, "{request:?}");
+        said.0 && grants.allows_any(&key)
+    };
+    for kind in ["Pod", "Secret"] {
+        for verb in [Verb::Get, Verb::List, Verb::Delete] {
+            for namespace in ["a", "b", "c"] {
+                let both = may(&own, kind, verb, namespace) && may(&wanted, kind, verb, namespace);
+                assert_eq!(may(&kept, kind, verb, namespace), both, "{kind} {verb} {namespace}");
+            }
+        }
+    }
+    assert!(may(&kept, "Pod", Verb::Get, "b"), "some are left");
+    assert_eq!(kept.kept_to(&own), own, "what is granted again is there again");
+    assert_eq!(own.kept_to(&grant(&[], &[], &[], &[])).kept_to, Some(grant(&[], &[], &[], &[]).into()));
+    let pods = Kind::new("", "v1", "Pod");
+    assert_ne!(kept.about(&[&pods]), own.about(&[&pods]), "who is told something else is asked again");
+}
+
+#[test]
+fn a_request_of_grants_that_are_kept_to_others_goes_as_both_say() {
+    let http = |url: &str, addresses: &[AddressRange], header: &str| {
+        let headers = [("x-key".to_owned(), HeaderSource::Value(header.to_owned()))].into();
+        let grant = HttpGrant { urls: vec![url.into()], methods: safe_methods(), addresses: addresses.into(), headers };
+        Grants { http: vec![grant], ..Grants::default() }
+    };
+    let own = http("https://*/*", &[AddressRange::Private, AddressRange::Loopback], "old");
+    let kept = own.kept_to(&http("https://a.example/*", &[AddressRange::Private], "new"));
+    assert_eq!(kept.http_grant("GET", "https://b.example/"), None);
+    let header = &kept.http_grant("GET", "https://a.example/x").unwrap().headers["x-key"];
+    assert_eq!(*header, HeaderSource::Value("new".to_owned()));
+    assert_eq!(kept.http_addresses("GET", "https://a.example/x"), [AddressRange::Private].into());
+    let nothing = own.kept_to(&Grants::default());
+    assert_eq!((nothing.http_grant("GET", "https://a.example/"), kept.kept_to(&own)), (None, own));
 }

@@ -4,6 +4,8 @@
 //! document, as the value of a label or a field that becomes a key's name, or as the whole document that `mapper.map` gets, the controller
 //! must be granted to read that document as well, by `get` or by `list`.
 
+use std::sync::Arc;
+
 use homeostat_store::{Key, Kind, Selector};
 
 use super::{Grants, Request, ResourceGrant, ResourceNeed, Verb, advice, covers_kind, pattern};
@@ -52,6 +54,7 @@ impl Grants {
     /// what is told.
     #[must_use]
     pub fn about(&self, kinds: &[&Kind]) -> Self {
+        let kept_to = self.kept_to.as_deref().map(|wanted| Arc::new(wanted.about(kinds)));
         let mut resources = Vec::new();
         for kind in kinds {
             for grant in self.resources.iter().filter(|grant| grant.is_about(kind)) {
@@ -63,7 +66,7 @@ impl Grants {
                 }
             }
         }
-        Self { resources, http: Vec::new() }
+        Self { resources, http: Vec::new(), kept_to }
     }
 
     /// Checks that these grants let a component be told of everything that it says it must be told of.

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use wasmtime::bail;
-use wasmtime::component::{LinkerInstance, Val};
+use wasmtime::component::{LinkerInstance, ResourceAny, Val};
+use wasmtime::{StoreContextMut, bail};
 
 use super::answer;
+use super::filesystem::Folder;
+use super::sockets::{Network, Tcp, Udp};
 use crate::effect::{Absent, Effect};
 use crate::state::State;
 
@@ -45,12 +47,28 @@ fn link(
             for argument in arguments {
                 // What was lent for the call is given back by whoever takes it as a value.
                 if let Val::Resource(handle) = argument {
-                    handle.resource_drop_async(&mut store).await?;
+                    give_back(*handle, &mut store)?;
                 }
             }
             put(results, value)
         })
     })
+}
+
+/// Gives back a handle that was lent for a call, as one of the types of which there are handles.
+///
+/// [`ResourceAny::resource_drop_async`] would do it for any type, on a stack of its own, which the guest then has beside that of its call: two
+/// for each guest, where the pool has one.
+fn give_back(handle: ResourceAny, store: &mut StoreContextMut<'_, State>) -> wasmtime::Result<()> {
+    let is_one_of = [is_given_back::<Folder>, is_given_back::<Network>, is_given_back::<Tcp>, is_given_back::<Udp>];
+    if !is_one_of.into_iter().any(|is_given_back| is_given_back(handle, store)) {
+        bail!("a handle was lent that nobody has given out");
+    }
+    Ok(())
+}
+
+fn is_given_back<T: 'static>(handle: ResourceAny, store: &mut StoreContextMut<'_, State>) -> bool {
+    handle.try_into_resource::<T>(store).is_ok()
 }
 
 /// Names nothing.

@@ -31,7 +31,7 @@ const OF_FILES: [&str; 12] = [
 ];
 
 /// The folder. Its number says nothing: there is one.
-struct Folder;
+pub(super) struct Folder;
 
 /// Handles of these are never given out.
 struct Entries;

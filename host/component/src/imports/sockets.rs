@@ -40,11 +40,11 @@ const OF_UDP: [&str; 5] =
 const OF_BOTH: [&str; 3] = ["set-receive-buffer-size", "send-buffer-size", "set-send-buffer-size"];
 
 /// The network. Its number says nothing: there is one.
-struct Network;
+pub(super) struct Network;
 /// A socket, whose number is its family.
-struct Tcp;
+pub(super) struct Tcp;
 /// A socket, whose number is its family.
-struct Udp;
+pub(super) struct Udp;
 /// Handles of these are never given out.
 struct Addresses;
 struct Incoming;

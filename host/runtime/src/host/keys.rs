@@ -11,7 +11,7 @@ use crate::feeders::Audience;
 use crate::status::QueueEntry;
 use crate::{Error, Suspend};
 
-/// Bytes of a name, and of a namespace, that a person puts on a queue. As many as a resource's may have.
+/// Bytes of a name, and of a namespace, that a person puts on a queue where nothing is stored. As many as a resource's may have.
 const NAME_BYTES_MAX: usize = 253;
 
 /// What can be done to a key by its name.
@@ -86,11 +86,15 @@ impl Host {
 
     /// Checks that a resource could have this name. Nothing else is known of the kinds of which nothing is stored.
     fn check_name(&self, key: &Key) -> Result<(), Error> {
+        let info = self.kinds().of(key.kind());
         let is_possible = |text: &str| text.len() <= NAME_BYTES_MAX && !text.contains(char::is_control);
-        if key.name().is_empty() || !is_possible(key.name()) || !is_possible(key.namespace()) {
-            return Err(Error::BadDocument(format!("no resource can have the name {:?}", key.name())));
+        let is_stored = info.as_ref().is_some_and(|info| !info.keys_only);
+        if is_stored && let Err(error) = key.check() {
+            return Err(Error::BadDocument(format!("no resource can have the name {:?}: {error}", key.name())));
+        } else if key.name().is_empty() || !is_possible(key.name()) || !is_possible(key.namespace()) {
+            return Err(Error::BadDocument(format!("no key can have the name {:?}", key.name())));
         }
-        let namespaced = self.kinds().of(key.kind()).is_some_and(|info| info.namespaced);
+        let namespaced = info.is_some_and(|info| info.namespaced);
         match (namespaced, key.namespace().is_empty()) {
             (true, true) => Err(Error::BadDocument(format!("{} lives in a namespace: name one", key.kind()))),
             (false, false) => Err(Error::BadDocument(format!("{} lives in no namespace: name none", key.kind()))),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use homeostat_component::Component;
+use homeostat_component::{Component, Severity};
 use homeostat_store::{Resource, Store};
 use homeostat_workqueue::Next;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::canary::{Looked, can_be_tried};
 use super::history::{self, Recorded};
 use super::record::{Phase, Record};
+use super::reduced::WantedGrants;
 use super::report::{self, Facts};
 use super::verdicts::Outcome;
 use super::wanted::{self, Wanted};
@@ -170,18 +171,24 @@ impl Keeper {
         }
         let (old_max, plan) = (wanted.checked.old_revisions, wanted.checked.plan.clone());
         let loaded = self.load(host, &name, wanted).await?;
+        self.wanted_grants.lock().insert(name.clone(), WantedGrants::of(&loaded.definition));
         if plan != Plan::Immediate && host.controller(&name).is_err() {
             self.begin_with_what_ran(host, resource, &loaded.document).await?;
         }
         if let (Plan::Canary(plan), Some(running)) = (plan, host.definition(&name))
             && can_be_tried(&running, &loaded.definition)
         {
+            self.keep_to_wanted(host, resource).await?;
             return match self.try_out(host, resource, loaded, plan, old_max).await? {
                 Looked::Goes(outcome) | Looked::Ended(outcome) => Ok(outcome),
                 Looked::Unwanted => Err(Failed::Stopping),
             };
         }
-        let (put, revision) = self.put(host, resource, loaded, old_max).await?;
+        let put = self.put(host, resource, loaded, old_max).await;
+        if let Err(Failed::Refused(_)) = put {
+            self.keep_to_wanted(host, resource).await?;
+        }
+        let (put, revision) = put?;
         self.took(host, &name, Taken::of(resource, generation, revision));
         Ok(Outcome::Put(put))
     }
@@ -295,6 +302,35 @@ impl Keeper {
         Ok(put)
     }
 
+    /// Keeps what runs to the grants that are wanted now: they cannot be put in, or are only tried. See [`WantedGrants`].
+    async fn keep_to_wanted(&self, host: &Host, resource: &Resource) -> Result<(), Failed> {
+        let name = resource.key().name();
+        let Some(running) = host.definition(name) else { return Ok(()) };
+        let kept = self.kept_to_wanted(running.clone());
+        if kept.grants == running.grants {
+            return Ok(());
+        }
+        match self.install(host, kept, wanted::suspension(resource)).await {
+            Err(Error::Stopping) => return Err(Failed::Stopping),
+            Err(error) => return Err(Failed::Refused(list(&[chain(&error)]))),
+            Ok(_) => {}
+        }
+        if let Some(taken) = self.taken(name) {
+            self.took(host, name, taken);
+        }
+        let message = "what runs goes on, with those of its grants that the manifest still has";
+        host.tell(name, Severity::Warning, "GrantsReduced", message);
+        Ok(())
+    }
+
+    /// Returns a definition that ran before the one that is wanted, as far as it may run now.
+    fn kept_to_wanted(&self, mut definition: Definition) -> Definition {
+        if let Some(wanted) = self.wanted_grants.lock().get(&definition.name) {
+            wanted.reduce(&mut definition);
+        }
+        definition
+    }
+
     /// Puts in what ran when the host ended, where that is something else than what is wanted: that is tried beside it.
     async fn begin_with_what_ran(&self, host: &Host, resource: &Resource, wanted: &Value) -> Result<(), Failed> {
         let history = history::read(&*host.store(), resource.uid()).await?;
@@ -337,7 +373,7 @@ impl Keeper {
         let name = resource.key().name();
         let Ok(wanted) = read(spec) else { return false };
         let Ok(Loaded { definition, .. }) = self.load(host, name, wanted).await else { return false };
-        if self.install(host, definition, wanted::suspension(resource)).await.is_err() {
+        if self.install(host, self.kept_to_wanted(definition), wanted::suspension(resource)).await.is_err() {
             return false;
         }
         self.took(host, name, Taken::of(resource, None, *number));

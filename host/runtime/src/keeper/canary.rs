@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::bring::{Failed, Loaded};
 use super::history::{self, Recorded};
 use super::record::Record;
+use super::reduced::WantedGrants;
 use super::verdicts::Outcome;
 use super::{Job, Keeper, RESTARTED, Taken, report, wake_when_ready, wanted};
 use crate::controller::Controller;
@@ -74,7 +75,7 @@ impl Trying {
 /// Returns whether another definition can be tried beside one that runs: what only says how the one queue of both is driven cannot.
 pub(super) fn can_be_tried(running: &Definition, wanted: &Definition) -> bool {
     running.component.digest() != wanted.component.digest()
-        || running.grants != wanted.grants
+        || !running.grants.has_lines_of(&wanted.grants)
         || running.limits != wanted.limits
         || running.config != wanted.config
 }
@@ -158,10 +159,13 @@ impl Keeper {
         let Some(Recorded { spec, .. }) = find(record.from) else { return Ok(()) };
         let base =
             self.load(host, name, wanted::Wanted::read(spec).map_err(|wrong| Failed::Refused(list(&wrong)))?).await?;
+        let mut base = base.definition;
+        let tried = find(record.to).and_then(|to| wanted::Wanted::read(&to.spec).ok());
+        if let Some(tried) = tried.and_then(|tried| WantedGrants::said(tried.checked)) {
+            tried.reduce(&mut base);
+        }
         // Nothing runs before it is clear by which version.
-        self.install(host, base.definition, Suspend::Yes)
-            .await
-            .map_err(|error| Failed::Refused(list(&[chain(&error)])))?;
+        self.install(host, base, Suspend::Yes).await.map_err(|error| Failed::Refused(list(&[chain(&error)])))?;
         self.took(host, name, Taken::of(resource, None, record.from));
         let Some(Recorded { spec, chosen, .. }) = find(record.to).filter(|_| record.phase.is_tried()) else {
             return Ok(());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Kind;
+use crate::{Kind, Result, validate};
 
 /// Kind, namespace and name: the one thing a reconcile is about. Cheap to clone; equal by content.
 ///
@@ -43,6 +43,14 @@ impl Key {
     /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// Checks that a resource can have this namespace and this name.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid), with the rule.
+    pub fn check(&self) -> Result<()> {
+        validate::key(self)
     }
 }
 

@@ -75,3 +75,13 @@ fn a_controller_whose_component_is_compiled_says_for_how_long() {
     assert_eq!(state(json!({ "state": "compiling", "compilingForMs": 12_345 })), "Compiling 12s");
     assert_eq!(state(json!({ "state": "ready", "compilingForMs": 2_000 })), "Ready, compiling 2.0s");
 }
+
+#[test]
+fn a_controller_of_which_nothing_runs_says_why() {
+    let refused = json!({ "type": "Loaded", "status": "False", "reason": "Refused", "message": "no watch" });
+    let document =
+        json!({ "status": { "conditions": [{ "type": "Ready", "status": "False", "reason": "Other" }, refused] } });
+    let cells = cells("controllers", &document, true);
+    let cell = |name: &str| cells.iter().find(|(column, _)| *column == name).unwrap().1.clone();
+    assert_eq!((cell("STATE").as_str(), cell("MESSAGE").as_str()), ("Refused", "no watch"));
+}

@@ -30,8 +30,9 @@ async fn call(component: &Component, effects: Arc<dyn Effects>) -> Report<Outcom
     component.reconcile(&mut Caller::new("test"), &key, &Limits::default(), effects).await
 }
 
+/// In an engine that has what one guest needs, and not more.
 async fn load(guest: Guest<'_>) -> Component {
-    engine(2).load(guest.build(), &Grants::default()).await.unwrap()
+    engine(1).load(guest.build(), &Grants::default()).await.unwrap()
 }
 
 /// Imports files as libraries do. `$open` opens `etc/hosts` below the first folder there is, and returns the case of the answer and what is in it.

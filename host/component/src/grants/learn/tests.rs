@@ -180,13 +180,13 @@ proptest! {
         asks in prop::collection::vec(ask(), 0..120),
         others in prop::collection::vec(ask(), 40),
     ) {
-        let granted = Grants { resources, http: Vec::new() };
+        let granted = Grants { resources, ..Grants::default() };
         let learned = granted.learn(&seen(&granted, asks.clone()));
         for request in asks.iter().filter_map(Ask::request) {
             if granted.allows(&request) {
                 prop_assert!(learned.grants.allows(&request), "{request:?} of {:?}", learned.grants);
             } else if !granted.allows_some(&request) {
-                let both = Grants { resources: learned.denied.resources.clone(), http: Vec::new() };
+                let both = Grants { resources: learned.denied.resources.clone(), ..Grants::default() };
                 prop_assert!(both.allows(&request), "{request:?} of {both:?}");
             }
         }
