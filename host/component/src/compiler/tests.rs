@@ -50,6 +50,27 @@ async fn a_compiler_that_is_killed_is_told_from_a_bad_component_and_the_next_try
 }
 
 #[tokio::test]
+async fn what_a_component_says_of_its_types_is_refused_before_anything_is_compiled() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = folder.path().join("ran");
+    let engine = engine(&format!("echo > {}; exec cat > /dev/null", ran.display()), EngineOptions::default());
+    let reconciler = "homeostat:reconciler/reconciler@0.1.0";
+    let refused = [
+        "(component (import \"wasi:nn/graph@0.2.0\" (instance)))".to_owned(),
+        "(component)".to_owned(),
+        format!("(component (instance $empty) (export \"{reconciler}\" (instance $empty)))"),
+        "(component (import \"homeostat:reconciler/watches@0.1.0\" (instance (export \"unfollow\" (func)))))"
+            .to_owned(),
+    ];
+    for text in refused {
+        engine.load(wat::parse_str(&text).unwrap(), &Grants::default()).await.unwrap_err();
+        assert!(!ran.exists(), "{text}");
+    }
+    engine.load(fixture::good(), &Grants::default()).await.unwrap_err();
+    assert!(ran.exists(), "what is not refused is compiled");
+}
+
+#[tokio::test]
 async fn a_compiler_that_does_not_end_is_ended_under_the_name_of_the_limit() {
     let options = || EngineOptions { compile_time: Duration::from_millis(25), ..EngineOptions::default() };
     // One that waits, one that does not read, one that reads and says nothing, one that never stops talking.

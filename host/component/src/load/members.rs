@@ -18,6 +18,28 @@ pub(super) fn of(type_name: &str) -> Option<&'static [&'static str]> {
     MEMBERS.get(type_name).map(Vec::as_slice)
 }
 
+/// The names of the functions of each interface.
+static FUNCTIONS: LazyLock<BTreeMap<&str, Vec<&str>>> =
+    LazyLock::new(|| TEXTS.into_iter().flat_map(interfaces).collect());
+
+/// Returns the functions of an interface of the contract, by its name without the package; `None` for what is no interface of it.
+pub(super) fn functions_of(interface: &str) -> Option<&'static [&'static str]> {
+    FUNCTIONS.get(interface).map(Vec::as_slice)
+}
+
+/// Reads the interfaces of one file and their functions.
+fn interfaces(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("interface ") {
+            found.push((name.trim_end_matches(" {"), Vec::new()));
+        } else if let (Some((name, _)), Some((_, functions))) = (line.split_once(": func("), found.last_mut()) {
+            functions.push(plain(name));
+        }
+    }
+    found
+}
+
 /// Reads the types of one file. It is ours, so that it is enough to know how we write it.
 fn types(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut found = Vec::new();
@@ -58,7 +80,18 @@ fn plain(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{functions_of, of};
+
+    #[test]
+    fn the_functions_of_every_interface_are_read_off_the_contract() {
+        assert_eq!(functions_of("reconciler").unwrap(), ["describe", "reconcile"]);
+        assert_eq!(functions_of("mapper").unwrap(), ["map"]);
+        assert_eq!(functions_of("lifecycle").unwrap(), ["start", "stop"]);
+        assert_eq!(functions_of("watches").unwrap(), ["follow", "follow-all"]);
+        assert!(functions_of("store").unwrap().contains(&"list"));
+        assert_eq!(functions_of("types").map(<[_]>::len), Some(0));
+        assert_eq!(functions_of("wasi"), None);
+    }
 
     #[test]
     fn every_form_of_a_type_is_read_off_the_contract() {

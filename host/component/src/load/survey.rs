@@ -3,7 +3,7 @@
 //! Code is not looked at. What it is made of (types, imports, exports, memories) is read as the compiler reads it, in time and memory that
 //! follow the size of the component.
 
-use wasmparser::component_types::{ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType};
+use wasmparser::component_types::{ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType, ComponentItem};
 use wasmparser::types::Types;
 use wasmparser::{
     BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, ComponentTypeRef, Encoding,
@@ -187,22 +187,61 @@ impl Outline {
         for name in self.names.imports.iter().filter(known) {
             let item = types.component_item_for_import(name);
             let found = item.map(|item| different(types, &item.ty)).unwrap_or_default();
-            reasons.extend(found.into_iter().map(|found| Reason::Link { reason: format!("{name}: {found}") }));
+            let unknown = item.and_then(|item| not_in_both(types, name, &item.ty).unknown());
+            let found = found.into_iter().chain(unknown);
+            reasons.extend(found.map(|found| Reason::Link { reason: format!("{name}: {found}") }));
         }
         for name in self.names.exports.iter().filter(known) {
             let item = types.component_item_for_export(name);
             let found = item.map(|item| different(types, &item.ty)).unwrap_or_default();
-            reasons.extend(found.into_iter().map(|reason| Reason::ExportType { name: name.clone(), reason }));
+            let missing = item.and_then(|item| not_in_both(types, name, &item.ty).missing());
+            let found = found.into_iter().chain(missing);
+            reasons.extend(found.map(|reason| Reason::ExportType { name: name.clone(), reason }));
         }
         reasons
     }
+}
+
+/// Functions that only one of an interface and of the contract has.
+#[derive(Default)]
+struct NotInBoth {
+    /// Only the contract has them.
+    missing: Vec<&'static str>,
+    /// Only the component has them.
+    unknown: Vec<String>,
+}
+
+impl NotInBoth {
+    fn missing(&self) -> Option<String> {
+        (!self.missing.is_empty()).then(|| format!("it lacks the function {}", self.missing.join(", ")))
+    }
+
+    fn unknown(&self) -> Option<String> {
+        let unknown = self.unknown.join(", ");
+        (!unknown.is_empty()).then(|| {
+            format!("this host has no function {unknown}: it was built against another version of the contract")
+        })
+    }
+}
+
+fn not_in_both(types: &Types, name: &str, item: &ComponentEntityType) -> NotInBoth {
+    let interface = Name::parse(name).interface.rsplit('/').next().unwrap_or_default();
+    let (ComponentEntityType::Instance(instance), Some(wanted)) = (item, members::functions_of(interface)) else {
+        return NotInBoth::default();
+    };
+    let is_function = |item: &ComponentItem| matches!(item.ty, ComponentEntityType::Func(_));
+    let exports = types[*instance].exports.iter();
+    let found: Vec<&str> = exports.filter(|(_, item)| is_function(item)).map(|(name, _)| name.as_str()).collect();
+    let missing = wanted.iter().filter(|name| !found.contains(name)).copied().collect();
+    let unknown = found.into_iter().filter(|name| !wanted.contains(name)).map(str::to_owned).collect();
+    NotInBoth { missing, unknown }
 }
 
 /// Returns a sentence for each type of an interface whose members are not those of the contract.
 fn different(types: &Types, item: &ComponentEntityType) -> Vec<String> {
     let ComponentEntityType::Instance(instance) = item else { return Vec::new() };
     let exports = types[*instance].exports.iter();
-    let difference = |(name, item): (&String, &wasmparser::component_types::ComponentItem)| {
+    let difference = |(name, item): (&String, &ComponentItem)| {
         let ComponentEntityType::Type { referenced: ComponentAnyTypeId::Defined(id), .. } = &item.ty else {
             return None;
         };

@@ -97,14 +97,15 @@ async fn an_export_of_another_type_is_refused() {
 
 #[tokio::test]
 async fn an_import_of_another_type_is_refused() {
-    let text = format!(
-        "(component
-            (import \"wasi:random/random@0.2.0\" (instance (export \"get-random-u64\" (func (param \"x\" u32)))))
-            (instance $empty)
-            (export \"{RECONCILER}\" (instance $empty)))"
-    );
-    let found = reasons(component(&text)).await;
+    let parts = r#"(import "wasi:random/random@0.2.0" (instance (export "get-random-u64" (func (param "x" u32)))))"#;
+    let found = reasons(fixture::Guest { parts, ..fixture::Guest::default() }.build()).await;
     assert!(matches!(found.as_slice(), [Reason::Link { .. }]), "{found:?}");
+    let parts = r#"(import "homeostat:reconciler/watches@0.1.0" (instance (export "unfollow" (func))))"#;
+    let found = reasons(fixture::Guest { parts, ..fixture::Guest::default() }.build()).await;
+    assert!(
+        matches!(found.as_slice(), [Reason::Link { reason }] if reason.contains("no function unfollow")),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
