@@ -49,7 +49,11 @@ pub fn kept() -> Vec<FixedBound> {
         ),
         ("keys of deleted resources that wait for room, of a watch", count(OWED_MAX), "found by the next resync"),
         ("changes of a kind that feeders share", count(SHARED_EVENTS_MAX), "read again from the history of the store"),
-        ("bytes of these", Bytes(SHARED_BYTES_MAX), "read again from the history of the store"),
+        (
+            "bytes of these, with their documents as they are when somebody has read them",
+            Bytes(SHARED_BYTES_MAX),
+            "read again from the history of the store",
+        ),
         ("keys of which a rollout counts rows of writes, by version", count(rollout::KEYS_MAX), "counted in sum alone"),
         (
             "keys that the labels of a rollout choose",

@@ -35,6 +35,13 @@ pub struct Event {
     pub revision: Revision,
 }
 
+impl Event {
+    /// Returns what it may take in memory with both resources, in bytes, see [`Resource::memory_bytes`].
+    pub fn memory_bytes(&self) -> u64 {
+        self.resource.memory_bytes() + self.previous.as_ref().map_or(0, |previous| previous.memory_bytes())
+    }
+}
+
 /// Which changes a watch follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,10 +3,13 @@
 //! Each is measured in a process of its own, which runs one test of this file and nothing else.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use homeostat_component::{Level, Severity};
-use homeostat_store::{Key, Kind};
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::{Key, Kind, Revision, Scope, Store, Write};
 use homeostat_workqueue::{Next, Priority, Queue};
+use serde_json::json;
 
 use crate::events::{self, EventLog, EventSource, NewEvent};
 use crate::follows::{self, Follows, Target};
@@ -14,6 +17,9 @@ use crate::logs::{self, LogBook, LogLine};
 
 /// What a key of the queue takes with its names, what is known of its failures, and its place in the table.
 const KEY_BYTES: u64 = 512;
+
+/// What a store keeps of its file in memory, see [`EmbeddedStore::open`].
+const PAGES_BYTES_MAX: u64 = 128 << 20;
 
 /// What the allocator may keep beside what is in use, as a share of that: a half.
 fn with_slack(bytes: u64) -> u64 {
@@ -102,6 +108,36 @@ measured! {
                 });
             }
             book
+        });
+    }
+
+    /// The documents are of many small values, which take many times as much in memory as their text.
+    fn changes_without_end_that_somebody_reads_take_no_more_memory_than_their_bound measure_changes {
+        let kept = homeostat_store::embedded::kept();
+        let bytes: u64 = kept.iter().filter(|kept| kept.in_bytes).map(|kept| kept.most).sum();
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let values = vec![1; 4096];
+        grows_by_at_most(with_slack(bytes + PAGES_BYTES_MAX), || {
+            let store = EmbeddedStore::open(folder.path().join("store"), homeostat_store::Options::default()).unwrap();
+            let store = Arc::new(store);
+            runtime.block_on(async {
+                let mut watch = store.watch(Scope::Everything, Revision::ZERO).await.unwrap();
+                for batch in 0..12 {
+                    let mut writes = tokio::task::JoinSet::new();
+                    for n in 0..512 {
+                        let document = json!({ "apiVersion": "demo.dev/v1", "kind": "App",
+                            "metadata": { "namespace": "default", "name": format!("a-{batch}-{n}") }, "spec": values });
+                        let store = store.clone();
+                        writes.spawn(async move { store.write(Write::Create { document }).await.unwrap() });
+                    }
+                    writes.join_all().await;
+                    for _ in 0..512 {
+                        watch.next().await.unwrap().resource.document();
+                    }
+                }
+            });
+            store
         });
     }
 

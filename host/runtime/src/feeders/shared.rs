@@ -158,7 +158,7 @@ impl Hub {
 
 impl Recent {
     fn push(&mut self, event: Event) {
-        self.bytes += bytes(&event);
+        self.bytes += event.memory_bytes();
         self.events.push_back(event);
         while self.events.len() > EVENTS_MAX || (self.bytes > BYTES_MAX && self.events.len() > 1) {
             self.drop_first();
@@ -173,7 +173,7 @@ impl Recent {
 
     fn drop_first(&mut self) {
         if let Some(dropped) = self.events.pop_front() {
-            self.bytes -= bytes(&dropped);
+            self.bytes -= dropped.memory_bytes();
             self.since = dropped.revision;
         }
     }
@@ -185,10 +185,6 @@ impl Recent {
         let at = self.events.partition_point(|event| event.revision <= position);
         self.events.get(at).cloned().map_or(After::Nothing, After::Event)
     }
-}
-
-fn bytes(event: &Event) -> u64 {
-    event.resource.bytes() + event.previous.as_ref().map_or(0, |previous| previous.bytes())
 }
 
 /// One user's position.

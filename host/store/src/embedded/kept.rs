@@ -31,7 +31,11 @@ pub fn kept() -> Vec<Kept> {
             "the oldest are read from the file",
         ),
         count("newest changes in memory", RECENT_EVENTS_MAX, "a watch that is further behind reads the file"),
-        bytes("bytes of these", RECENT_BYTES_MAX, "a watch that is further behind reads the file"),
+        bytes(
+            "bytes of these, with their documents as they are when somebody has read them",
+            RECENT_BYTES_MAX,
+            "a watch that is further behind reads the file",
+        ),
         count(
             "lists page by page of which it is kept what changed",
             past::LISTS_MAX as u64,

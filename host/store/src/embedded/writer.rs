@@ -341,7 +341,7 @@ fn publish(shared: &Shared, changes: &[Change], options: &Options) {
     {
         let mut recent = shared.recent.write().expect("nobody panics while holding the events");
         for change in changes {
-            recent.push(change.event.clone(), change.bytes(), now);
+            recent.push(change.event.clone(), change.event.memory_bytes(), now);
         }
     }
     shared.tip.begin(last.event.revision);

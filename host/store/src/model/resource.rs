@@ -7,6 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{Error, Key, Kind, Result, Revision, validate};
 
+/// What a value takes in memory beside its text, and what the name of a field takes with its place, in bytes.
+const ITEM_BYTES: u64 = 48;
+const ENTRY_BYTES: u64 = 96;
+
 /// How much of a resource to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -164,6 +168,13 @@ impl Resource {
     /// Returns the length of the JSON text of the whole document.
     pub fn bytes(&self) -> u64 {
         self.text.len() as u64
+    }
+
+    /// Returns what it may take in memory, in bytes: its text, and its document once somebody has read it, which is many times as much where the text
+    /// is one of many small values. An estimate from above.
+    pub fn memory_bytes(&self) -> u64 {
+        let count = |mark: u8| self.text.bytes().filter(|byte| *byte == mark).count() as u64;
+        self.bytes() + ITEM_BYTES * count(b',') + ENTRY_BYTES * count(b':')
     }
 
     /// Returns the JSON text of the whole document, metadata filled in.

@@ -163,7 +163,7 @@ async fn large_documents_are_not_kept_for_long() {
     let hub = watches.hub(&managed(), Revision::ZERO);
     let recent = hub.recent.lock();
     assert!(recent.bytes <= BYTES_MAX && !recent.events.is_empty(), "{} bytes", recent.bytes);
-    assert_eq!(recent.bytes, recent.events.iter().map(bytes).sum::<u64>());
+    assert_eq!(recent.bytes, recent.events.iter().map(Event::memory_bytes).sum::<u64>());
 }
 
 /// A controller that watches a kind once pays for no more than its position.
