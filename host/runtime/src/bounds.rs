@@ -67,4 +67,4 @@ pub fn kept() -> Vec<FixedBound> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,6 @@
 //! What a host keeps between calls is driven beyond its bound, and the memory of the process measured.
 //!
-//! Each is measured in a process of its own, which runs one test of this file and nothing else.
+//! Each is measured in a process of its own, which runs one test and nothing else.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::follows::{self, Follows, Target};
 use crate::logs::{self, LogBook, LogLine};
 
 /// What a key of the queue takes with its names, what is known of its failures, and its place in the table.
-const KEY_BYTES: u64 = 512;
+pub(crate) const KEY_BYTES: u64 = 512;
 
 /// What a store keeps of its file in memory, see [`EmbeddedStore::open`].
 const PAGES_BYTES_MAX: u64 = 128 << 20;
 
 /// What the allocator may keep beside what is in use, as a share of that: a half.
-fn with_slack(bytes: u64) -> u64 {
+pub(crate) fn with_slack(bytes: u64) -> u64 {
     bytes / 2 * 3
 }
 
@@ -34,7 +34,7 @@ fn resident() -> u64 {
 }
 
 /// Fills something, and asserts that the process has grown by so many bytes at most. What was filled is kept until then.
-fn grows_by_at_most<T>(bytes: u64, fill: impl FnOnce() -> T) {
+pub(crate) fn grows_by_at_most<T>(bytes: u64, fill: impl FnOnce() -> T) {
     let before = resident();
     let filled = fill();
     let grown = resident().saturating_sub(before);
@@ -44,9 +44,9 @@ fn grows_by_at_most<T>(bytes: u64, fill: impl FnOnce() -> T) {
     assert!(grown > bytes / 32, "grown by {grown} bytes of {bytes}");
 }
 
-/// Runs a test of this file in a process of its own.
-fn alone(test: &str) {
-    let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+/// Runs a test of a module in a process of its own.
+pub(crate) fn alone(module: &str, test: &str) {
+    let name = format!("{}::{test}", module.split_once("::").unwrap().1);
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &name, "--ignored", "--test-threads", "1"])
         .output()
@@ -63,7 +63,7 @@ macro_rules! measured {
             #[test]
             #[cfg(target_os = "linux")]
             fn $name() {
-                alone(stringify!($alone));
+                $crate::bounds::tests::alone(module_path!(), stringify!($alone));
             }
 
             #[test]
@@ -72,6 +72,7 @@ macro_rules! measured {
         )*
     };
 }
+pub(crate) use measured;
 
 fn key(name: &str) -> Key {
     Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)

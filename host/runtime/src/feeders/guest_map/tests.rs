@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::tests::{intake, key, soon};
 use super::*;
+use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, measured, with_slack};
 use crate::feeders::Gate;
 
 /// Answers so many keys for each change, which no other change leads to; fails where it is to.
@@ -28,6 +29,10 @@ impl Guest for Answers {
 }
 
 fn map(keys: usize, fails: bool) -> (Arc<Answers>, Arc<GuestMap>) {
+    map_within(Options::default(), keys, fails)
+}
+
+fn map_within(options: Options, keys: usize, fails: bool) -> (Arc<Answers>, Arc<GuestMap>) {
     let of = json!({
         "kind": { "group": "demo.dev", "version": "v1", "name": "Part" }, "plural": "parts", "namespaced": true, "keysOnly": false,
         "schema": null,
@@ -35,7 +40,7 @@ fn map(keys: usize, fails: bool) -> (Arc<Answers>, Arc<GuestMap>) {
     let (of, mapping) = (serde_json::from_value(of).unwrap(), Mapping::Guest);
     let watch = Box::new(Watch { name: "parts".into(), of, mapping, changes: Changes::All, role: Role::Tertiary });
     let guest = Arc::new(Answers { keys, fails, asked: AtomicUsize::new(0) });
-    (guest.clone(), Arc::new(GuestMap::new(watch, guest, Queue::new(Options::default()))))
+    (guest.clone(), Arc::new(GuestMap::new(watch, guest, Queue::new(options))))
 }
 
 fn part(name: &str, bytes: usize) -> Arc<Resource> {
@@ -129,4 +134,37 @@ async fn what_waits_for_map_is_kept_as_its_text_alone() {
     let waiting = all.by_key[read.key()].waiting.clone().unwrap();
     assert!(!Arc::ptr_eq(&waiting, &read), "its document would be kept with it");
     assert_eq!(waiting.text(), read.text());
+}
+
+/// What a document that waits takes beside its text.
+const DOCUMENT_BYTES: u64 = 1024;
+
+measured! {
+    /// So small that there are as many as there is room for keys.
+    fn documents_without_end_that_wait_take_no_more_memory_than_their_bound measure_documents {
+        let keys_max = homeostat_component::Limits::default().keys_max;
+        let bytes = WAITING_BYTES_MAX + u64::from(keys_max) * (KEY_BYTES + DOCUMENT_BYTES);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        grows_by_at_most(with_slack(bytes), || runtime.block_on(async {
+            let map = map_within(Options { keys_max: Some(keys_max), ..Options::default() }, 0, false).1;
+            for n in 0..3 * keys_max {
+                drop(map.changed(&part(&format!("p{n}"), 1), n % 2 == 0, Priority::NORMAL));
+            }
+            map
+        }));
+    }
+
+    fn keys_without_end_that_map_led_to_take_no_more_memory_than_their_bound measure_led_to {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        grows_by_at_most(with_slack(LED_TO_ALL_MAX as u64 * KEY_BYTES), || runtime.block_on(async {
+            const EACH: usize = 10_000;
+            let (_, map) = map(EACH, false);
+            for n in 0..LED_TO_ALL_MAX / EACH + 10 {
+                map.changed(&part(&format!("p{n}"), 1), false, Priority::NORMAL).unwrap();
+                // What is told goes away with its queue.
+                run(&map).await;
+            }
+            map
+        }));
+    }
 }

@@ -397,3 +397,17 @@ async fn deletions_without_room_are_remembered_up_to_their_bound() {
     assert_eq!(missed.take().len(), crate::feeders::OWED_MAX);
     assert!(!missed.is_something());
 }
+
+crate::bounds::tests::measured! {
+    fn owed_deletions_without_end_take_no_more_memory_than_their_bound measure_owed {
+        use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, with_slack};
+        // With the resource whose deletion led to each.
+        grows_by_at_most(with_slack(crate::feeders::OWED_MAX as u64 * 2 * KEY_BYTES), || {
+            let missed = Missed::default();
+            for n in 0..3 * crate::feeders::OWED_MAX {
+                missed.owe(&part(&format!("part-{n}")), [key(&format!("app-{n}"))]);
+            }
+            missed
+        });
+    }
+}
