@@ -8,8 +8,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::response::{IntoResponse, Response};
 
 use crate::client::Client;
+use crate::path::HEALTH;
 use crate::path::{self, Route, Target};
-use crate::router::{Api, HEALTH};
+use crate::state::Api;
 use crate::status::Failure;
 use crate::tokens::{Access, Caller, Pass, Tokens};
 

@@ -19,7 +19,7 @@ use futures_util::stream;
 use homeostat_store::embedded::{BackupError, BackupReport, EmbeddedStore, backup};
 use homeostat_store::{Source, SystemSource};
 
-use crate::router::Api;
+use crate::state::Api;
 use crate::status::Failure;
 
 /// Bytes that are read and sent at once.

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use crate::list::{self, Found, Frame, Pieces, Source};
 use crate::params::Params;
-use crate::resources::{Ask, Author, not_allowed};
-use crate::router::Api;
+use crate::request::{Ask, Author, not_allowed};
+use crate::state::Api;
 use crate::status::Failure;
 
 /// Deletes at once. The store makes those durable together that wait for it together.

@@ -5,18 +5,15 @@ use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_component::Needs;
-use homeostat_runtime::{ControllerStatus, Counts, Definition, Host, QueueEntry};
+use homeostat_runtime::{ControllerStatus, Counts, Definition, Host, QueueEntry, manifest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::keys;
-use crate::resources::{self, Ask};
-use crate::router::Api;
+use crate::request::Ask;
+use crate::resources;
+use crate::state::Api;
 use crate::status::Failure;
-
-pub(crate) const GROUP: &str = "homeostat.dev";
-pub(crate) const PLURAL: &str = "controllers";
-pub(crate) const API_VERSION: &str = "homeostat.dev/v1alpha1";
 
 /// Keys of one queue in one answer, unless the request says otherwise, and at most.
 const ENTRIES: usize = 500;
@@ -98,7 +95,7 @@ fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failur
     let found = items.len();
     items.truncate(limit);
     let document = json!({
-        "apiVersion": API_VERSION, "kind": "Queue", "metadata": { "name": name }, "counts": counts,
+        "apiVersion": manifest::API_VERSION, "kind": "Queue", "metadata": { "name": name }, "counts": counts,
         "cut": cut(params, found - items.len(), unseen), "items": items,
     });
     Ok(Json(document).into_response())
@@ -124,7 +121,7 @@ fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
         .unwrap_or_default();
     let (kind, seen) = ("Needs", needs.seen());
     Json(json!({
-        "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "imports": imports, "watched": watched, "seen": seen,
+        "apiVersion": manifest::API_VERSION, "kind": kind, "metadata": metadata, "imports": imports, "watched": watched, "seen": seen,
     }))
     .into_response()
 }
@@ -135,7 +132,7 @@ fn shadow(api: &Api, name: &str) -> Result<Response, Failure> {
     let report =
         report.ok_or_else(|| Failure::not_found(format!("nothing was tried as a shadow of controller {name:?}")))?;
     let metadata = json!({ "name": name });
-    Ok(Json(json!({ "apiVersion": API_VERSION, "kind": "Shadow", "metadata": metadata, "report": report }))
+    Ok(Json(json!({ "apiVersion": manifest::API_VERSION, "kind": "Shadow", "metadata": metadata, "report": report }))
         .into_response())
 }
 

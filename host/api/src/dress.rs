@@ -2,12 +2,18 @@
 
 use std::borrow::Cow;
 
+use axum::Json;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use homeostat_runtime::manifest::HIDDEN;
-use homeostat_runtime::{Host, KindInfo};
+use homeostat_runtime::{Host, KindInfo, manifest};
 use homeostat_store::{Kind, Resource};
 use serde_json::{Value, json};
 
-use crate::controllers::GROUP;
+use crate::negotiate::{Form, form, in_version, only_metadata};
+use crate::params::Params;
+use crate::request::Ask;
+use crate::table::Table;
 
 /// What `kubectl apply` keeps in an annotation: the whole document.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -59,7 +65,7 @@ impl Dress {
 
 /// Returns the name of a kind that is shown otherwise than it is.
 fn name(kind: &Kind) -> Option<&str> {
-    let is_such = kind.group == GROUP && matches!(kind.name.as_str(), "Controller" | "ControllerRevision");
+    let is_such = kind.group == manifest::GROUP && matches!(kind.name.as_str(), "Controller" | "ControllerRevision");
     is_such.then_some(kind.name.as_str())
 }
 
@@ -117,6 +123,23 @@ fn lay_over(document: &mut Value, host: &Host) {
         if name != "lastSwap" || document["status"]["lastSwap"].is_null() {
             document["status"][name] = value;
         }
+    }
+}
+
+/// Answers with one resource, in the form that is asked for.
+pub(crate) fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
+    let dress = Dress::of(info, ask.host);
+    let document = || dress.on(in_version(resource.document(), &info.kind));
+    match form(ask.headers) {
+        Form::Table => {
+            let metadata = json!({ "resourceVersion": resource.revision().to_string() });
+            Json(Table::of(info, params.included()).document(&metadata, [&*document()])).into_response()
+        }
+        Form::Metadata => Json(only_metadata(&document())).into_response(),
+        Form::Document => match dress.as_stored(resource, &info.kind) {
+            Some(text) => ([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response(),
+            None => Json(document()).into_response(),
+        },
     }
 }
 

@@ -15,15 +15,16 @@ use bytes::Bytes;
 use futures_util::stream;
 use homeostat_component::Severity;
 use homeostat_runtime::events::{Event, EventFilter, EventSource};
-use homeostat_runtime::{EventLog, KindInfo};
+use homeostat_runtime::{EventLog, KindInfo, manifest};
 use homeostat_store::{Resource, Revision, Selector};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::dress::shown;
 use crate::list::Frame;
 use crate::params::Params;
-use crate::resources::{self, Ask};
-use crate::router::Api;
+use crate::request::Ask;
+use crate::state::Api;
 use crate::status::Failure;
 use crate::watch::{BOOKMARK_EVERY, Shape, at, line};
 
@@ -51,7 +52,7 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     if let Some(name) = ask.target.name {
         let found = found.iter().find(|(_, event)| event.key().name() == name);
         let (_, event) = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
-        return Ok(resources::shown(info, event, ask, &params));
+        return Ok(shown(info, event, ask, &params));
     }
     let revision = revision(&log, through);
     params.check_list()?;
@@ -96,7 +97,7 @@ fn document(log: &EventLog, event: &Event) -> Value {
         }
         None => {
             let object =
-                json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "name": controller.as_ref() });
+                json!({ "apiVersion": manifest::API_VERSION, "kind": manifest::KIND, "name": controller.as_ref() });
             (DEFAULT_NAMESPACE, controller.as_ref(), object)
         }
     };

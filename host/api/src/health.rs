@@ -15,23 +15,8 @@ use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{ControllerState, ControllerStatus};
 
 use crate::params::switch;
-use crate::router::Api;
+use crate::state::Api;
 use crate::status::Failure;
-
-/// One more thing that has to hold before a host is ready.
-#[derive(Clone)]
-pub struct Check {
-    /// What it is called in the answer.
-    pub name: &'static str,
-    /// Says whether it holds, or why not. Must not wait.
-    pub holds: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
-}
-
-impl std::fmt::Debug for Check {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Check").field("name", &self.name).finish_non_exhaustive()
-    }
-}
 
 /// Answers as long as requests are answered at all.
 pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use homeostat_runtime::{KeyVerb, Priority};
+use homeostat_runtime::{KeyVerb, Priority, manifest};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::controllers::API_VERSION;
-use crate::router::Api;
+use crate::state::Api;
 use crate::status::Failure;
 
 /// The parts of a controller's path that are verbs on keys.
@@ -50,7 +49,8 @@ pub(crate) fn answer(api: &Api, controller: &str, part: &str, body: &[u8]) -> Re
     let entry = api.host.act_on(controller, &key, verb)?;
     let metadata = json!({ "name": controller });
     let items: Vec<_> = entry.into_iter().collect();
-    let document = json!({ "apiVersion": API_VERSION, "kind": "Queue", "metadata": metadata, "items": items });
+    let document =
+        json!({ "apiVersion": manifest::API_VERSION, "kind": "Queue", "metadata": metadata, "items": items });
     Ok(Json(document).into_response())
 }
 

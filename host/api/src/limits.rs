@@ -13,9 +13,9 @@ use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::params::switch;
+use crate::path::{BACKUP, HEALTH, METRICS};
 use crate::room::{Room, hold};
-use crate::router::{Api, BACKUP, HEALTH, METRICS};
-use crate::serve::stop;
+use crate::shutdown;
 use crate::status::Failure;
 use crate::tokens::Pass;
 
@@ -94,9 +94,14 @@ fn time(seconds: &str) -> Result<Option<Duration>, Failure> {
 }
 
 /// Answers a request within its bounds.
-pub(crate) async fn bound(api: &Api, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
-    let Limits { watches, requests, .. } = &api.limits;
-    let Limits { watch_max, answer_max, .. } = api.limits;
+pub(crate) async fn bound(
+    limits: &Limits,
+    stopped: &watch::Receiver<bool>,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let Limits { watches, requests, .. } = limits;
+    let Limits { watch_max, answer_max, .. } = *limits;
     let client = Client::of(request.extensions());
     let time = match Takes::of(request.method(), request.uri()) {
         Err(failure) => return failure.into_response(),
@@ -120,7 +125,7 @@ pub(crate) async fn bound(api: &Api, request: Request, next: impl AsyncFnOnce(Re
     if !response.status().is_success() {
         return response;
     }
-    response.map(|body| until(end(api.stopped.clone(), time, pass), body, one))
+    response.map(|body| until(end(stopped.clone(), time, pass), body, one))
 }
 
 /// Waits for the end of an answer that goes on: the server's, that of its time, or that of the token that asked.
@@ -140,7 +145,7 @@ async fn end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass: Optio
         }
     };
     tokio::select! {
-        () = stop(&stopped) => {}
+        () = shutdown::requested(&stopped) => {}
         () = time => {}
         () = token => {}
     }

@@ -21,9 +21,9 @@ use crate::client::Client;
 use crate::dress::Dress;
 use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
-use crate::resources::Ask;
+use crate::request::Ask;
 use crate::room::{Held, Room};
-use crate::router::Api;
+use crate::state::Api;
 use crate::status::Failure;
 use crate::table::Table;
 

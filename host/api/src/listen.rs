@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream, lookup_host};
 
 use crate::Address;
+use crate::Error;
 use crate::client::Client;
-use crate::serve::Error;
 
 /// Anything bytes go through.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

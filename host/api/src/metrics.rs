@@ -23,17 +23,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use homeostat_component::Compiled;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder, Room};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-
-use crate::router::Api;
-use crate::status::Failure;
 
 pub(crate) use accept::Form;
 use families::FAMILIES;
@@ -113,7 +107,7 @@ impl Metrics {
     }
 
     /// Returns all metrics of `host` as they are now.
-    fn render(&self, host: &Host, form: Form) -> String {
+    pub(crate) fn render(&self, host: &Host, form: Form) -> String {
         let scrape = self.scrape(host);
         let mut text = Text::new(form);
         for family in &FAMILIES {
@@ -151,18 +145,6 @@ impl Metrics {
         let latest = new.last().map_or(after, |event| event.sequence);
         self.0.events.fetch_max(latest, Ordering::Relaxed).max(latest)
     }
-}
-
-/// Answers with all metrics, in the form that the client would rather have.
-pub(crate) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Response, Failure> {
-    let form = Form::choose(headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()));
-    // With many controllers it is long: not on a thread that answers others.
-    let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, form)).await;
-    let text = rendered.map_err(|error| {
-        let message = format!("the metrics could not be put together: {error}");
-        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-    })?;
-    Ok(([(header::CONTENT_TYPE, form.content_type())], text).into_response())
 }
 
 #[cfg(test)]

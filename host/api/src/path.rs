@@ -1,5 +1,14 @@
 //! Reads the path of a request: which kind, which resource, which part of it. Pure.
 
+/// Where a server says whether it is well.
+pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
+
+/// Where a server says what it counted.
+pub(crate) const METRICS: &str = "/metrics";
+
+/// Where a copy of the whole store is.
+pub(crate) const BACKUP: &str = "/homeostat/v1/backup";
+
 /// What a path under `/api` or `/apis` means.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Route<'p> {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::dress::without_values;
 use crate::params::Switch;
-use crate::router::Api;
+use crate::state::Api;
 use crate::status::Failure;
 
 /// Lines of a log in one answer, unless the request says otherwise.

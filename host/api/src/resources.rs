@@ -1,146 +1,25 @@
 //! Reads and writes resources: one function per verb, each a question to the store.
 
 use axum::Json;
-use axum::extract::Query as UriQuery;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use homeostat_runtime::{Host, KindInfo};
-use homeostat_store::{Change, EventType, Key, Precondition, Request, Resource, Unknown, Write, Written};
+use homeostat_runtime::KindInfo;
+use homeostat_store::{EventType, Key, Precondition, Write, Written};
 use serde_json::{Map, Value, json};
 
-use crate::client::Client;
-use crate::dress::Dress;
-use crate::duplicates::duplicates;
-use crate::negotiate::{Form, form, in_version, only_metadata};
-use crate::params::{Deletion, Params};
+use crate::dress::shown;
+use crate::params::Params;
 use crate::path::Target;
-use crate::router::Api;
+use crate::request::{Ask, change, not_allowed};
+use crate::state::Api;
 use crate::status::Failure;
-use crate::table::Table;
-use crate::{collection, events, health, list, protobuf, scale, watch};
+use crate::{collection, events, health, list, scale, watch};
 
 /// Says what a write came to, which the dialect itself does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 
-/// In which clients send the kinds that they have compiled in.
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-
-/// Letters of a field manager's name that are kept, of what a client says of itself.
-const MANAGER_CHARS_MAX: usize = 128;
-
 /// Bytes of all warnings of one answer together. Source: Kubernetes.
 const WARNING_BYTES_MAX: usize = 4096;
-
-/// How often a patch of a scale is tried when others write the resource meanwhile.
-pub(crate) const PATCH_TRIES: u32 = 5;
-
-/// One request for resources.
-pub(crate) struct Ask<'r> {
-    pub(crate) method: &'r Method,
-    pub(crate) target: Target<'r>,
-    pub(crate) uri: &'r Uri,
-    pub(crate) headers: &'r HeaderMap,
-    pub(crate) body: Bytes,
-    /// Who knows how what is shown is doing.
-    pub(crate) host: &'r Host,
-    /// Who asks, as far as bounds go.
-    pub(crate) client: &'r Client,
-}
-
-impl Ask<'_> {
-    pub(crate) fn params<P: serde::de::DeserializeOwned>(&self) -> Result<P, Failure> {
-        let params = UriQuery::<P>::try_from_uri(self.uri).map_err(|error| Failure::bad_request(error.body_text()))?;
-        Ok(params.0)
-    }
-
-    /// Reads the body, which is JSON or YAML; of a Namespace it may be protobuf.
-    pub(crate) fn document(&self) -> Result<Value, Failure> {
-        if self.content_type() == PROTOBUF && self.target.group.is_empty() && self.target.plural == "namespaces" {
-            let wrong = |error| Failure::bad_request(format!("the body is no Namespace in protobuf: {error}"));
-            return protobuf::namespace(&self.body).map_err(wrong);
-        }
-        if matches!(self.content_type(), PROTOBUF | "application/cbor") {
-            let reason =
-                format!("a body of the type {} is not supported here: use application/json", self.content_type());
-            return Err(Failure::unsupported_media_type(reason));
-        }
-        let is_yaml = self.content_type().ends_with("yaml");
-        let read = serde_json::from_slice(&self.body).map_err(|error| error.to_string());
-        let read = read.or_else(|error| {
-            let text = std::str::from_utf8(&self.body).ok().filter(|_| is_yaml).ok_or(error)?;
-            serde_saphyr::from_str(text).map_err(|error| error.to_string())
-        });
-        let language = if is_yaml { "neither JSON nor YAML" } else { "not JSON" };
-        read.map_err(|error| Failure::bad_request(format!("the body is {language}: {error}")))
-    }
-
-    /// Reads what a deletion asks for, from the body, which may be protobuf, or from the query.
-    pub(crate) fn deletion(&self, params: &Params) -> Result<Deletion, Failure> {
-        let body =
-            match self.content_type() {
-                _ if self.body.is_empty() => None,
-                PROTOBUF => Some(protobuf::delete_options(&self.body).map_err(|error| {
-                    Failure::bad_request(format!("the body is no DeleteOptions in protobuf: {error}"))
-                })?),
-                _ => Some(self.document()?),
-            };
-        Deletion::read(body, params)
-    }
-
-    /// Returns a write in the name of who asks.
-    pub(crate) fn request(&self, write: Write, params: &Params) -> Result<Request, Failure> {
-        Ok(self.author(params)?.request(write))
-    }
-
-    /// Returns in whose name it is written, that of the field manager, or else of the program, and how.
-    pub(crate) fn author(&self, params: &Params) -> Result<Author, Failure> {
-        let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-        let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
-        let manager = params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
-        let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
-        Ok(Author { manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
-    }
-
-    /// Returns the paths of fields that the body has twice, unless nobody cares.
-    ///
-    /// # Errors
-    /// Where they are to be refused.
-    fn duplicates(&self, params: &Params) -> Result<Vec<String>, Failure> {
-        let unknown = params.unknown()?;
-        let found = if unknown == Unknown::Ignore { Vec::new() } else { duplicates(&self.body) };
-        if unknown == Unknown::Refuse && !found.is_empty() {
-            let said: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
-            return Err(Failure::bad_request(format!("strict decoding error: {}", said.join(", "))));
-        }
-        Ok(found)
-    }
-
-    /// Returns whether the body is what somebody applies.
-    fn applies(&self) -> bool {
-        self.content_type().starts_with("application/apply-patch+")
-    }
-
-    fn content_type(&self) -> &str {
-        let value = self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim()
-    }
-}
-
-/// What all writes of one request have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct Author {
-    manager: String,
-    pub(crate) dry_run: bool,
-    unknown: Unknown,
-}
-
-impl Author {
-    pub(crate) fn request(&self, write: Write) -> Request {
-        let Self { manager, dry_run, unknown } = self.clone();
-        Request { write, manager, dry_run, unknown }
-    }
-}
 
 /// Answers one request.
 pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
@@ -187,10 +66,6 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -
     }
 }
 
-pub(crate) fn not_allowed(ask: &Ask<'_>) -> Failure {
-    Failure::method_not_allowed(format!("{} is not supported at {}", ask.method, ask.uri.path()))
-}
-
 fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     let Target { group, version, namespace, plural, .. } = target;
     let kinds = api.host.kinds();
@@ -204,23 +79,6 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
         return Err(Failure::not_found(format!("{plural} do not live in namespaces")));
     }
     Ok(info)
-}
-
-/// Answers with one resource, in the form that is asked for.
-pub(crate) fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
-    let dress = Dress::of(info, ask.host);
-    let document = || dress.on(in_version(resource.document(), &info.kind));
-    match form(ask.headers) {
-        Form::Table => {
-            let metadata = json!({ "resourceVersion": resource.revision().to_string() });
-            Json(Table::of(info, params.included()).document(&metadata, [&*document()])).into_response()
-        }
-        Form::Metadata => Json(only_metadata(&document())).into_response(),
-        Form::Document => match dress.as_stored(resource, &info.kind) {
-            Some(text) => ([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response(),
-            None => Json(document()).into_response(),
-        },
-    }
 }
 
 async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
@@ -273,24 +131,6 @@ async fn patch_status(
         return write(api, info, Write::ApplyStatus { document, manager, force: params.forces() }, ask, params).await;
     }
     write(api, info, Write::PatchStatus { key, change: change(ask)? }, ask, params).await
-}
-
-/// Returns a document after the patch that a request carries.
-pub(crate) fn patched(document: &Value, ask: &Ask<'_>) -> Result<Value, Failure> {
-    Ok(change(ask)?.apply(document)?)
-}
-
-/// Reads the change that a patch asks for.
-fn change(ask: &Ask<'_>) -> Result<Change, Failure> {
-    match ask.content_type() {
-        "application/merge-patch+json" => Ok(Change::Merge(ask.document()?)),
-        "application/strategic-merge-patch+json" => Ok(Change::Strategic(ask.document()?)),
-        "application/json-patch+json" => Ok(Change::Json(ask.document()?)),
-        other => Err(Failure::unsupported_media_type(format!(
-            "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json, \
-             application/strategic-merge-patch+json or application/apply-patch+yaml"
-        ))),
-    }
 }
 
 async fn patch(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {

@@ -8,51 +8,18 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use homeostat_runtime::Host;
-use homeostat_store::embedded::EmbeddedStore;
+use homeostat_runtime::manifest;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::{Mutex, watch};
 
 use crate::client::Client;
-use crate::limits::{self, Limits};
-use crate::lines::Lines;
-use crate::path::{self, Route};
+use crate::path::{self, BACKUP, HEALTH, METRICS, Route};
+use crate::request::Ask;
+use crate::state::Api;
 use crate::status::Failure;
-use crate::tokens::Tokens;
 use crate::{
-    Check, Metrics, access, backup, body, controllers, discovery, health, metrics, negotiate, openapi, records,
-    resources,
+    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, records, resources, scrape,
 };
-
-/// What every handler has.
-pub(crate) struct Api {
-    pub(crate) host: Host,
-    pub(crate) metrics: Metrics,
-    pub(crate) checks: Vec<Check>,
-    /// The store that backups are made of; `None` where it has no file.
-    pub(crate) backups: Option<Arc<EmbeddedStore>>,
-    /// Held while a backup is made.
-    pub(crate) backing_up: Arc<Mutex<()>>,
-    /// Becomes true when the server stops; streams end then.
-    pub(crate) stopped: watch::Receiver<bool>,
-    /// Who may ask; `None` means every program of this machine.
-    pub(crate) tokens: Option<Arc<Tokens>>,
-    /// What is spoken: `http` or `https`.
-    pub(crate) scheme: &'static str,
-    pub(crate) limits: Limits,
-    /// What watches tell.
-    pub(crate) lines: Lines,
-}
-
-/// Where a server says whether it is well.
-pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
-
-/// Where a server says what it counted.
-pub(crate) const METRICS: &str = "/metrics";
-
-/// Where a copy of the whole store is.
-pub(crate) const BACKUP: &str = "/homeostat/v1/backup";
 
 /// What answers requests. Clones are the same.
 #[derive(Clone)]
@@ -72,7 +39,7 @@ impl Door {
     pub(crate) async fn answer(&self, request: Request) -> Response {
         // In this order: who may not ask takes nothing.
         access::check(&self.api, request, async |request| {
-            limits::bound(&self.api, request, async |request| self.route(request).await).await
+            limits::bound(&self.api.limits, &self.api.stopped, request, async |request| self.route(request).await).await
         })
         .await
     }
@@ -98,7 +65,7 @@ fn router(api: Arc<Api>) -> Router {
         .route(alive, get(health::live))
         .route(ready, get(health::ready))
         .route(healthy, get(health::ready))
-        .route(METRICS, get(metrics::answer))
+        .route(METRICS, get(scrape::answer))
         .route("/version", get(discovery::version))
         .route("/version/", get(discovery::version))
         .route("/openapi/v3", get(async |State(api): State<Arc<Api>>| openapi::index(&api.host.kinds().list())))
@@ -129,8 +96,8 @@ async fn dialect(api: &Api, request: Request) -> Result<Response, Failure> {
         let is_bare = parts.method.is_safe();
         let (body, _held) = if is_bare { (Bytes::new(), None) } else { body::read(body, client, &api.limits).await? };
         let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
-        let ask = resources::Ask { method, target, uri, headers, body, host: &api.host, client };
-        let is_controllers = target.group == controllers::GROUP && target.plural == controllers::PLURAL;
+        let ask = Ask { method, target, uri, headers, body, host: &api.host, client };
+        let is_controllers = target.group == manifest::GROUP && target.plural == manifest::PLURAL;
         let answer =
             if is_controllers { controllers::answer(api, &ask).await } else { resources::answer(api, &ask).await };
         return answer.map_err(|failure| failure.about(&target));

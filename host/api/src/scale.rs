@@ -8,9 +8,12 @@ use homeostat_store::{Change, Key, Precondition, Resource, Write};
 use serde_json::{Map, Value, json};
 
 use crate::params::Params;
-use crate::resources::{self, Ask, PATCH_TRIES};
-use crate::router::Api;
+use crate::request::{Ask, not_allowed, patched};
+use crate::state::Api;
 use crate::status::Failure;
+
+/// How often a patch of a scale is tried when others write the resource meanwhile.
+const PATCH_TRIES: u32 = 5;
 
 /// Answers one request about the scale of a resource.
 pub(crate) async fn answer(
@@ -28,8 +31,8 @@ pub(crate) async fn answer(
         let wanted = match *ask.method {
             Method::GET => return Ok(Json(scale).into_response()),
             Method::PUT => ask.document()?,
-            Method::PATCH => resources::patched(&scale, ask)?,
-            _ => return Err(resources::not_allowed(ask)),
+            Method::PATCH => patched(&scale, ask)?,
+            _ => return Err(not_allowed(ask)),
         };
         let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         let asked = text("/metadata/resourceVersion").map(str::parse).transpose()?;

@@ -1,8 +1,6 @@
 //! Accepts connections, bounds them, and ends them in good order.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +22,14 @@ use crate::lines::Lines;
 use crate::listen::{Listener, Stream};
 use crate::metrics::Scarce;
 use crate::room::Room;
-use crate::router::{Api, Door};
+use crate::router::Door;
+use crate::shutdown;
+use crate::state::Api;
 use crate::tls::Identity;
 use crate::tokens::Tokens;
 use crate::traffic::{Bounds, End, Offered, Traffic};
 use crate::unread::Unread;
-use crate::{Address, BadFile, Check, Metrics, Options};
+use crate::{Address, Check, Error, Metrics, Options};
 
 /// Bytes kept of a request's head; a longer one is refused.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -58,80 +58,6 @@ const CONNECTIONS_OF_ONE: usize = 8;
 
 /// The wait after a failed accept, which is a lack of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Why the server does not serve.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The address does not read as one.
-    #[error(transparent)]
-    Address(#[from] crate::BadAddress),
-    /// The address could be reached from other machines, and what goes there be read on the way.
-    #[error(
-        "{address} could be reached from other machines, and plain HTTP is for this one alone: use https://{address} with `--tokens FILE`, \
-         or 127.0.0.1, or a unix socket"
-    )]
-    NotLoopback {
-        /// What was asked for.
-        address: SocketAddr,
-    },
-    /// Everybody who reaches the address could ask.
-    #[error(
-        "{address} could be reached from other machines, where everybody could ask: name a file of tokens with `--tokens FILE`, or use \
-         127.0.0.1 or a unix socket"
-    )]
-    NoTokens {
-        /// What was asked for.
-        address: Address,
-    },
-    /// An `https` address without a certificate, or a certificate for an address that has no use for it.
-    #[error("{address} and the certificate do not go together: https needs one, and nothing else has a use for it")]
-    NoCertificate {
-        /// What was asked for.
-        address: Address,
-    },
-    /// The certificate or its key cannot be used.
-    #[error("the certificate file {} cannot be used", .path.display())]
-    Certificate {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: BadFile,
-    },
-    /// The tokens cannot be used.
-    #[error("the tokens in {} cannot be used", .path.display())]
-    Tokens {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: BadFile,
-    },
-    /// Another host, or another program, has the address.
-    #[error("something else answers on {address}: stop it, or name another address with `--listen`")]
-    InUse {
-        /// What was asked for.
-        address: Address,
-    },
-    /// Others could replace the socket by theirs.
-    #[error("other users can write to the folder {}: take a folder of mode 0700 that is yours", .folder.display())]
-    OpenFolder {
-        /// Where the socket was to be.
-        folder: PathBuf,
-    },
-    /// A file that is no socket is in the way.
-    #[error("{} is there already and is not a socket: remove it, or choose another path", .path.display())]
-    NotASocket {
-        /// What is in the way.
-        path: PathBuf,
-    },
-    /// The system refused.
-    #[error("cannot listen on {address}")]
-    Bind {
-        /// What was asked for.
-        address: Address,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-}
 
 /// A running server. Clones are the same server; dropping the last one lets it run on.
 #[derive(Clone, Debug)]
@@ -280,7 +206,7 @@ impl Server {
             };
             let (permit, stream) = tokio::select! {
                 biased;
-                () = stop(&self.opened.stopped) => return connections,
+                () = shutdown::requested(&self.opened.stopped) => return connections,
                 next = next => next,
             };
             match stream {
@@ -299,13 +225,6 @@ impl Server {
                 }
             }
         }
-    }
-}
-
-/// Waits for the stop; for ever when the handle is gone, and with it everyone who could stop the server.
-pub(crate) async fn stop(stopped: &watch::Receiver<bool>) {
-    if stopped.clone().wait_for(|stop| *stop).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 
@@ -331,7 +250,7 @@ impl Opened {
         };
         let agreed = tokio::select! {
             agreed = tokio::time::timeout(self.request_max, agree) => agreed,
-            () = stop(&self.stopped) => return,
+            () = shutdown::requested(&self.stopped) => return,
         };
         match agreed {
             Ok(Ok(stream)) => self.speak(stream, client).await,
@@ -350,7 +269,7 @@ impl Opened {
         let mut connection = std::pin::pin!(connection);
         let result = tokio::select! {
             result = connection.as_mut() => result,
-            () = stop(&stopped) => {
+            () = shutdown::requested(&stopped) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

@@ -21,8 +21,8 @@ use crate::lines::{About, Lines};
 use crate::list::{Pieces, Source};
 use crate::negotiate::{Form, form, in_version, only_metadata};
 use crate::params::Params;
-use crate::resources::Ask;
-use crate::router::Api;
+use crate::request::Ask;
+use crate::state::Api;
 use crate::status::Failure;
 use crate::table::Table;
 

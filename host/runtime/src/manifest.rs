@@ -23,10 +23,14 @@ pub use quantity::{Bytes, Span, written};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
 pub(crate) use schema::{revision_schema, schema};
 
+/// The API group of the host's own kinds.
+pub const GROUP: &str = "homeostat.dev";
 /// The `apiVersion` of a controller's manifest.
 pub const API_VERSION: &str = "homeostat.dev/v1alpha1";
 /// The `kind` of a controller's manifest.
 pub const KIND: &str = "Controller";
+/// What many controllers are called in a path.
+pub const PLURAL: &str = "controllers";
 
 /// Stands for the value of a header wherever a controller is shown. Nobody can write it.
 pub const HIDDEN: &str = "***";

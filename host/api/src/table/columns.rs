@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use homeostat_runtime::KindInfo;
+use homeostat_runtime::{KindInfo, manifest};
 use homeostat_store::definition;
 use serde_json::{Value, json};
 
@@ -67,13 +67,13 @@ fn well_known(info: &KindInfo) -> Vec<Column> {
             column("IP", "string", 1, at("/status/podIP")),
             column("Node", "string", 1, at("/spec/nodeName")),
         ],
-        ("homeostat.dev", "Controller") => vec![
+        (manifest::GROUP, manifest::KIND) => vec![
             column("State", "string", 0, at("/status/state")),
             column("Revision", "integer", 0, at("/status/revision")),
             column("Reconciles", "integer", 0, count("/status/reconciles")),
             column("Failures", "integer", 0, count("/status/failures")),
         ],
-        ("homeostat.dev", "ControllerRevision") => vec![
+        (manifest::GROUP, "ControllerRevision") => vec![
             column("Controller", "string", 0, at("/spec/controller")),
             column("Revision", "integer", 0, at("/spec/number")),
             column("Digest", "string", 1, at("/spec/digest")),
