@@ -1,8 +1,10 @@
 //! One call of a guest, from the permit to the report.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,13 +17,14 @@ use wasmtime::{Store, Trap, format_err};
 use crate::bindings::types;
 use crate::caller::Leave;
 use crate::code::Lost;
-use crate::effect::{Call, Effects};
-use crate::engine::Machine;
+use crate::effect::{Call, Effects, Entry};
 use crate::imports::convert;
 use crate::layers::Hit;
+use crate::limits::LimitName;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
+use crate::machine::Machine;
 use crate::millis;
-use crate::outcome::{Cost, Fault, LimitName, Outcome, Report, Retry};
+use crate::outcome::{Cost, Fault, Outcome, Report, Retry};
 use crate::port::Port;
 use crate::state::State;
 
@@ -184,6 +187,23 @@ fn failure(failure: types::Failure) -> Fault {
         types::Retry::Never => Retry::Never,
     };
     Fault::Failure { message: cut(message, contract::FAILURE_MESSAGE_BYTES_MAX), retry }
+}
+
+/// How many numbers a thread takes at a time, so that threads do not meet at each call.
+const NUMBERS: u64 = 1024;
+
+/// Returns a call with a number of its own.
+pub(crate) fn new_call(controller: &Arc<str>, entry: Entry, key: Option<Key>) -> Call {
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static LAST: Cell<u64> = const { Cell::new(0) };
+    }
+    let last = match LAST.get() {
+        last if last.is_multiple_of(NUMBERS) => TAKEN.fetch_add(NUMBERS, Ordering::Relaxed),
+        last => last,
+    };
+    LAST.set(last + 1);
+    Call { id: last + 1, controller: Arc::clone(controller), entry, key }
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use crate::code::{Code, Lost, Ready};
-use crate::component::Loaded;
-use crate::engine::{Engine, Machine};
+use crate::engine::Engine;
 use crate::instances::Permit;
+use crate::loaded::Loaded;
+use crate::machine::Machine;
 use crate::ticker::{Running, Ticker};
 
 /// Somebody who calls guests on behalf of one controller, one at a time.

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::engine::EngineOptions;
-use crate::load::{Reason, explain};
-use crate::outcome::LimitName;
+use crate::limits::LimitName;
+use crate::options::EngineOptions;
+use crate::refused::Reason;
 
 mod child;
 mod process;
@@ -127,7 +127,7 @@ impl Compilations {
             }),
         };
         let made = made.map(Made).map_err(|reason| match reason {
-            Reason::Malformed { reason } => explain(bytes, reason),
+            Reason::Malformed { reason } => Reason::explain(bytes, reason),
             other => other,
         });
         self.count(&made);

@@ -1,25 +1,22 @@
 //! A component that was loaded, and what can be called in it.
 
-use std::cell::Cell;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use homeostat_digest::Digest;
 use homeostat_store::{Key, Resource, View};
-use serde::Serialize;
 
-use crate::bindings::{lifecycle, mapper, poller, reconciler, types};
-use crate::call::{self, Sandbox};
+use crate::bindings::types;
+use crate::call::{self, Sandbox, new_call};
 use crate::caller::{Caller, Leave};
-use crate::code::{Code, Linked, Lost, Ready};
-use crate::effect::{Call, Effects, Entry, ResourceData};
-use crate::engine::Engine;
-use crate::grants::{Grants, Verb};
+use crate::code::{Linked, Lost};
+use crate::effect::{Effects, Entry, ResourceData};
+use crate::grants::Grants;
 use crate::imports::convert;
 use crate::limits::{Limits, contract};
-use crate::load::{self, missing};
+use crate::loaded::{Exports, Facts, Loaded};
+use crate::missing;
 use crate::outcome::{Outcome, Report};
 use crate::spec::ControllerSpec;
 
@@ -30,70 +27,9 @@ use crate::spec::ControllerSpec;
 #[derive(Clone)]
 pub struct Component(pub(crate) Arc<Loaded>);
 
-/// What a component is made of.
-pub(crate) struct Loaded {
-    pub(crate) engine: Engine,
-    pub(crate) code: Arc<Code>,
-    pub(crate) exports: Exports,
-    pub(crate) facts: Facts,
-    /// What it is known to ask the store for, by its imports.
-    pub(crate) verbs: Vec<Verb>,
-    pub(crate) spec: ControllerSpec,
-}
-
-/// Where the exports are. Looked up once.
-pub(crate) struct Entries {
-    pub(crate) reconciler: reconciler::GuestIndices,
-    pub(crate) mapper: Option<mapper::GuestIndices>,
-    pub(crate) poller: Option<poller::GuestIndices>,
-    pub(crate) lifecycle: Option<lifecycle::GuestIndices>,
-}
-
-/// What can be told of a component without running it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Facts {
-    /// The name of the component by its content.
-    pub digest: Digest,
-    /// The length of the component as it was handed in.
-    pub size_bytes: u64,
-    /// The names of all interfaces that the component imports, with their versions, sorted.
-    pub imports: Vec<String>,
-    /// The names of everything that the component exports, with their versions, sorted.
-    pub exports: Vec<String>,
-    /// Whether its instances come out of the pool. False for components that are too large for its slots: they start more slowly.
-    pub pooled: bool,
-    /// Which bound of the pool it exceeds, where it does.
-    pub unpooled: Option<String>,
-}
-
-/// Which of the optional exports a component has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Exports {
-    /// `mapper.map` can be called.
-    pub mapper: bool,
-    /// `poller.poll` can be called.
-    pub poller: bool,
-    /// `lifecycle.start` and `lifecycle.stop` can be called.
-    pub lifecycle: bool,
-}
-
 impl fmt::Debug for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Component").field(&self.digest().as_str()).finish()
-    }
-}
-
-impl Loaded {
-    /// Returns the code for one call. It does not rest before the answer is dropped.
-    pub(crate) fn ready(&self) -> Result<Arc<Ready>, Lost> {
-        self.code.ready(self.engine.codes())
-    }
-
-    fn linked<'a>(&self, ready: &'a Ready) -> Result<&'a Linked, Lost> {
-        // What could be linked once can be again.
-        ready.linked(|component| load::link(&self.code.machine, component, self.exports).map_err(|_| Lost))
     }
 }
 
@@ -256,23 +192,6 @@ impl Component {
         });
         report.await
     }
-}
-
-/// How many numbers a thread takes at a time, so that threads do not meet at each call.
-const NUMBERS: u64 = 1024;
-
-/// Returns a call with a number of its own.
-pub(crate) fn new_call(controller: &Arc<str>, entry: Entry, key: Option<Key>) -> Call {
-    static TAKEN: AtomicU64 = AtomicU64::new(0);
-    thread_local! {
-        static LAST: Cell<u64> = const { Cell::new(0) };
-    }
-    let last = match LAST.get() {
-        last if last.is_multiple_of(NUMBERS) => TAKEN.fetch_add(NUMBERS, Ordering::Relaxed),
-        last => last,
-    };
-    LAST.set(last + 1);
-    Call { id: last + 1, controller: Arc::clone(controller), entry, key }
 }
 
 fn outcome(outcome: types::Outcome) -> Outcome {

@@ -19,9 +19,11 @@ mod bindings;
 mod cache;
 mod call;
 mod caller;
+mod catalog;
 mod code;
 mod compiler;
 mod component;
+mod contract;
 mod effect;
 mod engine;
 mod error;
@@ -32,32 +34,42 @@ mod imports;
 mod instances;
 pub mod layers;
 mod limits;
+mod link;
 mod load;
+mod loaded;
+mod machine;
 mod meter;
 mod millis;
+mod missing;
+mod names;
+mod options;
 mod outcome;
 mod output;
 mod port;
+mod refused;
 mod reply;
 mod spec;
 mod state;
 mod ticker;
 
 pub use caller::Caller;
+pub use catalog::{Amount, FixedBound, fixed as fixed_bounds};
 pub use compiler::{Compiled, Compiler, Ended, Task};
-pub use component::{Component, Exports, Facts};
+pub use component::Component;
 pub use effect::{
     Absent, Answer, Blob, Call, Effect, EffectClass, Effects, Entry, Exchange, HttpError, HttpRequest, HttpResponse,
     Level, PageData, ResourceData, Severity, StoreError, Written,
 };
-pub use engine::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, Engine, EngineOptions, INSTANCES_BOUNDS};
+pub use engine::Engine;
 pub use error::Error;
 pub use grants::{
     AddressRange, Capability, Grants, HeaderSource, HttpGrant, HttpNeed, Learned, Needs, Request, ResourceGrant,
     ResourceNeed, Reveals, Seen, Verb, is_secret_name,
 };
 pub use homeostat_digest::Digest;
-pub use limits::{Amount, FixedBound, Limits, fixed as fixed_bounds};
-pub use load::{Reason, Refused};
-pub use outcome::{Cost, EffectCounts, Fault, LimitName, Outcome, Report, Retry};
+pub use limits::{LimitName, Limits};
+pub use loaded::{Exports, Facts};
+pub use options::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, EngineOptions, INSTANCES_BOUNDS};
+pub use outcome::{Cost, EffectCounts, Fault, Outcome, Report, Retry};
+pub use refused::{Reason, Refused};
 pub use spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};

@@ -1,6 +1,6 @@
 //! What one call of a guest may use, and what its controller keeps between calls. Every limit is finite and has a name: see [`crate::LimitName`].
 //!
-//! All of them, with their defaults: `docs/limits.md`, which is written from [`Limits::amount`] and [`fixed`].
+//! All of them, with their defaults: `docs/limits.md`, which is written from [`Limits::amount`] and [`crate::fixed_bounds`].
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::millis;
 
-mod catalog;
+mod name;
 
-pub use catalog::{Amount, FixedBound, fixed};
+pub use name::LimitName;
 
 /// The bounds of one call, and of what a controller keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

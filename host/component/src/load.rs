@@ -4,28 +4,72 @@ use std::sync::Arc;
 
 use homeostat_digest::Digest;
 
-use crate::bindings::{lifecycle, mapper, poller, reconciler};
-use crate::code::{self, Code, Linked};
-use crate::component::{Component, Entries, Exports, Facts, Loaded};
-use crate::engine::{Engine, Machine};
+use crate::code::Code;
+use crate::component::Component;
+use crate::contract;
+use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::limits::Limits;
+use crate::link::link;
+use crate::loaded::{Exports, Facts, Loaded};
+use crate::missing;
+use crate::refused::{Reason, Refused};
 
 mod bytes;
+pub(crate) mod compile;
 mod describe;
 mod members;
-pub(crate) mod missing;
-mod names;
-mod refused;
 mod survey;
 mod world;
 
 pub(crate) use describe::DEADLINE as DESCRIBE_DEADLINE;
-pub use refused::{Reason, Refused};
-pub(crate) use survey::explain;
+
+impl Engine {
+    /// Compiles and checks a component, and asks it what it is, within the default limits of one call.
+    ///
+    /// Takes about 50 ms for an ordinary guest, and a few where its compilation was kept; compilation runs in processes of their own
+    /// ([`EngineOptions::compiler`]), else on threads for blocking work. Bytes that are loaded already are not compiled again. `grants` keep nothing from
+    /// loading, for languages import what their code never calls: each call is checked, by [`crate::layers::Granted`]. Must be called in a tokio
+    /// runtime with time enabled.
+    ///
+    /// # Errors
+    /// All reasons at once. *Cancel safety*: safe; a compilation that is under way runs to its end.
+    pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, Refused> {
+        load(self, bytes.into(), None, grants, &Limits::default()).await
+    }
+
+    /// As [`Engine::load`], for a controller whose calls have these limits: `describe` may use as much, where that is more than the default. Bytes
+    /// that have another digest than `wanted` are refused, and not compiled.
+    ///
+    /// # Errors
+    /// All reasons at once. *Cancel safety*: as [`Engine::load`].
+    pub async fn load_within(
+        &self,
+        bytes: impl Into<Vec<u8>>,
+        wanted: Option<&Digest>,
+        grants: &Grants,
+        limits: &Limits,
+    ) -> Result<Component, Refused> {
+        load(self, bytes.into(), wanted, grants, limits).await
+    }
+
+    /// As [`Engine::load_within`], for a component that somebody has loaded and still has: its bytes are not needed, and nothing is compiled. `None`:
+    /// nobody has, or not yet.
+    ///
+    /// # Errors
+    /// All reasons at once. *Cancel safety*: safe.
+    pub async fn load_again(
+        &self,
+        digest: &Digest,
+        grants: &Grants,
+        limits: &Limits,
+    ) -> Option<Result<Component, Refused>> {
+        again(self, digest, grants, limits).await
+    }
+}
 
 /// Compiles, checks and describes. `wanted`: the digest that the bytes must have. `limits`: those of a call of the controller.
-pub(crate) async fn load(
+async fn load(
     engine: &Engine,
     bytes: Vec<u8>,
     wanted: Option<&Digest>,
@@ -41,7 +85,7 @@ pub(crate) async fn load(
 }
 
 /// Checks and describes what somebody has loaded, without its bytes. `None`: nobody has, or it is compiled just now.
-pub(crate) async fn again(
+async fn again(
     engine: &Engine,
     digest: &Digest,
     grants: &Grants,
@@ -75,9 +119,9 @@ async fn check(
     }
     let optional = |interface| names.exports_interface(interface);
     let exports = Exports {
-        mapper: optional(world::MAPPER),
-        poller: optional(world::POLLER),
-        lifecycle: optional(world::LIFECYCLE),
+        mapper: optional(contract::MAPPER),
+        poller: optional(contract::POLLER),
+        lifecycle: optional(contract::LIFECYCLE),
     };
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
     let spec = describe::describe(engine, &code.machine, linked, limits).await?;
@@ -98,7 +142,7 @@ async fn check(
 /// # Errors
 /// `OtherDigest`, before anything is compiled.
 async fn named(bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Digest, Arc<Vec<u8>>), Refused> {
-    let (digest, bytes) = code::blocking(move || (Digest::of(&bytes), Arc::new(bytes))).await?;
+    let (digest, bytes) = compile::blocking(move || (Digest::of(&bytes), Arc::new(bytes))).await?;
     match wanted.filter(|wanted| **wanted != digest) {
         Some(wanted) => Err(Reason::OtherDigest { wanted: wanted.clone(), found: digest }.into()),
         None => Ok((digest, bytes)),
@@ -114,7 +158,7 @@ async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: 
         return Ok(());
     }
     let (bytes, limits) = (Arc::clone(bytes), limits.clone());
-    let reasons = code::blocking(move || survey::check(&bytes, &limits)).await?;
+    let reasons = compile::blocking(move || survey::check(&bytes, &limits)).await?;
     if reasons.is_empty() { Ok(()) } else { Err(Refused { reasons }) }
 }
 
@@ -128,41 +172,10 @@ async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<A
     if let Some(code) = known.upgrade() {
         return Ok(code);
     }
-    let code = Arc::new(code::make(engine, digest, bytes).await?);
+    let code = Arc::new(compile::make(engine, digest, bytes).await?);
     *known = Arc::downgrade(&code);
     engine.codes().wake();
     Ok(code)
-}
-
-/// Binds code to what its machine offers, and looks up the exports.
-///
-/// # Errors
-/// `Link`; `ExportType` for each export that has another type than the contract says.
-pub(crate) fn link(
-    machine: &Machine,
-    component: &wasmtime::component::Component,
-    exports: Exports,
-) -> Result<Linked, Refused> {
-    let failed = |error| Reason::Link { reason: format!("{error:#}") };
-    let pre = machine.linker.instantiate_pre(component).map_err(failed)?;
-    let mut reasons = Vec::new();
-    let mut check = |interface: &str, error: wasmtime::Error| {
-        let reason = format!("{error:#}; it was built against another version of the contract");
-        reasons.push(Reason::ExportType { name: interface.to_owned(), reason });
-    };
-    let Exports { mapper, poller, lifecycle } = exports;
-    let reconciler = reconciler::GuestIndices::new(&pre).map_err(|error| check(world::RECONCILER, error)).ok();
-    let mapper = mapper.then(|| mapper::GuestIndices::new(&pre).map_err(|error| check(world::MAPPER, error)).ok());
-    let poller = poller.then(|| poller::GuestIndices::new(&pre).map_err(|error| check(world::POLLER, error)).ok());
-    let lifecycle =
-        lifecycle.then(|| lifecycle::GuestIndices::new(&pre).map_err(|error| check(world::LIFECYCLE, error)).ok());
-    match reconciler {
-        Some(reconciler) if reasons.is_empty() => {
-            let (mapper, poller, lifecycle) = (mapper.flatten(), poller.flatten(), lifecycle.flatten());
-            Ok(Linked { pre, entries: Entries { reconciler, mapper, poller, lifecycle } })
-        }
-        _ => Err(Refused { reasons }),
-    }
 }
 
 #[cfg(test)]

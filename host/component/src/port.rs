@@ -10,9 +10,10 @@ use wasmtime::format_err;
 
 use crate::effect::{Answer, Call, Effect, Effects, Level};
 use crate::layers::{Accounted, Hit, Limited, Passed};
+use crate::limits::LimitName;
 use crate::limits::{Limits, contract};
 use crate::meter::Meter;
-use crate::outcome::{Cost, LimitName};
+use crate::outcome::Cost;
 use crate::output::Output;
 
 /// What one call has used and may use, and where its effects go.

@@ -6,9 +6,9 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi_http::WasiHttpCtx;
 
-use crate::engine::POOLED_TABLE_ELEMENTS_MAX;
 use crate::imports::HttpHooks;
-use crate::outcome::LimitName;
+use crate::limits::LimitName;
+use crate::options::POOLED_TABLE_ELEMENTS_MAX;
 use crate::port::Port;
 
 /// The data of one instance.

@@ -7,9 +7,11 @@ use std::time::{Duration, SystemTime};
 use homeostat_digest::Digest;
 
 use super::{Authentic, Cache, DRAFT_PREFIX, Name};
-use crate::code::{self, Origin};
-use crate::engine::{Engine, EngineOptions};
+use crate::code::Origin;
+use crate::engine::Engine;
 use crate::fixture;
+use crate::load::compile;
+use crate::options::EngineOptions;
 
 /// A folder that hosts start over, one after the other.
 struct Disk(tempfile::TempDir);
@@ -47,7 +49,7 @@ fn make(engine: &Engine) -> Origin {
 
 fn make_of(engine: &Engine, bytes: &[u8]) -> Origin {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(code::make(engine, &Digest::of(bytes), Arc::new(bytes.to_owned()))).unwrap().origin
+    runtime.block_on(compile::make(engine, &Digest::of(bytes), Arc::new(bytes.to_owned()))).unwrap().origin
 }
 
 fn name(number: u8) -> Name {

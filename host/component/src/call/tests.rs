@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{delay, failure, keys};
+use super::{delay, failure, keys, new_call};
 use crate::bindings::types as wit;
-use crate::component::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::{Fault, LimitName, Outcome, Retry};
+use crate::outcome::{Fault, Outcome, Retry};
 use crate::port::Port;
 
 struct Silent;

@@ -10,11 +10,12 @@ use tokio::sync::Semaphore;
 use super::Caller;
 use crate::component::Component;
 use crate::effect::{Answer, Call, Effect, Effects};
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::Engine;
 use crate::fixture::{self, Guest};
 use crate::grants::Grants;
 use crate::layers::Nothing;
 use crate::limits::Limits;
+use crate::options::EngineOptions;
 use crate::outcome::{Fault, Outcome};
 
 fn engine(instances_max: u32) -> Engine {

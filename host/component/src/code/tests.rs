@@ -5,12 +5,14 @@ use std::time::Duration;
 use homeostat_digest::Digest;
 use homeostat_store::{Key, Kind};
 
-use super::{Code, Origin, make};
-use crate::engine::{Engine, EngineOptions};
+use super::{Code, Origin};
+use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
 use crate::layers::Nothing;
 use crate::limits::Limits;
+use crate::load::compile::make;
+use crate::options::EngineOptions;
 use crate::outcome::{Fault, Outcome, Report, Retry};
 use crate::{Caller, Component, Error};
 

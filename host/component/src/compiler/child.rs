@@ -11,9 +11,9 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use wasmtime::OutOfMemory;
 
-use crate::engine::{EngineOptions, config};
 use crate::limits::cut;
 use crate::millis;
+use crate::options::{EngineOptions, config};
 
 /// How much later than others such a process is given a processor: guests and their host come first.
 const NICENESS: i32 = 10;

@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::{Compiler, Ended, Task};
-use crate::load::Reason;
-use crate::outcome::LimitName;
+use crate::limits::LimitName;
+use crate::refused::Reason;
 
 /// How many times the time on processors may pass on the wall: the machine may have other things to do.
 const WALL_FACTOR: u32 = 4;

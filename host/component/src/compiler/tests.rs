@@ -2,11 +2,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::{Compiled, Compiler, Ended, Task};
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
-use crate::load::Reason;
-use crate::outcome::LimitName;
+use crate::limits::LimitName;
+use crate::options::EngineOptions;
+use crate::refused::Reason;
 
 /// An engine whose compiler is a script of the shell. `$0` is its task.
 fn engine(script: &str, options: EngineOptions) -> Engine {

@@ -8,15 +8,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use homeostat_store::{Key, Kind};
 
-use super::{Component, new_call};
+use super::Component;
+use crate::call::new_call;
 use crate::caller::Caller;
 use crate::effect::{Answer, Call, Effect, Effects, Entry};
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::load::Reason;
-use crate::outcome::{Fault, LimitName, Outcome, Report};
+use crate::options::EngineOptions;
+use crate::outcome::{Fault, Outcome, Report};
+use crate::refused::Reason;
 
 const FOREVER: &str = "(loop $again (br $again)) unreachable";
 const READ_THE_CLOCK: &str = "(drop (call $now)) global.get $settled";

@@ -5,7 +5,7 @@ use homeostat_store::{EventType, Key, Resource, View};
 use serde::{Deserialize, Serialize};
 
 use super::Blob;
-use crate::outcome::LimitName;
+use crate::limits::LimitName;
 use crate::reply;
 
 /// What the host answers to an [`super::Effect`].

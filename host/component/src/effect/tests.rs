@@ -2,7 +2,7 @@ use homeostat_store::{EventType, Key, Kind, Precondition, Query, Revision, Selec
 use serde_json::json;
 
 use super::{Absent, Answer, Blob, Effect, HttpError, HttpRequest, Level, ResourceData, Severity, StoreError, Written};
-use crate::outcome::LimitName;
+use crate::limits::LimitName;
 
 fn key(name: &str) -> Key {
     Key::new(Kind::new("apps", "v1", "Deployment"), "default", name)

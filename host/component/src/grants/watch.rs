@@ -9,7 +9,7 @@ use std::sync::Arc;
 use homeostat_store::{Key, Kind, Selector};
 
 use super::{Grants, Request, ResourceGrant, ResourceNeed, Verb, advice, covers_kind, pattern};
-use crate::load::{Reason, Refused};
+use crate::refused::{Reason, Refused};
 use crate::spec::{ControllerSpec, KindDeclaration, Mapping};
 
 /// What of a resource that has changed reaches the guest.

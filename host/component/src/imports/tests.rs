@@ -10,7 +10,7 @@ use wasmtime_wasi_http::{Error, WasiHttpHooks};
 
 use super::HttpHooks;
 use crate::bindings::{events as wit_events, log as wit_log, store as wit_store, types};
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry, HttpResponse, Level, PageData, Severity};
 use crate::limits::{Limits, contract};
 use crate::port::Port;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use crate::effect::{Answer, Call, Effect, Effects, StoreError};
+use crate::limits::LimitName;
 use crate::limits::{Limits, contract};
-use crate::outcome::LimitName;
 
 /// Passes on what is within the limits, and answers [`Answer::Limit`] to the rest.
 pub(crate) struct Limited<E> {

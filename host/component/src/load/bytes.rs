@@ -1,6 +1,6 @@
 //! What can be seen in the bytes alone.
 
-use super::Reason;
+use crate::refused::Reason;
 
 const MAGIC: &[u8; 4] = b"\0asm";
 /// The version and the layer of a core module.

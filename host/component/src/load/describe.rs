@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Reason, Refused};
 use crate::bindings::reconciler as wit;
-use crate::call::{self, Sandbox};
+use crate::call::{self, Sandbox, new_call};
 use crate::caller::Leave;
 use crate::code::Linked;
-use crate::component::new_call;
+use crate::contract;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, HttpError, StoreError};
-use crate::engine::{Engine, Machine};
+use crate::engine::Engine;
 use crate::imports::convert;
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::{Fault, LimitName};
+use crate::machine::Machine;
+use crate::outcome::Fault;
+use crate::refused::{Reason, Refused};
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 
 const NAME_BYTES_MAX: usize = 63;
@@ -188,8 +190,7 @@ pub(super) fn check(spec: wit::ControllerSpec, has: Has) -> Result<ControllerSpe
     let watches: Vec<Option<Watch>> =
         watches.into_iter().enumerate().map(|(at, watch)| check.watch(at, watch, has)).collect();
     let poll_every = check.interval("pollEvery", poll_every, POLL_EVERY_MS_MIN);
-    check
-        .that("pollEvery", poll_every.is_none() || has.poller, || format!("needs the export {}", super::world::POLLER));
+    check.that("pollEvery", poll_every.is_none() || has.poller, || format!("needs the export {}", contract::POLLER));
     let resync_every = check.interval("resyncEvery", resync_every, RESYNC_EVERY_MS_MIN);
     let backoff = backoff.map(|backoff| check.backoff(backoff));
     check.that("concurrency", concurrency.is_none_or(|at_once| (1..=CONCURRENCY_MAX).contains(&at_once)), || {
@@ -315,7 +316,7 @@ impl Check {
                 Mapping::Field(pointer)
             }
             wit::Mapping::Guest => {
-                self.that(&place, has.mapper, || format!("`guest` needs the export {}", super::world::MAPPER));
+                self.that(&place, has.mapper, || format!("`guest` needs the export {}", contract::MAPPER));
                 Mapping::Guest
             }
         };

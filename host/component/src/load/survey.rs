@@ -10,11 +10,13 @@ use wasmparser::{
     Instance, Parser, Payload, ValidPayload, Validator, WasmFeatures,
 };
 
-use super::names::Name;
-use super::world::{self, CONTRACT, Names};
-use super::{Reason, describe, members};
+use super::world::{self, Names};
+use super::{describe, members};
+use crate::contract::CONTRACT;
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::LimitName;
+use crate::names::Name;
+use crate::refused::Reason;
 
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 
@@ -29,25 +31,13 @@ const NOT_OFFERED: WasmFeatures = WasmFeatures::CM_ASYNC
 pub(super) fn check(bytes: &[u8], limits: &Limits) -> Vec<Reason> {
     let outline = match read(bytes, WasmFeatures::all().difference(NOT_OFFERED)) {
         Ok(outline) => outline,
-        Err(error) if read(bytes, WasmFeatures::all()).is_ok() => return vec![unsupported(error.message())],
+        Err(error) if read(bytes, WasmFeatures::all()).is_ok() => return vec![Reason::unsupported(error.message())],
         Err(error) => return vec![Reason::Malformed { reason: error.to_string() }],
     };
     let mut reasons = world::check(&outline.names);
     reasons.extend(outline.differences());
     reasons.extend(outline.total().beyond(limits));
     reasons
-}
-
-/// Tells a component that the compiler does not take, for it uses what is off, from one that is damaged.
-pub(crate) fn explain(bytes: &[u8], reason: String) -> Reason {
-    if Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok() {
-        return unsupported(&reason);
-    }
-    Reason::Malformed { reason }
-}
-
-fn unsupported(needs: &str) -> Reason {
-    Reason::Unsupported { needs: needs.to_owned() }
 }
 
 /// What is in a component.

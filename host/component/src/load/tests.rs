@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use homeostat_digest::Digest;
 
-use super::Reason;
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
 use crate::limits::Limits;
+use crate::options::EngineOptions;
+use crate::refused::Reason;
 
 const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
 

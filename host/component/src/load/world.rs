@@ -4,16 +4,10 @@
 
 use wasmtime::component::Component;
 
-use super::Reason;
-use super::names::Name;
+use crate::contract::{CONTRACT, LIFECYCLE, MAPPER, POLLER, RECONCILER};
 use crate::imports::OFFERED;
-
-pub(super) const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
-pub(super) const MAPPER: &str = "homeostat:reconciler/mapper@0.1.0";
-pub(super) const POLLER: &str = "homeostat:reconciler/poller@0.1.0";
-pub(super) const LIFECYCLE: &str = "homeostat:reconciler/lifecycle@0.1.0";
-
-pub(super) const CONTRACT: &str = "homeostat:reconciler";
+use crate::names::Name;
+use crate::refused::Reason;
 
 /// The names of everything that a component imports and exports, each list sorted.
 pub(super) struct Names {

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use crate::effect::EffectClass;
 
-use super::{Cost, EffectCounts, Fault, LimitName, Outcome, Report, Retry};
+use super::{Cost, EffectCounts, Fault, Outcome, Report, Retry};
+use crate::limits::LimitName;
 
 #[test]
 fn a_report_is_the_same_after_a_trip_through_json() {

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
 
 use super::Port;
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, Level, Severity};
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::LimitName;
 
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Effect>>);

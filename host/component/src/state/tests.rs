@@ -5,10 +5,10 @@ use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTableError;
 
 use super::State;
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::LimitName;
 use crate::port::Port;
 
 struct Silent;

@@ -11,9 +11,10 @@ use crate::effect::{Call, Effects};
 use crate::fixture::Guest;
 use crate::grants::{Capability, Grants, Needs};
 use crate::layers::{Granted, Nothing, Observed, Witness};
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::load::Reason;
-use crate::outcome::{Fault, LimitName, Outcome, Report};
+use crate::outcome::{Fault, Outcome, Report};
+use crate::refused::Reason;
 
 /// Keeps what was denied.
 #[derive(Default)]

@@ -7,9 +7,10 @@ use crate::engine::Engine;
 use crate::fixture::{self, Guest};
 use crate::grants::Grants;
 use crate::imports::OFFERED;
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::load::Reason;
-use crate::outcome::{Fault, LimitName, Outcome, Report};
+use crate::outcome::{Fault, Outcome, Report};
+use crate::refused::Reason;
 
 /// Answers a failure whose message has this address and length, in units of its encoding.
 fn fails_with(address: u32, length: u32) -> String {

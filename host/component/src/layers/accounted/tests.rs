@@ -3,7 +3,7 @@ use std::sync::Arc;
 use homeostat_store::{Key, Kind, Precondition, Propagation, View, Write};
 
 use super::{Accounted, Passed};
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Effect, EffectClass, Effects, Entry, Level};
 use crate::layers::Nothing;
 

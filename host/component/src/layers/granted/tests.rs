@@ -5,7 +5,7 @@ use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Query, Selec
 use serde_json::json;
 
 use super::Granted;
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry, HttpError, HttpRequest, PageData, ResourceData, StoreError};
 use crate::grants::Grants;
 

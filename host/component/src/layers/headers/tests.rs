@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::{Headers, Secrets};
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, HttpError, HttpRequest};
 use crate::grants::Grants;
 

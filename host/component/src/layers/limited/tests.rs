@@ -3,11 +3,11 @@ use std::sync::Arc;
 use homeostat_store::{Key, Kind};
 
 use super::{Hit, Limited};
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Effect, Effects, Entry, StoreError};
 use crate::layers::Nothing;
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::LimitName;
 
 async fn perform(limited: &Limited<Nothing>, effect: Effect) -> Answer {
     limited.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use homeostat_store::{Key, Kind, Query, Selector, View};
 
 use super::{Observed, Witness};
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry, Level, StoreError};
 use crate::grants::{Capability, Grants, Needs, Verb};
 use crate::layers::{Granted, Nothing};

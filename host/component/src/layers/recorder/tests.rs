@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Recorder;
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Effect, Effects, Entry, Exchange};
 use crate::layers::Nothing;
 

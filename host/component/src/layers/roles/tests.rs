@@ -4,7 +4,7 @@ use homeostat_store::{Change, Key, Precondition, Propagation, Query, View};
 use serde_json::json;
 
 use super::*;
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::Entry;
 use crate::grants::{Capability, Grants, Needs, Verb};
 use crate::layers::{Granted, Observed};

@@ -5,7 +5,7 @@ use homeostat_store::{EventType, Key, Kind, Options, Query, View, Write};
 use serde_json::json;
 
 use super::{Emitted, Followed, Line, Sink, World};
-use crate::component::new_call;
+use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, Entry, Level, StoreError};
 use crate::layers::HttpClient;
 

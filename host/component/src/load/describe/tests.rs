@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::{Has, check};
 use crate::bindings::reconciler as wit;
-use crate::load::Reason;
 use crate::outcome::Outcome;
+use crate::refused::Reason;
 use crate::spec::{Changes, Mapping};
 
 const ALL: Has = Has { mapper: true, poller: true };

@@ -1,8 +1,7 @@
-use super::explain;
 use crate::fixture::{self, Guest};
+use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::load::Reason;
-use crate::outcome::LimitName;
+use crate::refused::Reason;
 
 fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
@@ -73,7 +72,7 @@ fn a_component_that_is_built_for_async_is_told_to_be_built_without() {
 #[test]
 fn what_the_compiler_does_not_take_is_told_from_what_is_damaged() {
     let wide = component("(component (core module (memory i64 1) (func (drop (i32.load (i64.const 0))))))");
-    assert!(matches!(explain(&wide, "memory64 is off".to_owned()), Reason::Unsupported { .. }));
+    assert!(matches!(Reason::explain(&wide, "memory64 is off".to_owned()), Reason::Unsupported { .. }));
     let bad = component("(component (core module (func (result i32) i64.const 0)))");
-    assert!(matches!(explain(&bad, "type mismatch".to_owned()), Reason::Malformed { .. }));
+    assert!(matches!(Reason::explain(&bad, "type mismatch".to_owned()), Reason::Malformed { .. }));
 }

@@ -1,5 +1,5 @@
 use super::{LIFECYCLE, Names, RECONCILER, check};
-use crate::load::Reason;
+use crate::refused::Reason;
 
 fn names(imports: &[&str], exports: &[&str]) -> Names {
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

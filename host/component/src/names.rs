@@ -2,26 +2,26 @@
 
 /// An interface and its version: `wasi:io/poll@0.2.6`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Name<'a> {
+pub(crate) struct Name<'a> {
     /// Package and interface: `wasi:io/poll`.
-    pub(super) interface: &'a str,
+    pub(crate) interface: &'a str,
     /// `0.2.6`; empty without a version.
-    pub(super) version: &'a str,
+    pub(crate) version: &'a str,
 }
 
 impl<'a> Name<'a> {
-    pub(super) fn parse(name: &'a str) -> Self {
+    pub(crate) fn parse(name: &'a str) -> Self {
         let (interface, version) = name.split_once('@').unwrap_or((name, ""));
         Self { interface, version }
     }
 
     /// Returns the package: `wasi:io`.
-    pub(super) fn package(self) -> &'a str {
+    pub(crate) fn package(self) -> &'a str {
         self.interface.split('/').next().unwrap_or(self.interface)
     }
 
     /// Says whether one can stand for the other: the same interface, and versions that differ only where nothing breaks.
-    pub(super) fn is_compatible(self, other: Self) -> bool {
+    pub(crate) fn is_compatible(self, other: Self) -> bool {
         self.interface == other.interface && track(self.version) == track(other.version)
     }
 }

@@ -9,9 +9,9 @@ use homeostat_store::Kind;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
-use super::names::Name;
-use super::world::CONTRACT;
+use crate::contract::CONTRACT;
 use crate::grants::{Grants, Verb, resource_lines};
+use crate::names::Name;
 
 /// What each function of the contract needs a verb for, by its interface and name.
 const VERBS: [(&str, &str, Verb); 10] = [
@@ -28,7 +28,7 @@ const VERBS: [(&str, &str, Verb); 10] = [
 ];
 
 /// Returns the verbs that a component is known to use, in the order of grants.
-pub(super) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Verb> {
+pub(crate) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Verb> {
     let component = component.component_type();
     let mut functions = Vec::new();
     for (name, item) in component.imports(engine) {

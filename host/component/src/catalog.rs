@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Limits, STACK_BYTES_MAX, contract};
-use crate::engine::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX};
+use crate::limits::LimitName;
+use crate::limits::{Limits, STACK_BYTES_MAX, contract};
 use crate::load::DESCRIBE_DEADLINE;
-use crate::outcome::LimitName;
+use crate::options::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX};
 
 /// How much a limit allows, with its unit. Two of the same unit can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]

@@ -4,9 +4,10 @@ use std::fmt;
 
 use homeostat_digest::Digest;
 use serde::Serialize;
+use wasmparser::{Validator, WasmFeatures};
 
 use crate::grants::Verb;
-use crate::outcome::LimitName;
+use crate::limits::LimitName;
 
 /// A component that was not loaded, with every reason that could be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,6 +119,20 @@ pub enum Reason {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl Reason {
+    /// Tells a component that the compiler does not take, for it uses what is off, from one that is damaged.
+    pub(crate) fn explain(bytes: &[u8], reason: String) -> Self {
+        if Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok() {
+            return Self::unsupported(&reason);
+        }
+        Self::Malformed { reason }
+    }
+
+    pub(crate) fn unsupported(needs: &str) -> Self {
+        Self::Unsupported { needs: needs.to_owned() }
+    }
 }
 
 impl fmt::Display for Reason {

@@ -1,0 +1,39 @@
+//! Binds code to what its machine offers.
+
+use crate::bindings::{lifecycle, mapper, poller, reconciler};
+use crate::code::{Entries, Linked};
+use crate::contract;
+use crate::loaded::Exports;
+use crate::machine::Machine;
+use crate::refused::{Reason, Refused};
+
+/// Binds code to what its machine offers, and looks up the exports.
+///
+/// # Errors
+/// `Link`; `ExportType` for each export that has another type than the contract says.
+pub(crate) fn link(
+    machine: &Machine,
+    component: &wasmtime::component::Component,
+    exports: Exports,
+) -> Result<Linked, Refused> {
+    let failed = |error| Reason::Link { reason: format!("{error:#}") };
+    let pre = machine.linker.instantiate_pre(component).map_err(failed)?;
+    let mut reasons = Vec::new();
+    let mut check = |interface: &str, error: wasmtime::Error| {
+        let reason = format!("{error:#}; it was built against another version of the contract");
+        reasons.push(Reason::ExportType { name: interface.to_owned(), reason });
+    };
+    let Exports { mapper, poller, lifecycle } = exports;
+    let reconciler = reconciler::GuestIndices::new(&pre).map_err(|error| check(contract::RECONCILER, error)).ok();
+    let mapper = mapper.then(|| mapper::GuestIndices::new(&pre).map_err(|error| check(contract::MAPPER, error)).ok());
+    let poller = poller.then(|| poller::GuestIndices::new(&pre).map_err(|error| check(contract::POLLER, error)).ok());
+    let lifecycle =
+        lifecycle.then(|| lifecycle::GuestIndices::new(&pre).map_err(|error| check(contract::LIFECYCLE, error)).ok());
+    match reconciler {
+        Some(reconciler) if reasons.is_empty() => {
+            let (mapper, poller, lifecycle) = (mapper.flatten(), poller.flatten(), lifecycle.flatten());
+            Ok(Linked { pre, entries: Entries { reconciler, mapper, poller, lifecycle } })
+        }
+        _ => Err(Refused { reasons }),
+    }
+}
