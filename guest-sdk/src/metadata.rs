@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::kind::Kind;
-use crate::resource::Resource;
 use crate::time::Time;
 
 /// `metadata` of a resource. Fields that it does not name are kept in `other`.
@@ -67,12 +65,6 @@ impl Metadata {
         self.owner_references.iter().find(|owner| owner.controller == Some(true))
     }
 
-    /// Whether `parent` is the owner that manages this resource: the very same one, not another of that name.
-    #[must_use]
-    pub fn is_controlled_by<K: Kind>(&self, parent: &Resource<K>) -> bool {
-        self.controller().is_some_and(|owner| owner.uid == parent.metadata.uid)
-    }
-
     /// What a controller may claim with `apply`: names, labels, annotations, owners and finalizers.
     pub(crate) fn to_apply(&self) -> Self {
         Self {
@@ -105,21 +97,6 @@ pub struct OwnerReference {
     /// Whether the owner, deleted in the foreground, waits for this resource to be gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
-}
-
-impl OwnerReference {
-    /// Names `parent` as the owner that manages the resource.
-    #[must_use]
-    pub fn controller<K: Kind>(parent: &Resource<K>) -> Self {
-        Self {
-            api_version: K::API_VERSION.to_owned(),
-            kind: K::NAME.to_owned(),
-            name: parent.metadata.name.clone(),
-            uid: parent.metadata.uid.clone(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }
-    }
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -308,6 +308,41 @@ impl<K: Kind> Resource<K> {
     }
 }
 
+impl Metadata {
+    /// Whether `parent` is the owner that manages this resource: the very same one, not another of that name.
+    #[must_use]
+    pub fn is_controlled_by<K: Kind>(&self, parent: &Resource<K>) -> bool {
+        self.controller().is_some_and(|owner| owner.uid == parent.metadata.uid)
+    }
+}
+
+impl OwnerReference {
+    /// Names `parent` as the owner that manages the resource.
+    #[must_use]
+    pub fn controller<K: Kind>(parent: &Resource<K>) -> Self {
+        Self {
+            api_version: K::API_VERSION.to_owned(),
+            kind: K::NAME.to_owned(),
+            name: parent.metadata.name.clone(),
+            uid: parent.metadata.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+}
+
+impl Selector {
+    /// Those that have `parent` among their owners. The host keeps an index for it. Owners and their parts share a namespace.
+    #[must_use]
+    pub fn owned_by<K: Kind>(mut self, parent: &Resource<K>) -> Self {
+        self.selector.owner = Some(parent.metadata.uid.clone());
+        if !parent.metadata.namespace.is_empty() {
+            self.selector.namespace = Some(parent.metadata.namespace.clone());
+        }
+        self
+    }
+}
+
 impl Patch {
     pub(crate) fn into_wit(self) -> store::Change {
         match self {

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::bindings::imports::homeostat::reconciler::types::{self as wit, LabelRequirement};
-use crate::kind::Kind;
-use crate::resource::Resource;
 
 /// Which resources of a kind are meant. All conditions must hold; the host does the looking.
 ///
@@ -17,7 +15,7 @@ use crate::resource::Resource;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Selector {
-    selector: wit::Selector,
+    pub(crate) selector: wit::Selector,
 }
 
 impl Selector {
@@ -31,16 +29,6 @@ impl Selector {
     #[must_use]
     pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selector.namespace = Some(namespace.into());
-        self
-    }
-
-    /// Those that have `parent` among their owners. The host keeps an index for it. Owners and their parts share a namespace.
-    #[must_use]
-    pub fn owned_by<K: Kind>(mut self, parent: &Resource<K>) -> Self {
-        self.selector.owner = Some(parent.metadata.uid.clone());
-        if !parent.metadata.namespace.is_empty() {
-            self.selector.namespace = Some(parent.metadata.namespace.clone());
-        }
         self
     }
 

@@ -29,6 +29,7 @@ use crate::compile::{self, CompileLimits};
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::inspect::everything;
+use crate::layout;
 use crate::output;
 use crate::registry;
 use crate::terminal::Screen;
@@ -85,7 +86,7 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let bytes = registry::read_file(&file)?;
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let workers = args.workers.map_or(processors * 2, NonZeroU32::get);
-    let options = compile::engine_options(compile::user_cache(compile::COMPILED), args.compile)?;
+    let options = compile::engine_options(compile::user_cache(layout::COMPILED), args.compile)?;
     let engine = Engine::new(EngineOptions { instances_max: workers.clamp(16, 4096), ..options })
         .context("the WebAssembly engine does not start")?;
     let loaded = engine.load(bytes, &everything()).await;

@@ -22,6 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::address;
 use crate::exit;
+use crate::failure::{Refusal, Unreachable};
 use crate::global::Global;
 
 mod kinds;
@@ -47,54 +48,6 @@ const LINE_BYTES_MAX: usize = 64 << 20;
 /// What is said when a host wants to know who asks.
 const NO_TOKEN: &str =
     "the host asks for a token, and knows none or another one: name a file with --token-file, or set HOMEOSTAT_TOKEN";
-
-/// A host did not do what was asked, and said why.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    /// The HTTP code.
-    pub(crate) code: u16,
-    /// One CamelCase word, as `NotFound`.
-    pub(crate) reason: String,
-    pub(crate) message: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { code: _, reason, message } = self;
-        if reason.is_empty() { f.write_str(message) } else { write!(f, "{message} ({reason})") }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-/// No host answers.
-#[derive(Debug)]
-pub(crate) enum Unreachable {
-    /// There is none, or it went away.
-    Gone { address: Address, why: String },
-    /// Something takes connections, and does nothing with them.
-    Silent { address: Address },
-}
-
-impl fmt::Display for Unreachable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gone { address, why } => write!(
-                f,
-                "no host answers on {address} ({why})\n\
-                 Start one with `homeostat dev FOLDER` or `homeostat run FOLDER`, or name another one with --server or HOMEOSTAT_SERVER."
-            ),
-            Self::Silent { address } => write!(
-                f,
-                "the host on {address} does not even say whether it lives\n\
-                 Its process may be stopped (`kill -CONT PID` lets it go on) or have far too much to do. Look at it, or name another host with \
-                 --server or HOMEOSTAT_SERVER."
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Unreachable {}
 
 /// A host to ask.
 #[derive(Clone, Debug)]

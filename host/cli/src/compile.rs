@@ -47,8 +47,6 @@ fn compile_memory(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// The folder of compiled components, below that of this user or of a host.
-pub(crate) const COMPILED: &str = "compiled";
 /// The word of the command line.
 const VERB: &str = "compile";
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use homeostat_registry::Error as OfRegistry;
 
-use crate::client::{Refusal, Unreachable};
+use crate::failure::{Refusal, Unreachable};
 use crate::output;
 
 /// The codes other than 0.

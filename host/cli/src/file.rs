@@ -10,9 +10,9 @@ use serde_json::json;
 
 use crate::exit;
 use crate::global::{Format, Global};
+use crate::layout::COMPONENTS;
 use crate::output;
 use crate::private;
-use crate::serve::COMPONENTS;
 
 mod missing;
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::compile::{self, CompileLimits};
 use crate::exit;
 use crate::global::{Format, Global};
+use crate::layout;
 use crate::output;
 use crate::registry;
 
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
     let (name, bytes) = registry::component(&args.component).await?;
     let engine = Engine::new(EngineOptions {
         instances_max: 1,
-        ..compile::engine_options(compile::user_cache(compile::COMPILED), args.compile)?
+        ..compile::engine_options(compile::user_cache(layout::COMPILED), args.compile)?
     })
     .context("the WebAssembly engine does not start")?;
     let loaded = engine.load_within(bytes.clone(), None, &everything(), &ample()).await;

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 pub(crate) mod age;
-pub(crate) mod columns;
 pub(crate) mod table;
 pub(crate) mod units;
 mod yaml;

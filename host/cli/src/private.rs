@@ -5,10 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::compile::COMPILED;
-use crate::registry::PULLED;
-use crate::serve::{COMPONENTS, DATA};
-use crate::store::FILE;
+use crate::layout::{COMPILED, COMPONENTS, DATA, PULLED, STORE};
 
 /// What the owner of a folder and of a file may do; nobody else may do anything.
 const FOLDER: u32 = 0o700;
@@ -73,7 +70,7 @@ pub(crate) fn mend(data: &Path) -> io::Result<Option<Repair>> {
 
 /// Returns whether the host keeps something of this name. Drafts of the store begin as the store does.
 fn is_kept(name: &str) -> bool {
-    name.starts_with(FILE) || CERTIFICATE.contains(&name) || [COMPILED, COMPONENTS, PULLED].contains(&name)
+    name.starts_with(STORE) || CERTIFICATE.contains(&name) || [COMPILED, COMPONENTS, PULLED].contains(&name)
 }
 
 fn close(path: &Path, mended: &mut Repair) -> io::Result<()> {

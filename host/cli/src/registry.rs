@@ -13,10 +13,8 @@ use crate::compile;
 use crate::components;
 use crate::exit;
 use crate::global::{Format, Global};
+use crate::layout::PULLED;
 use crate::output;
-
-/// The folder of what was pulled, below that of this user or of a host.
-pub(crate) const PULLED: &str = "registry";
 
 /// Push a component to a registry
 ///

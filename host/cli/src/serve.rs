@@ -24,6 +24,7 @@ use crate::compile::{self, CompileLimits};
 use crate::components::Components;
 use crate::exit::{self, Code};
 use crate::folder::{Folder, Standing};
+use crate::layout::{self, COMPONENTS, DATA};
 use crate::open_files;
 use crate::private::{self, Repair};
 use crate::registry;
@@ -36,10 +37,6 @@ use crate::terminal::Screen;
 const DRAIN: Duration = Duration::from_secs(10);
 /// How long requests that run at the end may go on.
 const REQUESTS: Duration = Duration::from_secs(2);
-/// Where the store is when nobody says otherwise: below the folder.
-pub(crate) const DATA: &str = ".homeostat";
-/// The folder of the components that controllers and their revisions name, beside it.
-pub(crate) const COMPONENTS: &str = "components";
 
 /// What `run` and `dev` have in common.
 #[derive(Args, Clone, Debug)]
@@ -104,7 +101,7 @@ impl HostArgs {
     /// # Errors
     /// When nobody knows where this binary is, which compiles.
     pub(crate) fn engine_options(&self, data: &Path) -> Result<EngineOptions> {
-        let options = compile::engine_options(Some(data.join(compile::COMPILED)), self.compile)?;
+        let options = compile::engine_options(Some(data.join(layout::COMPILED)), self.compile)?;
         Ok(EngineOptions { instances_max: self.instances, ..options })
     }
 }
@@ -223,7 +220,7 @@ impl Running {
         tell_mended(&data, screen);
         open_files::raise_bound();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
-        let registry = registry::registry(Some(data.join(registry::PULLED)))?;
+        let registry = registry::registry(Some(data.join(layout::PULLED)))?;
         let (store, backups) = store::open(*store, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("the WebAssembly engine does not start")?;
         let metrics = Metrics::default();

@@ -11,10 +11,9 @@ use homeostat_store::embedded::{EmbeddedStore, OpenError};
 use homeostat_store::memory::MemoryStore;
 use tokio::time::Instant;
 
+use crate::layout::STORE;
 use crate::private;
 
-/// The file below the host's folder of data.
-pub(crate) const FILE: &str = "store.redb";
 /// How long the file may be in use by another process.
 const IN_USE_MAX: Duration = Duration::from_secs(1);
 /// How often that is looked at.
@@ -39,7 +38,7 @@ pub(crate) async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn St
         StoreChoice::Embedded => {
             private::make_folder(data)
                 .with_context(|| format!("the folder {} for the store cannot be made", data.display()))?;
-            let file = data.join(FILE);
+            let file = data.join(STORE);
             let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());
             let store = Arc::new(once_free(open).await.context("the store cannot be opened")?);
             Ok((store.clone(), Some(store)))

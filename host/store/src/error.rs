@@ -1,6 +1,6 @@
 //! What can go wrong with a call to a store. One enum for all stores.
 
-use crate::schema::Violation;
+use crate::violation::Violation;
 use crate::{Key, Revision};
 
 /// A result whose error is this room's [`Error`].

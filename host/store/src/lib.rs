@@ -29,17 +29,19 @@ mod source;
 mod store;
 mod tip;
 mod validate;
+mod violation;
 mod watch;
 mod write;
 
 pub use error::{Error, FieldConflict, Result};
 pub use listing::read_on_behind;
-pub use model::{Key, Kind, OwnerReference, Resource, Revision, View};
+pub use model::{Key, Kind, OwnerReference, Resource, Revision, Target, View};
+pub use patch::Change;
 pub use selector::{LabelRequirement, Selector};
 pub use source::{Source, SystemSource};
 pub use store::{Options, Page, Query, Store};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
-pub use write::{Change, Precondition, Propagation, Request, Target, Unknown, Write, Written};
+pub use write::{Precondition, Propagation, Request, Unknown, Write, Written};
 
 /// Largest document that a store takes, in bytes of its JSON text: 1 MiB.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;

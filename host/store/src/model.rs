@@ -1,9 +1,10 @@
-//! The words of the store as types: kind, key, revision, resource.
+//! The words of the store as types: kind, key, revision, resource, and what a write is about.
 
 mod key;
 mod kind;
 mod resource;
 mod revision;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -13,3 +14,4 @@ pub use kind::Kind;
 pub(crate) use resource::finalizers;
 pub use resource::{OwnerReference, Resource, View};
 pub use revision::Revision;
+pub use target::Target;

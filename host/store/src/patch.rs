@@ -5,13 +5,35 @@ mod strategic;
 pub(crate) mod tests;
 
 use json_patch::{PatchOperation, jsonptr::PointerBuf};
-use serde::Deserialize as _;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::schema::Schema;
-use crate::{Change, DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Result, validate};
+use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Result, validate};
 
 const OPERATIONS_MAX: usize = 1000;
+/// A change to make to a document, whatever it is now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// A JSON merge patch (RFC 7396).
+    Merge(Value),
+    /// A strategic merge patch of Kubernetes: lists whose items have a key are merged item by item.
+    Strategic(Value),
+    /// A JSON patch (RFC 6902): a list of operations, all or none. At most 1000.
+    Json(Value),
+}
+
+impl Change {
+    /// Returns a document after the change, which is made as a whole or not at all.
+    ///
+    /// # Errors
+    /// `Invalid` and `TooLarge`, for a change that does not fit.
+    pub fn apply(&self, document: &Value) -> Result<Value> {
+        change(document, self, None)
+    }
+}
+
 /// Bytes that the `copy` and `move` operations of one patch may carry together: without a bound, thirty copies make a gigabyte.
 const CARRIED_BYTES_MAX: u64 = 4 * DOCUMENT_BYTES_MAX;
 

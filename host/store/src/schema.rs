@@ -13,7 +13,6 @@ mod parse;
 mod pattern;
 mod prune;
 mod schemas;
-mod violation;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use crate::Result;
 use crate::path::Path;
 use limits::Limits;
 
+pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 pub use schemas::{Known, Schemas};
-pub use violation::{Reason, VIOLATIONS_MAX, Violation};
 
 /// The schema of a value and of everything below it.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{EventType, Key, Kind, Resource, Result, Revision, patch, validate};
+use crate::{Change, EventType, Key, Resource, Result, Revision, Target, validate};
 
 /// One write to a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -133,28 +133,6 @@ pub struct Precondition {
     pub revision: Option<Revision>,
 }
 
-/// A change to make to a document, whatever it is now.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Change {
-    /// A JSON merge patch (RFC 7396).
-    Merge(Value),
-    /// A strategic merge patch of Kubernetes: lists whose items have a key are merged item by item.
-    Strategic(Value),
-    /// A JSON patch (RFC 6902): a list of operations, all or none. At most 1000.
-    Json(Value),
-}
-
-impl Change {
-    /// Returns a document after the change, which is made as a whole or not at all.
-    ///
-    /// # Errors
-    /// `Invalid` and `TooLarge`, for a change that does not fit.
-    pub fn apply(&self, document: &Value) -> Result<Value> {
-        patch::change(document, self, None)
-    }
-}
-
 /// What happens to the resources that name a deleted one as their owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -178,17 +156,6 @@ pub struct Written {
     /// The paths of what was left out because the schema of the kind does not know it, where [`Unknown::Tell`] asks for them; at most
     /// [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
     pub unknown: Vec<String>,
-}
-
-/// Which resource a write is about, as far as it can be known before the write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// The kind.
-    pub kind: Kind,
-    /// The namespace; empty for kinds that live outside of namespaces.
-    pub namespace: String,
-    /// The name; `None` when the store will generate it.
-    pub name: Option<String>,
 }
 
 impl Write {

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use hyper::Method;
 
-use crate::client::{Answer, Client, Kinds, Known, Unreachable, with_query};
+use crate::client::{Answer, Client, Kinds, Known, with_query};
 use crate::exit::{self, Code, Failures};
+use crate::failure::Unreachable;
 use crate::global::{Format, Global};
 use crate::manifest::{self, Document, Problem};
-use crate::output::{self, columns};
+use crate::{columns, output};
 
 /// Who the fields belong to that are applied here.
 const MANAGER: &str = "homeostat-apply";

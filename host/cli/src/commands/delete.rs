@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use super::apply;
 use super::words::{self, Named};
-use crate::client::{Client, Kinds, Known, Refusal, Unreachable, with_query};
+use crate::client::{Client, Kinds, Known, with_query};
 use crate::exit::{self, Code, Failures};
+use crate::failure::{Refusal, Unreachable};
 use crate::global::{Format, Global};
-use crate::output::{self, columns};
+use crate::{columns, output};
 
 /// Delete resources
 ///

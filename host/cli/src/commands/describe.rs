@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::{events, queue, words};
 use crate::client::{Client, Kinds, Known, with_query};
+use crate::columns::{capitalised, condition, text};
 use crate::global::{Format, Global};
-use crate::output::columns::{capitalised, condition, text};
 use crate::output::table::Table;
 use crate::output::{self, age};
 

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::words;
 use crate::client::{Client, Kinds, with_query};
+use crate::columns::{capitalised, text};
 use crate::global::{Format, Global};
 use crate::output::age;
-use crate::output::columns::{capitalised, text};
 use crate::output::{self, table::Table};
 
 /// Show what happened

@@ -7,10 +7,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::words::{self, Named};
-use crate::client::{Client, Kinds, Known, Refusal, with_query};
+use crate::client::{Client, Kinds, Known, with_query};
 use crate::exit;
+use crate::failure::Refusal;
 use crate::global::{Format, Global};
-use crate::output::{self, columns, table::Table};
+use crate::output::table::Table;
+use crate::{columns, output};
 
 const FORMATS: [Format; 5] = [Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{control, queue, words};
 use crate::client::{Client, Kinds, Known};
+use crate::columns;
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::{self, age};
@@ -159,7 +160,7 @@ async fn resolve(client: &Client, words: &[String]) -> anyhow::Result<(Known, St
 /// Returns a kind as controllers tell what they manage.
 fn manages(known: &Known) -> String {
     let kind = json!({ "name": known.name(), "group": known.group() });
-    output::columns::kind(Some(&kind))
+    columns::kind(Some(&kind))
 }
 
 fn millis(span: Span) -> Value {
@@ -207,7 +208,7 @@ impl Asked<'_> {
 
 /// Says what was done to a key, and when it is due where that is later.
 fn said(word: &str, done: &str, queue: &Value) -> String {
-    let controller = output::columns::text(queue, "/metadata/name");
+    let controller = columns::text(queue, "/metadata/name");
     let due = queue::entries(queue).next().and_then(|entry| entry["dueInMs"].as_u64());
     let due = due.map(|due| format!(", due in {}", age::short_ms(due))).unwrap_or_default();
     format!("{word} {done} by {controller}{due}\n")

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{control, words};
 use crate::client::{Client, Kinds, with_query};
+use crate::columns::text;
 use crate::exit;
 use crate::global::{Format, Global};
-use crate::output::columns::text;
 use crate::output::{self, plain};
 
 /// Show what a controller wrote to its log

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{control, keys, words};
 use crate::client::{Client, with_query};
+use crate::columns::{kind, text};
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::age;
-use crate::output::columns::{kind, text};
 use crate::output::{self, table::Table};
 
 /// Show the keys of controllers and how each is doing, or move one of them

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::control::path;
 use super::words;
 use crate::client::{Client, with_query};
+use crate::columns::text;
 use crate::exit;
 use crate::global::{Format, Global};
-use crate::output::columns::text;
 use crate::output::table::Table;
 use crate::output::{self, age};
 

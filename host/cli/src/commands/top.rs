@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{queue, words};
 use crate::client::{Client, with_query};
+use crate::columns::text;
 use crate::global::{Format, Global};
 use crate::output::age::short_ms;
-use crate::output::columns::text;
 use crate::output::units::{micros, size};
 use crate::output::{self, table::Table};
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Number, Value};
 
 use super::format::Format;
 use super::limits::{Bound, Limits, compare, is_multiple, same};
-use super::violation::{VIOLATIONS_MAX, shown, type_name};
 use super::{ListType, Reason, Schema, ValueType, Violation};
+use crate::violation::{VIOLATIONS_MAX, shown, type_name};
 use crate::{numbers, path::Path};
 
 /// Values that a violation names as possible.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::shadow;
-use crate::output::columns::text;
+use crate::columns::text;
 
 /// How far it is.
 #[derive(Debug, PartialEq)]

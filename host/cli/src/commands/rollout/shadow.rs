@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::output::columns::text;
+use crate::columns::text;
 
 /// Says how many reconciles were compared, and how that ended.
 pub(super) fn counts(report: &Value) -> String {

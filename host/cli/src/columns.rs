@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::age;
 use crate::client::Known;
+use crate::output::age;
 
 /// One column of a kind's table.
 #[derive(Clone, Copy)]

@@ -84,7 +84,7 @@ impl fmt::Display for Violation {
 }
 
 /// Returns a value as a person gets to see it: objects and lists by their type alone, texts cut.
-pub(super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) | Value::Array(_) => format!("{:?}", type_name(value)),
         Value::String(text) => Value::from(shortened(text, VALUE_CHARS_MAX)).to_string(),
@@ -93,7 +93,7 @@ pub(super) fn shown(value: &Value) -> String {
 }
 
 /// Returns what JSON calls the type of a value.
-pub(super) fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
