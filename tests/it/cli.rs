@@ -356,7 +356,7 @@ fn a_store_of_a_newer_format_is_refused_and_left_as_it_is() {
     let (data, store) = (scratch.path().join("data"), scratch.path().join("data/store.redb"));
     std::fs::create_dir(&data).unwrap();
     // Without a journal, so that the file can be opened as one of the engine.
-    let options = homeostat_store::Options { journal_bytes: 0, ..Default::default() };
+    let options = homeostat_store::Options { wal_bytes: 0, ..Default::default() };
     drop(homeostat_store::embedded::EmbeddedStore::open(&store, options).unwrap());
     let meta: redb::TableDefinition<'_, &str, &str> = redb::TableDefinition::new("meta");
     let database = redb::Database::open(&store).unwrap();

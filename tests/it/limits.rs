@@ -40,11 +40,11 @@ fn fixed() -> String {
 /// Returns the table of what is kept between calls.
 fn kept() -> String {
     let row = |FixedBound { what, most, then }| format!("| {what} | {} | {then} |\n", written(most));
-    let of_store = |kept: homeostat_store::embedded::Kept| {
+    let of_store = |kept: homeostat_store::embedded::MemoryBound| {
         let most = if kept.in_bytes { Amount::Bytes(kept.most) } else { Amount::Count(kept.most) };
         FixedBound { what: kept.what, most, then: kept.then }
     };
-    let of_store = homeostat_store::embedded::kept().into_iter().map(of_store);
+    let of_store = homeostat_store::embedded::memory_bounds().into_iter().map(of_store);
     let rows: String = homeostat_runtime::bounds::kept().into_iter().chain(of_store).map(row).collect();
     format!("| what | at most | above it |\n|---|---|---|\n{rows}")
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
     Changes, Error, Event, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Write,
-    Written,
+    WriteResponse,
 };
 use tokio::sync::watch;
 
@@ -195,7 +195,7 @@ impl Store for FaultyStore {
         self.inner.list(query).await
     }
 
-    async fn submit(&self, request: Request) -> Result<Written> {
+    async fn submit(&self, request: Request) -> Result<WriteResponse> {
         if self.cuts(&request.write.target()?.kind) {
             std::future::pending::<()>().await;
         }

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_store::embedded::{BackupError, BackupReport, EmbeddedStore, backup};
-use homeostat_store::{Source, SystemSource};
+use homeostat_store::{ClockAndIds, SystemClockAndIds};
 
 use crate::state::Api;
 use crate::status::Failure;
@@ -89,7 +89,7 @@ impl Drop for Copy {
 
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.backup", SystemSource.uid()));
+    name.push(format!(".{}.backup", SystemClockAndIds.uid()));
     PathBuf::from(name)
 }
 

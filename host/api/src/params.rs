@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use homeostat_store::{Kind, Precondition, Propagation, Query, Revision, Selector, Unknown};
+use homeostat_store::{FieldValidation, Kind, Precondition, Propagation, Query, Revision, Selector};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -55,11 +55,11 @@ impl Params {
     }
 
     /// Returns what is to be done about fields that nobody knows. Nothing said is `Warn`.
-    pub(crate) fn unknown(&self) -> Result<Unknown, Failure> {
+    pub(crate) fn unknown(&self) -> Result<FieldValidation, Failure> {
         match self.field_validation.as_deref() {
-            None | Some("" | "Warn") => Ok(Unknown::Tell),
-            Some("Strict") => Ok(Unknown::Refuse),
-            Some("Ignore") => Ok(Unknown::Ignore),
+            None | Some("" | "Warn") => Ok(FieldValidation::Warn),
+            Some("Strict") => Ok(FieldValidation::Strict),
+            Some("Ignore") => Ok(FieldValidation::Ignore),
             Some(other) => {
                 Err(Failure::bad_request(format!("fieldValidation: `{other}` is not one of Ignore, Warn, Strict")))
             }

@@ -4,7 +4,7 @@ use axum::extract::Query as UriQuery;
 use axum::http::{HeaderMap, Method, Uri, header};
 use bytes::Bytes;
 use homeostat_runtime::Host;
-use homeostat_store::{Change, Request, Unknown, Write};
+use homeostat_store::{Change, FieldValidation, Request, Write};
 use serde_json::Value;
 
 use crate::client::Client;
@@ -93,8 +93,8 @@ impl Ask<'_> {
     /// Where they are to be refused.
     pub(crate) fn duplicates(&self, params: &Params) -> Result<Vec<String>, Failure> {
         let unknown = params.unknown()?;
-        let found = if unknown == Unknown::Ignore { Vec::new() } else { duplicates(&self.body) };
-        if unknown == Unknown::Refuse && !found.is_empty() {
+        let found = if unknown == FieldValidation::Ignore { Vec::new() } else { duplicates(&self.body) };
+        if unknown == FieldValidation::Strict && !found.is_empty() {
             let said: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
             return Err(Failure::bad_request(format!("strict decoding error: {}", said.join(", "))));
         }
@@ -117,13 +117,13 @@ impl Ask<'_> {
 pub(crate) struct Author {
     manager: String,
     pub(crate) dry_run: bool,
-    unknown: Unknown,
+    unknown: FieldValidation,
 }
 
 impl Author {
     pub(crate) fn request(&self, write: Write) -> Request {
         let Self { manager, dry_run, unknown } = self.clone();
-        Request { write, manager, dry_run, unknown }
+        Request { write, manager, dry_run, field_validation: unknown }
     }
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::KindInfo;
-use homeostat_store::{EventType, Key, Precondition, Write, Written};
+use homeostat_store::{EventType, Key, Precondition, Write, WriteResponse};
 use serde_json::{Map, Value, json};
 
 use crate::dress::shown;
@@ -160,7 +160,7 @@ async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Pa
     let kind = key.kind().clone();
     let mut request = ask.request(Write::Delete { key, precondition, propagation }, params)?;
     request.dry_run |= deletion.is_dry_run()?;
-    let Written { resource, change, unknown: _ } = api.host.write(request).await?;
+    let WriteResponse { resource, change, unknown_fields: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
         return Ok(shown(info, &resource, ask, params));
@@ -174,7 +174,8 @@ async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Pa
 /// Writes, and answers with the resource as it is now.
 async fn write(api: &Api, info: &KindInfo, write: Write, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
     let duplicates = ask.duplicates(params)?;
-    let Written { resource, change, unknown } = api.host.write(ask.request(write, params)?).await?;
+    let WriteResponse { resource, change, unknown_fields: unknown } =
+        api.host.write(ask.request(write, params)?).await?;
     let (code, word) = match change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),

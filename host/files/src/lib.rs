@@ -53,7 +53,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
 }
 
 /// Returns whether a file is this user's or root's: anybody else could put into it whatever they like.
-pub fn is_owned(file: &Metadata) -> bool {
+pub fn has_trusted_owner(file: &Metadata) -> bool {
     file.uid() == 0 || file.uid() == rustix::process::geteuid().as_raw()
 }
 

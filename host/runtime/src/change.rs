@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use homeostat_component::{Component, Severity};
 use homeostat_store::{Key, Kind, Store};
-use homeostat_workqueue::{Priority, Queue, Refused};
+use homeostat_workqueue::{AddError, Priority, Queue};
 use parking_lot::Mutex;
 
 use crate::context::{for_each_listed, now};
@@ -214,9 +214,9 @@ impl LookAgain {
                 return;
             }
             let Some(fresh) = (self.which.which)(&key).filter(|_| self.slot.may_get(&key)) else { return };
-            let look = |queue: &Queue<Key>, key, priority| queue.look_again(key, priority, fresh == Fresh::Yes);
+            let look = |queue: &Queue<Key>, key, priority| queue.add_without_event(key, priority, fresh == Fresh::Yes);
             let added = self.deletions.add(key.clone(), Priority::LOW, look);
-            fits = added != Err(Refused::Full);
+            fits = added != Err(AddError::Full);
             if fits {
                 keys += usize::from(added.is_ok());
                 behind = Some((key.namespace().to_owned(), key.name().to_owned()));

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use homeostat_component::layers::{HttpClient, Secrets};
 use homeostat_component::{Engine, Limits, Severity};
-use homeostat_store::{Key, Kind, Query, Request, Resource, Revision, Selector, Store, Write, Written};
-use homeostat_workqueue::Room;
+use homeostat_store::{Key, Kind, Query, Request, Resource, Revision, Selector, Store, Write, WriteResponse};
+use homeostat_workqueue::SharedCapacity;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) turns: Arc<Turns>,
     /// What the queues of all controllers share.
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<SharedCapacity>,
     /// Where the code of controllers comes from, once the host runs those of its store.
     pub(crate) code: OnceLock<Arc<dyn Code>>,
     seed: Option<u64>,
@@ -72,7 +72,7 @@ impl Context {
             observer,
             turns: Turns::new(Handle::current().metrics().num_workers()),
             code: OnceLock::new(),
-            room: Room::new(queue_keys_max, queue_error_bytes_max),
+            room: SharedCapacity::new(queue_keys_max, queue_error_bytes_max),
             seed,
             kinds,
             declarations: Declarations::default(),
@@ -145,7 +145,7 @@ impl Context {
     }
 
     /// Applies a document whose kind is known in its version and fits. A `CustomResourceDefinition` declares its kind.
-    pub(crate) async fn apply(&self, mut document: Value, manager: &str, force: bool) -> Result<Written, Error> {
+    pub(crate) async fn apply(&self, mut document: Value, manager: &str, force: bool) -> Result<WriteResponse, Error> {
         let kind = kind_of(&document)?;
         let info = self
             .kinds
@@ -157,7 +157,7 @@ impl Context {
 
     /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind; what is written of a
     /// `Controller` must be something that could run; what components have declared is written by the host alone.
-    pub(crate) async fn submit(&self, request: Request) -> Result<Written, Error> {
+    pub(crate) async fn submit(&self, request: Request) -> Result<WriteResponse, Error> {
         let write = &request.write;
         let kind = write.target()?.kind;
         if kind.same_type(&declarations::kind()) {

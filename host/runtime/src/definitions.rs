@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use homeostat_store::{Change, EventType, Kind, Precondition, Request, Resource, Store, Write, Written};
+use homeostat_store::{Change, EventType, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
 use serde_json::json;
 
 use crate::context::for_each_listed;
@@ -42,7 +42,7 @@ const WRITES_MAX: usize = 64;
 ///
 /// When somebody else changes the same definition at the same time, the store may get another document than the one that was looked at:
 /// then it is stored, and what is wrong with it is answered.
-pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<Written, Error> {
+pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<WriteResponse, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     if planned.change != Some(EventType::Deleted) {
         kinds.check(&KindInfo::from_definition(planned.resource.document())?)?;

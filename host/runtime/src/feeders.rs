@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use homeostat_component::{Reveals, Severity};
 use homeostat_store::{Key, Kind, Revision};
-use homeostat_workqueue::{Added, Priority, Queue, Refused};
+use homeostat_workqueue::{AddError, AddOutcome, Priority, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -155,7 +155,7 @@ impl Intake {
     /// # Errors
     /// As [`Intake::add`].
     pub fn look_again(&self, key: Key, priority: Priority) -> Result<(), NotTaken> {
-        self.put(key, priority, |queue, key, priority| queue.look_again(key, priority, false))
+        self.put(key, priority, |queue, key, priority| queue.add_without_event(key, priority, false))
     }
 
     /// Waits until there is room for new keys again, enough to be worth a look at what was refused.
@@ -174,12 +174,12 @@ impl Intake {
         &self,
         key: Key,
         priority: Priority,
-        add: impl FnOnce(&Queue<Key>, Key, Priority) -> Result<Added, Refused>,
+        add: impl FnOnce(&Queue<Key>, Key, Priority) -> Result<AddOutcome, AddError>,
     ) -> Result<(), NotTaken> {
         let key = self.ours(key).ok_or(NotTaken::OtherKind)?;
         self.deletions.add(key, priority, add).map(drop).map_err(|refused| match refused {
-            Refused::Closed => NotTaken::Closed,
-            Refused::Full => NotTaken::Full,
+            AddError::Closed => NotTaken::Closed,
+            AddError::Full => NotTaken::Full,
         })
     }
 

@@ -366,7 +366,7 @@ impl Host {
         document: serde_json::Value,
         manager: &str,
         force: bool,
-    ) -> Result<homeostat_store::Written, Error> {
+    ) -> Result<homeostat_store::WriteResponse, Error> {
         self.inner.context.apply(document, manager, force).await
     }
 
@@ -374,7 +374,7 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::BadDocument`] and [`Error::KindDiffers`] for a definition, before it is stored; [`Error::Store`].
-    pub async fn write(&self, request: homeostat_store::Request) -> Result<homeostat_store::Written, Error> {
+    pub async fn write(&self, request: homeostat_store::Request) -> Result<homeostat_store::WriteResponse, Error> {
         self.inner.context.submit(request).await
     }
 

@@ -59,7 +59,7 @@ pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, NotTaken};
-pub use homeostat_workqueue::{Ages, Counters, Counts as KeyCounts, Priority};
+pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{
     CONTROLLERS_MAX, Host, KeyVerb, Options, Put, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, Removed, ShutdownReport,
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use homeostat_component::{Capability, Compiled};
-use homeostat_workqueue::{Ages, Counters, Counts};
+use homeostat_workqueue::{Ages, Counters, KeyCounts};
 use parking_lot::Mutex;
 
 use crate::controller::Controller;
@@ -48,7 +48,7 @@ pub struct Room {
 }
 
 impl Room {
-    pub(crate) fn of(room: &homeostat_workqueue::Room, controllers: usize, controllers_max: usize) -> Self {
+    pub(crate) fn of(room: &homeostat_workqueue::SharedCapacity, controllers: usize, controllers_max: usize) -> Self {
         Self {
             keys: room.keys(),
             keys_max: room.keys_max(),
@@ -66,7 +66,7 @@ pub struct ControllerMeasures {
     /// How it is.
     pub status: ControllerStatus,
     /// Keys by state.
-    pub keys: Counts,
+    pub keys: KeyCounts,
     /// What happened on its queue.
     pub counters: Counters,
     /// How long things have taken on its queue so far.

@@ -98,7 +98,7 @@ impl Trial {
         let ended = self.began.elapsed();
         Run {
             key: hash(claim.key(), self.part.salt),
-            is_look: claim.is_look(),
+            is_look: claim.is_without_event(),
             is_retry: claim.failures() > 0,
             end: self::ended(result),
             writes: cost.effects.of(EffectClass::Write),

@@ -61,7 +61,7 @@ pub struct Version {
     /// How the size of a resource is read and set, when it has one.
     pub scale: Option<Scale>,
     /// What tables show beside name and age.
-    pub columns: Vec<Column>,
+    pub columns: Vec<PrinterColumn>,
     /// Fields that lists can be selected by.
     pub selectable_fields: Vec<JsonPath>,
 }
@@ -79,7 +79,7 @@ pub struct Scale {
 
 /// One column of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Column {
+pub struct PrinterColumn {
     /// The heading.
     pub name: String,
     /// What the values are.

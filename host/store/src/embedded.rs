@@ -53,23 +53,24 @@ use redb::{Database, StorageBackend};
 use tokio::sync::{self, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 
 use crate::history::{Bounds, History, check_start};
-use crate::listing::past::Pasts;
+use crate::listing::past::ChangesSinceCache;
 use crate::schema::Schemas;
-use crate::tip::Tip;
-use crate::watch::Reader;
+use crate::tip::RevisionNotifier;
+use crate::watch::WatchCursor;
 use crate::{
-    Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Source, Store, Watch, Written,
+    ClockAndIds, Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch,
+    WriteResponse,
 };
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
-use feed::Feed;
+use feed::FileChangeLog;
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
-use journal::Journal;
-pub use kept::{Kept, kept};
+use journal::WriteAheadLog;
+pub use kept::{MemoryBound, memory_bounds};
 pub use open::OpenError;
-use place::{OpenFile, Place, Ready};
+use place::{Location, OpenFile, OpenStore};
 use read::Snapshot;
-use reopen::Full;
-use writer::Job;
+use reopen::OutOfSpace;
+use writer::WriteJob;
 
 /// The newest format of the file that this program reads, and the one that it writes. A file of an older one has this from its next write on.
 pub const FORMAT: u64 = 2;
@@ -83,53 +84,53 @@ const RECENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Resources in a file.
 pub struct EmbeddedStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     /// Where writes go; `None` once closing has begun.
-    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    jobs: Mutex<Option<mpsc::Sender<WriteJob>>>,
     writer: Option<JoinHandle<()>>,
 }
 
 /// What the store, its threads and its watches have in common.
-struct Shared {
+struct SharedStore {
     id: String,
-    place: Place,
+    location: Location,
     schemas: Schemas,
     /// `None` once the store is closed. Both threads and every read hold it for as long as they use it, and nobody who holds it waits for
     /// the pages.
     database: Arc<sync::RwLock<Option<Database>>>,
     /// Locked while the database is, and after a transaction was begun; never the other way round.
-    journal: Mutex<Journal>,
+    wal: Mutex<WriteAheadLog>,
     recent: RwLock<History>,
     /// Of the lists that clients read on.
-    pasts: Pasts,
+    changes_since: ChangesSinceCache,
     /// What is acknowledged, and so what can be seen. Moved after the events are in `recent`, and told to all when the answers are out.
-    tip: Tip,
+    tip: RevisionNotifier,
     /// What is in the pages: never beyond the tip but while a batch is told. Told also when the place was opened anew, or could not be.
-    reached: watch::Sender<Reached>,
+    checkpoint: watch::Sender<CheckpointState>,
     /// Tells when to try again what had no room.
-    source: Arc<dyn Source>,
+    clock: Arc<dyn ClockAndIds>,
     /// Why writes are refused, once a commit has failed.
-    poison: OnceLock<String>,
+    write_failure: OnceLock<String>,
     /// Why writes are refused, as long as there is no room for what is in the journal.
-    full: Mutex<Option<Full>>,
+    out_of_space: Mutex<Option<OutOfSpace>>,
     /// Why the place cannot be read, as long as that is so.
     unreadable: Mutex<Option<String>>,
 }
 
 /// How far the pages have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reached {
+struct CheckpointState {
     /// The last change that is in them.
     revision: Revision,
     /// The last change that is no longer in their log.
     compacted: Revision,
     /// The last change that should no longer be in it. It goes when the journal, or the disk, has that.
-    wanted: Revision,
+    compact_target: Revision,
 }
 
 /// Where a transaction of the engine has to be when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Durably {
+enum CommitDurability {
     /// The disk has it in the journal, so it may be in memory: all but what is cut off the log behind this revision.
     InJournal(Revision),
     /// On the disk.
@@ -146,7 +147,7 @@ impl EmbeddedStore {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> std::result::Result<Self, OpenError> {
-        Self::at(Place::File(path.as_ref().to_owned()), options)
+        Self::at(Location::File(path.as_ref().to_owned()), options)
     }
 
     /// Opens the store in the bytes that a backend keeps, or makes one where there are none: for tests of what happens when a disk fails,
@@ -176,38 +177,46 @@ impl EmbeddedStore {
         forget: impl Fn() -> io::Result<()> + Send + Sync + 'static,
         options: Options,
     ) -> std::result::Result<Self, OpenError> {
-        Self::at(Place::Backend(Arc::new(backend), Arc::new(forget)), options)
+        Self::at(Location::Backend(Arc::new(backend), Arc::new(forget)), options)
     }
 
-    fn at(place: Place, options: Options) -> std::result::Result<Self, OpenError> {
-        let mut ready = open::store(&place, &options)?;
-        if ready.was_cut_short && ready.full.is_none() {
-            let bytes = place.len().map_err(|error| open::io(place.name(), error))?;
-            compact::compact(&mut ready.open.database, place.name(), bytes);
+    fn at(location: Location, options: Options) -> std::result::Result<Self, OpenError> {
+        let mut ready = open::store(&location, &options)?;
+        if ready.was_not_closed && ready.out_of_space.is_none() {
+            let bytes = location.len().map_err(|error| open::io(location.name(), error))?;
+            compact::defragment(&mut ready.open.database, location.name(), bytes);
         }
-        Self::start(place, ready, options)
+        Self::start(location, ready, options)
     }
 
     /// Starts the writer thread over what is known to be a store, with an empty journal.
-    fn start(place: Place, ready: impl Into<Ready>, options: Options) -> std::result::Result<Self, OpenError> {
-        let Ready { open: OpenFile { database, file, layout, latch }, full, was_cut_short: _ } = ready.into();
-        let failed = |place: &Place, error| open::io(place.name(), error);
+    fn start(
+        location: Location,
+        ready: impl Into<OpenStore>,
+        options: Options,
+    ) -> std::result::Result<Self, OpenError> {
+        let OpenStore {
+            open: OpenFile { database, file, layout, failure: latch },
+            out_of_space: full,
+            was_not_closed: _,
+        } = ready.into();
+        let failed = |location: &Location, error| open::io(location.name(), error);
         let meta = Snapshot::of(&database).and_then(|snapshot| snapshot.meta());
-        let meta = meta.map_err(|error| failed(&place, std::io::Error::other(error)))?;
+        let meta = meta.map_err(|error| failed(&location, std::io::Error::other(error)))?;
         let bounds = Bounds::of(&options);
         tracing::info!(
-            path = %place.name().display(),
-            bytes = place.len().unwrap_or_default(),
+            path = %location.name().display(),
+            bytes = location.len().unwrap_or_default(),
             changes = meta.revision.0.saturating_sub(meta.compacted.0),
             history_bytes = meta.measure.map_or(0, |measure| measure.bytes),
             "the store is open"
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedStore {
             id: meta.id,
-            place,
+            location,
             schemas: Schemas::default(),
             database: Arc::new(sync::RwLock::new(Some(database))),
-            journal: Mutex::new(Journal::begin(file, layout, meta.revision, latch)),
+            wal: Mutex::new(WriteAheadLog::new(file, layout, meta.revision, latch)),
             recent: RwLock::new(History::new(
                 meta.revision,
                 Bounds {
@@ -216,33 +225,33 @@ impl EmbeddedStore {
                     ..bounds
                 },
             )),
-            pasts: Pasts::default(),
-            tip: Tip::at(meta.revision),
-            reached: watch::Sender::new(Reached {
+            changes_since: ChangesSinceCache::default(),
+            tip: RevisionNotifier::at(meta.revision),
+            checkpoint: watch::Sender::new(CheckpointState {
                 revision: meta.revision,
                 compacted: meta.compacted,
-                wanted: meta.compacted,
+                compact_target: meta.compacted,
             }),
-            source: Arc::clone(&options.source),
-            poison: OnceLock::new(),
-            full: Mutex::new(full.map(|reason| Full::new(reason, options.source.now()))),
+            clock: Arc::clone(&options.clock),
+            write_failure: OnceLock::new(),
+            out_of_space: Mutex::new(full.map(|reason| OutOfSpace::new(reason, options.clock.now()))),
             unreadable: Mutex::default(),
         });
         let (jobs, queue) = mpsc::channel(JOBS_MAX);
         let writer = writer::spawn(Arc::clone(&shared), queue, options);
-        let writer = writer.map_err(|error| failed(&shared.place, error))?;
+        let writer = writer.map_err(|error| failed(&shared.location, error))?;
         Ok(Self { shared, jobs: Mutex::new(Some(jobs)), writer: Some(writer) })
     }
 
     /// Returns the file; `None` for a store over a backend.
     pub fn path(&self) -> Option<&Path> {
-        match &self.shared.place {
-            Place::File(path) => Some(path),
-            Place::Backend(..) => None,
+        match &self.shared.location {
+            Location::File(path) => Some(path),
+            Location::Backend(..) => None,
         }
     }
 
-    fn jobs(&self) -> Option<mpsc::Sender<Job>> {
+    fn jobs(&self) -> Option<mpsc::Sender<WriteJob>> {
         self.jobs.lock().expect("nobody panics while holding the sender").clone()
     }
 
@@ -251,11 +260,11 @@ impl EmbeddedStore {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Returns the database for one read, which close() waits for. What was answered before the call is in its pages.
     async fn database(self: &Arc<Self>) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
         let answered = self.tip.revision();
-        let mut reached = self.reached.subscribe();
+        let mut reached = self.checkpoint.subscribe();
         loop {
             let mut database = Arc::clone(&self.database).read_owned().await;
             if database.is_none() && !self.tip.is_closed() {
@@ -265,7 +274,8 @@ impl Shared {
                 tokio::task::spawn_blocking(move || reopen::reopen(&shared)).await.map_err(Error::unavailable)?;
                 database = Arc::clone(&self.database).read_owned().await;
             }
-            let database = OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.why_gone())?;
+            let database =
+                OwnedRwLockReadGuard::try_map(database, Option::as_ref).map_err(|_| self.health_error_or_closed())?;
             let is_closed = self.tip.is_closed();
             if reached.borrow_and_update().revision >= answered {
                 return Ok(database);
@@ -290,7 +300,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let read = tokio::task::spawn_blocking(move || {
             let outcome = Snapshot::of(&database).and_then(|snapshot| read(&snapshot));
-            let is_stuck = matches!(&outcome, Err(Error::Unavailable { .. })) && shared.is_stuck();
+            let is_stuck = matches!(&outcome, Err(Error::Unavailable { .. })) && shared.has_engine_failed();
             // Reopening waits until nobody reads.
             drop(database);
             if is_stuck {
@@ -302,50 +312,50 @@ impl Shared {
     }
 
     /// Opens the place anew where it could not be read, so that writes need not wait for a read that does that, or had no room.
-    async fn recover(self: &Arc<Self>) {
+    async fn try_recover(self: &Arc<Self>) {
         // What comes of it is in the health.
         let is_unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").is_some();
         if is_unreadable {
             self.database().await.ok();
-        } else if self.is_worth_a_try() {
+        } else if self.is_retry_due() {
             let shared = Arc::clone(self);
-            tokio::task::spawn_blocking(move || reopen::try_writing(&shared)).await.ok();
+            tokio::task::spawn_blocking(move || reopen::retry_writing(&shared)).await.ok();
         }
     }
 
     /// Returns whether there was no room, and may be by now.
-    fn is_worth_a_try(&self) -> bool {
-        let full = self.full.lock().expect("nobody panics while holding the reason");
-        full.as_ref().is_some_and(|full| full.is_due(self.source.now())) && self.poison.get().is_none()
+    fn is_retry_due(&self) -> bool {
+        let full = self.out_of_space.lock().expect("nobody panics while holding the reason");
+        full.as_ref().is_some_and(|full| full.is_due(self.clock.now())) && self.write_failure.get().is_none()
     }
 
     /// Returns why writes are refused.
-    fn refusal(&self) -> Option<Error> {
-        let full = self.full.lock().expect("nobody panics while holding the reason");
-        self.poison.get().or(full.as_ref().map(|full| &full.reason)).map(Error::unavailable)
+    fn write_refusal(&self) -> Option<Error> {
+        let full = self.out_of_space.lock().expect("nobody panics while holding the reason");
+        self.write_failure.get().or(full.as_ref().map(|full| &full.reason)).map(Error::unavailable)
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().expect("nobody panics while holding the journal")
+    fn wal(&self) -> MutexGuard<'_, WriteAheadLog> {
+        self.wal.lock().expect("nobody panics while holding the journal")
     }
 
     /// Returns whether the engine has given up on what is open, and the place is to be opened anew.
-    fn is_stuck(&self) -> bool {
-        self.journal().latch().is_stuck()
+    fn has_engine_failed(&self) -> bool {
+        self.wal().failure().has_failed()
     }
 
     /// Returns why nothing can be read or written.
-    fn why_gone(&self) -> Error {
-        self.unhealthy().unwrap_or(Error::Closed)
+    fn health_error_or_closed(&self) -> Error {
+        self.health_error().unwrap_or(Error::Closed)
     }
 
     /// Returns what is wrong; `None` when all is well.
-    fn unhealthy(&self) -> Option<Error> {
+    fn health_error(&self) -> Option<Error> {
         if self.tip.is_closed() {
             return Some(Error::Closed);
         }
         let unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").clone();
-        self.refusal().or(unreadable.map(Error::unavailable))
+        self.write_refusal().or(unreadable.map(Error::unavailable))
     }
 }
 
@@ -359,19 +369,19 @@ impl Store for EmbeddedStore {
 
     async fn list(&self, query: &Query) -> Result<Page> {
         let (query, shared) = (query.clone(), Arc::clone(&self.shared));
-        self.shared.read(move |snapshot| snapshot.list(&query, &shared.id, &shared.pasts)).await
+        self.shared.read(move |snapshot| snapshot.list(&query, &shared.id, &shared.changes_since)).await
     }
 
     fn schemas(&self) -> &Schemas {
         &self.shared.schemas
     }
 
-    async fn submit(&self, request: Request) -> Result<Written> {
-        self.shared.recover().await;
+    async fn submit(&self, request: Request) -> Result<WriteResponse> {
+        self.shared.try_recover().await;
         self.health()?;
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs().ok_or(Error::Closed)?;
-        jobs.send(Job { request, reply }).await.map_err(|_| self.shared.why_gone())?;
+        jobs.send(WriteJob { request, reply }).await.map_err(|_| self.shared.health_error_or_closed())?;
         drop(jobs);
         answer.await.map_err(|_| Error::unavailable("the writer ended before it answered"))?
     }
@@ -380,7 +390,7 @@ impl Store for EmbeddedStore {
         // The file is the judge, not the tip: a list can have seen a commit that has not been told yet.
         let meta = self.shared.read(Snapshot::meta).await?;
         check_start(from, meta.compacted, meta.revision)?;
-        Ok(Watch::new(Reader::new(Arc::new(Feed(Arc::clone(&self.shared))), scope, from)))
+        Ok(Watch::new(WatchCursor::new(Arc::new(FileChangeLog(Arc::clone(&self.shared))), scope, from)))
     }
 
     fn revision(&self) -> Revision {
@@ -392,7 +402,7 @@ impl Store for EmbeddedStore {
     }
 
     fn health(&self) -> Result<()> {
-        self.shared.unhealthy().map_or(Ok(()), Err)
+        self.shared.health_error().map_or(Ok(()), Err)
     }
 
     async fn close(&self) {
@@ -403,14 +413,14 @@ impl Store for EmbeddedStore {
         let shared = Arc::clone(&self.shared);
         // Closing the file syncs it. Should the runtime be shutting down, it is closed here.
         let closed = tokio::task::spawn_blocking(move || {
-            if let (Some(database), None, Ok(bytes)) = (&mut database, shared.refusal(), shared.place.len()) {
-                compact::compact(database, shared.place.name(), bytes);
+            if let (Some(database), None, Ok(bytes)) = (&mut database, shared.write_refusal(), shared.location.len()) {
+                compact::defragment(database, shared.location.name(), bytes);
             }
             drop(database);
         });
         let closed = closed.await;
         if let Err(error) = closed {
-            tracing::warn!(path = %self.shared.place.name().display(), %error, "closing the store did not finish cleanly");
+            tracing::warn!(path = %self.shared.location.name().display(), %error, "closing the store did not finish cleanly");
         }
     }
 
@@ -431,14 +441,14 @@ impl Drop for EmbeddedStore {
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
-            tracing::error!(path = %self.shared.place.name().display(), "the writer of the store panicked");
+            tracing::error!(path = %self.shared.location.name().display(), "the writer of the store panicked");
         }
         let Ok(mut database) = self.shared.database.try_write() else {
             // A watch may live for long and would keep the file open. Waiting is not allowed on the threads of a runtime.
             let database = Arc::clone(&self.shared.database);
             let closing = std::thread::Builder::new().name("homeostat-store-closing".to_owned());
             if let Err(error) = closing.spawn(move || drop(database.blocking_write().take())) {
-                tracing::warn!(path = %self.shared.place.name().display(), %error, "the file stays open");
+                tracing::warn!(path = %self.shared.location.name().display(), %error, "the file stays open");
             }
             return;
         };
@@ -449,7 +459,7 @@ impl Drop for EmbeddedStore {
 impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbeddedStore")
-            .field("place", &self.shared.place.name())
+            .field("place", &self.shared.location.name())
             .field("id", &self.shared.id)
             .finish_non_exhaustive()
     }

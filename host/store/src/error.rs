@@ -17,7 +17,7 @@ pub enum Error {
         what: String,
     },
     /// A precondition does not hold, and nothing was changed.
-    #[error("{key} is not as expected: {}", now_at(*current))]
+    #[error("{key} is not as expected: {}", current_state(*current))]
     Conflict {
         /// The resource that was to be written.
         key: Key,
@@ -25,7 +25,7 @@ pub enum Error {
         current: Option<Revision>,
     },
     /// To apply the document would change fields that other managers own, and nothing was changed.
-    #[error("Apply failed with {}", in_conflict(conflicts))]
+    #[error("Apply failed with {}", describe_conflicts(conflicts))]
     ApplyConflict {
         /// The resource that was to be written.
         key: Key,
@@ -49,7 +49,7 @@ pub enum Error {
         reason: String,
     },
     /// Fields of the document are not as the schema of its kind says.
-    #[error("{what} is invalid: {}", together(violations))]
+    #[error("{what} is invalid: {}", join_violations(violations))]
     InvalidFields {
         /// The resource, for a person, as `Widget.demo.dev "a"`.
         what: String,
@@ -137,7 +137,7 @@ impl Error {
 }
 
 /// Source: the words of Kubernetes, which people search for.
-fn in_conflict(conflicts: &[FieldConflict]) -> String {
+fn describe_conflicts(conflicts: &[FieldConflict]) -> String {
     if let [conflict] = conflicts {
         return format!("1 conflict: conflict with {}: {}", conflict.owner(), conflict.field);
     }
@@ -160,14 +160,14 @@ fn unknown(fields: &[String]) -> String {
     fields.iter().map(|field| format!("unknown field {field:?}")).collect::<Vec<_>>().join(", ")
 }
 
-fn now_at(current: Option<Revision>) -> String {
+fn current_state(current: Option<Revision>) -> String {
     match current {
         Some(revision) => format!("it is at revision {revision} now"),
         None => "it is gone".to_owned(),
     }
 }
 
-fn together(violations: &[Violation]) -> String {
+fn join_violations(violations: &[Violation]) -> String {
     match violations {
         [one] => one.to_string(),
         many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),

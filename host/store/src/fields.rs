@@ -9,12 +9,12 @@ use crate::{Error, Result};
 
 /// An object and where it stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct FieldReader<'a> {
     map: &'a Map<String, Value>,
     path: Path<'a>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     /// Takes the fields of a value.
     ///
     /// # Errors
@@ -98,12 +98,12 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a field that is an object.
-    pub(crate) fn object<'b>(&'b self, name: &'b str) -> Result<Option<Fields<'b>>> {
-        self.get(name).map(|value| Fields::of(value, self.path.field(name))).transpose()
+    pub(crate) fn object<'b>(&'b self, name: &'b str) -> Result<Option<FieldReader<'b>>> {
+        self.get(name).map(|value| FieldReader::of(value, self.path.field(name))).transpose()
     }
 
     /// Returns a field that is an object and has to be there.
-    pub(crate) fn required_object<'b>(&'b self, name: &'b str) -> Result<Fields<'b>> {
+    pub(crate) fn required_object<'b>(&'b self, name: &'b str) -> Result<FieldReader<'b>> {
         self.object(name)?.ok_or_else(|| self.error(name, "must be an object"))
     }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::time;
 
 use crate::{Error, Event, EventType, FINALIZER_FOREGROUND, Query, Resource, Result, Scope, Store, Watch};
-use steps::Steps;
+use steps::GarbageCollector;
 
 /// Wait after a first failure; doubles with each failure in a row.
 const BACKOFF_BASE: Duration = Duration::from_millis(50);
@@ -63,13 +63,13 @@ async fn run(store: &Arc<dyn Store>) {
 async fn session(store: &Arc<dyn Store>, backoff: &mut Backoff) -> Result<std::convert::Infallible> {
     // Taken before the lists: what changes meanwhile is looked at twice, which does no harm.
     let mut watch = store.watch(Scope::Everything, store.revision()).await?;
-    let steps = Steps::new(store);
+    let steps = GarbageCollector::new(store);
     for kind in store.kinds().await? {
         let mut query = Query { limit: Some(PAGE_ITEMS), ..Query::all(kind) };
         loop {
             let page = store.list(&query).await?;
             for resource in &page.items {
-                repeat(backoff, || steps.check(resource)).await?;
+                retry(backoff, || steps.check(resource)).await?;
             }
             match page.next {
                 Some(next) => query.from = Some(next),
@@ -80,22 +80,22 @@ async fn session(store: &Arc<dyn Store>, backoff: &mut Backoff) -> Result<std::c
     backoff.reset();
     loop {
         let event = next(&mut watch, backoff).await?;
-        repeat(backoff, || handle(&steps, &event)).await?;
+        retry(backoff, || handle(&steps, &event)).await?;
     }
 }
 
 /// Does what an event calls for.
-async fn handle(steps: &Steps, event: &Event) -> Result<()> {
+async fn handle(steps: &GarbageCollector, event: &Event) -> Result<()> {
     let Event { kind, resource, previous, revision: _ } = event;
     match kind {
         EventType::Added => steps.check(resource).await,
         EventType::Modified => {
             steps.check_if(resource, calls_for_check(resource, previous.as_deref())).await?;
-            steps.owners_waiting_for(&let_go(previous.as_deref(), Some(resource)), resource).await
+            steps.check_waiting_owners(&dropped_owners(previous.as_deref(), Some(resource)), resource).await
         }
         EventType::Deleted => {
-            steps.owner_gone(resource).await?;
-            steps.owners_waiting_for(resource.owners(), resource).await
+            steps.check_dependents(resource).await?;
+            steps.check_waiting_owners(resource.owners(), resource).await
         }
     }
 }
@@ -109,7 +109,7 @@ fn calls_for_check(resource: &Resource, previous: Option<&Resource>) -> bool {
 }
 
 /// Returns the owners that a resource named before and does not name now.
-fn let_go(previous: Option<&Resource>, now: Option<&Resource>) -> Vec<crate::OwnerReference> {
+fn dropped_owners(previous: Option<&Resource>, now: Option<&Resource>) -> Vec<crate::OwnerReference> {
     let now = now.map(Resource::owners).unwrap_or_default();
     let before = previous.map(Resource::owners).unwrap_or_default();
     before.iter().filter(|owner| now.iter().all(|other| other.uid != owner.uid)).cloned().collect()
@@ -126,7 +126,7 @@ async fn next(watch: &mut Watch, backoff: &mut Backoff) -> Result<Event> {
 }
 
 /// Does a piece of work until it succeeds. Work that the store refuses for another reason than its own state is logged and left.
-async fn repeat<F: Future<Output = Result<()>>>(backoff: &mut Backoff, mut work: impl FnMut() -> F) -> Result<()> {
+async fn retry<F: Future<Output = Result<()>>>(backoff: &mut Backoff, mut work: impl FnMut() -> F) -> Result<()> {
     loop {
         match work().await {
             Ok(()) => {

@@ -24,7 +24,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) fn of(options: &Options) -> Self {
-        let Options { history_max, history_age_max, history_bytes_max, journal_bytes: _, source: _ } = options;
+        let Options { history_max, history_age_max, history_bytes_max, wal_bytes: _, clock: _ } = options;
         Self {
             events_max: (*history_max).max(1),
             bytes_max: *history_bytes_max,
@@ -35,7 +35,7 @@ impl Bounds {
 
 /// An event, the bytes that it counts for, and when it happened.
 #[derive(Debug)]
-struct Kept {
+struct HistoryEntry {
     event: Event,
     bytes: u64,
     at: SystemTime,
@@ -44,7 +44,7 @@ struct Kept {
 /// A ring of events whose revisions follow one another without a gap.
 #[derive(Debug)]
 pub(crate) struct History {
-    events: VecDeque<Kept>,
+    events: VecDeque<HistoryEntry>,
     /// The revision before that of the first event: everything up to here is gone.
     cut: Revision,
     bytes: u64,
@@ -70,7 +70,7 @@ impl History {
     /// Adds the next event, and forgets the oldest when there are too many or they are too large.
     pub(crate) fn push(&mut self, event: Event, bytes: u64, at: SystemTime) {
         debug_assert_eq!(event.revision, self.newest().next(), "revisions follow one another");
-        self.events.push_back(Kept { event, bytes, at });
+        self.events.push_back(HistoryEntry { event, bytes, at });
         self.bytes += bytes;
         let Bounds { events_max, bytes_max, age_max: _ } = self.bounds;
         while self.events.len() as u64 > events_max || (self.bytes > bytes_max && self.events.len() > 1) {
@@ -80,7 +80,7 @@ impl History {
 
     /// Forgets what is too old by now. An event from the future, of a clock that went back, waits until it is old.
     pub(crate) fn expire(&mut self, now: SystemTime) {
-        let too_old = |kept: &Kept| now.duration_since(kept.at).is_ok_and(|age| age >= self.bounds.age_max);
+        let too_old = |kept: &HistoryEntry| now.duration_since(kept.at).is_ok_and(|age| age >= self.bounds.age_max);
         let count = self.events.iter().take_while(|kept| too_old(kept)).count();
         (0..count).for_each(|_| self.forget_first());
     }
@@ -93,7 +93,7 @@ impl History {
     }
 
     fn forget_first(&mut self) {
-        if let Some(Kept { bytes, .. }) = self.events.pop_front() {
+        if let Some(HistoryEntry { bytes, .. }) = self.events.pop_front() {
             self.bytes -= bytes;
             self.cut = self.cut.next();
         }

@@ -76,7 +76,7 @@ impl JsonPath {
     ///
     /// What is not there is left out.
     pub fn evaluate<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
-        follow(&self.steps, document)
+        evaluate_steps(&self.steps, document)
     }
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for JsonPath {
     }
 }
 
-fn follow<'a>(steps: &[Step], value: &'a Value) -> Vec<&'a Value> {
+fn evaluate_steps<'a>(steps: &[Step], value: &'a Value) -> Vec<&'a Value> {
     let mut found = vec![value];
     for step in steps {
         found = found.into_iter().flat_map(|value| step.from(value)).take(FOUND_MAX).collect();
@@ -107,7 +107,7 @@ impl Step {
 
 impl Filter {
     fn holds(&self, value: &Value) -> bool {
-        let found = follow(&self.path, value);
+        let found = evaluate_steps(&self.path, value);
         match &self.test {
             Test::IsThere => !found.is_empty(),
             Test::Is(wanted) => found.contains(&wanted),

@@ -34,14 +34,14 @@ mod watch;
 mod write;
 
 pub use error::{Error, FieldConflict, Result};
-pub use listing::read_on_behind;
+pub use listing::continue_after;
 pub use model::{Key, Kind, OwnerReference, Resource, Revision, Target, View};
 pub use patch::Change;
 pub use selector::{LabelRequirement, Selector};
-pub use source::{Source, SystemSource};
+pub use source::{ClockAndIds, SystemClockAndIds};
 pub use store::{Options, Page, Query, Store};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
-pub use write::{Precondition, Propagation, Request, Unknown, Write, Written};
+pub use write::{FieldValidation, Precondition, Propagation, Request, Write, WriteResponse};
 
 /// Largest document that a store takes, in bytes of its JSON text: 1 MiB.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;

@@ -53,7 +53,7 @@ impl Start {
 }
 
 /// A path, and what was there at the moment of a list; `None` when nothing was.
-pub(crate) type Was = (Path, Option<Arc<Resource>>);
+pub(crate) type PastRow = (Path, Option<Arc<Resource>>);
 
 /// Puts a page together of what is there now, in order, and the past.
 ///
@@ -65,12 +65,12 @@ pub(crate) fn page(
     store: &str,
     revision: Revision,
     now: impl Iterator<Item = Result<(Path, Arc<Resource>)>>,
-    past: impl Iterator<Item = Result<Was>>,
+    past: impl Iterator<Item = Result<PastRow>>,
 ) -> Result<Page> {
     let mut items = Vec::new();
     let mut bytes = 0;
     let mut last = None;
-    let rows = Overlaid { now: now.peekable(), past: past.peekable() };
+    let rows = MergedRows { now: now.peekable(), past: past.peekable() };
     for row in rows {
         let (path, resource) = row?;
         if !query.selector.matches(&resource) {
@@ -88,15 +88,15 @@ pub(crate) fn page(
 }
 
 /// The present with the past laid over it, in the order of paths.
-struct Overlaid<N: Iterator, P: Iterator> {
+struct MergedRows<N: Iterator, P: Iterator> {
     now: std::iter::Peekable<N>,
     past: std::iter::Peekable<P>,
 }
 
-impl<N, P> Iterator for Overlaid<N, P>
+impl<N, P> Iterator for MergedRows<N, P>
 where
     N: Iterator<Item = Result<(Path, Arc<Resource>)>>,
-    P: Iterator<Item = Result<Was>>,
+    P: Iterator<Item = Result<PastRow>>,
 {
     type Item = Result<(Path, Arc<Resource>)>;
 
@@ -127,7 +127,7 @@ where
 ///
 /// # Errors
 /// [`Error::Invalid`] when `next` is no token of a store.
-pub fn read_on_behind(next: &str, last: &Key) -> Result<String> {
+pub fn continue_after(next: &str, last: &Key) -> Result<String> {
     let (revision, store, _) =
         read_token(next).ok_or_else(|| Error::invalid("continue", "is no token of this store"))?;
     Ok(write_token(revision, store, &Path::of(last)))

@@ -8,23 +8,23 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 
 use crate::history::{Bounds, History, check_start};
-use crate::listing::past::{self, Pasts};
-use crate::listing::{self, Start, Was};
+use crate::listing::past::{self, ChangesSinceCache};
+use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
-use crate::semantics::{self, Decision, Performed};
-use crate::tip::Tip;
-use crate::watch::{Batch, Log, Reader};
+use crate::semantics::{self, Decision, WritePlan};
+use crate::tip::RevisionNotifier;
+use crate::watch::{ChangeLog, LogBatch, WatchCursor};
 use crate::{
-    Error, Event, EventType, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Source,
-    Store, Watch, Written,
+    ClockAndIds, Error, Event, EventType, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope,
+    Store, Watch, WriteResponse,
 };
 
 /// Resources in memory.
 pub struct MemoryStore {
     id: String,
     schemas: Schemas,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl std::fmt::Debug for MemoryStore {
@@ -34,11 +34,11 @@ impl std::fmt::Debug for MemoryStore {
 }
 
 /// What the store and its watches have in common.
-struct Shared {
-    source: Arc<dyn Source>,
+struct SharedState {
+    clock: Arc<dyn ClockAndIds>,
     state: Mutex<State>,
     /// Told after every change, outside of the lock.
-    tip: Tip,
+    tip: RevisionNotifier,
 }
 
 /// Invariant: `owners` has one entry for every owner reference of every resource in `resources`.
@@ -47,7 +47,7 @@ struct State {
     owners: BTreeSet<(Vec<u8>, Path)>,
     history: History,
     /// Of the lists that clients read on.
-    pasts: Pasts,
+    changes_since: ChangesSinceCache,
     closed: bool,
 }
 
@@ -55,25 +55,29 @@ impl MemoryStore {
     /// Makes an empty store.
     pub fn new(options: Options) -> Self {
         let bounds = Bounds::of(&options);
-        let source = options.source;
+        let source = options.clock;
         let state = State {
             resources: BTreeMap::new(),
             owners: BTreeSet::new(),
             history: History::new(Revision::ZERO, bounds),
-            pasts: Pasts::default(),
+            changes_since: ChangesSinceCache::default(),
             closed: false,
         };
         Self {
             id: source.uid(),
             schemas: Schemas::default(),
-            shared: Arc::new(Shared { source, state: Mutex::new(state), tip: Tip::at(Revision::ZERO) }),
+            shared: Arc::new(SharedState {
+                clock: source,
+                state: Mutex::new(state),
+                tip: RevisionNotifier::at(Revision::ZERO),
+            }),
         }
     }
 }
 
 impl State {
-    fn commit(&mut self, performed: Performed, kind: EventType, now: SystemTime) {
-        let Performed { key, previous, decision, unknown: _ } = performed;
+    fn commit(&mut self, performed: WritePlan, kind: EventType, now: SystemTime) {
+        let WritePlan { key, previous, decision, unknown_fields: _ } = performed;
         let path = Path::of(&key);
         let resource = Arc::clone(decision.resource());
         if let Some(previous) = &previous {
@@ -98,7 +102,7 @@ impl State {
         let revision = start.revision.unwrap_or(now);
         check_start(revision, self.history.oldest(), now)?;
         let past = match start.revision {
-            Some(since) => Some(self.past(&start, since, now)?),
+            Some(since) => Some(self.past_rows(&start, since, now)?),
             None => None,
         };
         let past = past.into_iter().flatten();
@@ -110,14 +114,19 @@ impl State {
             None => listing::page(query, id, revision, self.rows(&start).map(Ok), past),
         }?;
         if page.next.is_none() {
-            self.pasts.end(&start, revision);
+            self.changes_since.end(&start, revision);
         }
         Ok(page)
     }
 
     /// Returns what a page of a list of a revision that has passed has to show differently from now.
-    fn past(&self, start: &Start, since: Revision, now: Revision) -> Result<impl Iterator<Item = Result<Was>>> {
-        let known = self.pasts.read_on(start, since, now, |after, tell| {
+    fn past_rows(
+        &self,
+        start: &Start,
+        since: Revision,
+        now: Revision,
+    ) -> Result<impl Iterator<Item = Result<PastRow>>> {
+        let known = self.changes_since.changes_up_to(start, since, now, |after, tell| {
             for event in self.history.after(after)? {
                 tell(&Path::of(event.resource.key()).0, event.revision);
             }
@@ -145,27 +154,27 @@ impl State {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nobody panics while holding the state")
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, State>> {
+    fn lock_open(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.lock();
         if state.closed { Err(Error::Closed) } else { Ok(state) }
     }
 
     /// As [`History::read`], without the history that is too old, and also after the end.
-    fn read_on(&self, scope: &Scope, after: Revision, found: &mut impl Extend<Event>) -> Result<Revision> {
+    fn read_history(&self, scope: &Scope, after: Revision, found: &mut impl Extend<Event>) -> Result<Revision> {
         let mut state = self.lock();
-        state.history.expire(self.source.now());
+        state.history.expire(self.clock.now());
         state.history.read(scope, after, found)
     }
 
     /// As `open`, without the history that is too old. Nobody can tell whether it went when its time came or goes now.
-    fn current(&self) -> Result<MutexGuard<'_, State>> {
-        let mut state = self.open()?;
-        state.history.expire(self.source.now());
+    fn lock_expired(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.lock_open()?;
+        state.history.expire(self.clock.now());
         Ok(state)
     }
 }
@@ -173,37 +182,37 @@ impl Shared {
 #[async_trait]
 impl Store for MemoryStore {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
-        self.shared.open()?.resources.get(&Path::of(key)).cloned().ok_or_else(|| Error::not_found(key))
+        self.shared.lock_open()?.resources.get(&Path::of(key)).cloned().ok_or_else(|| Error::not_found(key))
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
-        self.shared.current()?.list(query, &self.id)
+        self.shared.lock_expired()?.list(query, &self.id)
     }
 
     fn schemas(&self) -> &Schemas {
         &self.schemas
     }
 
-    async fn submit(&self, request: Request) -> Result<Written> {
-        let mut state = self.shared.current()?;
+    async fn submit(&self, request: Request) -> Result<WriteResponse> {
+        let mut state = self.shared.lock_expired()?;
         let revision = state.history.newest().next();
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(state.resources.get(&Path::of(key)).cloned()));
-        let performed = semantics::perform(&*self.shared.source, &self.schemas, request, revision, lookup)?;
+        let performed = semantics::plan_write(&*self.shared.clock, &self.schemas, request, revision, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
-        let unknown = performed.unknown.clone();
+        let unknown = performed.unknown_fields.clone();
         if let Some(kind) = change.filter(|_| !dry_run) {
-            state.commit(performed, kind, self.shared.source.now());
+            state.commit(performed, kind, self.shared.clock.now());
             // Under the lock, so that tips are told in order.
-            self.shared.tip.begin(revision);
-            self.shared.tip.finish();
+            self.shared.tip.advance(revision);
+            self.shared.tip.notify_rest();
         }
-        Ok(Written { resource, change, unknown })
+        Ok(WriteResponse { resource, change, unknown_fields: unknown })
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
-        let state = self.shared.current()?;
+        let state = self.shared.lock_expired()?;
         check_start(from, state.history.oldest(), state.history.newest())?;
-        Ok(Watch::new(Reader::new(Arc::clone(&self.shared) as Arc<dyn Log>, scope, from)))
+        Ok(Watch::new(WatchCursor::new(Arc::clone(&self.shared) as Arc<dyn ChangeLog>, scope, from)))
     }
 
     fn revision(&self) -> Revision {
@@ -215,7 +224,7 @@ impl Store for MemoryStore {
     }
 
     fn health(&self) -> Result<()> {
-        self.shared.open().map(drop)
+        self.shared.lock_open().map(drop)
     }
 
     async fn close(&self) {
@@ -224,7 +233,7 @@ impl Store for MemoryStore {
     }
 
     async fn kinds(&self) -> Result<Vec<Kind>> {
-        let state = self.shared.open()?;
+        let state = self.shared.lock_open()?;
         let mut kinds = Vec::new();
         let mut from = Path(Vec::new());
         while let Some((_, resource)) = state.resources.range(from..).next() {
@@ -236,23 +245,23 @@ impl Store for MemoryStore {
     }
 
     async fn dependents(&self, owner: &str) -> Result<Vec<Arc<Resource>>> {
-        Ok(self.shared.open()?.owned(owner).map(|(_, resource)| resource).collect())
+        Ok(self.shared.lock_open()?.owned(owner).map(|(_, resource)| resource).collect())
     }
 }
 
 #[async_trait]
-impl Log for Shared {
+impl ChangeLog for SharedState {
     fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision> {
-        self.read_on(scope, after, events).ok()
+        self.read_history(scope, after, events).ok()
     }
 
-    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<LogBatch> {
         let mut events = Vec::new();
-        let through = self.read_on(scope, after, &mut events)?;
-        Ok(Batch { events, through })
+        let through = self.read_history(scope, after, &mut events)?;
+        Ok(LogBatch { events, through })
     }
 
-    fn tip(&self) -> &Tip {
+    fn tip(&self) -> &RevisionNotifier {
         &self.tip
     }
 }

@@ -19,7 +19,7 @@ const EXACT_END: f64 = 9_007_199_254_740_992.0;
 const DEPTH_MAX: usize = DOCUMENT_DEPTH_MAX + 8;
 
 /// Gives every number of a value the form in which it is stored.
-pub(crate) fn settle(value: &mut Value) {
+pub(crate) fn normalize(value: &mut Value) {
     walk(value, DEPTH_MAX);
 }
 
@@ -27,7 +27,7 @@ fn walk(value: &mut Value, depth_max: usize) {
     let Some(below_max) = depth_max.checked_sub(1) else { return };
     match value {
         Value::Number(number) => {
-            if let Some(settled) = settled(number) {
+            if let Some(settled) = normalized(number) {
                 *number = settled;
             }
         }
@@ -38,7 +38,7 @@ fn walk(value: &mut Value, depth_max: usize) {
 }
 
 /// Returns the other form in which a number is stored; `None` when it is in that form already.
-fn settled(number: &Number) -> Option<Number> {
+fn normalized(number: &Number) -> Option<Number> {
     if number.is_i64() {
         return None;
     }

@@ -33,9 +33,9 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 use crate::{Error, Key, Result};
-pub(crate) use asked::asked;
-use difference::{Difference, all, differ, named};
-use fields::{Element, Fields};
+pub(crate) use asked::requested_owners;
+use difference::{FieldDiff, all, diff, named};
+use fields::{FieldSet, PathElement};
 pub(crate) use managers::Operation;
 use managers::{Manager, Managers};
 use shape::Shape;
@@ -72,7 +72,7 @@ impl Writer<'_> {
 ///
 /// # Errors
 /// `Invalid` when the document cannot be applied, `TooLarge`.
-pub(crate) fn begin(document: &mut Value, writer: Writer<'_>) -> Result<()> {
+pub(crate) fn create_owners(document: &mut Value, writer: Writer<'_>) -> Result<()> {
     let shape = Shape::document(writer.schema);
     let fields = match writer.operation {
         Operation::Apply => {
@@ -93,21 +93,21 @@ pub(crate) fn begin(document: &mut Value, writer: Writer<'_>) -> Result<()> {
 /// `TooLarge`.
 pub(crate) fn track(old: &Value, document: &mut Value, writer: Writer<'_>) -> Result<()> {
     let shape = Shape::document(writer.schema);
-    let difference = differ(old, document, shape);
-    if difference.is_empty() || standing::touch(document, &difference, writer) {
+    let difference = diff(old, document, shape);
+    if difference.is_empty() || standing::try_touch(document, &difference, writer) {
         return Ok(());
     }
-    hand_over(old, document, difference, writer)
+    take_ownership(old, document, difference, writer)
 }
 
 /// Gives the fields in which a document differs from `old` to their writer.
-fn hand_over(old: &Value, document: &mut Value, difference: Difference, writer: Writer<'_>) -> Result<()> {
+fn take_ownership(old: &Value, document: &mut Value, difference: FieldDiff, writer: Writer<'_>) -> Result<()> {
     let mut managers = Managers::of(document);
     if managers.is_empty() && !all(old, Shape::document(writer.schema)).is_empty() {
         return Ok(());
     }
-    managers.take_out(&difference.set);
-    managers.take_out(&difference.removed);
+    managers.remove_from_all(&difference.set);
+    managers.remove_from_all(&difference.removed);
     let manager = writer.manager_of(document);
     if !difference.gained.is_empty() {
         managers.add(manager.clone(), difference.gained, writer.time);
@@ -121,15 +121,15 @@ fn hand_over(old: &Value, document: &mut Value, difference: Difference, writer: 
 /// # Errors
 /// None for a document that a store has kept: the owners of less are never too large.
 pub(crate) fn release(old: &Value, document: &mut Value, schema: Option<&Schema>) -> Result<()> {
-    let difference = differ(old, document, Shape::document(schema));
+    let difference = diff(old, document, Shape::document(schema));
     let mut managers = Managers::of(document);
-    managers.take_out(&difference.set);
-    managers.take_out(&difference.removed);
+    managers.remove_from_all(&difference.set);
+    managers.remove_from_all(&difference.removed);
     managers.write(document)
 }
 
 /// A document that is applied to another.
-pub(crate) struct Application<'a> {
+pub(crate) struct ServerSideApply<'a> {
     current: &'a Value,
     applied: &'a Value,
     writer: Writer<'a>,
@@ -138,10 +138,10 @@ pub(crate) struct Application<'a> {
     /// As they are, before the write.
     managers: Managers,
     /// What the applied document names.
-    named: Fields,
+    named: FieldSet,
 }
 
-impl<'a> Application<'a> {
+impl<'a> ServerSideApply<'a> {
     /// Takes up a document that is to be applied, without `status` and what the host owns of the metadata.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl<'a> Application<'a> {
         if let Some(before) = self.managers.fields(&self.manager) {
             let mut kept = self.managers.fields_of_others(&self.manager);
             kept.unite(self.named.clone());
-            kept.add(Element::Field("metadata".to_owned()), Fields::itself());
+            kept.add(PathElement::Field("metadata".to_owned()), FieldSet::itself());
             merge::prune(&mut merged, self.shape, before, &kept);
         }
         merged
@@ -174,19 +174,19 @@ impl<'a> Application<'a> {
     ///
     /// # Errors
     /// `ApplyConflict` when others own what changes, and it is not forced; `TooLarge`.
-    pub(crate) fn settle(self, document: &mut Value, key: &Key, force: bool) -> Result<()> {
+    pub(crate) fn update_owners(self, document: &mut Value, key: &Key, force: bool) -> Result<()> {
         let Self { current, applied: _, writer, shape, manager, mut managers, named } = self;
-        let difference = differ(current, document, shape);
+        let difference = diff(current, document, shape);
         if !force && !managers.conflicts(&manager, &difference.set).is_empty() {
             let mut disputed = difference.set.clone();
-            disputed.leave_out(&last_applied::unchanged(&manager.name, current, &manager.version, shape));
+            disputed.subtract(&last_applied::unchanged(&manager.name, current, &manager.version, shape));
             let conflicts = managers.conflicts(&manager, &disputed);
             if !conflicts.is_empty() {
                 return Err(Error::ApplyConflict { key: key.clone(), conflicts });
             }
         }
-        managers.take_out(&difference.set);
-        managers.take_out(&difference.removed);
+        managers.remove_from_all(&difference.set);
+        managers.remove_from_all(&difference.removed);
         managers.set(manager.clone(), named);
         if managers.is_empty() {
             // Whoever applied owns nothing any more: what is left is tracked at once, as the next apply would do it.

@@ -86,7 +86,7 @@ fn operations(document: &mut Value, patch: &Value) -> Result<()> {
     let mut carried_bytes = 0;
     for (at, operation) in operations.iter().enumerate() {
         let path = format!("patch[{at}]");
-        bound(document, operation, &path, &mut carried_bytes)?;
+        check_bounds(document, operation, &path, &mut carried_bytes)?;
         json_patch::patch_unsafe(document, std::slice::from_ref(operation))
             .map_err(|error| Error::invalid(path, format!("does not fit: {}", error.kind)))?;
     }
@@ -94,7 +94,7 @@ fn operations(document: &mut Value, patch: &Value) -> Result<()> {
 }
 
 /// Refuses an operation that would make the document too deep, or carry too much.
-fn bound(document: &Value, operation: &PatchOperation, path: &str, carried_bytes: &mut u64) -> Result<()> {
+fn check_bounds(document: &Value, operation: &PatchOperation, path: &str, carried_bytes: &mut u64) -> Result<()> {
     let deep = || Error::invalid(path, format!("nests too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels"));
     let room = |at: &PointerBuf| DOCUMENT_DEPTH_MAX.checked_sub(at.count()).ok_or_else(deep);
     let (from, to) = match operation {

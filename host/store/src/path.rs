@@ -11,11 +11,11 @@ const STEP_CHARS_MAX: usize = 128;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+    step: Segment<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step<'a> {
+enum Segment<'a> {
     Root,
     Field(&'a str),
     Key(&'a str),
@@ -24,21 +24,21 @@ enum Step<'a> {
 
 impl<'a> Path<'a> {
     /// The root of a document, which shows as nothing.
-    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Segment::Root };
 
     /// Returns the path of a field that has a name of its own, as `.spec`.
     pub(crate) fn field(&'a self, name: &'a str) -> Self {
-        Self { parent: Some(self), step: Step::Field(name) }
+        Self { parent: Some(self), step: Segment::Field(name) }
     }
 
     /// Returns the path of an entry of an object whose names are free, as `[name]`.
     pub(crate) fn key(&'a self, name: &'a str) -> Self {
-        Self { parent: Some(self), step: Step::Key(name) }
+        Self { parent: Some(self), step: Segment::Key(name) }
     }
 
     /// Returns the path of an item of a list, as `[0]`.
     pub(crate) fn item(&'a self, at: usize) -> Self {
-        Self { parent: Some(self), step: Step::Item(at) }
+        Self { parent: Some(self), step: Segment::Item(at) }
     }
 }
 
@@ -47,12 +47,12 @@ impl fmt::Display for Path<'_> {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
         }
-        let dot = if self.parent.is_none_or(|parent| matches!(parent.step, Step::Root)) { "" } else { "." };
+        let dot = if self.parent.is_none_or(|parent| matches!(parent.step, Segment::Root)) { "" } else { "." };
         match self.step {
-            Step::Root => Ok(()),
-            Step::Field(name) => write!(f, "{dot}{}", shortened(name, STEP_CHARS_MAX)),
-            Step::Key(name) => write!(f, "[{}]", shortened(name, STEP_CHARS_MAX)),
-            Step::Item(at) => write!(f, "[{at}]"),
+            Segment::Root => Ok(()),
+            Segment::Field(name) => write!(f, "{dot}{}", shortened(name, STEP_CHARS_MAX)),
+            Segment::Key(name) => write!(f, "[{}]", shortened(name, STEP_CHARS_MAX)),
+            Segment::Item(at) => write!(f, "[{at}]"),
         }
     }
 }

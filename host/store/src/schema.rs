@@ -21,10 +21,10 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::path::Path;
-use limits::Limits;
+use limits::Constraints;
 
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
-pub use schemas::{Known, Schemas};
+pub use schemas::{Schemas, VersionSchema};
 
 /// The schema of a value and of everything below it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,7 +44,7 @@ pub struct Schema {
     embedded: bool,
     default: Option<Value>,
     /// What else the value has to be; most have nothing of it.
-    limits: Option<Box<Limits>>,
+    limits: Option<Box<Constraints>>,
     /// Whether there are rules that are not looked at, here or below.
     has_rules: bool,
     /// What the schema was read from; only the outermost has it.

@@ -49,7 +49,7 @@ const VALUES_MAX: usize = 64;
 const FIELDS_MAX: usize = 16;
 
 /// Returns whether a field is this text, or a number or switch that is written so. One that is not there is empty.
-fn is_text(field: Option<&Value>, wanted: &str) -> bool {
+fn equals_text(field: Option<&Value>, wanted: &str) -> bool {
     match field {
         None | Some(Value::Null) => wanted.is_empty(),
         Some(Value::String(text)) => text == wanted,
@@ -84,7 +84,7 @@ impl Selector {
         let Self { namespace, labels, fields, owner } = self;
         namespace.as_ref().is_none_or(|namespace| namespace == resource.key().namespace())
             && labels.iter().all(|requirement| requirement.matches(resource.label(requirement.name())))
-            && fields.iter().all(|(pointer, wanted)| is_text(resource.document().pointer(pointer), wanted))
+            && fields.iter().all(|(pointer, wanted)| equals_text(resource.document().pointer(pointer), wanted))
             && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
     }
 

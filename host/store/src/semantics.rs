@@ -35,20 +35,23 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use self::admit::Part;
+use self::admit::DocumentPart;
 pub use self::document::HOST_OWNED;
-use self::document::{asked, fields, in_version_of, into_stored_version, metadata, set, strip, tidy, timestamp};
+use self::document::{
+    fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,
+    timestamp,
+};
 use crate::model::finalizers;
 use crate::ownership::{self, Operation, Writer};
-use crate::schema::{Known, Schema, Schemas};
+use crate::schema::{Schema, Schemas, VersionSchema};
 use crate::{
-    Error, EventType, Key, Precondition, Request, Resource, Result, Revision, Source, Target, Unknown, Write, numbers,
-    patch, validate,
+    ClockAndIds, Error, EventType, FieldValidation, Key, Precondition, Request, Resource, Result, Revision, Target,
+    Write, numbers, patch, validate,
 };
 
 /// What a write needs from outside of the document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Moment {
+pub struct WriteContext {
     /// The time of day.
     pub now: SystemTime,
     /// The uid of the resource, should this write create one; of no meaning where there is one.
@@ -58,7 +61,7 @@ pub struct Moment {
     /// Who writes.
     pub manager: String,
     /// What is known of the kind in the version that is written.
-    pub known: Known,
+    pub version: VersionSchema,
 }
 
 /// What a write came to.
@@ -88,7 +91,7 @@ const GENERATE_TRIES: usize = 8;
 
 /// What [`perform`] found and decided.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Performed {
+pub struct WritePlan {
     /// The resource that the write is about.
     pub key: Key,
     /// The resource as it was; `None` when there was none.
@@ -96,10 +99,10 @@ pub struct Performed {
     /// What to do.
     pub decision: Decision,
     /// What was left out of the document because nobody knows it, where the request asks for that.
-    pub unknown: Vec<String>,
+    pub unknown_fields: Vec<String>,
 }
 
-impl Performed {
+impl WritePlan {
     /// Returns what kind of event this makes; `None` when nothing changes.
     pub fn event(&self) -> Option<EventType> {
         match (&self.decision, &self.previous) {
@@ -118,18 +121,18 @@ impl Performed {
 ///
 /// # Errors
 /// As [`address`] and [`decide`], and what `lookup` answers; `UnknownFields`.
-pub fn perform(
-    source: &dyn Source,
+pub fn plan_write(
+    source: &dyn ClockAndIds,
     schemas: &Schemas,
     request: Request,
     revision: Revision,
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
-) -> Result<Performed> {
-    let Request { mut write, manager, dry_run: _, unknown } = request;
+) -> Result<WritePlan> {
+    let Request { mut write, manager, dry_run: _, field_validation: unknown } = request;
     if let Some(value) = write.value_mut() {
-        numbers::settle(value);
+        numbers::normalize(value);
     }
-    let generates = matches!(&write, Write::Create { document } if asked(document, "name").is_empty());
+    let generates = matches!(&write, Write::Create { document } if metadata_text(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
     let (key, mut previous) = loop {
         let key = address(&mut write, || source.suffix())?;
@@ -144,13 +147,13 @@ pub fn perform(
     };
     // Randomness is for those who create: it costs a call of the system.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
-    let moment = Moment { now: source.now(), uid, revision, manager, known: schemas.of(key.kind()) };
-    let current = previous.as_ref().map(Resource::apart);
+    let moment = WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()) };
+    let current = previous.as_ref().map(Resource::detached);
     let fields = match unknown {
-        Unknown::Tell | Unknown::Refuse => {
-            unknown::fields(&key, current.as_deref(), &write, moment.known.schema.as_deref())
+        FieldValidation::Warn | FieldValidation::Strict => {
+            unknown::unknown_fields(&key, current.as_deref(), &write, moment.version.schema.as_deref())
         }
-        Unknown::Ignore => Vec::new(),
+        FieldValidation::Ignore => Vec::new(),
     };
     let decision = decide(&key, current.as_ref(), write, &moment)?;
     // Its document goes before it leaves the cache of the processor.
@@ -158,10 +161,10 @@ pub fn perform(
     if let Some(previous) = previous.as_mut().and_then(Arc::get_mut) {
         previous.forget_document();
     }
-    if unknown == Unknown::Refuse && !fields.is_empty() {
+    if unknown == FieldValidation::Strict && !fields.is_empty() {
         return Err(Error::UnknownFields { fields });
     }
-    Ok(Performed { key, previous, decision, unknown: fields })
+    Ok(WritePlan { key, previous, decision, unknown_fields: fields })
 }
 
 /// Returns the key of the resource that a write is about, and fills in a generated name.
@@ -190,106 +193,108 @@ pub fn address(write: &mut Write, suffix: impl FnOnce() -> String) -> Result<Key
 ///
 /// # Errors
 /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing changes.
-pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, moment: &Moment) -> Result<Decision> {
-    let time = timestamp(moment.now);
+pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context: &WriteContext) -> Result<Decision> {
+    let time = timestamp(context.now);
     let writer = Writer {
-        manager: &moment.manager,
+        manager: &context.manager,
         operation: Operation::Update,
         subresource: "",
         time: &time,
-        schema: moment.known.schema.as_deref(),
+        schema: context.version.schema.as_deref(),
     };
     check_manager(match &write {
         Write::Apply { manager, .. } | Write::ApplyStatus { manager, .. } => manager,
-        _ => &moment.manager,
+        _ => &context.manager,
     })?;
     let existing = || current.ok_or_else(|| Error::not_found(key));
     match write {
         Write::Create { document } => match current {
             Some(current) => Err(Error::AlreadyExists { key: key.clone(), current: current.revision() }),
-            None => create(document, writer, moment),
+            None => create(document, writer, context),
         },
         Write::Update { document, precondition } => {
             let current = existing()?;
-            check(current, &precondition)?;
-            replace(current, document, writer, moment)
+            check_precondition(current, &precondition)?;
+            replace(current, document, writer, context)
         }
         Write::UpdateStatus { key: _, status, precondition } => {
             let current = existing()?;
-            check(current, &precondition)?;
-            report(current, key, status, writer, moment)
+            check_precondition(current, &precondition)?;
+            write_status(current, key, status, writer, context)
         }
         Write::PatchStatus { key, change } => {
             let current = existing()?;
-            let changed = patch::change(&in_version_of(&key, current), &change, moment.known.schema.as_deref())?;
+            let changed = patch::change(&in_version_of(&key, current), &change, context.version.schema.as_deref())?;
             validate::document(&changed)?;
-            identity(current, &changed)?;
-            check(current, &asked_precondition(current, &changed)?)?;
-            report(current, &key, changed.get("status").cloned().unwrap_or_default(), writer, moment)
+            check_identity(current, &changed)?;
+            check_precondition(current, &metadata_precondition(current, &changed)?)?;
+            write_status(current, &key, changed.get("status").cloned().unwrap_or_default(), writer, context)
         }
         Write::Patch { key: _, change, precondition } => {
             let current = existing()?;
-            check(current, &precondition)?;
-            let changed = patch::change(&in_version_of(key, current), &change, moment.known.schema.as_deref())?;
-            replace(current, changed, writer, moment)
+            check_precondition(current, &precondition)?;
+            let changed = patch::change(&in_version_of(key, current), &change, context.version.schema.as_deref())?;
+            replace(current, changed, writer, context)
         }
         Write::Apply { document, manager, force } => {
             let writer = Writer { manager: &manager, operation: Operation::Apply, ..writer };
             let document = apply::applicable(document, writer.schema)?;
             match current {
-                Some(current) => apply::resource(current, &document, force, writer, moment),
-                None if asked(&document, "uid").is_empty() && asked(&document, "resourceVersion").is_empty() => {
-                    create(document, writer, moment)
+                Some(current) => apply::resource(current, &document, force, writer, context),
+                None if metadata_text(&document, "uid").is_empty()
+                    && metadata_text(&document, "resourceVersion").is_empty() =>
+                {
+                    create(document, writer, context)
                 }
                 None => Err(Error::Conflict { key: key.clone(), current: None }),
             }
         }
         Write::ApplyStatus { document, manager, force } => {
             let writer = Writer { manager: &manager, operation: Operation::Apply, subresource: "status", ..writer };
-            apply::status(existing()?, &apply::applicable(document, writer.schema)?, force, writer, moment)
+            apply::status(existing()?, &apply::applicable(document, writer.schema)?, force, writer, context)
         }
         Write::Delete { key: _, precondition, propagation } => {
             let current = existing()?;
-            check(current, &precondition)?;
-            delete::decide(current, propagation, moment)
+            check_precondition(current, &precondition)?;
+            delete::decide(current, propagation, context)
         }
     }
 }
 
-fn create(mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
+fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Result<Decision> {
     validate::document(&document)?;
-    if !asked(&document, "resourceVersion").is_empty() {
+    if !metadata_text(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
-    strip(&mut document);
+    strip_host_owned(&mut document);
     // Who creates owns what is filled in; who applies owns what they have named.
     if writer.operation == Operation::Update {
-        admit::admit(writer.schema, &mut document, Part::Specification)?;
-        ownership::begin(&mut document, writer)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification)?;
+        ownership::create_owners(&mut document, writer)?;
     } else {
         prune(writer.schema, &mut document);
-        ownership::begin(&mut document, writer)?;
-        admit::admit(writer.schema, &mut document, Part::Specification)?;
+        ownership::create_owners(&mut document, writer)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification)?;
     }
     let metadata = metadata(&mut document);
-    set(metadata, "uid", Some(json!(moment.uid)));
-    set(metadata, "creationTimestamp", Some(json!(timestamp(moment.now))));
-    set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
+    set(metadata, "uid", Some(json!(context.uid)));
+    set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
+    set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     set(metadata, "generation", Some(json!(1)));
-    into_stored_version(&mut document, moment);
-    whole(&document, None).map(Decision::Put)
+    into_stored_version(&mut document, context);
+    build_resource(&document, None).map(Decision::Put)
 }
 
 /// Makes the resource of a document that was checked before the host put its own into it.
-fn whole(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
+fn build_resource(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
     validate::nesting("document", document)?;
-    let resource = resource(document, before)?;
+    let resource = build_resource_of_any_size(document, before)?;
     validate::length("document", resource.bytes())?;
     Ok(resource)
 }
 
 /// Makes the resource of a document, whatever its length.
-fn resource(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
+fn build_resource_of_any_size(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
     Resource::new(document, validate::text(document), before).map(Arc::new)
 }
 
@@ -301,45 +306,61 @@ fn prune(schema: Option<&Schema>, document: &mut Value) {
 }
 
 /// Stores a status; `null` removes it.
-fn report(current: &Arc<Resource>, key: &Key, status: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
+fn write_status(
+    current: &Arc<Resource>,
+    key: &Key,
+    status: Value,
+    writer: Writer<'_>,
+    context: &WriteContext,
+) -> Result<Decision> {
     validate::size("status", &status)?;
     let mut document = in_version_of(key, current);
     set(fields(&mut document), "status", Some(status).filter(|status| !status.is_null()));
-    admit::admit(writer.schema, &mut document, Part::Status)?;
-    update(current, document, Writer { subresource: "status", ..writer }, moment)
+    admit::admit(writer.schema, &mut document, DocumentPart::Status)?;
+    update(current, document, Writer { subresource: "status", ..writer }, context)
 }
 
 /// Stores a document in place of the current one, all but `status` and what the host owns of the metadata. Who owns which field can be written.
-fn replace(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
+fn replace(
+    current: &Arc<Resource>,
+    mut document: Value,
+    writer: Writer<'_>,
+    context: &WriteContext,
+) -> Result<Decision> {
     validate::document(&document)?;
-    check(current, &asked_precondition(current, &document)?)?;
+    check_precondition(current, &metadata_precondition(current, &document)?)?;
     let old = current.document();
-    identity(current, &document)?;
+    check_identity(current, &document)?;
     set(fields(&mut document), "status", old.get("status").cloned());
     let metadata = metadata(&mut document);
-    let owners = ownership::asked(metadata.get("managedFields"), old)?;
+    let owners = ownership::requested_owners(metadata.get("managedFields"), old)?;
     for field in HOST_OWNED {
         set(metadata, field, old["metadata"].get(field).cloned());
     }
-    tidy(metadata);
+    normalize_metadata(metadata);
     owners.write(&mut document)?;
     if specification(&document).ne(specification(old)) {
-        admit::admit(moment.known.schema.as_deref(), &mut document, Part::Specification)?;
+        admit::admit(context.version.schema.as_deref(), &mut document, DocumentPart::Specification)?;
     }
-    update(current, document, writer, moment)
+    update(current, document, writer, context)
 }
 
 /// Stores a document whose host-owned metadata is still that of the current one, unless its owners were written.
-fn update(current: &Arc<Resource>, mut document: Value, writer: Writer<'_>, moment: &Moment) -> Result<Decision> {
+fn update(
+    current: &Arc<Resource>,
+    mut document: Value,
+    writer: Writer<'_>,
+    context: &WriteContext,
+) -> Result<Decision> {
     ownership::track(current.document(), &mut document, writer)?;
-    store(current, document, moment)
+    store(current, document, context)
 }
 
 /// Stores a document whose host-owned metadata is still that of the current one, but for the owners of its fields. What is not the host's
 /// was checked, or is as it was.
-fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Result<Decision> {
+fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -> Result<Decision> {
     let old = current.document();
-    into_stored_version(&mut document, moment);
+    into_stored_version(&mut document, context);
     let respecified = specification(&document).ne(specification(old));
     if !respecified && document == *old {
         return Ok(Decision::Unchanged(Arc::clone(current)));
@@ -347,8 +368,8 @@ fn store(current: &Arc<Resource>, mut document: Value, moment: &Moment) -> Resul
     let generation = current.generation() + u64::from(respecified);
     let metadata = metadata(&mut document);
     set(metadata, "generation", Some(json!(generation)));
-    set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
-    let resource = whole(&document, Some(current))?;
+    set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
+    let resource = build_resource(&document, Some(current))?;
     if !current.is_deleting() {
         return Ok(Decision::Put(resource));
     }
@@ -376,7 +397,7 @@ fn check_manager(manager: &str) -> Result<()> {
 }
 
 /// Checks that a document is about the same resource.
-fn identity(current: &Resource, document: &Value) -> Result<()> {
+fn check_identity(current: &Resource, document: &Value) -> Result<()> {
     let Target { kind, namespace, name } = validate::target(document, false)?;
     let fixed = |path: &str, same: bool| {
         if same { Ok(()) } else { Err(Error::invalid(path, "cannot be changed")) }
@@ -386,11 +407,14 @@ fn identity(current: &Resource, document: &Value) -> Result<()> {
     fixed("kind", kind.name == key.kind().name)?;
     fixed("metadata.namespace", namespace == key.namespace())?;
     fixed("metadata.name", name.as_deref() == Some(key.name()))?;
-    let created = asked(document, "creationTimestamp");
-    fixed("metadata.creationTimestamp", created.is_empty() || created == asked(current.document(), "creationTimestamp"))
+    let created = metadata_text(document, "creationTimestamp");
+    fixed(
+        "metadata.creationTimestamp",
+        created.is_empty() || created == metadata_text(current.document(), "creationTimestamp"),
+    )
 }
 
-fn check(current: &Resource, precondition: &Precondition) -> Result<()> {
+fn check_precondition(current: &Resource, precondition: &Precondition) -> Result<()> {
     let Precondition { uid, revision } = precondition;
     let same = uid.as_ref().is_none_or(|uid| uid == current.uid())
         && revision.is_none_or(|revision| revision == current.revision());
@@ -398,14 +422,14 @@ fn check(current: &Resource, precondition: &Precondition) -> Result<()> {
 }
 
 /// Reads the preconditions that a document carries in its metadata. A revision that this store cannot have given is a conflict.
-fn asked_precondition(current: &Resource, document: &Value) -> Result<Precondition> {
+fn metadata_precondition(current: &Resource, document: &Value) -> Result<Precondition> {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let revision = match some(asked(document, "resourceVersion")) {
+    let revision = match some(metadata_text(document, "resourceVersion")) {
         None => None,
         Some(text) => Some(
             text.parse()
                 .map_err(|_| Error::Conflict { key: current.key().clone(), current: Some(current.revision()) })?,
         ),
     };
-    Ok(Precondition { uid: some(asked(document, "uid")), revision })
+    Ok(Precondition { uid: some(metadata_text(document, "uid")), revision })
 }

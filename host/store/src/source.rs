@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use uuid::Uuid;
 
 /// What a store needs from outside to decide a write.
-pub trait Source: Send + Sync + 'static {
+pub trait ClockAndIds: Send + Sync + 'static {
     /// Returns the time of day, for `creationTimestamp`, `deletionTimestamp` and the age of history. Need not grow.
     fn now(&self) -> SystemTime;
 
@@ -18,12 +18,12 @@ pub trait Source: Send + Sync + 'static {
 
 /// The clock and the randomness of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SystemSource;
+pub struct SystemClockAndIds;
 
 /// Letters and digits of generated names: no vowels, so that no words appear.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-impl Source for SystemSource {
+impl ClockAndIds for SystemClockAndIds {
     fn now(&self) -> SystemTime {
         SystemTime::now()
     }

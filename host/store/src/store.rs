@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::Schemas;
 use crate::{
-    Key, Kind, Request, Resource, Result, Revision, Scope, Selector, Source, SystemSource, Watch, Write, Written,
+    ClockAndIds, Key, Kind, Request, Resource, Result, Revision, Scope, Selector, SystemClockAndIds, Watch, Write,
+    WriteResponse,
 };
 
 /// A question for the resources of one kind.
@@ -66,9 +67,9 @@ pub struct Options {
     /// How long the journal of a file is that is made, in bytes: default 16 MiB, rounded up to whole pages, at most 1 GiB. The longer it is,
     /// the more changes go to their places in the file together, and the longer it takes to open after a crash. Zero for none: then every
     /// change goes to its place at once, and the file is a plain file of the engine.
-    pub journal_bytes: u64,
+    pub wal_bytes: u64,
     /// Time and randomness.
-    pub source: Arc<dyn Source>,
+    pub clock: Arc<dyn ClockAndIds>,
 }
 
 impl Default for Options {
@@ -77,15 +78,15 @@ impl Default for Options {
             history_max: 100_000,
             history_age_max: Duration::from_secs(60 * 60),
             history_bytes_max: 64 << 20,
-            journal_bytes: 16 << 20,
-            source: Arc::new(SystemSource),
+            wal_bytes: 16 << 20,
+            clock: Arc::new(SystemClockAndIds),
         }
     }
 }
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { history_max, history_age_max, history_bytes_max, journal_bytes, source: _ } = self;
+        let Self { history_max, history_age_max, history_bytes_max, wal_bytes: journal_bytes, clock: _ } = self;
         f.debug_struct("Options")
             .field("history_max", history_max)
             .field("history_age_max", history_age_max)
@@ -118,13 +119,13 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing was changed. After `Unavailable` it is not known.
     /// A call that is dropped may still be carried out.
-    async fn submit(&self, request: Request) -> Result<Written>;
+    async fn submit(&self, request: Request) -> Result<WriteResponse>;
 
     /// Makes one change in the name of the host: [`Store::submit`] with a manager of that name.
     ///
     /// # Errors
     /// As [`Store::submit`].
-    async fn write(&self, write: Write) -> Result<Written> {
+    async fn write(&self, write: Write) -> Result<WriteResponse> {
         self.submit(write.into()).await
     }
 

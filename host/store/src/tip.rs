@@ -18,7 +18,7 @@ const GROUPS: usize = 32;
 
 /// How far a store has come.
 #[derive(Debug)]
-pub(crate) struct Tip {
+pub(crate) struct RevisionNotifier {
     revision: AtomicU64,
     /// There will be no more.
     closed: AtomicBool,
@@ -27,21 +27,21 @@ pub(crate) struct Tip {
     /// who takes a group from it has seen every change that was made before that group became due.
     due: AtomicUsize,
     /// How many have a place in a group, or had one.
-    placed: AtomicUsize,
+    joined: AtomicUsize,
 }
 
 /// A place in a group, for one who will wait.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place(usize);
+pub(crate) struct WaitGroup(usize);
 
-impl Tip {
+impl RevisionNotifier {
     pub(crate) fn at(revision: Revision) -> Self {
         Self {
             revision: AtomicU64::new(revision.0),
             closed: AtomicBool::new(false),
             groups: std::array::from_fn(|_| Notify::new()),
             due: AtomicUsize::new(GROUPS),
-            placed: AtomicUsize::new(0),
+            joined: AtomicUsize::new(0),
         }
     }
 
@@ -54,31 +54,31 @@ impl Tip {
     }
 
     /// Returns a place for one more. The groups fill evenly.
-    pub(crate) fn place(&self) -> Place {
-        Place(self.placed.fetch_add(1, Ordering::Relaxed) % GROUPS)
+    pub(crate) fn join_group(&self) -> WaitGroup {
+        WaitGroup(self.joined.fetch_add(1, Ordering::Relaxed) % GROUPS)
     }
 
-    /// Notes that the store has come to a revision, and begins to tell those who wait. [`Tip::finish`] has to follow.
-    pub(crate) fn begin(&self, revision: Revision) {
+    /// Notes that the store has come to a revision, and begins to tell those who wait. [`RevisionNotifier::finish`] has to follow.
+    pub(crate) fn advance(&self, revision: Revision) {
         self.revision.store(revision.0, Ordering::Release);
         self.due.swap(0, Ordering::AcqRel);
-        self.tell_group();
+        self.notify_next_group();
     }
 
     /// Tells all those who wait and were not told yet.
-    pub(crate) fn finish(&self) {
-        while self.tell_group() {}
+    pub(crate) fn notify_rest(&self) {
+        while self.notify_next_group() {}
     }
 
     /// Notes that the store has ended, and tells all those who wait.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.due.swap(0, Ordering::AcqRel);
-        self.finish();
+        self.notify_rest();
     }
 
     /// Waits until the store has come further than `after`. `Closed` when it never will. Cancel safe.
-    pub(crate) async fn pass(&self, Place(group): Place, after: Revision) -> Result<()> {
+    pub(crate) async fn wait_past(&self, WaitGroup(group): WaitGroup, after: Revision) -> Result<()> {
         loop {
             // Before looking: whatever is told from here on is not missed.
             let told = self.groups[group].notified();
@@ -91,17 +91,17 @@ impl Tip {
                 return Err(Error::Closed);
             }
             told.await;
-            self.tell_group();
+            self.notify_next_group();
         }
     }
 
     /// Waits until the store has ended. Cancel safe.
     pub(crate) async fn closed(&self) {
-        while self.pass(Place(0), Revision(u64::MAX)).await.is_ok() {}
+        while self.wait_past(WaitGroup(0), Revision(u64::MAX)).await.is_ok() {}
     }
 
     /// Tells one more group; returns whether there was one.
-    fn tell_group(&self) -> bool {
+    fn notify_next_group(&self) -> bool {
         // Most who ask find nothing to do, and need not take the number from others who ask.
         if self.due.load(Ordering::Relaxed) >= GROUPS {
             return false;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::tip::{Place, Tip};
+use crate::tip::{RevisionNotifier, WaitGroup};
 use crate::{Kind, Resource, Result, Revision};
 
 /// What happened to a resource.
@@ -113,7 +113,7 @@ impl fmt::Debug for Watch {
 
 /// A piece of a store's history.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct LogBatch {
     /// The events of the scope.
     pub(crate) events: Vec<Event>,
     /// How far was looked: every event up to and including this revision is in `events` or outside of the scope.
@@ -122,46 +122,46 @@ pub(crate) struct Batch {
 
 /// A store's history, as a watch reads it.
 #[async_trait]
-pub(crate) trait Log: Send + Sync + 'static {
-    /// Adds the events of the scope after a revision to `events`, a bounded piece, and returns how far was looked, as [`Batch::through`];
+pub(crate) trait ChangeLog: Send + Sync + 'static {
+    /// Adds the events of the scope after a revision to `events`, a bounded piece, and returns how far was looked, as [`LogBatch::through`];
     /// `None` where that is not all in memory. Never waits for the disk: a thousand watches ask at once.
     fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision>;
 
     /// Reads on after a revision, a bounded piece, wherever it is. `through` is above `after` unless there is nothing more.
-    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch>;
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<LogBatch>;
 
     /// Returns what tells how far the store has come.
-    fn tip(&self) -> &Tip;
+    fn tip(&self) -> &RevisionNotifier;
 }
 
 /// A position in a store's history.
-pub(crate) struct Reader {
-    log: Arc<dyn Log>,
-    place: Place,
+pub(crate) struct WatchCursor {
+    log: Arc<dyn ChangeLog>,
+    group: WaitGroup,
     scope: Scope,
     position: Revision,
     pending: VecDeque<Event>,
 }
 
-impl Reader {
-    pub(crate) fn new(log: Arc<dyn Log>, scope: Scope, from: Revision) -> Self {
-        Self { place: log.tip().place(), log, scope, position: from, pending: VecDeque::new() }
+impl WatchCursor {
+    pub(crate) fn new(log: Arc<dyn ChangeLog>, scope: Scope, from: Revision) -> Self {
+        Self { group: log.tip().join_group(), log, scope, position: from, pending: VecDeque::new() }
     }
 }
 
 #[async_trait]
-impl Changes for Reader {
+impl Changes for WatchCursor {
     async fn next(&mut self) -> Result<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return Ok(event);
             }
-            self.log.tip().pass(self.place, self.position).await?;
+            self.log.tip().wait_past(self.group, self.position).await?;
             // Position and pending change together, after the await: a cancelled read is read again.
             self.position = match self.log.recall(&self.scope, self.position, &mut self.pending) {
                 Some(through) => through,
                 None => {
-                    let Batch { events, through } = self.log.read(&self.scope, self.position).await?;
+                    let LogBatch { events, through } = self.log.read(&self.scope, self.position).await?;
                     self.pending.extend(events);
                     through
                 }

@@ -99,25 +99,25 @@ pub struct Request {
     /// Answers what the write would come to, and keeps nothing.
     pub dry_run: bool,
     /// What is done about fields that the schema of the kind does not know, which are never stored.
-    pub unknown: Unknown,
+    pub field_validation: FieldValidation,
 }
 
 /// What is done about fields that nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Unknown {
+pub enum FieldValidation {
     /// They are left out.
     #[default]
     Ignore,
-    /// They are left out, and [`Written::unknown`] names them.
-    Tell,
+    /// They are left out, and [`WriteResponse::unknown`] names them.
+    Warn,
     /// The write is refused.
-    Refuse,
+    Strict,
 }
 
 impl From<Write> for Request {
     /// Asks for a write in the name of the host.
     fn from(write: Write) -> Self {
-        Self { write, manager: "homeostat".to_owned(), dry_run: false, unknown: Unknown::Ignore }
+        Self { write, manager: "homeostat".to_owned(), dry_run: false, field_validation: FieldValidation::Ignore }
     }
 }
 
@@ -148,14 +148,14 @@ pub enum Propagation {
 
 /// What a write came to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Written {
+pub struct WriteResponse {
     /// The resource as stored; after a deletion its last state, at the revision of the deletion.
     pub resource: Arc<Resource>,
     /// What happened; `None` when nothing changed and no revision was made.
     pub change: Option<EventType>,
-    /// The paths of what was left out because the schema of the kind does not know it, where [`Unknown::Tell`] asks for them; at most
+    /// The paths of what was left out because the schema of the kind does not know it, where [`FieldValidation::Warn`] asks for them; at most
     /// [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
-    pub unknown: Vec<String>,
+    pub unknown_fields: Vec<String>,
 }
 
 impl Write {

@@ -37,14 +37,14 @@ pub fn is_hidden(c: char) -> bool {
 ///
 /// A backslash stays as it is, so this cannot be read back: see [`quoted`] for that.
 pub fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, is_hidden, eyes)
+    escaped(text, is_hidden, escape_for_display)
 }
 
 /// Returns text with its line feeds and tabs as they are, and every other hidden character as an escape.
 ///
 /// For pages whose lines the host has put together, of pieces that went through [`line()`] or [`block`].
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'), eyes)
+    escaped(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'), escape_for_display)
 }
 
 /// Returns a message for eyes that may have several lines: as [`lines`], and every line but the first is indented by two spaces, so that
@@ -99,7 +99,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
 const TAKES: &str = "a string takes whatever is written to it";
 
 /// Writes a hidden character so that a person can tell which it is.
-fn eyes(out: &mut String, c: char) {
+fn escape_for_display(out: &mut String, c: char) {
     match c {
         '\n' => out.push_str("\\n"),
         '\t' => out.push_str("\\t"),

@@ -19,22 +19,22 @@ impl Default for Links {
 }
 
 /// An entry that can stand in one line at a time.
-pub(crate) trait Linked {
+pub(crate) trait ListNode {
     fn links(&self) -> &Links;
     fn links_mut(&mut self) -> &mut Links;
 }
 
 /// First come, first served; leaving from the middle takes no search. The order is in the entries.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct IntrusiveList {
     first: u32,
     last: u32,
     len: usize,
 }
 
-impl Line {
-    pub(crate) fn new() -> Line {
-        Line { first: NIL, last: NIL, len: 0 }
+impl IntrusiveList {
+    pub(crate) fn new() -> IntrusiveList {
+        IntrusiveList { first: NIL, last: NIL, len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,7 +47,7 @@ impl Line {
 
     /// Puts an entry that stands in no line at the end of this one.
     #[inline]
-    pub(crate) fn push<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32) {
+    pub(crate) fn push<T: ListNode>(&mut self, slab: &mut Slab<T>, slot: u32) {
         *slab[slot].links_mut() = Links { before: self.last, behind: NIL };
         match self.last {
             NIL => self.first = slot,
@@ -59,7 +59,7 @@ impl Line {
 
     /// Takes out an entry that stands in this line.
     #[inline]
-    pub(crate) fn leave<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32) {
+    pub(crate) fn remove<T: ListNode>(&mut self, slab: &mut Slab<T>, slot: u32) {
         let Links { before, behind } = *slab[slot].links();
         match before {
             NIL => self.first = behind,
@@ -73,13 +73,13 @@ impl Line {
     }
 
     /// The one that stands behind an entry of this line.
-    pub(crate) fn behind<T: Linked>(slab: &Slab<T>, slot: u32) -> Option<u32> {
+    pub(crate) fn next_of<T: ListNode>(slab: &Slab<T>, slot: u32) -> Option<u32> {
         let behind = slab[slot].links().behind;
         (behind != NIL).then_some(behind)
     }
 
     /// The entries from first to last.
-    pub(crate) fn iter<'a, T: Linked>(&self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + use<'a, T> {
+    pub(crate) fn iter<'a, T: ListNode>(&self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + use<'a, T> {
         let mut next = self.first;
         std::iter::from_fn(move || {
             let slot = (next != NIL).then_some(next)?;
@@ -92,7 +92,7 @@ impl Line {
 /// The ready keys: a line for each priority, and how often each was passed over.
 #[derive(Debug)]
 pub(crate) struct Bands {
-    lines: [Line; 5],
+    lines: [IntrusiveList; 5],
     /// Claims in a row that went to another band while this one had a key.
     passes: [u32; 5],
     len: usize,
@@ -100,7 +100,7 @@ pub(crate) struct Bands {
 
 impl Bands {
     pub(crate) fn new() -> Bands {
-        Bands { lines: std::array::from_fn(|_| Line::new()), passes: [0; 5], len: 0 }
+        Bands { lines: std::array::from_fn(|_| IntrusiveList::new()), passes: [0; 5], len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -112,21 +112,21 @@ impl Bands {
     }
 
     #[inline]
-    pub(crate) fn push<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
+    pub(crate) fn push<T: ListNode>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
         self.lines[priority.index()].push(slab, slot);
         self.len += 1;
     }
 
     #[inline]
-    pub(crate) fn leave<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
-        self.lines[priority.index()].leave(slab, slot);
+    pub(crate) fn remove<T: ListNode>(&mut self, slab: &mut Slab<T>, slot: u32, priority: Priority) {
+        self.lines[priority.index()].remove(slab, slot);
         self.len -= 1;
     }
 
     /// Takes the key whose turn it is: the first of the highest band, unless a band was passed over `ageing_claims`
     /// times; then the first of the band that was passed over most, the lowest of those if there are several.
     #[inline]
-    pub(crate) fn pop<T: Linked>(&mut self, slab: &mut Slab<T>, ageing_claims: u32) -> Option<u32> {
+    pub(crate) fn pop<T: ListNode>(&mut self, slab: &mut Slab<T>, ageing_claims: u32) -> Option<u32> {
         let waiting = |band: &usize| self.lines[*band].len() > 0;
         let highest = (0..5).rev().find(waiting)?;
         if self.lines[highest].len() == self.len {
@@ -144,30 +144,30 @@ impl Bands {
     }
 
     /// Takes the first key of the highest band, if that is `floor` or above. Nobody counts as passed over.
-    pub(crate) fn pop_from<T: Linked>(&mut self, slab: &mut Slab<T>, floor: Priority) -> Option<u32> {
+    pub(crate) fn pop_from<T: ListNode>(&mut self, slab: &mut Slab<T>, floor: Priority) -> Option<u32> {
         let band = (floor.index()..5).rev().find(|band| self.lines[*band].len() > 0)?;
         self.take_first(slab, band)
     }
 
     /// How many keys stand in this band and those above.
     pub(crate) fn len_from(&self, floor: Priority) -> usize {
-        self.lines[floor.index()..].iter().map(Line::len).sum()
+        self.lines[floor.index()..].iter().map(IntrusiveList::len).sum()
     }
 
     #[inline]
-    fn take_first<T: Linked>(&mut self, slab: &mut Slab<T>, band: usize) -> Option<u32> {
+    fn take_first<T: ListNode>(&mut self, slab: &mut Slab<T>, band: usize) -> Option<u32> {
         let slot = self.lines[band].first()?;
-        self.leave(slab, slot, Priority::ALL[band]);
+        self.remove(slab, slot, Priority::ALL[band]);
         Some(slot)
     }
 
     /// The first key of each band that has one, highest first.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = u32> {
-        self.lines.iter().rev().filter_map(Line::first)
+        self.lines.iter().rev().filter_map(IntrusiveList::first)
     }
 
     /// All keys, by band from the highest, in the order of each line.
-    pub(crate) fn iter<'a, T: Linked>(&'a self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + 'a {
+    pub(crate) fn iter<'a, T: ListNode>(&'a self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + 'a {
         self.lines.iter().rev().flat_map(|line| line.iter(slab))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{Finished, Key, Next, Priority, Queue, state::Claimed};
+use crate::{FinishOutcome, Key, Next, Priority, Queue, state::ClaimToken};
 
 /// A key that nobody else gets while this exists.
 ///
@@ -21,12 +21,12 @@ use crate::{Finished, Key, Next, Priority, Queue, state::Claimed};
 pub struct Claim<K: Key> {
     queue: Queue<K>,
     /// `None` once it is finished.
-    claimed: Option<Claimed<K>>,
+    claimed: Option<ClaimToken<K>>,
 }
 
 impl<K: Key> Claim<K> {
     #[inline]
-    pub(crate) fn new(queue: Queue<K>, claimed: Claimed<K>) -> Claim<K> {
+    pub(crate) fn new(queue: Queue<K>, claimed: ClaimToken<K>) -> Claim<K> {
         Claim { queue, claimed: Some(claimed) }
     }
 
@@ -46,8 +46,8 @@ impl<K: Key> Claim<K> {
     }
 
     /// Returns whether nothing but a [second look](Queue::look_again) asked for this run: no event, no timer and no person.
-    pub fn is_look(&self) -> bool {
-        self.claimed().is_look
+    pub fn is_without_event(&self) -> bool {
+        self.claimed().without_event
     }
 
     /// Returns how long the key was ready before it was claimed: from its add, or from its due time.
@@ -58,7 +58,7 @@ impl<K: Key> Claim<K> {
     /// Ends the run and says what becomes of the key. Keys added meanwhile are merged in at the same instant, so no
     /// add slips between.
     #[inline]
-    pub fn finish(mut self, next: Next) -> Finished {
+    pub fn finish(mut self, next: Next) -> FinishOutcome {
         let finished = self.queue.finish(self.claimed().slot, next);
         self.claimed = None;
         finished
@@ -69,12 +69,12 @@ impl<K: Key> Claim<K> {
     ///
     /// It never waits, so a worker that goes from key to key with it has to let other tasks of its thread run itself.
     #[inline]
-    pub fn finish_and_claim(mut self, next: Next) -> (Finished, Option<Claim<K>>) {
+    pub fn finish_and_claim(mut self, next: Next) -> (FinishOutcome, Option<Claim<K>>) {
         let finished = self.queue.finish_and_claim(self.claimed().slot, next, &mut self.claimed);
         (finished, self.claimed.is_some().then_some(self))
     }
 
-    fn claimed(&self) -> &Claimed<K> {
+    fn claimed(&self) -> &ClaimToken<K> {
         self.claimed.as_ref().expect("only finishing takes it, and that takes the claim too")
     }
 }

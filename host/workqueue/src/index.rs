@@ -13,26 +13,26 @@ pub(crate) struct Hash(u32);
 /// through never has to be cleaned up.
 pub(crate) struct Index {
     /// A power of two of them, at most two thirds taken.
-    places: Box<[Place]>,
+    slots: Box<[HashSlot]>,
     len: usize,
     hasher: RandomState,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct HashSlot {
     hash: Hash,
     number: u32,
 }
 
 /// A place that nobody has taken.
-const FREE: Place = Place { hash: Hash(0), number: u32::MAX };
+const FREE: HashSlot = HashSlot { hash: Hash(0), number: u32::MAX };
 
 /// The table keeps its memory up to this many places.
 const PLACES_KEPT: usize = 512;
 /// What a table begins with.
 const PLACES_MIN: usize = 8;
 
-impl Place {
+impl HashSlot {
     fn is_free(self) -> bool {
         self.number == u32::MAX
     }
@@ -40,7 +40,7 @@ impl Place {
 
 impl Index {
     pub(crate) fn new() -> Index {
-        Index { places: vec![FREE; PLACES_MIN].into(), len: 0, hasher: RandomState::default() }
+        Index { slots: vec![FREE; PLACES_MIN].into(), len: 0, hasher: RandomState::default() }
     }
 
     pub(crate) fn hash<K: std::hash::Hash>(&self, key: &K) -> Hash {
@@ -50,83 +50,83 @@ impl Index {
     /// Returns the number with that hash for which `is_it` holds.
     #[inline]
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut at = self.home(hash);
+        let mut at = self.home_slot(hash);
         loop {
-            let place = self.places[at];
+            let place = self.slots[at];
             if place.is_free() {
                 return None;
             }
             if place.hash == hash && is_it(place.number) {
                 return Some(place.number);
             }
-            at = self.behind(at);
+            at = self.next_slot(at);
         }
     }
 
     /// Adds a number below `u32::MAX`; the caller knows that its key is not there yet.
     #[inline]
     pub(crate) fn insert(&mut self, hash: Hash, number: u32) {
-        if (self.len + 1) * 3 > self.places.len() * 2 {
-            self.resize(self.places.len() * 2);
+        if (self.len + 1) * 3 > self.slots.len() * 2 {
+            self.resize(self.slots.len() * 2);
         }
         self.len += 1;
-        self.take(Place { hash, number });
+        self.insert_slot(HashSlot { hash, number });
     }
 
     /// Removes a number that is there.
     #[inline]
     pub(crate) fn remove(&mut self, hash: Hash, number: u32) {
-        let mut hole = self.home(hash);
-        while self.places[hole].number != number {
-            hole = self.behind(hole);
+        let mut hole = self.home_slot(hash);
+        while self.slots[hole].number != number {
+            hole = self.next_slot(hole);
         }
         self.len -= 1;
         // Whatever would not be found beyond the hole moves into it.
-        let mut at = self.behind(hole);
-        while !self.places[at].is_free() {
-            let home = self.home(self.places[at].hash);
+        let mut at = self.next_slot(hole);
+        while !self.slots[at].is_free() {
+            let home = self.home_slot(self.slots[at].hash);
             if self.distance(home, at) >= self.distance(hole, at) {
-                self.places[hole] = self.places[at];
+                self.slots[hole] = self.slots[at];
                 hole = at;
             }
-            at = self.behind(at);
+            at = self.next_slot(at);
         }
-        self.places[hole] = FREE;
-        if self.places.len() > PLACES_KEPT && self.len * 8 < self.places.len() {
-            self.resize(self.places.len() / 4);
+        self.slots[hole] = FREE;
+        if self.slots.len() > PLACES_KEPT && self.len * 8 < self.slots.len() {
+            self.resize(self.slots.len() / 4);
         }
     }
 
     fn resize(&mut self, places: usize) {
-        let old = std::mem::replace(&mut self.places, vec![FREE; places].into());
-        old.into_iter().filter(|place| !place.is_free()).for_each(|place| self.take(place));
+        let old = std::mem::replace(&mut self.slots, vec![FREE; places].into());
+        old.into_iter().filter(|place| !place.is_free()).for_each(|place| self.insert_slot(place));
     }
 
     #[inline]
-    fn take(&mut self, taker: Place) {
-        let mut at = self.home(taker.hash);
-        while !self.places[at].is_free() {
-            at = self.behind(at);
+    fn insert_slot(&mut self, taker: HashSlot) {
+        let mut at = self.home_slot(taker.hash);
+        while !self.slots[at].is_free() {
+            at = self.next_slot(at);
         }
-        self.places[at] = taker;
+        self.slots[at] = taker;
     }
 
     /// Where to begin looking for a hash.
-    fn home(&self, hash: Hash) -> usize {
-        hash.0 as usize & (self.places.len() - 1)
+    fn home_slot(&self, hash: Hash) -> usize {
+        hash.0 as usize & (self.slots.len() - 1)
     }
 
-    fn behind(&self, at: usize) -> usize {
-        (at + 1) & (self.places.len() - 1)
+    fn next_slot(&self, at: usize) -> usize {
+        (at + 1) & (self.slots.len() - 1)
     }
 
     fn distance(&self, from: usize, to: usize) -> usize {
-        to.wrapping_sub(from) & (self.places.len() - 1)
+        to.wrapping_sub(from) & (self.slots.len() - 1)
     }
 
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 }
 

@@ -37,7 +37,7 @@
 //! No delay fires early. No ready key waits while a claimer sleeps, unless a suspension holds it back.
 //!
 //! **Bounds.** The queue holds one entry per distinct key, [`Options::keys_max`] of them at most, and
-//! [`Options::error_bytes_max`] bytes of error texts; several queues can share a [`Room`]. A new key that finds no room is
+//! [`Options::error_bytes_max`] bytes of error texts; several queues can share a [`SharedCapacity`]. A new key that finds no room is
 //! [refused](Refused::Full), whatever was there before stays, and a key that is there already always merges. An entry takes about
 //! 100 bytes, the handle of an `Arc<str>` as its key included, and returns its memory when the key is finished.
 
@@ -65,6 +65,6 @@ pub use moment::Moment;
 pub use options::{AGEING_CLAIMS, DuringDelay, Options};
 pub use priority::Priority;
 pub use queue::Queue;
-pub use report::{Ages, Counters, Counts, Entry, Finishes, Report};
-pub use room::Room;
-pub use verbs::{Added, Finished, Key, KeyState, Next, Phase, Refused, Verdict};
+pub use report::{Ages, CloseReport, Counters, Entry, Finishes, KeyCounts};
+pub use room::SharedCapacity;
+pub use verbs::{AddError, AddOutcome, ChangeOutcome, FinishOutcome, Key, KeyState, Next, ShutdownPhase};

@@ -11,7 +11,7 @@ use std::{
 pub(crate) struct Lock<T>(Mutex<T>);
 
 /// What is locked, for as long as this exists.
-pub(crate) struct Held<'a, T> {
+pub(crate) struct LockGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     /// Behind the guard, so that it is dropped after that.
     #[cfg(test)]
@@ -23,10 +23,10 @@ impl<T> Lock<T> {
         Lock(Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> Held<'_, T> {
+    pub(crate) fn lock(&self) -> LockGuard<'_, T> {
         #[cfg(test)]
         schedule::branch();
-        Held {
+        LockGuard {
             guard: self.0.lock().unwrap_or_else(PoisonError::into_inner),
             #[cfg(test)]
             _branch: schedule::Branch,
@@ -34,7 +34,7 @@ impl<T> Lock<T> {
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -42,7 +42,7 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for LockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
     }

@@ -15,14 +15,14 @@ use tokio::{
 };
 
 use crate::{
-    Added, Ages, Claim, Counters, Counts, Entry, Finished, Key, KeyState, Moment, Next, Options, Phase, Priority,
-    Refused, Report, Room, Verdict,
-    lock::{Held, Lock},
-    state::{Claimed, State},
+    AddError, AddOutcome, Ages, ChangeOutcome, Claim, CloseReport, Counters, Entry, FinishOutcome, Key, KeyCounts,
+    KeyState, Moment, Next, Options, Priority, SharedCapacity, ShutdownPhase,
+    lock::{Lock, LockGuard},
+    state::{ClaimToken, State},
     waiters::Waiters,
 };
 
-use sleeper::Sleeper;
+use sleeper::WaitingClaimer;
 
 /// How many keys [`Queue::add_all`] adds under one lock.
 const ADDED_AT_ONCE: usize = 256;
@@ -36,13 +36,13 @@ pub struct Queue<K: Key> {
 }
 
 struct Shared<K> {
-    locked: Lock<Locked<K>>,
+    locked: Lock<LockedState<K>>,
     origin: Instant,
     /// A copy of the state's phase, for those who wait for it.
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ShutdownPhase>,
 }
 
-struct Locked<K> {
+struct LockedState<K> {
     state: State<K>,
     waiters: Waiters,
     random: u64,
@@ -67,15 +67,18 @@ impl<K: Key> Queue<K> {
     }
 
     /// Returns a queue without keys that shares the room for them with others. Starts nothing.
-    pub fn within(room: Arc<Room>, options: Options) -> Queue<K> {
+    pub fn within(room: Arc<SharedCapacity>, options: Options) -> Queue<K> {
         Queue::of(State::within(room, options), options)
     }
 
     fn of(state: State<K>, options: Options) -> Queue<K> {
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-        let locked = Locked { state, waiters: Waiters::new(), random: seed };
-        let shared =
-            Shared { locked: Lock::new(locked), origin: Instant::now(), phase: watch::Sender::new(Phase::Open) };
+        let locked = LockedState { state, waiters: Waiters::new(), random: seed };
+        let shared = Shared {
+            locked: Lock::new(locked),
+            origin: Instant::now(),
+            phase: watch::Sender::new(ShutdownPhase::Open),
+        };
         Queue { shared: Arc::new(shared) }
     }
 
@@ -87,9 +90,9 @@ impl<K: Key> Queue<K> {
     /// Adds a key that is to run now. A key that is there already merges.
     ///
     /// # Errors
-    /// [`Refused::Closed`] when the queue takes no new keys. While it drains, keys that are ready or running still merge, so that
-    /// a change during a run is seen. [`Refused::Full`] when there is no room for one more key.
-    pub fn add(&self, key: K, priority: Priority) -> Result<Added, Refused> {
+    /// [`AddError::Closed`] when the queue takes no new keys. While it drains, keys that are ready or running still merge, so that
+    /// a change during a run is seen. [`AddError::Full`] when there is no room for one more key.
+    pub fn add(&self, key: K, priority: Priority) -> Result<AddOutcome, AddError> {
         let mut locked = self.shared.lock();
         // Told inside the lock, which it prolongs, because most adds of a busy queue merge and need no time.
         let added = locked.state.add_with(|| self.shared.now(), key, priority);
@@ -101,7 +104,7 @@ impl<K: Key> Queue<K> {
     ///
     /// # Errors
     /// As [`Queue::add`]; while the queue drains, every delay is refused.
-    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> Result<Added, Refused> {
+    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> Result<AddOutcome, AddError> {
         self.with(|state, now| state.add_after(now, key, delay, priority))
     }
 
@@ -110,15 +113,15 @@ impl<K: Key> Queue<K> {
     ///
     /// # Errors
     /// As [`Queue::add`].
-    pub fn look_again(&self, key: K, priority: Priority, unpark: bool) -> Result<Added, Refused> {
-        self.with(|state, now| state.look_again(now, key, priority, unpark))
+    pub fn add_without_event(&self, key: K, priority: Priority, unpark: bool) -> Result<AddOutcome, AddError> {
+        self.with(|state, now| state.add_without_event(now, key, priority, unpark))
     }
 
     /// Adds many keys that are to run now, under one lock for every 256, and returns how many had no run queued yet.
     ///
     /// # Errors
-    /// [`Refused`] as soon as a key is refused; the keys before it were added.
-    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) -> Result<usize, Refused> {
+    /// [`AddError`] as soon as a key is refused; the keys before it were added.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) -> Result<usize, AddError> {
         let mut keys = keys.into_iter();
         let mut fresh = 0;
         loop {
@@ -137,31 +140,31 @@ impl<K: Key> Queue<K> {
 
     /// Moves a queued key's due time to `delay` from this call, sooner or later. Of a running key it moves the run that
     /// follows. A parked key stays parked.
-    pub fn postpone(&self, key: &K, delay: Duration) -> Verdict {
+    pub fn postpone(&self, key: &K, delay: Duration) -> ChangeOutcome {
         self.with(|state, now| state.postpone(now, key, delay))
     }
 
     /// Takes a key off the queue, parked or not, and forgets its failures. Of a running key it takes off the run that
     /// follows.
-    pub fn cancel(&self, key: &K) -> Verdict {
+    pub fn cancel(&self, key: &K) -> ChangeOutcome {
         self.with(|state, now| state.cancel(now, key))
     }
 
     /// Makes a waiting, ready or parked key ready in the highest band, whatever delay it has; failures are kept. Of a
     /// running key it expedites the run that follows.
-    pub fn expedite(&self, key: &K) -> Verdict {
+    pub fn expedite(&self, key: &K) -> ChangeOutcome {
         self.with(|state, now| state.expedite(now, key))
     }
 
     /// Moves a key to another band, up or down, whatever its state; its due time and its failures stay. Of a running key it
     /// moves the run that follows.
-    pub fn prioritize(&self, key: &K, priority: Priority) -> Verdict {
+    pub fn prioritize(&self, key: &K, priority: Priority) -> ChangeOutcome {
         self.with(|state, now| state.prioritize(now, key, priority))
     }
 
     /// Gives a key a fresh start: its failures are forgotten, and a parked or waiting key is ready now, in its band. A
     /// running key runs once more.
-    pub fn retry(&self, key: &K) -> Verdict {
+    pub fn retry(&self, key: &K) -> ChangeOutcome {
         self.with(|state, now| state.retry(now, key))
     }
 
@@ -173,7 +176,7 @@ impl<K: Key> Queue<K> {
     /// # Panics
     /// When it has to wait for a due time outside of a tokio runtime with a clock.
     pub async fn claim(&self) -> Option<Claim<K>> {
-        let claimed = Sleeper::new(&self.shared).until(|state, now| state.claim(now)).await?;
+        let claimed = WaitingClaimer::new(&self.shared).until(|state, now| state.claim(now)).await?;
         Some(Claim::new(self.clone(), claimed))
     }
 
@@ -194,7 +197,7 @@ impl<K: Key> Queue<K> {
     /// As [`Queue::claim`].
     pub async fn ready(&self) -> bool {
         let look = |state: &mut State<K>, now| (state.counts(now).ready > 0 && state.claimable() > 0).then_some(());
-        Sleeper::new(&self.shared).until(look).await.is_some()
+        WaitingClaimer::new(&self.shared).until(look).await.is_some()
     }
 
     /// Hands nothing out until [`Queue::resume`]. Adds are kept, due times pass, what runs goes on.
@@ -220,7 +223,7 @@ impl<K: Key> Queue<K> {
     /// Drops what is queued, wakes all claimers with `None`, and hands nothing out any more. What runs may finish.
     ///
     /// Closing twice, in whatever ways, is harmless; an abort stays one.
-    pub fn stop(&self) -> Report<K> {
+    pub fn stop(&self) -> CloseReport<K> {
         self.with(State::stop)
     }
 
@@ -232,7 +235,7 @@ impl<K: Key> Queue<K> {
     ///
     /// # Panics
     /// Outside of a tokio runtime with a clock.
-    pub async fn drain(&self, deadline: Duration) -> Report<K> {
+    pub async fn drain(&self, deadline: Duration) -> CloseReport<K> {
         let mut phase = self.shared.phase.subscribe();
         self.with(State::drain);
         // Both ways of not getting there end in a stop: the deadline, and a sender that is gone (it is not: we hold it).
@@ -241,7 +244,7 @@ impl<K: Key> Queue<K> {
     }
 
     /// As [`Queue::stop`], and resolves every [`Queue::aborted`].
-    pub fn abort(&self) -> Report<K> {
+    pub fn abort(&self) -> CloseReport<K> {
         self.with(State::abort)
     }
 
@@ -253,12 +256,12 @@ impl<K: Key> Queue<K> {
         let mut phase = self.shared.phase.subscribe();
         async move {
             // An error says that the queue is gone, which ends its work just as well.
-            drop(phase.wait_for(|phase| *phase == Phase::Aborted).await);
+            drop(phase.wait_for(|phase| *phase == ShutdownPhase::Aborted).await);
         }
     }
 
     /// Returns how far the closing is.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> ShutdownPhase {
         self.with(|state, _| state.phase())
     }
 
@@ -273,12 +276,12 @@ impl<K: Key> Queue<K> {
     }
 
     /// Returns for how many more keys there is room now. Keys that are there already need none.
-    pub fn room(&self) -> u64 {
-        self.with(|state, _| state.room())
+    pub fn remaining_capacity(&self) -> u64 {
+        self.with(|state, _| state.remaining_capacity())
     }
 
     /// Returns how many keys are in each state.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> KeyCounts {
         self.with(State::counts)
     }
 
@@ -311,7 +314,7 @@ impl<K: Key> Queue<K> {
     }
 
     #[inline]
-    pub(crate) fn finish(&self, slot: u32, next: Next) -> Finished {
+    pub(crate) fn finish(&self, slot: u32, next: Next) -> FinishOutcome {
         // Forgetting a key takes no clock: the state goes by the latest time that it was told.
         let timeless = matches!(next, Next::Done | Next::Drop);
         let now = if timeless { Moment::ZERO } else { self.shared.now() };
@@ -323,7 +326,7 @@ impl<K: Key> Queue<K> {
 
     /// Finishes the entry that is held, and holds what is claimed instead.
     #[inline]
-    pub(crate) fn finish_and_claim(&self, slot: u32, next: Next, held: &mut Option<Claimed<K>>) -> Finished {
+    pub(crate) fn finish_and_claim(&self, slot: u32, next: Next, held: &mut Option<ClaimToken<K>>) -> FinishOutcome {
         let (now, mut locked) = (self.shared.now(), self.shared.lock());
         let finished = locked.finish(now, slot, next);
         *held = locked.state.claim(now);
@@ -331,7 +334,7 @@ impl<K: Key> Queue<K> {
         finished
     }
 
-    pub(crate) fn give_back(&self, claimed: Claimed<K>) {
+    pub(crate) fn give_back(&self, claimed: ClaimToken<K>) {
         self.with(|state, now| state.give_back(now, claimed));
     }
 
@@ -351,25 +354,25 @@ impl<K: Key> Shared<K> {
         Moment::at(self.origin.elapsed())
     }
 
-    fn lock(&self) -> Held<'_, Locked<K>> {
+    fn lock(&self) -> LockGuard<'_, LockedState<K>> {
         self.locked.lock()
     }
 
     /// Unlocks after a change, and wakes whom it concerns.
-    fn release(&self, mut locked: Held<'_, Locked<K>>) {
-        let Locked { state, waiters, .. } = &mut *locked;
+    fn release(&self, mut locked: LockGuard<'_, LockedState<K>>) {
+        let LockedState { state, waiters, .. } = &mut *locked;
         let phase = state.phase();
-        if waiters.is_empty() && phase == Phase::Open {
+        if waiters.is_empty() && phase == ShutdownPhase::Open {
             return;
         }
         let wake = if phase.is_closed() {
             waiters.wake_all()
         } else {
-            waiters.restore(state.claimable(), || state.next_due())
+            waiters.wake_for(state.claimable(), || state.next_due())
         };
         drop(locked);
         wake.wake();
-        if phase != Phase::Open {
+        if phase != ShutdownPhase::Open {
             // Two threads may come here in the other order; phases only move forward.
             self.phase.send_if_modified(|published| {
                 let forward = *published < phase;
@@ -380,8 +383,8 @@ impl<K: Key> Shared<K> {
     }
 }
 
-impl<K: Key> Locked<K> {
-    fn finish(&mut self, now: Moment, slot: u32, next: Next) -> Finished {
+impl<K: Key> LockedState<K> {
+    fn finish(&mut self, now: Moment, slot: u32, next: Next) -> FinishOutcome {
         let random = if matches!(next, Next::Retry { .. }) { self.draw() } else { 0 };
         self.state.finish_slot(now, slot, next, random)
     }

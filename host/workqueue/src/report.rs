@@ -6,7 +6,7 @@ use crate::{KeyState, Priority};
 
 /// How a closing queue ended up. Asking again gives the same report, with what happened since added to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report<K> {
+pub struct CloseReport<K> {
     /// How many runs were finished since the closing began.
     pub finished: u64,
     /// The keys whose queued run was dropped, in no particular order. A key whose run was finished after a stop and that
@@ -18,7 +18,7 @@ pub struct Report<K> {
 
 /// How many keys are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct KeyCounts {
     /// Keys with a due time.
     pub waiting: usize,
     /// Keys that stand in a band.
@@ -35,7 +35,7 @@ pub struct Counts {
     pub error_bytes: u64,
 }
 
-impl Counts {
+impl KeyCounts {
     /// Returns how many keys there are, in whatever state.
     pub fn keys(&self) -> usize {
         self.waiting + self.ready + self.running + self.parked

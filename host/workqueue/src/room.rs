@@ -10,7 +10,7 @@ use std::sync::{
 /// One half of it goes to whoever comes first. The other half is there for all alike: a queue that has less than its part of that
 /// finds room, however much the others have taken. So a queue that takes all it can keeps no other one from its part.
 #[derive(Debug)]
-pub struct Room {
+pub struct SharedCapacity {
     keys: Pool,
     error_bytes: Pool,
     queues: AtomicU64,
@@ -22,11 +22,11 @@ struct Pool {
     taken: AtomicU64,
 }
 
-impl Room {
+impl SharedCapacity {
     /// Returns room for so many keys, and for so many bytes of error texts.
-    pub fn new(keys_max: u64, error_bytes_max: u64) -> Arc<Room> {
+    pub fn new(keys_max: u64, error_bytes_max: u64) -> Arc<SharedCapacity> {
         let pool = |most| Pool { most, taken: AtomicU64::new(0) };
-        Arc::new(Room { keys: pool(keys_max), error_bytes: pool(error_bytes_max), queues: AtomicU64::new(0) })
+        Arc::new(SharedCapacity { keys: pool(keys_max), error_bytes: pool(error_bytes_max), queues: AtomicU64::new(0) })
     }
 
     /// Returns how many keys all queues have.
@@ -65,9 +65,9 @@ impl Pool {
 }
 
 /// What one queue has: keys, and bytes of error texts.
-pub(crate) struct Share {
+pub(crate) struct CapacityUse {
     /// `None`: it shares with nobody.
-    room: Option<Arc<Room>>,
+    room: Option<Arc<SharedCapacity>>,
     keys: u64,
     error_bytes: u64,
     /// What stands in place of an error that is not kept.
@@ -78,12 +78,12 @@ pub(crate) struct Share {
 const LEFT_OUT: &str =
     "limit error-bytes: the texts of other errors have taken all room; the events and the log have this one";
 
-impl Share {
-    pub(crate) fn of(room: Option<Arc<Room>>) -> Share {
+impl CapacityUse {
+    pub(crate) fn of(room: Option<Arc<SharedCapacity>>) -> CapacityUse {
         if let Some(room) = &room {
             room.queues.fetch_add(1, Ordering::Relaxed);
         }
-        Share { room, keys: 0, error_bytes: 0, left_out: LEFT_OUT.into() }
+        CapacityUse { room, keys: 0, error_bytes: 0, left_out: LEFT_OUT.into() }
     }
 
     /// Returns how many bytes of error texts it has.
@@ -94,13 +94,14 @@ impl Share {
     /// Returns for how many more keys there is room now.
     pub(crate) fn free(&self, keys_max: Option<u32>) -> u64 {
         let own = keys_max.map_or(u64::MAX, |most| u64::from(most).saturating_sub(self.keys));
-        let shared = |room: &Arc<Room>| room.keys.free(room.keys(), self.keys, room.queues.load(Ordering::Relaxed));
+        let shared =
+            |room: &Arc<SharedCapacity>| room.keys.free(room.keys(), self.keys, room.queues.load(Ordering::Relaxed));
         self.room.as_ref().map_or(own, |room| own.min(shared(room)))
     }
 
     /// Takes room for one key, if there is some.
     #[inline]
-    pub(crate) fn take_key(&mut self, keys_max: Option<u32>) -> bool {
+    pub(crate) fn reserve_key(&mut self, keys_max: Option<u32>) -> bool {
         let fits = keys_max.is_none_or(|most| self.keys < u64::from(most));
         let is_taken = fits
             && self.room.as_ref().is_none_or(|room| room.keys.take(1, self.keys, room.queues.load(Ordering::Relaxed)));
@@ -109,7 +110,7 @@ impl Share {
     }
 
     #[inline]
-    pub(crate) fn give_key_back(&mut self) {
+    pub(crate) fn release_key(&mut self) {
         self.keys -= 1;
         if let Some(room) = &self.room {
             room.keys.taken.fetch_sub(1, Ordering::Relaxed);
@@ -117,7 +118,7 @@ impl Share {
     }
 
     /// Takes room for the text of an error. Returns it with its bytes; what stands in its place, of no bytes, where there is no room.
-    pub(crate) fn keep(&mut self, error: Arc<str>, error_bytes_max: Option<u64>) -> (Arc<str>, u32) {
+    pub(crate) fn reserve_error(&mut self, error: Arc<str>, error_bytes_max: Option<u64>) -> (Arc<str>, u32) {
         let bytes = error.len() as u64;
         let fits = error_bytes_max.is_none_or(|most| self.error_bytes + bytes <= most) && bytes <= u64::from(u32::MAX);
         let is_taken = fits
@@ -132,7 +133,7 @@ impl Share {
         (error, bytes as u32)
     }
 
-    pub(crate) fn give_error_back(&mut self, bytes: u32) {
+    pub(crate) fn release_error(&mut self, bytes: u32) {
         self.error_bytes -= u64::from(bytes);
         if let Some(room) = &self.room {
             room.error_bytes.taken.fetch_sub(u64::from(bytes), Ordering::Relaxed);
@@ -140,7 +141,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for CapacityUse {
     fn drop(&mut self) {
         if let Some(room) = &self.room {
             room.queues.fetch_sub(1, Ordering::Relaxed);

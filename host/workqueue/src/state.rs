@@ -21,17 +21,18 @@ mod trouble;
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Added, Counters, DuringDelay, Key, Moment, Options, Phase, Priority, Refused, Room, Verdict,
-    bands::{Bands, Line},
+    AddError, AddOutcome, ChangeOutcome, Counters, DuringDelay, Key, Moment, Options, Priority, SharedCapacity,
+    ShutdownPhase,
+    bands::{Bands, IntrusiveList},
     index::{Hash, Index},
-    item::{Dirty, Item, Place},
-    room::Share,
+    item::{Item, ItemState, NextRun},
+    room::CapacityUse,
     slab::Slab,
     timers::{Timer, Timers},
 };
 
-use closing::Closing;
-use holding::Held;
+use closing::CloseRecord;
+use holding::Suspension;
 
 /// All keys of one queue and where they are.
 pub struct State<K> {
@@ -43,17 +44,17 @@ pub struct State<K> {
     timers: Timers,
     bands: Bands,
     /// In the order of claiming, so the first has run longest.
-    running: Line,
-    parked: Line,
+    running: IntrusiveList,
+    parked: IntrusiveList,
     /// How many of the running ones are dirty.
     dirty: usize,
     /// The sum of the nanoseconds at which the running ones were claimed.
     running_since: u128,
-    held: Held,
-    phase: Phase,
-    closing: Closing<K>,
+    suspension: Suspension,
+    phase: ShutdownPhase,
+    closing: CloseRecord<K>,
     counters: Counters,
-    share: Share,
+    capacity: CapacityUse,
 }
 
 /// Proof that one worker alone holds a key; [`State::finish`] or [`State::give_back`] takes it.
@@ -61,7 +62,7 @@ pub struct State<K> {
 /// It belongs to the state that handed it out; another one panics on it or confuses keys.
 #[derive(Debug)]
 #[must_use = "a key that is neither finished nor given back stays running for ever"]
-pub struct Claimed<K> {
+pub struct ClaimToken<K> {
     pub(crate) slot: u32,
     /// Which key.
     pub key: K,
@@ -72,21 +73,21 @@ pub struct Claimed<K> {
     /// How long it was ready.
     pub queued_for: Duration,
     /// Nothing but a second look asked for this run.
-    pub is_look: bool,
+    pub without_event: bool,
 }
 
 impl<K: Key> State<K> {
     /// Returns a queue without keys.
     pub fn new(options: Options) -> State<K> {
-        State::with(options, Share::of(None))
+        State::with(options, CapacityUse::of(None))
     }
 
     /// Returns a queue without keys that shares the room for them with others.
-    pub fn within(room: Arc<Room>, options: Options) -> State<K> {
-        State::with(options, Share::of(Some(room)))
+    pub fn within(room: Arc<SharedCapacity>, options: Options) -> State<K> {
+        State::with(options, CapacityUse::of(Some(room)))
     }
 
-    fn with(options: Options, share: Share) -> State<K> {
+    fn with(options: Options, share: CapacityUse) -> State<K> {
         State {
             options,
             now: Moment::ZERO,
@@ -94,15 +95,15 @@ impl<K: Key> State<K> {
             index: Index::new(),
             timers: Timers::new(),
             bands: Bands::new(),
-            running: Line::new(),
-            parked: Line::new(),
+            running: IntrusiveList::new(),
+            parked: IntrusiveList::new(),
             dirty: 0,
             running_since: 0,
-            held: Held::Nothing,
-            phase: Phase::Open,
-            closing: Closing::default(),
+            suspension: Suspension::Nothing,
+            phase: ShutdownPhase::Open,
+            closing: CloseRecord::default(),
             counters: Counters::default(),
-            share,
+            capacity: share,
         }
     }
 
@@ -114,9 +115,9 @@ impl<K: Key> State<K> {
     /// Adds a key that is to run now.
     ///
     /// # Errors
-    /// [`Refused::Closed`] when the queue takes no new keys; while it drains, keys that are ready or running still merge.
-    /// [`Refused::Full`] when there is no room for one more key.
-    pub fn add(&mut self, now: Moment, key: K, priority: Priority) -> Result<Added, Refused> {
+    /// [`AddError::Closed`] when the queue takes no new keys; while it drains, keys that are ready or running still merge.
+    /// [`AddError::Full`] when there is no room for one more key.
+    pub fn add(&mut self, now: Moment, key: K, priority: Priority) -> Result<AddOutcome, AddError> {
         self.add_with(|| now, key, priority)
     }
 
@@ -125,24 +126,29 @@ impl<K: Key> State<K> {
     ///
     /// # Errors
     /// As [`State::add`].
-    pub fn add_with(&mut self, now: impl FnOnce() -> Moment, key: K, priority: Priority) -> Result<Added, Refused> {
+    pub fn add_with(
+        &mut self,
+        now: impl FnOnce() -> Moment,
+        key: K,
+        priority: Priority,
+    ) -> Result<AddOutcome, AddError> {
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
-        if slot.is_some_and(|slot| self.absorbs(slot, priority)) && !self.phase.is_closed() {
+        if slot.is_some_and(|slot| self.already_covers(slot, priority)) && !self.phase.is_closed() {
             self.counters.merges += 1;
-            return Ok(Added::Merged);
+            return Ok(AddOutcome::Merged);
         }
         let due = self.tick(now());
         self.add_due(slot, hash, key, due, priority, false)
     }
 
     /// Says whether an entry has a run queued that comes no later than one that is added now.
-    fn absorbs(&self, slot: u32, priority: Priority) -> bool {
+    fn already_covers(&self, slot: u32, priority: Priority) -> bool {
         let item = &self.slab[slot];
-        match item.place {
-            Place::Ready { .. } => item.priority >= priority && !item.is_look,
-            Place::Running { dirty: Some(dirty), .. } => {
-                dirty.due <= self.now && dirty.priority >= priority && !dirty.is_look
+        match item.stage {
+            ItemState::Ready { .. } => item.priority >= priority && !item.without_event,
+            ItemState::Running { dirty: Some(dirty), .. } => {
+                dirty.due <= self.now && dirty.priority >= priority && !dirty.without_event
             }
             _ => false,
         }
@@ -152,7 +158,13 @@ impl<K: Key> State<K> {
     ///
     /// # Errors
     /// As [`State::add`]; while the queue drains, every delay is refused.
-    pub fn add_after(&mut self, now: Moment, key: K, delay: Duration, priority: Priority) -> Result<Added, Refused> {
+    pub fn add_after(
+        &mut self,
+        now: Moment,
+        key: K,
+        delay: Duration,
+        priority: Priority,
+    ) -> Result<AddOutcome, AddError> {
         let due = self.tick(now).after(delay);
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
@@ -166,26 +178,26 @@ impl<K: Key> State<K> {
         key: K,
         due: Moment,
         priority: Priority,
-        is_look: bool,
-    ) -> Result<Added, Refused> {
-        self.admit(slot, due <= self.now)?;
+        without_event: bool,
+    ) -> Result<AddOutcome, AddError> {
+        self.check_open(slot, due <= self.now)?;
         let added = match slot {
-            Some(slot) => self.add_known(slot, due, priority, is_look),
+            Some(slot) => self.add_known(slot, due, priority, without_event),
             None => {
-                if !self.share.take_key(self.options.keys_max) {
+                if !self.capacity.reserve_key(self.options.keys_max) {
                     self.counters.refused += 1;
-                    return Err(Refused::Full);
+                    return Err(AddError::Full);
                 }
                 let slot = self.slab.insert(Item::new(key, hash, priority));
                 self.index.insert(hash, slot);
-                self.slab[slot].is_look = is_look;
-                self.place(slot, due);
-                self.ready_or(slot, Added::Waiting)
+                self.slab[slot].without_event = without_event;
+                self.enqueue(slot, due);
+                self.ready_or(slot, AddOutcome::Waiting)
             }
         };
         match added {
-            Added::Merged | Added::Held => self.counters.merges += 1,
-            Added::Ready if slot.is_some() => self.counters.merges += 1,
+            AddOutcome::Merged | AddOutcome::Held => self.counters.merges += 1,
+            AddOutcome::Ready if slot.is_some() => self.counters.merges += 1,
             _ => self.counters.adds += 1,
         }
         Ok(added)
@@ -196,228 +208,236 @@ impl<K: Key> State<K> {
     ///
     /// # Errors
     /// As [`State::add`].
-    pub fn look_again(&mut self, now: Moment, key: K, priority: Priority, unpark: bool) -> Result<Added, Refused> {
+    pub fn add_without_event(
+        &mut self,
+        now: Moment,
+        key: K,
+        priority: Priority,
+        unpark: bool,
+    ) -> Result<AddOutcome, AddError> {
         let now = self.tick(now);
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
         if let Some(slot) = slot {
-            let stays = match self.slab[slot].place {
-                Place::Waiting { .. } => true,
-                Place::Parked => !unpark,
+            let stays = match self.slab[slot].stage {
+                ItemState::Waiting { .. } => true,
+                ItemState::Parked => !unpark,
                 _ => false,
             };
             if stays {
-                self.admit(Some(slot), false)?;
+                self.check_open(Some(slot), false)?;
                 let item = &mut self.slab[slot];
                 item.priority = item.priority.max(priority);
                 self.counters.merges += 1;
-                return Ok(Added::Merged);
+                return Ok(AddOutcome::Merged);
             }
         }
         self.add_due(slot, hash, key, now, priority, true)
     }
 
     /// Refuses what a closing queue does not take.
-    fn admit(&self, slot: Option<u32>, at_once: bool) -> Result<(), Refused> {
-        let known = slot.is_some_and(|slot| !matches!(self.slab[slot].place, Place::Waiting { .. } | Place::Parked));
+    fn check_open(&self, slot: Option<u32>, at_once: bool) -> Result<(), AddError> {
+        let known =
+            slot.is_some_and(|slot| !matches!(self.slab[slot].stage, ItemState::Waiting { .. } | ItemState::Parked));
         match self.phase {
-            Phase::Open => Ok(()),
-            Phase::Draining if known && at_once => Ok(()),
-            Phase::Draining | Phase::Stopped | Phase::Aborted => Err(Refused::Closed),
+            ShutdownPhase::Open => Ok(()),
+            ShutdownPhase::Draining if known && at_once => Ok(()),
+            ShutdownPhase::Draining | ShutdownPhase::Stopped | ShutdownPhase::Aborted => Err(AddError::Closed),
         }
     }
 
-    fn add_known(&mut self, slot: u32, due: Moment, priority: Priority, is_look: bool) -> Added {
+    fn add_known(&mut self, slot: u32, due: Moment, priority: Priority, without_event: bool) -> AddOutcome {
         let hold = self.options.during_delay == DuringDelay::Hold;
         let item = &mut self.slab[slot];
-        match &mut item.place {
-            Place::Waiting { due: old, .. } => {
+        match &mut item.stage {
+            ItemState::Waiting { due: old, .. } => {
                 let sooner = due < *old;
                 item.priority = item.priority.max(priority);
                 if hold {
-                    return Added::Held;
+                    return AddOutcome::Held;
                 }
                 if sooner {
-                    self.move_to(slot, due);
+                    self.reschedule(slot, due);
                 }
-                self.ready_or(slot, Added::Merged)
+                self.ready_or(slot, AddOutcome::Merged)
             }
-            Place::Ready { .. } => {
-                item.is_look &= is_look;
+            ItemState::Ready { .. } => {
+                item.without_event &= without_event;
                 if priority > item.priority {
                     self.change_band(slot, priority);
                 }
-                Added::Merged
+                AddOutcome::Merged
             }
-            Place::Running { dirty: Some(dirty), .. } => {
+            ItemState::Running { dirty: Some(dirty), .. } => {
                 dirty.priority = dirty.priority.max(priority);
-                dirty.is_look &= is_look;
+                dirty.without_event &= without_event;
                 if hold && dirty.due > self.now {
-                    return Added::Held;
+                    return AddOutcome::Held;
                 }
                 dirty.due = dirty.due.min(due);
-                Added::Merged
+                AddOutcome::Merged
             }
-            Place::Running { dirty, .. } => {
-                *dirty = Some(Dirty { due, priority, is_look });
+            ItemState::Running { dirty, .. } => {
+                *dirty = Some(NextRun { due, priority, without_event });
                 self.dirty += 1;
-                Added::Dirty
+                AddOutcome::Dirty
             }
-            Place::Parked => {
+            ItemState::Parked => {
                 item.priority = priority;
-                item.is_look = is_look;
-                self.move_to(slot, due);
-                Added::Unparked
+                item.without_event = without_event;
+                self.reschedule(slot, due);
+                AddOutcome::Unparked
             }
         }
     }
 
     #[inline]
-    fn ready_or(&self, slot: u32, otherwise: Added) -> Added {
-        if matches!(self.slab[slot].place, Place::Ready { .. }) { Added::Ready } else { otherwise }
+    fn ready_or(&self, slot: u32, otherwise: AddOutcome) -> AddOutcome {
+        if matches!(self.slab[slot].stage, ItemState::Ready { .. }) { AddOutcome::Ready } else { otherwise }
     }
 
     /// Moves a queued key's due time to `delay` from `now`, sooner or later. Of a running key it moves the run that
     /// follows. A parked key stays parked.
-    pub fn postpone(&mut self, now: Moment, key: &K, delay: Duration) -> Verdict {
+    pub fn postpone(&mut self, now: Moment, key: &K, delay: Duration) -> ChangeOutcome {
         let now = self.tick(now);
         let due = now.after(delay);
-        let Some(slot) = self.find(key) else { return Verdict::Absent };
-        match &mut self.slab[slot].place {
-            Place::Waiting { .. } | Place::Ready { .. } => self.move_to(slot, due),
-            Place::Running { dirty: Some(dirty), .. } => dirty.due = due,
-            Place::Running { dirty: None, .. } | Place::Parked => return Verdict::Unchanged,
+        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
+        match &mut self.slab[slot].stage {
+            ItemState::Waiting { .. } | ItemState::Ready { .. } => self.reschedule(slot, due),
+            ItemState::Running { dirty: Some(dirty), .. } => dirty.due = due,
+            ItemState::Running { dirty: None, .. } | ItemState::Parked => return ChangeOutcome::Unchanged,
         }
-        self.wind_up();
-        Verdict::Done
+        self.stop_if_drained();
+        ChangeOutcome::Done
     }
 
     /// Takes a key off the queue, parked or not, and forgets its failures. Of a running key it takes off the run that
     /// follows.
-    pub fn cancel(&mut self, now: Moment, key: &K) -> Verdict {
+    pub fn cancel(&mut self, now: Moment, key: &K) -> ChangeOutcome {
         self.tick(now);
-        let Some(slot) = self.find(key) else { return Verdict::Absent };
-        match &mut self.slab[slot].place {
-            Place::Waiting { .. } | Place::Ready { .. } | Place::Parked => {
+        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
+        match &mut self.slab[slot].stage {
+            ItemState::Waiting { .. } | ItemState::Ready { .. } | ItemState::Parked => {
                 self.detach(slot);
                 self.remove(slot);
             }
-            Place::Running { dirty: dirty @ Some(_), .. } => {
+            ItemState::Running { dirty: dirty @ Some(_), .. } => {
                 *dirty = None;
                 self.dirty -= 1;
             }
-            Place::Running { dirty: None, .. } => return Verdict::Unchanged,
+            ItemState::Running { dirty: None, .. } => return ChangeOutcome::Unchanged,
         }
         self.counters.cancelled += 1;
-        self.wind_up();
-        Verdict::Done
+        self.stop_if_drained();
+        ChangeOutcome::Done
     }
 
     /// Makes a waiting, ready or parked key ready in the highest band, whatever delay it has; failures are kept. Of a
     /// running key it expedites the run that follows.
-    pub fn expedite(&mut self, now: Moment, key: &K) -> Verdict {
+    pub fn expedite(&mut self, now: Moment, key: &K) -> ChangeOutcome {
         let now = self.tick(now);
-        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
         let item = &mut self.slab[slot];
-        match &mut item.place {
-            Place::Waiting { .. } | Place::Parked => {
-                item.is_look = false;
+        match &mut item.stage {
+            ItemState::Waiting { .. } | ItemState::Parked => {
+                item.without_event = false;
                 item.priority = Priority::HIGHEST;
-                self.move_to(slot, now);
+                self.reschedule(slot, now);
             }
-            Place::Ready { .. } if item.priority == Priority::HIGHEST => return Verdict::Unchanged,
-            Place::Ready { .. } => self.change_band(slot, Priority::HIGHEST),
-            Place::Running { dirty: Some(dirty), .. } => {
-                *dirty = Dirty { due: now, priority: Priority::HIGHEST, is_look: false }
+            ItemState::Ready { .. } if item.priority == Priority::HIGHEST => return ChangeOutcome::Unchanged,
+            ItemState::Ready { .. } => self.change_band(slot, Priority::HIGHEST),
+            ItemState::Running { dirty: Some(dirty), .. } => {
+                *dirty = NextRun { due: now, priority: Priority::HIGHEST, without_event: false }
             }
-            Place::Running { dirty: None, .. } => return Verdict::Unchanged,
+            ItemState::Running { dirty: None, .. } => return ChangeOutcome::Unchanged,
         }
-        Verdict::Done
+        ChangeOutcome::Done
     }
 
     /// Moves a key to another band, up or down, whatever its state: a ready one stands at the tail there, one that is there already stays
     /// where it is. Of a running key it moves the run that follows too.
-    pub fn prioritize(&mut self, now: Moment, key: &K, priority: Priority) -> Verdict {
+    pub fn prioritize(&mut self, now: Moment, key: &K, priority: Priority) -> ChangeOutcome {
         self.tick(now);
-        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
         let item = &mut self.slab[slot];
         let stays = item.priority == priority;
-        match &mut item.place {
-            Place::Running { dirty: Some(dirty), .. } if dirty.priority != priority => dirty.priority = priority,
-            _ if stays => return Verdict::Unchanged,
-            Place::Ready { .. } => {
+        match &mut item.stage {
+            ItemState::Running { dirty: Some(dirty), .. } if dirty.priority != priority => dirty.priority = priority,
+            _ if stays => return ChangeOutcome::Unchanged,
+            ItemState::Ready { .. } => {
                 self.change_band(slot, priority);
-                self.wind_up();
-                return Verdict::Done;
+                self.stop_if_drained();
+                return ChangeOutcome::Done;
             }
-            Place::Waiting { .. } | Place::Running { .. } | Place::Parked => {}
+            ItemState::Waiting { .. } | ItemState::Running { .. } | ItemState::Parked => {}
         }
         self.slab[slot].priority = priority;
-        Verdict::Done
+        ChangeOutcome::Done
     }
 
     /// Gives a key a fresh start: its failures are forgotten, and a parked or waiting key is ready now, in its band. A
     /// running key runs once more.
-    pub fn retry(&mut self, now: Moment, key: &K) -> Verdict {
+    pub fn retry(&mut self, now: Moment, key: &K) -> ChangeOutcome {
         let now = self.tick(now);
-        let Some(slot) = self.find(key) else { return Verdict::Absent };
+        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
         let item = &mut self.slab[slot];
         let priority = item.priority;
-        match &mut item.place {
-            Place::Running { .. } if self.phase.is_closed() => return Verdict::Unchanged,
+        match &mut item.stage {
+            ItemState::Running { .. } if self.phase.is_closed() => return ChangeOutcome::Unchanged,
             // Also where delays are floors.
-            Place::Running { dirty: Some(dirty), .. } => {
-                *dirty = Dirty { due: dirty.due.min(now), priority: dirty.priority.max(priority), is_look: false };
+            ItemState::Running { dirty: Some(dirty), .. } => {
+                *dirty =
+                    NextRun { due: dirty.due.min(now), priority: dirty.priority.max(priority), without_event: false };
             }
-            Place::Running { dirty: None, .. } => {
+            ItemState::Running { dirty: None, .. } => {
                 self.add_known(slot, now, priority, false);
             }
-            Place::Ready { .. } => self.succeed(slot),
-            Place::Waiting { .. } | Place::Parked => {
-                self.succeed(slot);
-                self.slab[slot].is_look = false;
-                self.move_to(slot, now);
+            ItemState::Ready { .. } => self.forget_failures(slot),
+            ItemState::Waiting { .. } | ItemState::Parked => {
+                self.forget_failures(slot);
+                self.slab[slot].without_event = false;
+                self.reschedule(slot, now);
             }
         }
-        Verdict::Done
+        ChangeOutcome::Done
     }
 
     /// Hands out the key whose turn it is; `None` when none is ready, or none may be handed out.
     #[inline]
-    pub fn claim(&mut self, now: Moment) -> Option<Claimed<K>> {
+    pub fn claim(&mut self, now: Moment) -> Option<ClaimToken<K>> {
         let now = self.tick(now);
         if self.claimable() == 0 {
             return None;
         }
-        let slot = match self.held {
-            Held::Below(floor) => self.bands.pop_from(&mut self.slab, floor)?,
+        let slot = match self.suspension {
+            Suspension::Below(floor) => self.bands.pop_from(&mut self.slab, floor)?,
             _ => self.bands.pop(&mut self.slab, self.options.ageing_claims.get())?,
         };
         self.running.push(&mut self.slab, slot);
         self.running_since += u128::from(now.nanos());
         self.counters.claims += 1;
         let item = &mut self.slab[slot];
-        let Place::Ready { since } = item.place else { unreachable!("the bands hold ready keys only") };
-        item.place = Place::Running { since: now, dirty: None };
-        Some(Claimed {
+        let ItemState::Ready { since } = item.stage else { unreachable!("the bands hold ready keys only") };
+        item.stage = ItemState::Running { since: now, dirty: None };
+        Some(ClaimToken {
             slot,
             key: item.key.clone(),
             failures: item.failures(),
             priority: item.priority,
             queued_for: now.since(since),
-            is_look: item.is_look,
+            without_event: item.without_event,
         })
     }
 
     /// Returns how many keys could be claimed now, by as many workers.
     #[inline]
     pub fn claimable(&self) -> usize {
-        if self.phase.is_closed() { 0 } else { self.not_held() }
+        if self.phase.is_closed() { 0 } else { self.claimable_ready() }
     }
 
     /// Returns when the next waiting key is due; `None` when none waits or none would be handed out.
     pub fn next_due(&mut self) -> Option<Moment> {
-        if self.held == Held::Everything || self.phase.is_closed() {
+        if self.suspension == Suspension::Everything || self.phase.is_closed() {
             return None;
         }
         let slab = &self.slab;
@@ -439,7 +459,7 @@ impl<K: Key> State<K> {
             let slab = &self.slab;
             let Some(timer) = self.timers.pop_due(self.now, |timer| is_live(slab, timer)) else { return };
             let item = &mut self.slab[timer.slot];
-            item.place = Place::Ready { since: timer.due };
+            item.stage = ItemState::Ready { since: timer.due };
             let priority = item.priority;
             self.bands.push(&mut self.slab, timer.slot, priority);
         }
@@ -452,8 +472,8 @@ impl<K: Key> State<K> {
 
 /// Says whether a timer is the present one of its entry.
 fn is_live<K>(slab: &Slab<Item<K>>, timer: &Timer) -> bool {
-    match slab.get(timer.slot).map(|item| item.place) {
-        Some(Place::Waiting { due, order }) => due == timer.due && order == timer.order,
+    match slab.get(timer.slot).map(|item| item.stage) {
+        Some(ItemState::Waiting { due, order }) => due == timer.due && order == timer.order,
         _ => false,
     }
 }

@@ -42,7 +42,7 @@ impl Timers {
     }
 
     /// Notes that the entry of one timer has moved on.
-    pub(crate) fn forget(&mut self, live: impl Fn(&Timer) -> bool) {
+    pub(crate) fn mark_dead(&mut self, live: impl Fn(&Timer) -> bool) {
         self.dead += 1;
         if self.heap.len() > TIMERS_KEPT && self.dead * 2 > self.heap.len() {
             self.heap.retain(|Reverse(timer)| live(timer));

@@ -11,7 +11,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
 
 /// Why the queue did not take a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum AddError {
     /// It takes no new keys any more.
     #[error("the queue is closed and takes no new keys")]
     Closed,
@@ -22,7 +22,7 @@ pub enum Refused {
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum AddOutcome {
     /// The key was absent or waiting and is ready now.
     Ready,
     /// The key was absent and waits for its due time.
@@ -39,7 +39,7 @@ pub enum Added {
 
 /// What a verb on one key did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChangeOutcome {
     /// It was done.
     Done,
     /// The key is there, but there was nothing to do: it runs with no further run queued, or it is parked and was to
@@ -113,7 +113,7 @@ pub enum Next {
 
 /// Where a key went when its run was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishOutcome {
     /// Where it is now; `None` when the queue has forgotten it.
     pub state: Option<KeyState>,
     /// Its failures in a row, this run included.
@@ -126,7 +126,7 @@ pub struct Finished {
 
 /// How far the closing of a queue is. It only moves forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum ShutdownPhase {
     /// Keys are taken and handed out.
     #[default]
     Open,
@@ -138,9 +138,9 @@ pub enum Phase {
     Aborted,
 }
 
-impl Phase {
+impl ShutdownPhase {
     /// Says whether nothing is handed out any more.
     pub fn is_closed(self) -> bool {
-        self >= Phase::Stopped
+        self >= ShutdownPhase::Stopped
     }
 }

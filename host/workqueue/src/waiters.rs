@@ -13,31 +13,31 @@ use std::task::{Context, Waker};
 
 use crate::{
     Moment,
-    bands::{Line, Linked, Links},
+    bands::{IntrusiveList, Links, ListNode},
     slab::Slab,
 };
 
 /// Names one claimer for as long as it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u32);
+pub(crate) struct WaiterId(u32);
 
 /// All claimers that found no key.
 pub(crate) struct Waiters {
-    seats: Slab<Seat>,
+    slots: Slab<WaiterSlot>,
     /// The seats of those that sleep, in the order of falling asleep.
-    asleep: Line,
+    asleep: IntrusiveList,
     /// How many were woken and have not looked yet.
     awake: usize,
-    keeper: Option<(Ticket, Moment)>,
+    timer_owner: Option<(WaiterId, Moment)>,
 }
 
 /// One claimer. It has no waker when it was woken, and then stands in no line.
-struct Seat {
+struct WaiterSlot {
     waker: Option<Waker>,
     links: Links,
 }
 
-impl Linked for Seat {
+impl ListNode for WaiterSlot {
     fn links(&self) -> &Links {
         &self.links
     }
@@ -70,7 +70,7 @@ impl Wake {
 
 impl Waiters {
     pub(crate) fn new() -> Waiters {
-        Waiters { seats: Slab::new(), asleep: Line::new(), awake: 0, keeper: None }
+        Waiters { slots: Slab::new(), asleep: IntrusiveList::new(), awake: 0, timer_owner: None }
     }
 
     /// Says whether nobody sleeps, so that nobody can be woken.
@@ -79,65 +79,66 @@ impl Waiters {
     }
 
     /// Notes that a claimer looks for a key, whether it was woken or not.
-    pub(crate) fn look(&mut self, ticket: Option<Ticket>) {
-        let woken = ticket.is_some_and(|Ticket(seat)| self.seats[seat].waker.is_none());
+    pub(crate) fn mark_awake(&mut self, ticket: Option<WaiterId>) {
+        let woken = ticket.is_some_and(|WaiterId(seat)| self.slots[seat].waker.is_none());
         self.awake -= usize::from(woken);
     }
 
     /// Puts a claimer to sleep that has just [looked](Waiters::look), and returns its ticket.
-    pub(crate) fn sleep(&mut self, ticket: Option<Ticket>, cx: &Context<'_>) -> Ticket {
-        let ticket = ticket.unwrap_or_else(|| Ticket(self.seats.insert(Seat { waker: None, links: Links::default() })));
-        match &mut self.seats[ticket.0].waker {
+    pub(crate) fn sleep(&mut self, ticket: Option<WaiterId>, cx: &Context<'_>) -> WaiterId {
+        let ticket =
+            ticket.unwrap_or_else(|| WaiterId(self.slots.insert(WaiterSlot { waker: None, links: Links::default() })));
+        match &mut self.slots[ticket.0].waker {
             Some(waker) => waker.clone_from(cx.waker()),
             none => {
                 *none = Some(cx.waker().clone());
-                self.asleep.push(&mut self.seats, ticket.0);
+                self.asleep.push(&mut self.slots, ticket.0);
             }
         }
         ticket
     }
 
     /// Says until when a sleeping claimer is to keep the timer, if it is the one.
-    pub(crate) fn keep_time(&mut self, ticket: Ticket, due: Option<Moment>) -> Option<Moment> {
-        match self.keeper {
+    pub(crate) fn take_timer(&mut self, ticket: WaiterId, due: Option<Moment>) -> Option<Moment> {
+        match self.timer_owner {
             Some((keeper, _)) if keeper != ticket => None,
             _ => {
-                self.keeper = due.map(|due| (ticket, due));
+                self.timer_owner = due.map(|due| (ticket, due));
                 due
             }
         }
     }
 
     /// Takes a claimer off the list that has just [looked](Waiters::look), or that is no more.
-    pub(crate) fn leave(&mut self, ticket: Option<Ticket>) {
-        let Some(Ticket(seat)) = ticket else { return };
-        if self.seats[seat].waker.is_some() {
-            self.asleep.leave(&mut self.seats, seat);
+    pub(crate) fn remove(&mut self, ticket: Option<WaiterId>) {
+        let Some(WaiterId(seat)) = ticket else { return };
+        if self.slots[seat].waker.is_some() {
+            self.asleep.remove(&mut self.slots, seat);
         }
-        self.seats.remove(seat);
-        if self.keeper.is_some_and(|(Ticket(keeper), _)| keeper == seat) {
-            self.keeper = None;
+        self.slots.remove(seat);
+        if self.timer_owner.is_some_and(|(WaiterId(keeper), _)| keeper == seat) {
+            self.timer_owner = None;
         }
     }
 
     /// Restores the rule after a change: `claimable` keys can be claimed, and the next one is due at `next_due`.
-    pub(crate) fn restore(&mut self, claimable: usize, next_due: impl FnOnce() -> Option<Moment>) -> Wake {
+    pub(crate) fn wake_for(&mut self, claimable: usize, next_due: impl FnOnce() -> Option<Moment>) -> Wake {
         let mut wake = Wake::default();
         while self.awake < claimable
             && let Some(first) = self.asleep.first()
         {
-            let keeper = self.keeper.is_some_and(|(Ticket(keeper), _)| keeper == first);
-            let other = if keeper { Line::behind(&self.seats, first) } else { None };
-            self.rouse(other.unwrap_or(first), &mut wake);
+            let keeper = self.timer_owner.is_some_and(|(WaiterId(keeper), _)| keeper == first);
+            let other = if keeper { IntrusiveList::next_of(&self.slots, first) } else { None };
+            self.wake_one(other.unwrap_or(first), &mut wake);
         }
         let (Some(first), Some(next_due)) = (self.asleep.first(), next_due()) else { return wake };
-        match self.keeper {
-            Some((Ticket(keeper), armed)) if next_due < armed => {
-                if self.seats[keeper].waker.is_some() {
-                    self.rouse(keeper, &mut wake);
+        match self.timer_owner {
+            Some((WaiterId(keeper), armed)) if next_due < armed => {
+                if self.slots[keeper].waker.is_some() {
+                    self.wake_one(keeper, &mut wake);
                 }
             }
-            None if self.awake == 0 => self.rouse(first, &mut wake),
+            None if self.awake == 0 => self.wake_one(first, &mut wake),
             Some(_) | None => {}
         }
         wake
@@ -147,14 +148,14 @@ impl Waiters {
     pub(crate) fn wake_all(&mut self) -> Wake {
         let mut wake = Wake::default();
         while let Some(first) = self.asleep.first() {
-            self.rouse(first, &mut wake);
+            self.wake_one(first, &mut wake);
         }
         wake
     }
 
-    fn rouse(&mut self, seat: u32, wake: &mut Wake) {
-        if let Some(waker) = self.seats[seat].waker.take() {
-            self.asleep.leave(&mut self.seats, seat);
+    fn wake_one(&mut self, seat: u32, wake: &mut Wake) {
+        if let Some(waker) = self.slots[seat].waker.take() {
+            self.asleep.remove(&mut self.slots, seat);
             wake.push(waker);
             self.awake += 1;
         }
@@ -163,7 +164,7 @@ impl Waiters {
     /// For when the one timer is armed.
     #[cfg(test)]
     pub(crate) fn armed(&self) -> Option<Moment> {
-        self.keeper.map(|(_, due)| due)
+        self.timer_owner.map(|(_, due)| due)
     }
 
     #[cfg(test)]
@@ -173,6 +174,6 @@ impl Waiters {
 
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.seats.capacity()
+        self.slots.capacity()
     }
 }

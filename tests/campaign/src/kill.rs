@@ -192,7 +192,11 @@ fn look(runtime: &Runtime, path: &Path, ledger: &mut Ledger, was_open: bool, dic
 fn options() -> homeostat_store::Options {
     // A journal that is full now and then.
     let journal_bytes = 128 << 10;
-    homeostat_store::Options { history_max: HISTORY_MAX, journal_bytes, ..homeostat_store::Options::default() }
+    homeostat_store::Options {
+        history_max: HISTORY_MAX,
+        wal_bytes: journal_bytes,
+        ..homeostat_store::Options::default()
+    }
 }
 
 /// What the process does that is ended.

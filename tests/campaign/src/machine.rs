@@ -14,7 +14,7 @@ const JOURNAL_BYTES: [u64; 3] = [0, 16 << 10, 128 << 10];
 /// Returns what a store is told on disk number `number`.
 pub(crate) fn options(number: u64) -> Options {
     let length = JOURNAL_BYTES[usize::try_from(number % 3).expect("less than three")];
-    Options { journal_bytes: length, ..Options::default() }
+    Options { wal_bytes: length, ..Options::default() }
 }
 
 /// A disk between two troubles.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Error, Kind, Options, Request, Source, Store, Unknown, Write, Written};
+use homeostat_store::{ClockAndIds, Error, FieldValidation, Kind, Options, Request, Store, Write, WriteResponse};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 #[derive(Debug, Default)]
 struct Still(AtomicU64);
 
-impl Source for Still {
+impl ClockAndIds for Still {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
     }
@@ -29,7 +29,7 @@ impl Source for Still {
 
 /// Returns what a store is told, with a journal of this length.
 pub(crate) fn options(journal_bytes: u64) -> Options {
-    Options { journal_bytes, source: Arc::new(Still::default()), ..Options::default() }
+    Options { wal_bytes: journal_bytes, clock: Arc::new(Still::default()), ..Options::default() }
 }
 
 /// Makes an empty store.
@@ -61,7 +61,7 @@ pub(crate) fn wait<F: Future>(what: F) -> F::Output {
 }
 
 /// Makes a write in the name of somebody who is told of unknown fields.
-pub(crate) fn submit(store: &impl Store, write: Write, dry_run: bool) -> Result<Written, Error> {
-    let request = Request { write, manager: "fuzz".to_owned(), dry_run, unknown: Unknown::Tell };
+pub(crate) fn submit(store: &impl Store, write: Write, dry_run: bool) -> Result<WriteResponse, Error> {
+    let request = Request { write, manager: "fuzz".to_owned(), dry_run, field_validation: FieldValidation::Warn };
     wait(store.submit(request))
 }

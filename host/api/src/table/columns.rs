@@ -28,7 +28,7 @@ pub(super) fn of(info: &KindInfo) -> Vec<Column> {
 }
 
 /// Returns a column as a definition states it. Of several values, all are shown, with commas between them.
-fn defined(stated: &definition::Column) -> Column {
+fn defined(stated: &definition::PrinterColumn) -> Column {
     let path = stated.path.clone();
     let cell: Cell = Box::new(move |document| match path.evaluate(document)[..] {
         [] => Cow::Owned(Value::Null),

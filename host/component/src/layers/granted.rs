@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_store::{PAGE_BYTES_MAX, Query, View, Write, read_on_behind};
+use homeostat_store::{PAGE_BYTES_MAX, Query, View, Write, continue_after};
 
 use crate::effect::{Answer, Call, Effect, Effects, HttpError, PageData, ResourceData, StoreError};
 use crate::grants::{Ask, Grants, Request, Reveals, Verb, missing_http};
@@ -59,7 +59,7 @@ impl<E: Effects> Granted<E> {
                 if let (Some(mark), Some(last)) = (&query.from, seen.last())
                     && (seen.len() >= items_max || bytes > PAGE_BYTES_MAX)
                 {
-                    return match read_on_behind(mark, &last.key) {
+                    return match continue_after(mark, &last.key) {
                         Ok(next) => Answer::Page(Ok(PageData { items: seen, revision, next: Some(next) })),
                         Err(error) => Answer::Page(Err(error.into())),
                     };

@@ -91,7 +91,7 @@ impl World {
 
     async fn write(&self, call: &Call, write: Write) -> Result<Written, StoreError> {
         let request = Request { manager: call.controller.to_string(), ..write.into() };
-        let homeostat_store::Written { resource, change, unknown: _ } = self.store.submit(request).await?;
+        let homeostat_store::WriteResponse { resource, change, unknown_fields: _ } = self.store.submit(request).await?;
         Ok(Written { resource: ResourceData::new(&resource, View::Whole), change })
     }
 

@@ -114,7 +114,7 @@ measured! {
 
     /// The documents are of many small values, which take many times as much in memory as their text.
     fn changes_without_end_that_somebody_reads_take_no_more_memory_than_their_bound measure_changes {
-        let kept = homeostat_store::embedded::kept();
+        let kept = homeostat_store::embedded::memory_bounds();
         let bytes: u64 = kept.iter().filter(|kept| kept.in_bytes).map(|kept| kept.most).sum();
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Error, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, Written,
+    Error, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch, WriteResponse,
 };
 
 use super::{declares, write};
@@ -19,7 +19,7 @@ pub(crate) struct CheckedStore {
 
 #[async_trait]
 impl Store for CheckedStore {
-    async fn submit(&self, request: Request) -> Result<Written> {
+    async fn submit(&self, request: Request) -> Result<WriteResponse> {
         if !declares(&request.write)? {
             return self.store.submit(request).await;
         }

@@ -51,7 +51,7 @@ impl Deletions {
 
     /// Returns for how many more keys the queue has room, and how many it has.
     pub(crate) fn place(&self) -> Place {
-        Place { room: self.queue.room(), used: self.queue.counts().keys() as u64 }
+        Place { room: self.queue.remaining_capacity(), used: self.queue.counts().keys() as u64 }
     }
 
     /// Adds a key by `add`, in the band that it is to have.

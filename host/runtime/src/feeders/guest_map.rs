@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use homeostat_component::{Reveals, Severity, Watch};
 use homeostat_store::{Key, Resource};
-use homeostat_workqueue::{Claim, Next, Priority, Queue, Refused};
+use homeostat_workqueue::{AddError, Claim, Next, Priority, Queue};
 use parking_lot::Mutex;
 
 use super::{Intake, NotTaken, Place, add_answered};
@@ -140,11 +140,11 @@ impl GuestMap {
     pub(crate) fn changed(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<(), Vec<Key>> {
         let mut seen = self.seen.lock();
         // A closed queue means that the controller stops.
-        if !seen.fits(resource) || self.changes.add(resource.key().clone(), priority) == Err(Refused::Full) {
+        if !seen.fits(resource) || self.changes.add(resource.key().clone(), priority) == Err(AddError::Full) {
             return Err(if deleted { seen.forget(resource.key()) } else { Vec::new() });
         }
         // Its text alone: the document takes several times as much.
-        seen.change(resource.key(), |seen| (seen.waiting, seen.deleted) = (Some(resource.unread()), deleted));
+        seen.change(resource.key(), |seen| (seen.waiting, seen.deleted) = (Some(resource.without_document()), deleted));
         drop(seen);
         Ok(())
     }
@@ -156,7 +156,7 @@ impl GuestMap {
         let waits = all.by_key.get_mut(key).filter(|seen| seen.waiting.is_some());
         if let Some(seen) = waits {
             seen.deleted = true;
-            if self.changes.add(key.clone(), Priority::NORMAL) != Err(Refused::Full) {
+            if self.changes.add(key.clone(), Priority::NORMAL) != Err(AddError::Full) {
                 return Vec::new();
             }
         }
@@ -166,7 +166,7 @@ impl GuestMap {
     /// Says how much room there is for changes that wait: for their keys and for their documents.
     pub(crate) fn places(&self) -> [Place; 2] {
         let used = self.seen.lock().waiting_bytes;
-        let keys = Place { room: self.changes.room(), used: self.changes.counts().keys() as u64 };
+        let keys = Place { room: self.changes.remaining_capacity(), used: self.changes.counts().keys() as u64 };
         [keys, Place { room: WAITING_BYTES_MAX.saturating_sub(used), used }]
     }
 

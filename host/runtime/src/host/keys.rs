@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use homeostat_store::Key;
-use homeostat_workqueue::{KeyState, Priority, Queue, Refused, Verdict};
+use homeostat_workqueue::{AddError, ChangeOutcome, KeyState, Priority, Queue};
 
 use super::Host;
 use crate::controller::Controller;
@@ -54,11 +54,11 @@ impl Host {
         };
         let entry = queue.entry(&key);
         match (verdict, entry.as_ref().map(|entry| entry.state)) {
-            (Verdict::Absent, _) => return Err(Error::UnknownKey(key)),
-            (Verdict::Unchanged, Some(KeyState::Running)) => return Err(Error::NothingQueued(key)),
-            (Verdict::Unchanged, Some(KeyState::Parked)) => return Err(Error::GivenUp(key)),
+            (ChangeOutcome::Absent, _) => return Err(Error::UnknownKey(key)),
+            (ChangeOutcome::Unchanged, Some(KeyState::Running)) => return Err(Error::NothingQueued(key)),
+            (ChangeOutcome::Unchanged, Some(KeyState::Parked)) => return Err(Error::GivenUp(key)),
             // Unchanged: it stood first already, or has moved on meanwhile.
-            (Verdict::Done | Verdict::Unchanged, _) => {}
+            (ChangeOutcome::Done | ChangeOutcome::Unchanged, _) => {}
         }
         tracing::info!(controller = name, key = ?key.to_string(), ?verb, "a key was moved by request");
         Ok(entry.map(QueueEntry::from))
@@ -70,17 +70,17 @@ impl Host {
         key: &Key,
         after: Duration,
         priority: Priority,
-    ) -> Result<Verdict, Error> {
+    ) -> Result<ChangeOutcome, Error> {
         self.check_name(key)?;
         if !controller.slot.may_get(key) {
             return Err(Error::NotGranted(key.clone()));
         }
         let add = |queue: &Queue<Key>, key, priority| queue.add_after(key, after, priority);
         match controller.feeding.deletions().add(key.clone(), priority, add) {
-            Ok(_) => Ok(Verdict::Done),
+            Ok(_) => Ok(ChangeOutcome::Done),
             // The queue closes when its controller goes.
-            Err(Refused::Closed) => Err(Error::UnknownController(controller.name.to_string())),
-            Err(Refused::Full) => Err(Error::NoRoom(controller.name.to_string())),
+            Err(AddError::Closed) => Err(Error::UnknownController(controller.name.to_string())),
+            Err(AddError::Full) => Err(Error::NoRoom(controller.name.to_string())),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use homeostat_component::Digest;
 use homeostat_store::schema::{Reason, Violation};
-use homeostat_store::{EventType, Request, Resource, Store, Written};
+use homeostat_store::{EventType, Request, Resource, Store, WriteResponse};
 use serde_json::Value;
 
 use super::SUSPENDED;
@@ -94,7 +94,11 @@ pub(super) fn suspension(resource: &Resource) -> Suspend {
 ///
 /// # Errors
 /// [`homeostat_store::Error::InvalidFields`] with the fields, and those of the store.
-pub(crate) async fn write(store: &dyn Store, code: Option<&Arc<dyn Code>>, request: Request) -> Result<Written, Error> {
+pub(crate) async fn write(
+    store: &dyn Store,
+    code: Option<&Arc<dyn Code>>,
+    request: Request,
+) -> Result<WriteResponse, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     let resource = &planned.resource;
     let is_going = resource.is_deleting() || planned.change == Some(EventType::Deleted);

@@ -1,7 +1,7 @@
 //! One kind as this host knows it: its names, its versions, and what two who declare it must agree about.
 
 use homeostat_component::KindDeclaration;
-use homeostat_store::definition::{Column, Definition, Scale, Version};
+use homeostat_store::definition::{Definition, PrinterColumn, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
 use homeostat_store::schema::Schema;
 use homeostat_store::{Kind, Revision};
@@ -56,7 +56,7 @@ pub struct KindInfo {
     pub scale: Option<ScalePaths>,
     /// What tables show beside the name; empty when nobody said.
     #[serde(skip)]
-    pub columns: Vec<Column>,
+    pub columns: Vec<PrinterColumn>,
     /// What clients of this version are to be warned of; `None` when it is not deprecated.
     pub deprecation: Option<String>,
     /// Whether clients can ask for it in this version. Controllers name the stored version, served or not.
@@ -81,7 +81,7 @@ pub(super) struct Other {
     version: String,
     schema: Option<Value>,
     scale: Option<ScalePaths>,
-    columns: Vec<Column>,
+    columns: Vec<PrinterColumn>,
     deprecation: Option<String>,
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use homeostat_component::{Answer, Effect, Exchange, PageData, ResourceData, StoreError, Written};
 use homeostat_store::schema::Schemas;
-use homeostat_store::{EventType, Key, Kind, Query, Request, Resource, Revision, SystemSource, View, Write, semantics};
+use homeostat_store::{
+    EventType, Key, Kind, Query, Request, Resource, Revision, SystemClockAndIds, View, Write, semantics,
+};
 
 use super::Unfit;
 
@@ -187,7 +189,7 @@ impl Scene {
         current: Option<Arc<Resource>>,
     ) -> Result<Written, StoreError> {
         let request = Request { manager: manager.to_owned(), ..write.into() };
-        let performed = semantics::perform(&SystemSource, schemas, request, revision, |_| Ok(current.clone()))?;
+        let performed = semantics::plan_write(&SystemClockAndIds, schemas, request, revision, |_| Ok(current.clone()))?;
         let (resource, change) = (performed.decision.resource().clone(), performed.event());
         let place = self.places.entry(bare(&performed.key)).or_default();
         place.parted |= change.is_some();

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Column, ColumnType, Definition, Names, Scale, Version};
-use crate::fields::Fields;
+use super::{ColumnType, Definition, Names, PrinterColumn, Scale, Version};
+use crate::fields::FieldReader;
 use crate::jsonpath::JsonPath;
 use crate::path::Path;
 use crate::schema::Schema;
@@ -22,7 +22,7 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
     if !document.is_object() {
         return Err(Error::invalid("document", "must be a JSON object"));
     }
-    let fields = Fields::of(document, Path::ROOT)?;
+    let fields = FieldReader::of(document, Path::ROOT)?;
     let is = |name: &str, wanted: &str| match fields.required_text(name)? {
         found if found == wanted => Ok(()),
         _ => Err(fields.error(name, format!("must be {wanted}"))),
@@ -52,7 +52,7 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
     Ok(Definition { group: group.to_owned(), names, namespaced, versions })
 }
 
-fn names(fields: &Fields<'_>) -> Result<Names> {
+fn names(fields: &FieldReader<'_>) -> Result<Names> {
     let plural = label(fields, "plural", fields.required_text("plural")?)?;
     let kind = kind_name(fields, "kind", fields.required_text("kind")?)?;
     let or = |text: Option<&str>, other: String| match text {
@@ -74,12 +74,12 @@ fn names(fields: &Fields<'_>) -> Result<Names> {
     })
 }
 
-fn label(fields: &Fields<'_>, name: &str, text: &str) -> Result<String> {
+fn label(fields: &FieldReader<'_>, name: &str, text: &str) -> Result<String> {
     validate::dns_label(&fields.path().field(name).to_string(), text)?;
     Ok(text.to_owned())
 }
 
-fn labels(fields: &Fields<'_>, name: &str) -> Result<Vec<String>> {
+fn labels(fields: &FieldReader<'_>, name: &str) -> Result<Vec<String>> {
     let texts = fields.texts(name)?;
     for (at, text) in texts.iter().enumerate() {
         validate::dns_label(&fields.path().field(name).item(at).to_string(), text)?;
@@ -87,7 +87,7 @@ fn labels(fields: &Fields<'_>, name: &str) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-fn kind_name(fields: &Fields<'_>, name: &str, text: &str) -> Result<String> {
+fn kind_name(fields: &FieldReader<'_>, name: &str, text: &str) -> Result<String> {
     validate::kind_name(text).map_err(|error| match error {
         Error::Invalid { reason, .. } => fields.error(name, reason),
         other => other,
@@ -95,7 +95,7 @@ fn kind_name(fields: &Fields<'_>, name: &str, text: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-fn conversion(spec: &Fields<'_>) -> Result<()> {
+fn conversion(spec: &FieldReader<'_>) -> Result<()> {
     let Some(conversion) = spec.object("conversion")? else { return Ok(()) };
     match conversion.text("strategy")? {
         None | Some("None") => Ok(()),
@@ -106,7 +106,7 @@ fn conversion(spec: &Fields<'_>) -> Result<()> {
     }
 }
 
-fn versions(spec: &Fields<'_>, group: &str, kind: &str) -> Result<Vec<Version>> {
+fn versions(spec: &FieldReader<'_>, group: &str, kind: &str) -> Result<Vec<Version>> {
     let sources = spec.list("versions")?;
     if sources.is_empty() || sources.len() > VERSIONS_MAX {
         return Err(spec.error("versions", format!("must name 1 to {VERSIONS_MAX} versions")));
@@ -114,7 +114,7 @@ fn versions(spec: &Fields<'_>, group: &str, kind: &str) -> Result<Vec<Version>> 
     let path = spec.path().field("versions");
     let mut versions: Vec<Version> = Vec::with_capacity(sources.len());
     for (at, source) in sources.iter().enumerate() {
-        let version = version(&Fields::of(source, path.item(at))?, group, kind)?;
+        let version = version(&FieldReader::of(source, path.item(at))?, group, kind)?;
         if versions.iter().any(|known| known.name == version.name) {
             return Err(Error::invalid(
                 path.item(at).field("name").to_string(),
@@ -129,7 +129,7 @@ fn versions(spec: &Fields<'_>, group: &str, kind: &str) -> Result<Vec<Version>> 
     Ok(versions)
 }
 
-fn version(fields: &Fields<'_>, group: &str, kind: &str) -> Result<Version> {
+fn version(fields: &FieldReader<'_>, group: &str, kind: &str) -> Result<Version> {
     let name = label(fields, "name", fields.required_text("name")?)?;
     let subresources = fields.object("subresources")?;
     let scale = match &subresources {
@@ -149,14 +149,14 @@ fn version(fields: &Fields<'_>, group: &str, kind: &str) -> Result<Version> {
     })
 }
 
-fn required_flag(fields: &Fields<'_>, name: &str) -> Result<bool> {
+fn required_flag(fields: &FieldReader<'_>, name: &str) -> Result<bool> {
     match fields.get(name) {
         Some(Value::Bool(flag)) => Ok(*flag),
         _ => Err(fields.error(name, "must be true or false")),
     }
 }
 
-fn deprecation(fields: &Fields<'_>, what: &str) -> Result<Option<String>> {
+fn deprecation(fields: &FieldReader<'_>, what: &str) -> Result<Option<String>> {
     let warning = fields.text("deprecationWarning")?;
     match (fields.flag("deprecated")?, warning) {
         (false, None) => Ok(None),
@@ -172,7 +172,7 @@ fn deprecation(fields: &Fields<'_>, what: &str) -> Result<Option<String>> {
     }
 }
 
-fn schema(fields: &Fields<'_>) -> Result<Option<Schema>> {
+fn schema(fields: &FieldReader<'_>) -> Result<Option<Schema>> {
     let Some(holder) = fields.object("schema")? else { return Ok(None) };
     let Some(source) = holder.get("openAPIV3Schema") else { return Ok(None) };
     Schema::parse(source).map(Some).map_err(|error| within(error, holder.path()))
@@ -189,7 +189,7 @@ fn within(error: Error, path: &Path<'_>) -> Error {
     }
 }
 
-fn scale(fields: &Fields<'_>) -> Result<Scale> {
+fn scale(fields: &FieldReader<'_>) -> Result<Scale> {
     let below = |name: &str, roots: &[&str]| {
         let path = json_path(fields, name, fields.required_text(name)?)?;
         let pointer = path.pointer().unwrap_or_default().replace('/', ".");
@@ -207,23 +207,23 @@ fn scale(fields: &Fields<'_>) -> Result<Scale> {
     })
 }
 
-fn json_path(fields: &Fields<'_>, name: &str, text: &str) -> Result<JsonPath> {
+fn json_path(fields: &FieldReader<'_>, name: &str, text: &str) -> Result<JsonPath> {
     JsonPath::parse(text).map_err(|error| match error {
         Error::Invalid { reason, .. } => fields.error(name, reason),
         other => other,
     })
 }
 
-fn columns(fields: &Fields<'_>) -> Result<Vec<Column>> {
+fn columns(fields: &FieldReader<'_>) -> Result<Vec<PrinterColumn>> {
     let sources = fields.list("additionalPrinterColumns")?;
     if sources.len() > COLUMNS_MAX {
         return Err(fields.error("additionalPrinterColumns", format!("must be at most {COLUMNS_MAX}")));
     }
     let path = fields.path().field("additionalPrinterColumns");
-    sources.iter().enumerate().map(|(at, source)| column(&Fields::of(source, path.item(at))?)).collect()
+    sources.iter().enumerate().map(|(at, source)| column(&FieldReader::of(source, path.item(at))?)).collect()
 }
 
-fn column(fields: &Fields<'_>) -> Result<Column> {
+fn column(fields: &FieldReader<'_>) -> Result<PrinterColumn> {
     let column_type = match fields.required_text("type")? {
         "integer" => ColumnType::Integer,
         "number" => ColumnType::Number,
@@ -239,7 +239,7 @@ fn column(fields: &Fields<'_>) -> Result<Column> {
             whole.ok_or_else(|| fields.error("priority", "must be a whole number of 32 bits"))?
         }
     };
-    Ok(Column {
+    Ok(PrinterColumn {
         name: fields.required_text("name")?.to_owned(),
         column_type,
         format: fields.text("format")?.unwrap_or("").to_owned(),
@@ -249,14 +249,14 @@ fn column(fields: &Fields<'_>) -> Result<Column> {
     })
 }
 
-fn selectable_fields(fields: &Fields<'_>) -> Result<Vec<JsonPath>> {
+fn selectable_fields(fields: &FieldReader<'_>) -> Result<Vec<JsonPath>> {
     let sources = fields.list("selectableFields")?;
     if sources.len() > SELECTABLE_FIELDS_MAX {
         return Err(fields.error("selectableFields", format!("must be at most {SELECTABLE_FIELDS_MAX}")));
     }
     let path = fields.path().field("selectableFields");
     let read = |(at, source)| {
-        let fields = Fields::of(source, path.item(at))?;
+        let fields = FieldReader::of(source, path.item(at))?;
         let path = json_path(&fields, "jsonPath", fields.required_text("jsonPath")?)?;
         if path.is_plain() { Ok(path) } else { Err(fields.error("jsonPath", "must be names alone, as .spec.color")) }
     };

@@ -19,12 +19,12 @@ const PIECE_BYTES: usize = 4 << 20;
 const AHEAD_BYTES_MAX: u64 = 4 << 30;
 
 /// Reads a file until it is dropped, or at the end.
-pub(super) struct Ahead {
+pub(super) struct ReadAhead {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Begins at the beginning. Where that does not work, nothing is read ahead.
     pub(super) fn of(path: &Path) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
@@ -36,7 +36,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ReadAhead {
     /// Waits for one piece at most.
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);

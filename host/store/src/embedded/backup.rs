@@ -15,12 +15,12 @@ use super::codec::{
     LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_MEASURE, META_REVISION, OWNERS, RESOURCES, TIMES,
 };
 use super::layout::Layout;
-use super::open::{self, OpenError, Opened};
-use super::place::{OpenFile, Place};
+use super::open::{self, OpenError, OpenResult};
+use super::place::{Location, OpenFile};
 use super::read::Snapshot;
 use super::replay::replay;
 use super::{EmbeddedStore, FORMAT, fsck};
-use crate::{Error, Options, Revision, Source, SystemSource};
+use crate::{ClockAndIds, Error, Options, Revision, SystemClockAndIds};
 
 /// Pages of the copy that are in memory at once: 32 MiB.
 const CACHE_BYTES: usize = 32 << 20;
@@ -123,8 +123,9 @@ fn save(snapshot: &Snapshot, to: &Path) -> Result<BackupReport, BackupError> {
         return Err(BackupError::Exists { path: to.to_owned() });
     }
     let draft = Draft::beside(to);
-    let resources =
-        copy(snapshot.transaction(), &draft.0, Layout::PLAIN, everything).map_err(open::plain).map_err(failed)?;
+    let resources = copy(snapshot.transaction(), &draft.0, Layout::PLAIN, copy_everything)
+        .map_err(open::into_io_error)
+        .map_err(failed)?;
     let bytes = fs::metadata(&draft.0).map_err(failed)?.len();
     if !open::publish(&draft.0, to).map_err(failed)? {
         return Err(BackupError::Exists { path: to.to_owned() });
@@ -154,18 +155,18 @@ pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<Resto
     }
     let revision = found.revision.0.checked_add(revisions_skipped).map(Revision);
     let revision = revision.ok_or_else(|| open::damaged(from, "its revision is beyond all bounds"))?;
-    let id = SystemSource.uid();
+    let id = SystemClockAndIds.uid();
     let draft = Draft::beside(to);
-    let layout = Layout::with_journal(Options::default().journal_bytes);
-    let resources = open::guarded(from, || {
-        let open = Place::File(from.to_owned()).open_read_only().map_err(|error| open::refusal(from, error))?;
-        replay(&open, Revision(u64::MAX)).map_err(|error| open::refusal(from, *error))?;
+    let layout = Layout::with_wal(Options::default().wal_bytes);
+    let resources = open::catch_panics(from, || {
+        let open = Location::File(from.to_owned()).open_read_only().map_err(|error| open::open_error(from, error))?;
+        replay(&open, Revision(u64::MAX)).map_err(|error| open::open_error(from, *error))?;
         let transaction = open.database.begin_read().map_err(|error| open::damaged(from, error))?;
-        let fill = |from: &ReadTransaction, to: &WriteTransaction| present(from, to, &id, revision);
-        copy(&transaction, &draft.0, layout, fill).map_err(|error| open::io(to, open::plain(error)))
+        let fill = |from: &ReadTransaction, to: &WriteTransaction| copy_present(from, to, &id, revision);
+        copy(&transaction, &draft.0, layout, fill).map_err(|error| open::io(to, open::into_io_error(error)))
     })?;
     // Nobody can begin to use what is replaced until it is.
-    let _held = if overwrite { hold(to)? } else { None };
+    let _held = if overwrite { lock_replaced_file(to)? } else { None };
     let published = if overwrite {
         fs::rename(&draft.0, to).and_then(|()| open::sync_folder(to)).map(|()| true)
     } else {
@@ -179,9 +180,9 @@ pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<Resto
 }
 
 /// Takes the lock of a file that is to be replaced. One that is damaged or missing can be replaced without.
-fn hold(path: &Path) -> Opened<Option<OpenFile>> {
-    let opened = open::guarded(path, || {
-        Place::File(path.to_owned()).open_read_only().map_err(|error| open::refusal(path, error))
+fn lock_replaced_file(path: &Path) -> OpenResult<Option<OpenFile>> {
+    let opened = open::catch_panics(path, || {
+        Location::File(path.to_owned()).open_read_only().map_err(|error| open::open_error(path, error))
     });
     match opened {
         Ok(open) => Ok(Some(open)),
@@ -195,7 +196,7 @@ struct Draft(PathBuf);
 
 impl Draft {
     fn beside(path: &Path) -> Self {
-        Self(open::draft(path, &SystemSource.uid()))
+        Self(open::draft_path(path, &SystemClockAndIds.uid()))
     }
 }
 
@@ -210,15 +211,15 @@ impl Drop for Draft {
     }
 }
 
-type Copied<T> = Result<T, redb::Error>;
+type CopyResult<T> = Result<T, redb::Error>;
 
 /// Fills a new file in one transaction; returns how many resources it has. It is on disk afterwards.
 fn copy(
     from: &ReadTransaction,
     draft: &Path,
     layout: Layout,
-    fill: impl FnOnce(&ReadTransaction, &WriteTransaction) -> Copied<u64>,
-) -> Copied<u64> {
+    fill: impl FnOnce(&ReadTransaction, &WriteTransaction) -> CopyResult<u64>,
+) -> CopyResult<u64> {
     let database = OpenFile::create(open::new_file(draft, layout)?, layout, CACHE_BYTES)?;
     let transaction = database.begin_write()?;
     let resources = fill(from, &transaction)?;
@@ -227,21 +228,21 @@ fn copy(
 }
 
 /// Copies every table as it is.
-fn everything(from: &ReadTransaction, to: &WriteTransaction) -> Copied<u64> {
-    let resources = rows(from, to, RESOURCES)?;
-    rows(from, to, OWNERS)?;
-    rows(from, to, LOG)?;
-    rows(from, to, TIMES)?;
-    rows(from, to, META)?;
+fn copy_everything(from: &ReadTransaction, to: &WriteTransaction) -> CopyResult<u64> {
+    let resources = copy_rows(from, to, RESOURCES)?;
+    copy_rows(from, to, OWNERS)?;
+    copy_rows(from, to, LOG)?;
+    copy_rows(from, to, TIMES)?;
+    copy_rows(from, to, META)?;
     Ok(resources)
 }
 
 /// Copies what is there now, as a store of its own.
-fn present(from: &ReadTransaction, to: &WriteTransaction, id: &str, revision: Revision) -> Copied<u64> {
-    let resources = rows(from, to, RESOURCES)?;
-    rows(from, to, OWNERS)?;
+fn copy_present(from: &ReadTransaction, to: &WriteTransaction, id: &str, revision: Revision) -> CopyResult<u64> {
+    let resources = copy_rows(from, to, RESOURCES)?;
+    copy_rows(from, to, OWNERS)?;
     to.open_table(LOG)?;
-    rows(from, to, META)?;
+    copy_rows(from, to, META)?;
     let mut meta = to.open_table(META)?;
     meta.remove(META_MEASURE)?;
     meta.insert(META_FORMAT, FORMAT.to_string().as_str())?;
@@ -252,11 +253,11 @@ fn present(from: &ReadTransaction, to: &WriteTransaction, id: &str, revision: Re
     Ok(resources)
 }
 
-fn rows<K: Key + 'static, V: Value + 'static>(
+fn copy_rows<K: Key + 'static, V: Value + 'static>(
     from: &ReadTransaction,
     to: &WriteTransaction,
     table: TableDefinition<'_, K, V>,
-) -> Copied<u64> {
+) -> CopyResult<u64> {
     let mut copy = to.open_table(table)?;
     let from = match from.open_table(table) {
         // A table that older programs do not make.

@@ -10,7 +10,7 @@ use std::path::Path;
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableError, TableStats};
 
 use super::codec::{LOG, META, OWNERS, RESOURCES, TIMES};
-use super::writer::{Engine, engine};
+use super::writer::{EngineResult, engine_error};
 
 /// Files that are smaller are read in no time.
 const FILE_BYTES_MIN: u64 = 64 << 20;
@@ -18,12 +18,12 @@ const FILE_BYTES_MIN: u64 = 64 << 20;
 const USED_BYTES_MAX: u64 = 256 << 20;
 
 /// Makes a file small of which more than half is free. `bytes` is how long it is. What fails leaves what is in it as it is.
-pub(super) fn compact(database: &mut Database, path: &Path, bytes: u64) {
+pub(super) fn defragment(database: &mut Database, path: &Path, bytes: u64) {
     if bytes < FILE_BYTES_MIN {
         return;
     }
     let path = path.display();
-    match used(database) {
+    match used_bytes(database) {
         Ok(used) if used > USED_BYTES_MAX || used >= bytes / 2 => {}
         Ok(used) => match database.compact() {
             Ok(_) => tracing::info!(%path, bytes, used, "the file of the store was mostly free, and is small again"),
@@ -34,22 +34,22 @@ pub(super) fn compact(database: &mut Database, path: &Path, bytes: u64) {
 }
 
 /// Returns how many bytes the tables take, with what is free within their pages.
-fn used(database: &Database) -> Engine<u64> {
-    let transaction = database.begin_read().map_err(engine)?;
+fn used_bytes(database: &Database) -> EngineResult<u64> {
+    let transaction = database.begin_read().map_err(engine_error)?;
     let bytes = |stats: TableStats| stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes();
     let stats = [
-        transaction.open_table(RESOURCES).map_err(engine)?.stats(),
-        transaction.open_table(OWNERS).map_err(engine)?.stats(),
-        transaction.open_table(LOG).map_err(engine)?.stats(),
-        transaction.open_table(META).map_err(engine)?.stats(),
+        transaction.open_table(RESOURCES).map_err(engine_error)?.stats(),
+        transaction.open_table(OWNERS).map_err(engine_error)?.stats(),
+        transaction.open_table(LOG).map_err(engine_error)?.stats(),
+        transaction.open_table(META).map_err(engine_error)?.stats(),
     ];
     let mut used = 0;
     for stats in stats {
-        used += bytes(stats.map_err(engine)?);
+        used += bytes(stats.map_err(engine_error)?);
     }
     match transaction.open_table(TIMES) {
         Err(TableError::TableDoesNotExist(_)) => {}
-        times => used += bytes(times.map_err(engine)?.stats().map_err(engine)?),
+        times => used += bytes(times.map_err(engine_error)?.stats().map_err(engine_error)?),
     }
     Ok(used)
 }

@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::Shared;
-use crate::tip::Tip;
-use crate::watch::{Batch, Log};
+use super::SharedStore;
+use crate::tip::RevisionNotifier;
+use crate::watch::{ChangeLog, LogBatch};
 use crate::{Event, Result, Revision, Scope};
 
-pub(super) struct Feed(pub(super) Arc<Shared>);
+pub(super) struct FileChangeLog(pub(super) Arc<SharedStore>);
 
 #[async_trait]
-impl Log for Feed {
+impl ChangeLog for FileChangeLog {
     fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision> {
         self.0.recent.read().expect("nobody panics while holding the events").read(scope, after, events).ok()
     }
 
-    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<LogBatch> {
         let scope = scope.clone();
         self.0.read(move |snapshot| snapshot.log(&scope, after)).await
     }
 
-    fn tip(&self) -> &Tip {
+    fn tip(&self) -> &RevisionNotifier {
         &self.0.tip
     }
 }

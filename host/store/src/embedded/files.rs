@@ -90,17 +90,17 @@ pub(super) use pass_on_locks;
 /// A file that is not written beyond the bound on the size of files that the process has: such a write answers `FileTooLarge`, and nothing of it was
 /// written. The system would write as much as there is room for, and nobody would know how much that was.
 #[derive(Debug)]
-pub(super) struct Bounded {
+pub(super) struct SizeLimitedFile {
     file: FileBackend,
 }
 
-impl Bounded {
+impl SizeLimitedFile {
     pub(super) fn over(file: File) -> Result<Self, DatabaseError> {
         Ok(Self { file: FileBackend::new(file)? })
     }
 }
 
-impl StorageBackend for Bounded {
+impl StorageBackend for SizeLimitedFile {
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }

@@ -16,13 +16,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::codec::Meta;
-use super::pending::{Batch, Change};
+use super::pending::{ChangeBatch, UnappliedChange};
 use super::read::Snapshot;
-use super::reopen::{recover, reopen};
+use super::reopen::{recover_after_failure, reopen};
 use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, SLEEP_MAX, SLEEP_MIN, milliseconds};
 use super::tables::Tables;
-use super::writer::{End, Engine, engine, meta};
-use super::{Durably, Shared};
+use super::writer::{CloseOnDrop, EngineResult, engine_error, read_meta};
+use super::{CommitDurability, SharedStore};
 use crate::history::Bounds;
 use crate::{Options, Revision};
 
@@ -32,22 +32,22 @@ const BATCHES_MAX: usize = 256;
 const QUICK_REPAIR_BYTES: u64 = 256 << 20;
 
 /// The thread, as the writer has it.
-pub(super) struct Follower {
-    changes: mpsc::Sender<Batch>,
+pub(super) struct Checkpointer {
+    changes: mpsc::Sender<ChangeBatch>,
     thread: JoinHandle<()>,
 }
 
-impl Follower {
+impl Checkpointer {
     /// Hands changes over that are in the journal; those of one call follow upon those of the one before. Waits while too many wait.
-    pub(super) fn send(&self, changes: Batch) {
+    pub(super) fn send(&self, changes: ChangeBatch) {
         // A follower that ended has told so.
         drop(self.changes.blocking_send(changes));
     }
 
     /// Lets it look at the clock: how long it sleeps is known from when it looked last.
-    pub(super) fn nudge(&self) {
+    pub(super) fn wake(&self) {
         // Where there is no room it looks anyway.
-        drop(self.changes.try_send(Batch::default()));
+        drop(self.changes.try_send(ChangeBatch::default()));
     }
 
     /// Waits until the pages have everything that was handed over.
@@ -61,21 +61,21 @@ impl Follower {
 }
 
 /// Starts the thread.
-pub(super) fn spawn(shared: Arc<Shared>, options: Options) -> io::Result<Follower> {
+pub(super) fn spawn(shared: Arc<SharedStore>, options: Options) -> io::Result<Checkpointer> {
     // To wait for changes or for a time, whichever comes first.
     let clock = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (changes, queue) = mpsc::channel(BATCHES_MAX);
     let thread = thread::Builder::new().name("homeostat-pages".to_owned()).spawn(move || {
         // Tells the end also when this thread panics.
-        let _end = End(Arc::clone(&shared));
+        let _end = CloseOnDrop(Arc::clone(&shared));
         run(&shared, &clock, queue, &options);
     })?;
-    Ok(Follower { changes, thread })
+    Ok(Checkpointer { changes, thread })
 }
 
-fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Batch>, options: &Options) {
+fn run(shared: &SharedStore, clock: &Runtime, mut queue: mpsc::Receiver<ChangeBatch>, options: &Options) {
     let mut batches = Vec::with_capacity(BATCHES_MAX);
-    let mut sleep = next_cut(shared, options);
+    let mut sleep = next_compaction(shared, options);
     loop {
         let received = queue.recv_many(&mut batches, BATCHES_MAX);
         let received = clock.block_on(async {
@@ -87,20 +87,20 @@ fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Batch>, optio
         if received == Some(0) {
             return;
         }
-        let before = shared.reached.borrow().compacted;
+        let before = shared.checkpoint.borrow().compacted;
         let limit = batches.iter().map(|batch| batch.compacted).max().unwrap_or_default();
         let changes: Vec<_> = batches.drain(..).flat_map(|batch| batch.changes).collect();
         if !changes.is_empty() {
-            go_on(shared, &changes, limit, options);
+            apply_changes(shared, &changes, limit, options);
             // What is left to cut is cut with the next change, if that comes soon: on its own it costs syncs.
-            sleep = next_cut(shared, options).map(|sleep| sleep.max(SLEEP_MIN));
+            sleep = next_compaction(shared, options).map(|sleep| sleep.max(SLEEP_MIN));
             continue;
         }
         if received.is_none() {
-            cut(shared, options);
+            compact_idle(shared, options);
         }
-        sleep = next_cut(shared, options);
-        if received.is_none() && shared.reached.borrow().compacted == before {
+        sleep = next_compaction(shared, options);
+        if received.is_none() && shared.checkpoint.borrow().compacted == before {
             // Nothing came of it: not again at once, whatever the reason.
             sleep = sleep.map(|_| SLEEP_MAX);
         }
@@ -108,43 +108,47 @@ fn run(shared: &Shared, clock: &Runtime, mut queue: mpsc::Receiver<Batch>, optio
 }
 
 /// Returns how long nothing has to be cut off the log when nobody writes; `None` for ever.
-fn next_cut(shared: &Shared, options: &Options) -> Option<Duration> {
-    if shared.refusal().is_some() {
+fn next_compaction(shared: &SharedStore, options: &Options) -> Option<Duration> {
+    if shared.write_refusal().is_some() {
         return None;
     }
     let database = shared.database.blocking_read();
     let snapshot = Snapshot::of(database.as_ref()?).ok()?;
     let (meta, oldest_ms) = (snapshot.meta().ok()?, snapshot.oldest_time().ok()?);
-    retention::sleep(&meta, oldest_ms, milliseconds(options.source.now()), &Bounds::of(options))
+    retention::sleep_until_compaction(&meta, oldest_ms, milliseconds(options.clock.now()), &Bounds::of(options))
 }
 
 /// Brings changes into the pages that are in the journal.
-fn go_on(shared: &Shared, changes: &[Change], limit: Revision, options: &Options) {
+fn apply_changes(shared: &SharedStore, changes: &[UnappliedChange], limit: Revision, options: &Options) {
     let followed = {
         let database = shared.database.blocking_read();
-        database.as_ref().map(|database| follow(shared, database, changes, Durably::InJournal(limit), options))
+        database
+            .as_ref()
+            .map(|database| apply_to_pages(shared, database, changes, CommitDurability::InJournal(limit), options))
     };
     match followed {
         Some(Ok(())) => {}
-        Some(Err(error)) => recover(shared, &error, changes.last().map_or(Revision::ZERO, |last| last.event.revision)),
+        Some(Err(error)) => {
+            recover_after_failure(shared, &error, changes.last().map_or(Revision::ZERO, |last| last.event.revision))
+        }
         // Whoever opens the place brings the pages up to the journal.
         None => reopen(shared),
     }
 }
 
 /// Cuts a piece off the log while nobody writes.
-fn cut(shared: &Shared, options: &Options) {
-    if shared.refusal().is_some() {
+fn compact_idle(shared: &SharedStore, options: &Options) {
+    if shared.write_refusal().is_some() {
         return;
     }
     let failed = {
         let database = shared.database.blocking_read();
-        let cut = |database| follow(shared, database, &[], Durably::OnDisk, options);
+        let cut = |database| apply_to_pages(shared, database, &[], CommitDurability::OnDisk, options);
         database.as_ref().and_then(|database| cut(database).err())
     };
     if let Some(error) = failed {
         // All that was acknowledged is in the journal, or in pages of before.
-        recover(shared, &error, Revision::ZERO);
+        recover_after_failure(shared, &error, Revision::ZERO);
     }
 }
 
@@ -152,17 +156,17 @@ fn cut(shared: &Shared, options: &Options) {
 ///
 /// What the pages have already is left out: the place was opened anew meanwhile. Without changes nothing is done while some are in the
 /// journal alone.
-pub(super) fn follow(
-    shared: &Shared,
+pub(super) fn apply_to_pages(
+    shared: &SharedStore,
     database: &Database,
-    changes: &[Change],
-    durably: Durably,
+    changes: &[UnappliedChange],
+    durably: CommitDurability,
     options: &Options,
-) -> Engine<()> {
-    let mut transaction = database.begin_write().map_err(engine)?;
-    let meta = meta(database)?;
+) -> EngineResult<()> {
+    let mut transaction = database.begin_write().map_err(engine_error)?;
+    let meta = read_meta(database)?;
     let rows_max = if changes.is_empty() { CUT_IDLE_MAX } else { CUT_EXTRA_MAX };
-    let limit = if let Durably::InJournal(limit) = durably { limit } else { Revision(u64::MAX) };
+    let limit = if let CommitDurability::InJournal(limit) = durably { limit } else { Revision(u64::MAX) };
     let changes = &changes[changes.partition_point(|change| change.event.revision <= meta.revision)..];
     if changes.first().is_some_and(|first| first.event.revision != meta.revision.next()) {
         return Err(Box::new(redb::Error::Corrupted(format!(
@@ -174,53 +178,53 @@ pub(super) fn follow(
         let mut tables = Tables::open(&transaction)?;
         let mut bytes = 0;
         for change in changes {
-            bytes += tables.keep(&change.row(), &change.event)?;
+            bytes += tables.apply(&change.row(), &change.event)?;
         }
         let added = (changes.len() as u64, bytes);
-        let now_ms = milliseconds(options.source.now());
-        tables.finish(&meta, added, (rows_max, limit), now_ms, &Bounds::of(options))?
+        let now_ms = milliseconds(options.clock.now());
+        tables.write_meta(&meta, added, (rows_max, limit), now_ms, &Bounds::of(options))?
     };
-    let Some((reached, _)) = finished else { return transaction.abort().map_err(engine) };
-    if durably == Durably::OnDisk {
+    let Some((reached, _)) = finished else { return transaction.abort().map_err(engine_error) };
+    if durably == CommitDurability::OnDisk {
         if !commit_on_disk(shared, transaction, meta.revision, reached.revision)? {
             return Ok(());
         }
     } else {
-        transaction.set_durability(Durability::None).map_err(engine)?;
-        transaction.commit().map_err(engine)?;
+        transaction.set_durability(Durability::None).map_err(engine_error)?;
+        transaction.commit().map_err(engine_error)?;
     }
-    forget(shared, reached.compacted);
-    shared.reached.send_replace(reached);
+    evict_recent(shared, reached.compacted);
+    shared.checkpoint.send_replace(reached);
     Ok(())
 }
 
 /// Commits a transaction to the disk, and all that was in memory alone with it, and begins a round of the journal. Returns whether the pages
 /// had all of the journal; where not, nothing was done.
 fn commit_on_disk(
-    shared: &Shared,
+    shared: &SharedStore,
     mut transaction: WriteTransaction,
     before: Revision,
     after: Revision,
-) -> Engine<bool> {
-    let mut journal = shared.journal();
+) -> EngineResult<bool> {
+    let mut journal = shared.wal();
     if journal.last() > before {
-        transaction.abort().map_err(engine)?;
+        transaction.abort().map_err(engine_error)?;
         return Ok(false);
     }
-    transaction.set_quick_repair(shared.place.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
-    transaction.commit().map_err(engine)?;
-    journal.restart(after);
+    transaction.set_quick_repair(shared.location.len().is_ok_and(|len| len > QUICK_REPAIR_BYTES));
+    transaction.commit().map_err(engine_error)?;
+    journal.start_round(after);
     Ok(true)
 }
 
 /// Brings the pages to the disk as they are in memory, so that the journal is empty. Where they lack something of it, nothing is done.
-pub(super) fn flush(shared: &Shared, database: &Database) -> Engine<()> {
-    let transaction = database.begin_write().map_err(engine)?;
-    let Meta { revision, .. } = meta(database)?;
+pub(super) fn checkpoint(shared: &SharedStore, database: &Database) -> EngineResult<()> {
+    let transaction = database.begin_write().map_err(engine_error)?;
+    let Meta { revision, .. } = read_meta(database)?;
     commit_on_disk(shared, transaction, revision, revision).map(drop)
 }
 
 /// Lets go of the events in memory that are no longer in the log.
-fn forget(shared: &Shared, compacted: Revision) {
+fn evict_recent(shared: &SharedStore, compacted: Revision) {
     shared.recent.write().expect("nobody panics while holding the events").forget(compacted);
 }

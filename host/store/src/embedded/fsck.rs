@@ -14,10 +14,10 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Tabl
 
 use super::codec::{self, LOG, META, META_FORMAT, Meta, OWNERS, RESOURCES, TIMES};
 pub use super::journal::CutOff;
-use super::open::{self, OpenError, Opened};
-use super::place::Place;
+use super::open::{self, OpenError, OpenResult};
+use super::place::Location;
 use super::read::Snapshot;
-use super::replay::Waiting;
+use super::replay::WalReplay;
 use super::tables;
 use crate::model::owner_prefix;
 use crate::{OwnerReference, Resource, Revision, model};
@@ -93,18 +93,18 @@ impl fmt::Display for Problem {
 /// # Errors
 /// See [`OpenError`]: only what keeps the file from being read at all. Everything else is in the answer.
 pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
-    let place = Place::File(path.to_owned());
-    place.settle().map_err(|error| open::io(path, error))?;
-    open::guarded(path, || {
-        let mut open = place.open_read_only().map_err(|error| open::refusal(path, error))?;
-        let whole = open.database.check_integrity().map_err(|error| open::refusal(path, error))?;
+    let place = Location::File(path.to_owned());
+    place.sync_and_drop_cache().map_err(|error| open::io(path, error))?;
+    open::catch_panics(path, || {
+        let mut open = place.open_read_only().map_err(|error| open::open_error(path, error))?;
+        let whole = open.database.check_integrity().map_err(|error| open::open_error(path, error))?;
         open::recognise(path, &open.database)?;
         let mut findings = Findings::default();
         if !whole {
             findings.add("file", "", "its structure is inconsistent");
         }
-        let read = |waiting: Waiting| Ok((waiting.redo(&open, Revision(u64::MAX))?, waiting.cut_off()));
-        let (journaled, cut_off) = Waiting::read(&open).and_then(read).unwrap_or_else(|error| {
+        let read = |waiting: WalReplay| Ok((waiting.apply(&open, Revision(u64::MAX))?, waiting.cut_off()));
+        let (journaled, cut_off) = WalReplay::read(&open).and_then(read).unwrap_or_else(|error| {
             findings.add("journal", "", error.to_string());
             (0, None)
         });
@@ -152,7 +152,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(path: &'a Path, transaction: &ReadTransaction, meta: Meta, findings: Findings) -> Opened<Self> {
+    fn new(path: &'a Path, transaction: &ReadTransaction, meta: Meta, findings: Findings) -> OpenResult<Self> {
         let damaged = |error: TableError| open::damaged(path, error);
         let facts = transaction.open_table(META).map_err(damaged)?;
         let format = facts.get(META_FORMAT).map_err(|error| open::damaged(path, error))?;
@@ -174,12 +174,12 @@ impl<'a> Checker<'a> {
         })
     }
 
-    fn run(mut self) -> Opened<Fsck> {
-        self.facts();
-        let changes = self.changes().map_err(|error| open::damaged(self.path, error))?;
-        let resources = self.documents().map_err(|error| open::damaged(self.path, error))?;
-        let owners = self.index().map_err(|error| open::damaged(self.path, error))?;
-        self.moments().map_err(|error| open::damaged(self.path, error))?;
+    fn run(mut self) -> OpenResult<Fsck> {
+        self.check_meta();
+        let changes = self.check_log().map_err(|error| open::damaged(self.path, error))?;
+        let resources = self.check_documents().map_err(|error| open::damaged(self.path, error))?;
+        let owners = self.check_owners().map_err(|error| open::damaged(self.path, error))?;
+        self.check_times().map_err(|error| open::damaged(self.path, error))?;
         let Self { path, meta, format, findings, .. } = self;
         Ok(Fsck {
             path: path.to_owned(),
@@ -197,7 +197,7 @@ impl<'a> Checker<'a> {
         })
     }
 
-    fn facts(&mut self) {
+    fn check_meta(&mut self) {
         if self.meta.id.is_empty() {
             self.findings.add("meta", "id", "is empty");
         }
@@ -210,7 +210,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks every document: that it can be read, where it stands, and what the log and the index of owners say of it.
-    fn documents(&mut self) -> Result<u64, redb::Error> {
+    fn check_documents(&mut self) -> Result<u64, redb::Error> {
         let mut count = 0;
         for row in self.resources.range::<&[u8]>(..)? {
             let (path, document) = row?;
@@ -226,8 +226,9 @@ impl<'a> Checker<'a> {
                             format!("has the document of {}", resource.key()),
                         );
                     }
-                    self.revision_of(path, &resource);
-                    for entry in tables::index(&resource, &model::Path(path.to_vec())).collect::<BTreeSet<_>>() {
+                    self.check_revision(path, &resource);
+                    for entry in tables::owner_entries(&resource, &model::Path(path.to_vec())).collect::<BTreeSet<_>>()
+                    {
                         if self.owners.get(entry.as_slice())?.is_none() {
                             self.findings.add("owners", readable(&entry), "is missing");
                         }
@@ -238,7 +239,7 @@ impl<'a> Checker<'a> {
         Ok(count)
     }
 
-    fn revision_of(&mut self, path: &[u8], resource: &Resource) {
+    fn check_revision(&mut self, path: &[u8], resource: &Resource) {
         let (revision, meta) = (resource.revision(), &self.meta);
         if revision == Revision::ZERO || revision > meta.revision {
             let what = format!("has revision {revision}, and the store is at {}", meta.revision);
@@ -256,7 +257,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks that every row of the index of owners is about a resource that names the owner.
-    fn index(&mut self) -> Result<u64, redb::Error> {
+    fn check_owners(&mut self) -> Result<u64, redb::Error> {
         let mut count = 0;
         for row in self.owners.iter()? {
             let (entry, _) = row?;
@@ -282,7 +283,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks that times rise with revisions, within the life of the store.
-    fn moments(&mut self) -> Result<(), redb::Error> {
+    fn check_times(&mut self) -> Result<(), redb::Error> {
         let Some(times) = &self.times else { return Ok(()) };
         let mut last = 0;
         for row in times.iter()? {

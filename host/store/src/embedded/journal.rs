@@ -22,7 +22,7 @@ use std::sync::Arc;
 use redb::StorageBackend;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::latch::Latch;
+use super::latch::IoFailure;
 use super::layout::Layout;
 use crate::Revision;
 
@@ -37,10 +37,10 @@ const PIECE_BYTES: u64 = 1 << 20;
 
 /// The journal of a store that is open, at the place where the next entry goes.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct WriteAheadLog {
     file: Arc<dyn StorageBackend>,
     layout: Layout,
-    latch: Latch,
+    failure: IoFailure,
     /// What is in the pages on the disk: where this round began.
     base: Revision,
     /// The last change that is in it, or in the pages.
@@ -53,7 +53,7 @@ pub(super) struct Journal {
 }
 
 /// Memory that is kept for the next entry, at most.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// The changes of one batch, as they are found.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) struct Entry {
 
 /// Where an entry lies that was whole when it was looked at, so that not all of them are in memory together.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Located {
+pub(super) struct EntryLocation {
     /// The revision of its last change.
     pub(super) last: Revision,
     /// Where it begins in the journal.
@@ -80,9 +80,9 @@ pub(super) struct Located {
 
 /// What a journal has that is not in the pages.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct UnappliedEntries {
     /// In their order.
-    pub(super) entries: Vec<Located>,
+    pub(super) entries: Vec<EntryLocation>,
     /// What stands behind them.
     pub(super) cut_off: Option<CutOff>,
 }
@@ -118,22 +118,22 @@ impl fmt::Display for CutOff {
     }
 }
 
-impl Journal {
+impl WriteAheadLog {
     /// Begins the first round: everything up to a revision is in the pages, and on the disk.
     ///
     /// The file is the one under the latch, not the one that goes through it.
-    pub(super) fn begin(file: Arc<dyn StorageBackend>, layout: Layout, base: Revision, latch: Latch) -> Self {
-        Self { file, layout, latch, base, last: base, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
+    pub(super) fn new(file: Arc<dyn StorageBackend>, layout: Layout, base: Revision, failure: IoFailure) -> Self {
+        Self { file, layout, failure, base, last: base, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
     }
 
     /// Begins another round: everything up to a revision is in the pages, and on the disk.
-    pub(super) fn restart(&mut self, base: Revision) {
+    pub(super) fn start_round(&mut self, base: Revision) {
         (self.base, self.last, self.used) = (base, base, 0);
     }
 
     /// Returns what tells whether something has failed.
-    pub(super) fn latch(&self) -> &Latch {
-        &self.latch
+    pub(super) fn failure(&self) -> &IoFailure {
+        &self.failure
     }
 
     /// Returns the last change that is in it, or in the pages.
@@ -149,7 +149,7 @@ impl Journal {
     /// Begins an entry, and forgets one that was begun before.
     pub(super) fn begin_entry(&mut self) {
         self.entry.truncate(HEAD_BYTES);
-        self.entry.shrink_to(KEPT_BYTES_MAX);
+        self.entry.shrink_to(BUFFER_BYTES_MAX);
         self.rows = 0;
     }
 
@@ -168,7 +168,7 @@ impl Journal {
     /// # Errors
     /// What the disk answers. Then nobody knows what it holds, unless it is `FileTooLarge`: nothing was written, and the next entry may be.
     pub(super) fn append(&mut self, first: Revision, at_ms: u64, compacted: Revision) -> io::Result<bool> {
-        let (begin, length) = self.layout.journal();
+        let (begin, length) = self.layout.wal();
         let whole = self.entry.len().next_multiple_of(SECTOR_BYTES);
         if self.rows == 0 || self.used + whole as u64 > length {
             return Ok(false);
@@ -176,7 +176,7 @@ impl Journal {
         seal(&mut self.entry, [first.0, self.rows, at_ms, compacted.0, self.base.0]);
         self.entry.resize(whole, 0);
         let mut beyond = None;
-        self.latch.hold(|| match self.file.write(begin + self.used, &self.entry) {
+        self.failure.run_sync(|| match self.file.write(begin + self.used, &self.entry) {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 beyond = Some(error);
                 Ok(())
@@ -209,15 +209,19 @@ fn seal(entry: &mut [u8], facts: [u64; 5]) {
 ///
 /// # Errors
 /// What the disk answers.
-pub(super) fn is_begun(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<bool> {
-    Ok(sector(file, layout, 0)?.and_then(|sector| Head::decode(&sector)).is_some_and(|head| head.base == after))
+pub(super) fn has_round(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<bool> {
+    Ok(sector(file, layout, 0)?.and_then(|sector| EntryHeader::decode(&sector)).is_some_and(|head| head.base == after))
 }
 
 /// Returns the entries that follow upon a revision: the one up to which the pages on the disk are. Has one of them in memory at a time.
 ///
 /// # Errors
 /// What is wrong, for a person; in the outer result what the disk answers.
-pub(super) fn entries(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<Result<Found, String>> {
+pub(super) fn entries(
+    file: &dyn StorageBackend,
+    layout: Layout,
+    after: Revision,
+) -> io::Result<Result<UnappliedEntries, String>> {
     let heads = heads(file, layout)?;
     if let Some((_, later)) = heads.iter().find(|(_, head)| head.base > after) {
         return Ok(Err(format!("its pages are at revision {after}, and its journal follows upon {}", later.base)));
@@ -230,16 +234,16 @@ pub(super) fn entries(file: &dyn StorageBackend, layout: Layout, after: Revision
     {
         last = entry.last();
         if entry.first > after {
-            found.push(Located { last, at: end, base });
+            found.push(EntryLocation { last, at: end, base });
         } else if last > after {
             return Ok(Err(format!("its pages are at revision {after}, in the middle of an entry of its journal")));
         }
         end += length;
     }
     // The one that ends the journal may be the one that was being written.
-    let ends = |at: u64, head: &Head| at == end && head.base == base && head.first == last.next();
+    let ends = |at: u64, head: &EntryHeader| at == end && head.base == base && head.first == last.next();
     // What other rounds have left says nothing; where it is not known which round counts, whatever the pages lack may be of it.
-    let counts = |head: &Head| round.is_none_or(|base| head.base == base);
+    let counts = |head: &EntryHeader| round.is_none_or(|base| head.base == base);
     let known = last.max(after);
     let lost = heads.iter().find(|(at, head)| counts(head) && head.last() > known && !ends(*at, head));
     if let Some((_, head)) = lost {
@@ -247,12 +251,12 @@ pub(super) fn entries(file: &dyn StorageBackend, layout: Layout, after: Revision
     }
     let rest = sector(file, layout, end)?;
     let cut_off = rest.and_then(|rest| CutOff::at(&rest, base, last.next())).filter(|cut_off| cut_off.first > after);
-    Ok(Ok(Found { entries: found, cut_off }))
+    Ok(Ok(UnappliedEntries { entries: found, cut_off }))
 }
 
 /// Returns every head that the journal has, with its place in it.
-fn heads(file: &dyn StorageBackend, layout: Layout) -> io::Result<Vec<(u64, Head)>> {
-    let (begin, length) = layout.journal();
+fn heads(file: &dyn StorageBackend, layout: Layout) -> io::Result<Vec<(u64, EntryHeader)>> {
+    let (begin, length) = layout.wal();
     let mut heads = Vec::new();
     let mut piece = Vec::new();
     let mut at = 0;
@@ -261,7 +265,7 @@ fn heads(file: &dyn StorageBackend, layout: Layout) -> io::Result<Vec<(u64, Head
         piece.resize(usize::try_from(bytes).map_err(io::Error::other)?, 0);
         file.read(begin + at, &mut piece)?;
         let sectors = (at..).step_by(SECTOR_BYTES).zip(piece.chunks_exact(SECTOR_BYTES));
-        heads.extend(sectors.filter_map(|(at, sector)| Some((at, Head::decode(sector)?))));
+        heads.extend(sectors.filter_map(|(at, sector)| Some((at, EntryHeader::decode(sector)?))));
         at += bytes;
     }
     Ok(heads)
@@ -269,7 +273,7 @@ fn heads(file: &dyn StorageBackend, layout: Layout) -> io::Result<Vec<(u64, Head
 
 /// Reads the sector at a place in the journal; `None` behind its end.
 fn sector(file: &dyn StorageBackend, layout: Layout, at: u64) -> io::Result<Option<[u8; SECTOR_BYTES]>> {
-    let (begin, length) = layout.journal();
+    let (begin, length) = layout.wal();
     if at >= length {
         return Ok(None);
     }
@@ -281,7 +285,7 @@ fn sector(file: &dyn StorageBackend, layout: Layout, at: u64) -> io::Result<Opti
 impl CutOff {
     /// Looks for what is left of an entry in the sector where it would begin.
     fn at(sector: &[u8; SECTOR_BYTES], base: Revision, next: Revision) -> Option<Self> {
-        match Head::decode(sector) {
+        match EntryHeader::decode(sector) {
             Some(head) if head.base == base && head.first == next => {
                 let bytes = (HEAD_BYTES as u64).saturating_add(head.length as u64);
                 let is_damage = bytes <= SECTOR_BYTES as u64;
@@ -295,7 +299,7 @@ impl CutOff {
 }
 
 /// What stands at the beginning of an entry.
-struct Head {
+struct EntryHeader {
     first: Revision,
     count: u64,
     at_ms: u64,
@@ -305,7 +309,7 @@ struct Head {
     checksum: u128,
 }
 
-impl Head {
+impl EntryHeader {
     /// Reads a head; `None` where there is none.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (head, _) = bytes.split_at_checked(HEAD_BYTES)?;
@@ -324,7 +328,7 @@ impl Head {
     }
 }
 
-impl Located {
+impl EntryLocation {
     /// Reads it again; `None` where it is not what it was.
     ///
     /// # Errors
@@ -344,9 +348,9 @@ impl Entry {
     /// Reads the entry at a place in the journal, and how far behind it the next one may begin; `None` where there is none of that round that
     /// is whole.
     fn read(file: &dyn StorageBackend, layout: Layout, at: u64, base: Revision) -> io::Result<Option<(Self, u64)>> {
-        let head = sector(file, layout, at)?.and_then(|sector| Head::decode(&sector));
+        let head = sector(file, layout, at)?.and_then(|sector| EntryHeader::decode(&sector));
         let Some(head) = head.filter(|head| head.base == base) else { return Ok(None) };
-        let (begin, length) = layout.journal();
+        let (begin, length) = layout.wal();
         let bytes = (HEAD_BYTES as u64).saturating_add(head.length as u64);
         if bytes > length - at {
             return Ok(None);
@@ -357,8 +361,8 @@ impl Entry {
     }
 
     /// Takes apart what stands behind a head; `None` where it is not what that says.
-    fn decode(head: Head, mut rest: &[u8]) -> Option<Self> {
-        let Head { first, count, at_ms, compacted, base: _, length: _, checksum } = head;
+    fn decode(head: EntryHeader, mut rest: &[u8]) -> Option<Self> {
+        let EntryHeader { first, count, at_ms, compacted, base: _, length: _, checksum } = head;
         if xxh3_128(rest) != checksum {
             return None;
         }

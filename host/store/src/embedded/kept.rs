@@ -5,7 +5,7 @@ use crate::listing::past;
 
 /// Something of which so much is in memory at most.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept {
+pub struct MemoryBound {
     /// What it is.
     pub what: &'static str,
     /// How much there is at most.
@@ -17,9 +17,9 @@ pub struct Kept {
 }
 
 /// Returns the bounds of what grows with what is written, however large the file is.
-pub fn kept() -> Vec<Kept> {
-    let count = |what, most, then| Kept { what, most, in_bytes: false, then };
-    let bytes = |what, most, then| Kept { what, most, in_bytes: true, then };
+pub fn memory_bounds() -> Vec<MemoryBound> {
+    let count = |what, most, then| MemoryBound { what, most, in_bytes: false, then };
+    let bytes = |what, most, then| MemoryBound { what, most, in_bytes: true, then };
     let writes_wait = "writes wait until the file has some of it";
     vec![
         count("writes that wait for the writer of the store", JOBS_MAX as u64, "the next one waits"),
@@ -27,7 +27,7 @@ pub fn kept() -> Vec<Kept> {
         bytes("bytes of these, with what was there before", pending::BYTES_MAX, writes_wait),
         bytes(
             "bytes of resources that were written last",
-            pending::KEPT_BYTES_MAX,
+            pending::RECENT_BYTES_MAX,
             "the oldest are read from the file",
         ),
         count("newest changes in memory", RECENT_EVENTS_MAX, "a watch that is further behind reads the file"),

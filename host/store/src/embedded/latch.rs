@@ -14,7 +14,7 @@ use super::files;
 
 /// Whether a read, a write, a sync or a change of the length has failed. Clones are the same latch.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Latch(Arc<State>);
+pub(super) struct IoFailure(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -25,19 +25,19 @@ struct State {
     read: AtomicBool,
 }
 
-impl Latch {
+impl IoFailure {
     /// Returns whether nothing can be written any more.
-    pub(super) fn is_shut(&self) -> bool {
+    pub(super) fn has_write_failed(&self) -> bool {
         self.0.write.get().is_some()
     }
 
     /// Returns whether the engine has given up on its place: after one failed read or write it answers nothing that is not in memory.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.is_shut() || self.0.read.load(Ordering::SeqCst)
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_write_failed() || self.0.read.load(Ordering::SeqCst)
     }
 
     /// Returns what the first write that failed has answered.
-    pub(super) fn failure(&self) -> Option<&str> {
+    pub(super) fn write_error(&self) -> Option<&str> {
         self.0.write.get().map(|(_, error)| error.as_str())
     }
 
@@ -52,12 +52,12 @@ impl Latch {
     ///
     /// # Errors
     /// What it answers; after a failure, that there was one.
-    pub(super) fn hold(&self, write_and_sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    pub(super) fn run_sync(&self, write_and_sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut has_failed = self.0.sync.lock().unwrap_or_else(PoisonError::into_inner);
-        self.pass(|| write_and_sync().inspect_err(|_| *has_failed = true))
+        self.run_write(|| write_and_sync().inspect_err(|_| *has_failed = true))
     }
 
-    fn pass(&self, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    fn run_write(&self, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         if let Some((kind, error)) = self.0.write.get() {
             return Err(io::Error::new(*kind, format!("an earlier write has failed: {error}")));
         }
@@ -70,40 +70,40 @@ impl Latch {
 
 /// A file that is not written any more once its latch is shut.
 #[derive(Debug)]
-pub(super) struct Latched {
+pub(super) struct FailStopFile {
     file: Arc<dyn StorageBackend>,
-    latch: Latch,
+    failure: IoFailure,
 }
 
-impl Latched {
-    pub(super) fn over(file: Arc<dyn StorageBackend>, latch: Latch) -> Self {
-        Self { file, latch }
+impl FailStopFile {
+    pub(super) fn over(file: Arc<dyn StorageBackend>, failure: IoFailure) -> Self {
+        Self { file, failure }
     }
 
-    fn note<T>(&self, read: io::Result<T>) -> io::Result<T> {
-        read.inspect_err(|_| self.latch.0.read.store(true, Ordering::SeqCst))
+    fn check_read<T>(&self, read: io::Result<T>) -> io::Result<T> {
+        read.inspect_err(|_| self.failure.0.read.store(true, Ordering::SeqCst))
     }
 }
 
-impl StorageBackend for Latched {
+impl StorageBackend for FailStopFile {
     fn len(&self) -> io::Result<u64> {
-        self.note(self.file.len())
+        self.check_read(self.file.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.note(self.file.read(offset, out))
+        self.check_read(self.file.read(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.latch.pass(|| self.file.set_len(len))
+        self.failure.run_write(|| self.file.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.latch.hold(|| self.file.sync_data())
+        self.failure.run_sync(|| self.file.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.latch.pass(|| self.file.write(offset, data))
+        self.failure.run_write(|| self.file.write(offset, data))
     }
 
     files::pass_on_locks!();

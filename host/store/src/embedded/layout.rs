@@ -21,21 +21,21 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// How much of the journal is written at a time where all of it is.
 const PIECE_BYTES: u64 = 1 << 20;
 /// A journal of any file that a program has made is no longer.
-const JOURNAL_BYTES_MAX: u64 = 1 << 30;
+const WAL_BYTES_MAX: u64 = 1 << 30;
 
 /// Where things are in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    journal_bytes: u64,
+    wal_bytes: u64,
 }
 
 impl Layout {
     /// A plain file of the engine.
-    pub(super) const PLAIN: Self = Self { journal_bytes: 0 };
+    pub(super) const PLAIN: Self = Self { wal_bytes: 0 };
 
     /// Returns the layout with a journal of about so many bytes; zero for none.
-    pub(super) fn with_journal(bytes: u64) -> Self {
-        Self { journal_bytes: bytes.min(JOURNAL_BYTES_MAX).next_multiple_of(PAGE_BYTES) }
+    pub(super) fn with_wal(bytes: u64) -> Self {
+        Self { wal_bytes: bytes.min(WAL_BYTES_MAX).next_multiple_of(PAGE_BYTES) }
     }
 
     /// Reads what a file says of itself.
@@ -50,8 +50,8 @@ impl Layout {
             return Ok(Self::PLAIN);
         }
         let journal_bytes = u64::from_le_bytes(header[16..24].try_into().expect("eight bytes"));
-        let layout = Self { journal_bytes };
-        let is_ours = journal_bytes > 0 && journal_bytes <= JOURNAL_BYTES_MAX && header == layout.header();
+        let layout = Self { wal_bytes: journal_bytes };
+        let is_ours = journal_bytes > 0 && journal_bytes <= WAL_BYTES_MAX && header == layout.header();
         if is_ours { Ok(layout) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
@@ -71,7 +71,7 @@ impl Layout {
     }
 
     /// Writes the journal where it is, as it is, so that it has its room on the disk.
-    pub(super) fn write_again(self, file: &dyn StorageBackend) -> io::Result<()> {
+    pub(super) fn rewrite_wal(self, file: &dyn StorageBackend) -> io::Result<()> {
         self.each_piece(|at, piece| {
             file.read(at, piece)?;
             file.write(at, piece)
@@ -80,7 +80,7 @@ impl Layout {
 
     /// Calls `each` with the place of every piece of the journal, and with room for it.
     fn each_piece(self, mut each: impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> io::Result<()> {
-        let (begin, length) = self.journal();
+        let (begin, length) = self.wal();
         let mut piece = vec![0; usize::try_from(PIECE_BYTES.min(length)).map_err(io::Error::other)?];
         for at in (0..length).step_by(usize::try_from(PIECE_BYTES).map_err(io::Error::other)?) {
             let bytes = usize::try_from(PIECE_BYTES.min(length - at)).map_err(io::Error::other)?;
@@ -90,27 +90,27 @@ impl Layout {
     }
 
     /// Returns how much of a file is to have its room on the disk: all that lies before the pages.
-    pub(super) fn reserved(self) -> u64 {
+    pub(super) fn reserved_bytes(self) -> u64 {
         self.pages_at()
     }
 
     fn header(self) -> [u8; HEADER_BYTES as usize] {
         let mut header = [0; HEADER_BYTES as usize];
         header[..16].copy_from_slice(MAGIC);
-        header[16..24].copy_from_slice(&self.journal_bytes.to_le_bytes());
+        header[16..24].copy_from_slice(&self.wal_bytes.to_le_bytes());
         let checksum = xxh3_64(&header[..24]);
         header[24..32].copy_from_slice(&checksum.to_le_bytes());
         header
     }
 
     /// Returns where the journal begins, and how long it is.
-    pub(super) fn journal(self) -> (u64, u64) {
-        (HEADER_BYTES, self.journal_bytes)
+    pub(super) fn wal(self) -> (u64, u64) {
+        (HEADER_BYTES, self.wal_bytes)
     }
 
     /// Returns where the pages of the engine begin.
     fn pages_at(self) -> u64 {
-        if self == Self::PLAIN { 0 } else { HEADER_BYTES + self.journal_bytes }
+        if self == Self::PLAIN { 0 } else { HEADER_BYTES + self.wal_bytes }
     }
 }
 

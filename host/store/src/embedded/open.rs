@@ -13,10 +13,10 @@ use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError
 
 use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
-use super::files::{self, Bounded};
+use super::files::{self, SizeLimitedFile};
 use super::layout::Layout;
-use super::place::{CACHE_BYTES, OpenFile, Place, Ready};
-use super::replay::Waiting;
+use super::place::{CACHE_BYTES, Location, OpenFile, OpenStore};
+use super::replay::WalReplay;
 use crate::{Options, Revision};
 
 /// Why a store could not be opened. The file is as it was.
@@ -62,7 +62,7 @@ pub enum OpenError {
     },
 }
 
-pub(super) type Opened<T> = Result<T, OpenError>;
+pub(super) type OpenResult<T> = Result<T, OpenError>;
 
 pub(super) fn io(path: &Path, source: io::Error) -> OpenError {
     OpenError::Io { path: path.to_owned(), source }
@@ -74,84 +74,90 @@ pub(super) fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError 
 
 /// Opens a store, or makes a new one where there is nothing. All that was acknowledged is in the pages, and the journal is empty; where there
 /// is no room for that, in memory.
-pub(super) fn store(place: &Place, options: &Options) -> Opened<Ready> {
-    match place {
-        Place::File(path) => match fs::metadata(path) {
+pub(super) fn store(location: &Location, options: &Options) -> OpenResult<OpenStore> {
+    match location {
+        Location::File(path) => match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, options)?,
             Err(error) => return Err(io(path, error)),
             Ok(file) if file.is_file() && file.len() == 0 => return Err(damaged(path, "it is empty")),
             Ok(_) => {}
         },
-        Place::Backend(..) => {
-            let new = || if place.len()? == 0 { fill(place.file()?, options, &options.source.uid()) } else { Ok(()) };
-            new().map_err(|error| io(place.name(), plain(error)))?;
+        Location::Backend(..) => {
+            let new = || {
+                if location.len()? == 0 {
+                    create_tables(location.file()?, options, &options.clock.uid())
+                } else {
+                    Ok(())
+                }
+            };
+            new().map_err(|error| io(location.name(), into_io_error(error)))?;
         }
     }
-    checked(place)
+    open_checked(location)
 }
 
 /// Opens what is a store already, once all of it was read through.
-pub(super) fn checked(place: &Place) -> Opened<Ready> {
-    let path = place.name();
+pub(super) fn open_checked(location: &Location) -> OpenResult<OpenStore> {
+    let path = location.name();
     // Nothing is believed that the last life of the store may have failed to sync.
-    place.settle().map_err(|error| io(path, error))?;
-    let ahead = place.read_ahead();
-    let (is_whole, waiting) = guarded(path, || {
-        let open = place.open_read_only().map_err(|error| refusal(path, error))?;
+    location.sync_and_drop_cache().map_err(|error| io(path, error))?;
+    let ahead = location.read_ahead();
+    let (is_whole, waiting) = catch_panics(path, || {
+        let open = location.open_read_only().map_err(|error| open_error(path, error))?;
         check(path, open)
     })?;
     drop(ahead);
     if let Some(cut_off) = waiting.cut_off() {
         tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
     }
-    let was_cut_short = waiting.is_any();
-    Ok(Ready { was_cut_short, ..ready(place, is_whole, Some(waiting))? })
+    let was_cut_short = waiting.has_changes();
+    Ok(OpenStore { was_not_closed: was_cut_short, ..open_and_replay(location, is_whole, Some(waiting))? })
 }
 
 /// Opens a store again that was open before, and of which no write has failed.
-pub(super) fn again(place: &Place) -> Opened<Ready> {
-    ready(place, true, None)
+pub(super) fn open_unchecked(location: &Location) -> OpenResult<OpenStore> {
+    open_and_replay(location, true, None)
 }
 
 /// Brings the pages of what is known to be a store up to its journal; where there is no room for that, in memory.
-fn ready(place: &Place, is_whole: bool, waiting: Option<Waiting>) -> Opened<Ready> {
-    let path = place.name();
-    let bring = |mut open: OpenFile, waiting: Option<Waiting>| -> Opened<OpenFile> {
+fn open_and_replay(location: &Location, is_whole: bool, waiting: Option<WalReplay>) -> OpenResult<OpenStore> {
+    let path = location.name();
+    let bring = |mut open: OpenFile, waiting: Option<WalReplay>| -> OpenResult<OpenFile> {
         if !is_whole {
-            open.database.check_integrity().map_err(|error| refusal(path, error))?;
+            open.database.check_integrity().map_err(|error| open_error(path, error))?;
         }
         let waiting = match waiting {
-            Some(waiting) => waiting.still(&open),
-            None => Waiting::read(&open),
+            Some(waiting) => waiting.refresh(&open),
+            None => WalReplay::read(&open),
         };
-        let waiting = waiting.map_err(|error| refusal(path, *error))?;
-        waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
+        let waiting = waiting.map_err(|error| open_error(path, *error))?;
+        waiting.apply(&open, Revision(u64::MAX)).map_err(|error| open_error(path, *error))?;
         Ok(open)
     };
     let opened = || {
-        let open = bring(place.open().map_err(|error| refusal(path, error))?, waiting)?;
+        let open = bring(location.open().map_err(|error| open_error(path, error))?, waiting)?;
         // Of a file that was made without.
-        place.reserve(&open).map_err(|error| io(path, error))?;
+        location.reserve(&open).map_err(|error| io(path, error))?;
         Ok(open)
     };
-    match guarded(path, opened) {
-        Ok(open) => Ok(Ready::from(open)),
-        Err(OpenError::Io { source, .. }) if has_no_room(&source) => {
+    match catch_panics(path, opened) {
+        Ok(open) => Ok(OpenStore::from(open)),
+        Err(OpenError::Io { source, .. }) if is_out_of_space(&source) => {
             let reason =
                 format!("{} cannot be written: {source}; it is read, and writing is tried again", path.display());
             tracing::error!("{reason}");
             // What was written of it is not there where a sync was among what failed.
-            place.settle().map_err(|error| io(path, error))?;
-            let read_only = || bring(place.open_read_only().map_err(|error| refusal(path, error))?, None);
-            let open = guarded(path, read_only)?;
-            Ok(Ready { full: Some(reason), ..Ready::from(open) })
+            location.sync_and_drop_cache().map_err(|error| io(path, error))?;
+            let read_only = || bring(location.open_read_only().map_err(|error| open_error(path, error))?, None);
+            let open = catch_panics(path, read_only)?;
+            Ok(OpenStore { out_of_space: Some(reason), ..OpenStore::from(open) })
         }
         Err(error) => Err(error),
     }
 }
 
 /// Returns whether a write has failed for a reason that may pass and leaves what is there as it is.
-fn has_no_room(error: &io::Error) -> bool {
+fn is_out_of_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     // The last one is a bound of the process, as `ulimit -f` sets it, which may be raised as a disk may be cleared.
     matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | FileTooLarge)
@@ -178,7 +184,7 @@ fn mute_caught_panics() {
 }
 
 /// Runs what reads a file of unknown content. The engine panics on some of the damage that it does not expect.
-pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opened<T> {
+pub(super) fn catch_panics<T>(path: &Path, read: impl FnOnce() -> OpenResult<T>) -> OpenResult<T> {
     mute_caught_panics();
     let outer = CATCHES.replace(true);
     let read = catch_unwind(AssertUnwindSafe(read));
@@ -190,35 +196,35 @@ pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Opened<T>) -> Opene
 ///
 /// Pages have checksums, but the engine compares them only when it is asked to. Returns whether all is in order; where not, what is to be
 /// repaired is the engine's book-keeping alone. The journal is read as well; what it has is added to what is in memory, and returned.
-fn check(path: &Path, mut open: OpenFile) -> Opened<(bool, Waiting)> {
+fn check(path: &Path, mut open: OpenFile) -> OpenResult<(bool, WalReplay)> {
     let database = &mut open.database;
     let before = recognise(path, database)?;
-    let is_whole = database.check_integrity().map_err(|error| refusal(path, error))?;
+    let is_whole = database.check_integrity().map_err(|error| open_error(path, error))?;
     // Where the last commit is damaged, the engine goes back to the one before it.
     if recognise(path, database)? != before {
         return Err(damaged(path, "its last changes cannot be read"));
     }
-    let waiting = Waiting::read(&open).map_err(|error| refusal(path, *error))?;
-    waiting.redo(&open, Revision(u64::MAX)).map_err(|error| refusal(path, *error))?;
+    let waiting = WalReplay::read(&open).map_err(|error| open_error(path, *error))?;
+    waiting.apply(&open, Revision(u64::MAX)).map_err(|error| open_error(path, *error))?;
     Ok((is_whole, waiting))
 }
 
 /// Checks that a database is a store of a format that is known; returns the facts that it states.
-pub(super) fn recognise(path: &Path, database: &Database) -> Opened<BTreeMap<String, String>> {
-    let facts = facts(database).map_err(|error| refusal(path, error))?;
+pub(super) fn recognise(path: &Path, database: &Database) -> OpenResult<BTreeMap<String, String>> {
+    let facts = facts(database).map_err(|error| open_error(path, error))?;
     let Some(facts) = facts else { return Err(damaged(path, "it is a database, but not one of a store")) };
     match facts.get(META_FORMAT).and_then(|format| format.parse::<u64>().ok()) {
         None => return Err(damaged(path, "it does not say its format")),
         Some(found) if found > FORMAT => return Err(OpenError::NewerFormat { path: path.to_owned(), found }),
         Some(_) => {}
     }
-    let transaction = database.begin_read().map_err(|error| refusal(path, error))?;
+    let transaction = database.begin_read().map_err(|error| open_error(path, error))?;
     let tables = || {
         transaction.open_table(RESOURCES)?;
         transaction.open_table(LOG)?;
         transaction.open_table(OWNERS)
     };
-    tables().map_err(|error: TableError| refusal(path, error))?;
+    tables().map_err(|error: TableError| open_error(path, error))?;
     Ok(facts)
 }
 
@@ -238,13 +244,13 @@ fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::
 }
 
 /// Makes an empty store in a file of another name, and gives it its own name when it is whole.
-fn create(path: &Path, options: &Options) -> Opened<()> {
-    let id = options.source.uid();
-    let draft = draft(path, &id);
-    let layout = Layout::with_journal(options.journal_bytes);
-    let made = new_file(&draft, layout).map_err(redb::Error::from).and_then(|file| fill(file, options, &id));
+fn create(path: &Path, options: &Options) -> OpenResult<()> {
+    let id = options.clock.uid();
+    let draft = draft_path(path, &id);
+    let layout = Layout::with_wal(options.wal_bytes);
+    let made = new_file(&draft, layout).map_err(redb::Error::from).and_then(|file| create_tables(file, options, &id));
     // Somebody else may have made that file meanwhile: then theirs stays.
-    let made = made.map_err(plain).and_then(|()| publish(&draft, path).map(drop));
+    let made = made.map_err(into_io_error).and_then(|()| publish(&draft, path).map(drop));
     // The draft is a second name of the store, or in the way.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound && made.is_ok() => Err(io(path, error)),
@@ -255,10 +261,10 @@ fn create(path: &Path, options: &Options) -> Opened<()> {
 /// Makes a file that is not there yet, with room for its journal where the file system can give it that.
 pub(super) fn new_file(path: &Path, layout: Layout) -> io::Result<Arc<dyn StorageBackend>> {
     let file = new_options().create_new(true).open(path)?;
-    if layout.reserved() > 0 {
-        files::reserve(&file, layout.reserved())?;
+    if layout.reserved_bytes() > 0 {
+        files::reserve(&file, layout.reserved_bytes())?;
     }
-    Ok(Arc::new(Bounded::over(file).map_err(io::Error::other)?))
+    Ok(Arc::new(SizeLimitedFile::over(file).map_err(io::Error::other)?))
 }
 
 /// Returns how a new file is made: for its owner alone, as all that people store stands in it.
@@ -271,8 +277,8 @@ fn new_options() -> fs::OpenOptions {
 }
 
 /// Makes an empty store of an empty file.
-fn fill(file: Arc<dyn StorageBackend>, options: &Options, id: &str) -> Result<(), redb::Error> {
-    let database = OpenFile::create(file, Layout::with_journal(options.journal_bytes), CACHE_BYTES)?;
+fn create_tables(file: Arc<dyn StorageBackend>, options: &Options, id: &str) -> Result<(), redb::Error> {
+    let database = OpenFile::create(file, Layout::with_wal(options.wal_bytes), CACHE_BYTES)?;
     let transaction = database.begin_write()?;
     {
         transaction.open_table(RESOURCES)?;
@@ -288,14 +294,14 @@ fn fill(file: Arc<dyn StorageBackend>, options: &Options, id: &str) -> Result<()
 }
 
 /// Returns the name under which a file is written until it is whole.
-pub(super) fn draft(path: &Path, id: &str) -> PathBuf {
+pub(super) fn draft_path(path: &Path, id: &str) -> PathBuf {
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{id}.new"));
     PathBuf::from(draft)
 }
 
 /// Returns what the operating system says, where it said something.
-pub(super) fn plain(error: redb::Error) -> io::Error {
+pub(super) fn into_io_error(error: redb::Error) -> io::Error {
     match error {
         redb::Error::Io(error) => error,
         error => io::Error::other(error),
@@ -325,7 +331,7 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-pub(super) fn refusal(path: &Path, error: impl Into<redb::Error>) -> OpenError {
+pub(super) fn open_error(path: &Path, error: impl Into<redb::Error>) -> OpenError {
     match error.into() {
         redb::Error::DatabaseAlreadyOpen => OpenError::Locked { path: path.to_owned() },
         redb::Error::Io(error) => match error.kind() {

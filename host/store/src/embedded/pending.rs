@@ -19,12 +19,12 @@ pub(super) const BYTES_MAX: u64 = 16 << 20;
 
 /// A change as it was decided.
 #[derive(Debug, Clone)]
-pub(super) struct Change {
+pub(super) struct UnappliedChange {
     pub(super) path: Path,
     pub(super) event: Event,
 }
 
-impl Change {
+impl UnappliedChange {
     /// Returns its row, without the document before the change.
     pub(super) fn row(&self) -> LogRow<'_> {
         let Self { path, event } = self;
@@ -38,13 +38,13 @@ impl Change {
 }
 
 /// What the changes may come to whose resources are kept although the pages have them, in bytes of both their documents.
-pub(super) const KEPT_BYTES_MAX: u64 = 32 << 20;
+pub(super) const RECENT_BYTES_MAX: u64 = 32 << 20;
 
 /// Changes that are synced together.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct ChangeBatch {
     /// In the order of revisions.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<UnappliedChange>,
     /// The last change of which the history can be cut off after these.
     pub(super) compacted: Revision,
 }
@@ -55,26 +55,26 @@ pub(super) struct Batch {
 ///
 /// Invariant: `latest` has the last entry of each path in `kept` and `order`, and nothing else.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct UnappliedChanges {
     /// By path: the revision of the last change, and the resource after it; `None` when it is gone.
     latest: HashMap<Path, (Revision, Option<Arc<Resource>>)>,
     /// Changes that are pending, in the order of revisions, with the bytes of each.
     order: VecDeque<(Revision, Path, u64)>,
     bytes: u64,
     /// As `order`, of changes before those: the pages have them.
-    kept: VecDeque<(Revision, Path, u64)>,
-    kept_bytes: u64,
+    recent: VecDeque<(Revision, Path, u64)>,
+    recent_bytes: u64,
 }
 
-impl Pending {
+impl UnappliedChanges {
     /// Returns the resource at a path, if one of the changes is about it; the inner `None` when it is gone.
     pub(super) fn latest(&self, path: &Path) -> Option<Option<&Arc<Resource>>> {
         self.latest.get(path).map(|(_, resource)| resource.as_ref())
     }
 
     /// Adds the next change.
-    pub(super) fn add(&mut self, change: &Change) {
-        let Change { path, event } = change;
+    pub(super) fn add(&mut self, change: &UnappliedChange) {
+        let UnappliedChange { path, event } = change;
         let resource = Some(&event.resource).filter(|_| event.kind != EventType::Deleted);
         self.latest.insert(path.clone(), (event.revision, resource.cloned()));
         let bytes = change.bytes();
@@ -83,16 +83,16 @@ impl Pending {
     }
 
     /// Notes that the pages have the changes up to and including a revision.
-    pub(super) fn settle(&mut self, through: Revision) {
+    pub(super) fn mark_applied(&mut self, through: Revision) {
         while let Some(change) = self.order.pop_front_if(|(revision, ..)| *revision <= through) {
             self.bytes -= change.2;
-            self.kept_bytes += change.2;
-            self.kept.push_back(change);
+            self.recent_bytes += change.2;
+            self.recent.push_back(change);
         }
-        while self.kept_bytes > KEPT_BYTES_MAX
-            && let Some((revision, path, bytes)) = self.kept.pop_front()
+        while self.recent_bytes > RECENT_BYTES_MAX
+            && let Some((revision, path, bytes)) = self.recent.pop_front()
         {
-            self.kept_bytes -= bytes;
+            self.recent_bytes -= bytes;
             if self.latest.get(&path).is_some_and(|(latest, _)| *latest == revision) {
                 self.latest.remove(&path);
             }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
-use super::ahead::Ahead;
-use super::files::{self, Bounded};
-use super::latch::{Latch, Latched};
+use super::ahead::ReadAhead;
+use super::files::{self, SizeLimitedFile};
+use super::latch::{FailStopFile, IoFailure};
 use super::layout::{Layout, Pages};
 use super::probe::Overlay;
 
@@ -18,15 +18,15 @@ use super::probe::Overlay;
 pub(super) const CACHE_BYTES: usize = 128 << 20;
 
 /// Lets go of what is kept of a place in memory, so that what is read from then on is what the place has.
-pub(super) type Forget = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+pub(super) type DropCache = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 /// Where the bytes of a store are.
-pub(super) enum Place {
+pub(super) enum Location {
     File(PathBuf),
-    Backend(Arc<dyn StorageBackend>, Forget),
+    Backend(Arc<dyn StorageBackend>, DropCache),
 }
 
-impl Place {
+impl Location {
     /// Returns what the place is called before a person.
     pub(super) fn name(&self) -> &Path {
         match self {
@@ -50,7 +50,7 @@ impl Place {
     ///
     /// # Errors
     /// What the sync answers; the next time, it may have nothing left to answer.
-    pub(super) fn settle(&self) -> io::Result<()> {
+    pub(super) fn sync_and_drop_cache(&self) -> io::Result<()> {
         match self {
             Self::File(path) => {
                 // The first that is done with a path that people name: what is no regular file is refused here.
@@ -73,16 +73,16 @@ impl Place {
     pub(super) fn reserve(&self, open: &OpenFile) -> io::Result<()> {
         let Self::File(path) = self else { return Ok(()) };
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if open.layout.reserved() == 0 || files::reserve(&file, open.layout.reserved())? {
+        if open.layout.reserved_bytes() == 0 || files::reserve(&file, open.layout.reserved_bytes())? {
             return Ok(());
         }
-        open.layout.write_again(&*open.file)
+        open.layout.rewrite_wal(&*open.file)
     }
 
     /// Begins to read all of it into the memory of the system, for as long as what is returned is there.
-    pub(super) fn read_ahead(&self) -> Option<Ahead> {
+    pub(super) fn read_ahead(&self) -> Option<ReadAhead> {
         match self {
-            Self::File(path) => Some(Ahead::of(path)),
+            Self::File(path) => Some(ReadAhead::of(path)),
             Self::Backend(..) => None,
         }
     }
@@ -92,7 +92,7 @@ impl Place {
         OpenFile::over(self.file()?, CACHE_BYTES)
     }
 
-    /// Opens what is there so that the place is never written. Takes the same locks as [`Place::open`].
+    /// Opens what is there so that the place is never written. Takes the same locks as [`Location::open`].
     pub(super) fn open_read_only(&self) -> Result<OpenFile, DatabaseError> {
         let file = match self.file() {
             // Nobody can write there: what is read needs no lock.
@@ -100,7 +100,7 @@ impl Place {
                 if is_read_only(&error)
                     && let Self::File(path) = self =>
             {
-                Arc::new(Handle(Arc::new(FileBackend::new(File::open(path)?)?)))
+                Arc::new(BackendHandle(Arc::new(FileBackend::new(File::open(path)?)?)))
             }
             file => file?,
         };
@@ -110,8 +110,8 @@ impl Place {
     /// Returns the bytes that are there.
     pub(super) fn file(&self) -> Result<Arc<dyn StorageBackend>, DatabaseError> {
         Ok(match self {
-            Self::File(path) => Arc::new(Bounded::over(OpenOptions::new().read(true).write(true).open(path)?)?),
-            Self::Backend(backend, _) => Arc::new(Handle(Arc::clone(backend))),
+            Self::File(path) => Arc::new(SizeLimitedFile::over(OpenOptions::new().read(true).write(true).open(path)?)?),
+            Self::Backend(backend, _) => Arc::new(BackendHandle(Arc::clone(backend))),
         })
     }
 }
@@ -141,22 +141,22 @@ pub(super) struct OpenFile {
     pub(super) file: Arc<dyn StorageBackend>,
     pub(super) layout: Layout,
     /// Whether something of it has failed.
-    pub(super) latch: Latch,
+    pub(super) failure: IoFailure,
 }
 
 /// A place that is open for a store.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct OpenStore {
     pub(super) open: OpenFile,
     /// Why it is never written: there is no room for what is in its journal, which is in the pages in memory alone.
-    pub(super) full: Option<String>,
+    pub(super) out_of_space: Option<String>,
     /// Whether it was not closed the last time: its journal had changes that its pages had not.
-    pub(super) was_cut_short: bool,
+    pub(super) was_not_closed: bool,
 }
 
-impl From<OpenFile> for Ready {
+impl From<OpenFile> for OpenStore {
     fn from(open: OpenFile) -> Self {
-        Self { open, full: None, was_cut_short: false }
+        Self { open, out_of_space: None, was_not_closed: false }
     }
 }
 
@@ -164,15 +164,15 @@ impl OpenFile {
     /// Opens the store in a file that keeps up to so many bytes of its pages in memory.
     pub(super) fn over(file: Arc<dyn StorageBackend>, cache_bytes: usize) -> Result<Self, DatabaseError> {
         let layout = Layout::read(&*file)?;
-        let latch = Latch::default();
-        let latched = Arc::new(Latched::over(Arc::clone(&file), latch.clone()));
+        let latch = IoFailure::default();
+        let latched = Arc::new(FailStopFile::over(Arc::clone(&file), latch.clone()));
         let pages = Pages::of(latched, layout);
         if pages.len()? == 0 {
             // The engine would make a database of its own there.
             return Err(DatabaseError::from(io::Error::from(io::ErrorKind::UnexpectedEof)));
         }
         let database = Builder::new().set_cache_size(cache_bytes).create_with_backend(pages)?;
-        Ok(Self { database, file, layout, latch })
+        Ok(Self { database, file, layout, failure: latch })
     }
 
     /// Makes an empty database in an empty file.
@@ -188,9 +188,9 @@ impl OpenFile {
 
 /// One use of a backend, of which there can be several in turn: the end of one does not close it, and none takes a lock.
 #[derive(Debug)]
-struct Handle(Arc<dyn StorageBackend>);
+struct BackendHandle(Arc<dyn StorageBackend>);
 
-impl StorageBackend for Handle {
+impl StorageBackend for BackendHandle {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }

@@ -12,11 +12,11 @@ use super::files;
 #[derive(Debug)]
 pub(super) struct Overlay {
     file: Arc<dyn StorageBackend>,
-    written: Mutex<Written>,
+    written: Mutex<OverlayPages>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct OverlayPages {
     len: u64,
     /// How much of the file still counts: the smallest length that was set.
     file_len: u64,
@@ -29,10 +29,10 @@ const PAGE: u64 = 4096;
 impl Overlay {
     pub(super) fn over(file: Arc<dyn StorageBackend>) -> io::Result<Self> {
         let len = file.len()?;
-        Ok(Self { file, written: Mutex::new(Written { len, file_len: len, pages: BTreeMap::new() }) })
+        Ok(Self { file, written: Mutex::new(OverlayPages { len, file_len: len, pages: BTreeMap::new() }) })
     }
 
-    fn written(&self) -> MutexGuard<'_, Written> {
+    fn written(&self) -> MutexGuard<'_, OverlayPages> {
         self.written.lock().expect("nobody panics while holding the pages")
     }
 
@@ -99,7 +99,7 @@ impl StorageBackend for Overlay {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut written = self.written();
-        let Written { len, file_len, pages: kept } = &mut *written;
+        let OverlayPages { len, file_len, pages: kept } = &mut *written;
         *len = (*len).max(offset + data.len() as u64);
         pages(offset, data.len(), |page, inside, range| {
             let bytes = match kept.entry(page) {

@@ -9,12 +9,12 @@ use super::codec::{
     self, LOG, LogRow, META, META_COMPACTED, META_ID, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
     TIMES,
 };
-use super::writer::{Engine, engine};
+use super::writer::{EngineResult, engine_error};
 use crate::history::check_start;
-use crate::listing::past::{self, Pasts};
-use crate::listing::{self, Start, Was};
+use crate::listing::past::{self, ChangesSinceCache};
+use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
-use crate::watch::Batch;
+use crate::watch::LogBatch;
 use crate::{Error, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
 
 /// Rows of the log that one read of a watch looks at, at most.
@@ -34,8 +34,8 @@ impl Snapshot {
     }
 
     /// As [`Snapshot::of`], for whoever has to know what the disk answers.
-    pub(super) fn begin(database: &Database) -> Engine<Self> {
-        database.begin_read().map(Self).map_err(engine)
+    pub(super) fn begin(database: &Database) -> EngineResult<Self> {
+        database.begin_read().map(Self).map_err(engine_error)
     }
 
     pub(super) fn transaction(&self) -> &ReadTransaction {
@@ -50,18 +50,18 @@ impl Snapshot {
     ///
     /// # Errors
     /// What the disk answers; `Corrupted` when a fact is missing or cannot be understood.
-    pub(super) fn facts(&self) -> Engine<Meta> {
+    pub(super) fn facts(&self) -> EngineResult<Meta> {
         let damaged = |how: String| Box::new(redb::Error::Corrupted(codec::damaged("its metadata", how).to_string()));
-        let table = self.0.open_table(META).map_err(engine)?;
-        let fact = |name: &str| match table.get(name).map_err(engine)? {
+        let table = self.0.open_table(META).map_err(engine_error)?;
+        let fact = |name: &str| match table.get(name).map_err(engine_error)? {
             Some(value) => Ok(value.value().to_owned()),
             None => Err(damaged(format!("`{name}` is missing"))),
         };
-        let revision = |name: &str| -> Engine<Revision> {
+        let revision = |name: &str| -> EngineResult<Revision> {
             fact(name)?.parse().map_err(|_| damaged(format!("`{name}` is no number")))
         };
         let (id, revision, compacted) = (fact(META_ID)?, revision(META_REVISION)?, revision(META_COMPACTED)?);
-        let measure = table.get(META_MEASURE).map_err(engine)?;
+        let measure = table.get(META_MEASURE).map_err(engine_error)?;
         let measure = measure.and_then(|measure| Measure::decode(measure.value(), revision));
         Ok(Meta { id, revision, compacted, measure })
     }
@@ -80,13 +80,13 @@ impl Snapshot {
         found.map(|document| codec::resource(document.value())).transpose()
     }
 
-    pub(super) fn list(&self, query: &Query, id: &str, pasts: &Pasts) -> Result<Page> {
+    pub(super) fn list(&self, query: &Query, id: &str, pasts: &ChangesSinceCache) -> Result<Page> {
         let meta = self.meta()?;
         let start = Start::of(query, id, meta.compacted)?;
         let revision = start.revision.unwrap_or(meta.revision);
         check_start(revision, meta.compacted, meta.revision)?;
         let past = match start.revision {
-            Some(since) => Some(self.past(&start, since, meta.revision, pasts)?),
+            Some(since) => Some(self.past_rows(&start, since, meta.revision, pasts)?),
             None => None,
         };
         let past = past.into_iter().flatten();
@@ -121,7 +121,7 @@ impl Snapshot {
     }
 
     /// Reads the log after a revision, as far as one read of a watch goes.
-    pub(super) fn log(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+    pub(super) fn log(&self, scope: &Scope, after: Revision) -> Result<LogBatch> {
         let meta = self.meta()?;
         if after < meta.compacted {
             return Err(Error::Expired { oldest: meta.compacted });
@@ -135,7 +135,7 @@ impl Snapshot {
         for row in log.range(after.0.saturating_add(1)..).map_err(unreadable)?.take(LOG_ROWS_MAX) {
             let (revision, row) = row.map_err(unreadable)?;
             if revision.value() != through.next().0 {
-                return Err(lost(through.next()));
+                return Err(missing_revision(through.next()));
             }
             through = Revision(revision.value());
             let row = LogRow::decode(row.value())?;
@@ -148,21 +148,21 @@ impl Snapshot {
             }
         }
         if through == after && after < meta.revision {
-            return Err(lost(after.next()));
+            return Err(missing_revision(after.next()));
         }
-        Ok(Batch { events, through })
+        Ok(LogBatch { events, through })
     }
 
     /// Returns what a page of a list of a revision that has passed has to show differently from `now`, read as the page comes to it.
-    fn past(
+    fn past_rows(
         &self,
         start: &Start,
         since: Revision,
         now: Revision,
-        pasts: &Pasts,
-    ) -> Result<impl Iterator<Item = Result<Was>> + use<>> {
+        pasts: &ChangesSinceCache,
+    ) -> Result<impl Iterator<Item = Result<PastRow>> + use<>> {
         let log = self.0.open_table(LOG).map_err(unreadable)?;
-        let known = pasts.read_on(start, since, now, |after, tell| {
+        let known = pasts.changes_up_to(start, since, now, |after, tell| {
             for row in log.range(after.0.saturating_add(1)..).map_err(unreadable)? {
                 let (revision, row) = row.map_err(unreadable)?;
                 tell(LogRow::decode(row.value())?.path, Revision(revision.value()));
@@ -170,7 +170,7 @@ impl Snapshot {
             Ok(())
         })?;
         Ok(past::changed(known, start, now).map(move |(path, revision)| {
-            let row = log.get(revision.0).map_err(unreadable)?.ok_or_else(|| lost(revision))?;
+            let row = log.get(revision.0).map_err(unreadable)?.ok_or_else(|| missing_revision(revision))?;
             Ok((path, LogRow::decode(row.value())?.before()?))
         }))
     }
@@ -211,8 +211,8 @@ impl Snapshot {
     }
 
     /// Opens the resources, for whoever has to know what the disk answers.
-    pub(super) fn resources(&self) -> Engine<Documents> {
-        self.0.open_table(RESOURCES).map_err(engine)
+    pub(super) fn resources(&self) -> EngineResult<Documents> {
+        self.0.open_table(RESOURCES).map_err(engine_error)
     }
 
     fn documents(&self) -> Result<Documents> {
@@ -221,7 +221,7 @@ impl Snapshot {
 }
 
 /// Builds the error for a change that should be in the log: better to say so than to go on without it.
-fn lost(revision: Revision) -> Error {
+fn missing_revision(revision: Revision) -> Error {
     codec::damaged("its log", format!("revision {revision} is missing"))
 }
 

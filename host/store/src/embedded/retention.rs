@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use redb::{ReadableTable, Table};
 
 use super::codec::{Measure, Meta};
-use super::writer::{Engine, engine};
+use super::writer::{EngineResult, engine_error};
 use crate::Revision;
 use crate::history::Bounds;
 
@@ -27,16 +27,16 @@ pub(super) const SLEEP_MIN: Duration = Duration::from_secs(1);
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(600);
 
 /// The log and the times, open for writing.
-pub(super) struct Rows<'t, 'a> {
+pub(super) struct LogTables<'t, 'a> {
     pub(super) log: &'t mut Table<'a, u64, &'static [u8]>,
     pub(super) times: &'t mut Table<'a, u64, u64>,
 }
 
 /// Where the log begins after a cut, and what is known of it.
-pub(super) struct Kept {
+pub(super) struct Compaction {
     pub(super) compacted: Revision,
     /// Where it should begin, by the bounds alone. Never before `compacted`.
-    pub(super) wanted: Revision,
+    pub(super) compact_target: Revision,
     pub(super) measure: Measure,
 }
 
@@ -47,7 +47,12 @@ pub(super) fn milliseconds(now: SystemTime) -> u64 {
 }
 
 /// Returns how long the writer thread may sleep before it cuts; `None` when there is nothing to cut.
-pub(super) fn sleep(meta: &Meta, oldest_ms: Option<u64>, now_ms: u64, bounds: &Bounds) -> Option<Duration> {
+pub(super) fn sleep_until_compaction(
+    meta: &Meta,
+    oldest_ms: Option<u64>,
+    now_ms: u64,
+    bounds: &Bounds,
+) -> Option<Duration> {
     let count = meta.revision.0.saturating_sub(meta.compacted.0);
     if count == 0 {
         return None;
@@ -63,19 +68,19 @@ pub(super) fn sleep(meta: &Meta, oldest_ms: Option<u64>, now_ms: u64, bounds: &B
     Some(if due_ms == 0 { Duration::ZERO } else { Duration::from_millis(due_ms).clamp(SLEEP_MIN, SLEEP_MAX) })
 }
 
-impl Rows<'_, '_> {
+impl LogTables<'_, '_> {
     /// Takes the rows that were just added into account, and cuts a piece off the beginning where a bound is exceeded.
     ///
     /// `meta` is from before the transaction; `added` are rows and bytes; `rows_max` bounds what is cut beyond the rows that were added.
     /// Nothing behind `limit` is cut.
-    pub(super) fn keep(
+    pub(super) fn compact(
         &mut self,
         meta: &Meta,
         added: (u64, u64),
         (rows_max, limit): (u64, Revision),
         now_ms: u64,
         bounds: &Bounds,
-    ) -> Engine<Kept> {
+    ) -> EngineResult<Compaction> {
         let (rows_added, bytes_added) = added;
         let newest = Revision(meta.revision.0 + rows_added);
         let mut measure = match meta.measure {
@@ -83,7 +88,7 @@ impl Rows<'_, '_> {
             None => Measure { bytes: self.bytes()?, at_ms: now_ms },
         };
         if rows_added > 0 {
-            self.note_time(meta, now_ms)?;
+            self.record_time(meta, now_ms)?;
             measure.at_ms = now_ms;
         }
         let target = self.target(meta.compacted, newest, measure, now_ms, bounds)?;
@@ -92,8 +97,8 @@ impl Rows<'_, '_> {
         // Of that, what is cut now.
         let mut cut = 0;
         let mut stopped = false;
-        for row in self.log.range(wanted.0 + 1..).map_err(engine)? {
-            let (revision, row) = row.map_err(engine)?;
+        for row in self.log.range(wanted.0 + 1..).map_err(engine_error)? {
+            let (revision, row) = row.map_err(engine_error)?;
             let is_wanted = revision.value() <= target.0 || over(measure.bytes - freed, revision.value());
             if !is_wanted || left == 0 || freed > bytes_added + CUT_BYTES_MAX {
                 stopped = true;
@@ -111,30 +116,30 @@ impl Rows<'_, '_> {
         measure.bytes -= cut;
         let compacted = wanted.min(limit).max(meta.compacted);
         if compacted > meta.compacted {
-            self.log.retain_in(..=compacted.0, |_, _| false).map_err(engine)?;
+            self.log.retain_in(..=compacted.0, |_, _| false).map_err(engine_error)?;
         }
-        self.times.retain_in(..=compacted.0, |_, _| false).map_err(engine)?;
-        Ok(Kept { compacted, wanted, measure })
+        self.times.retain_in(..=compacted.0, |_, _| false).map_err(engine_error)?;
+        Ok(Compaction { compacted, compact_target: wanted, measure })
     }
 
     /// Notes when the revision before this transaction was reached, unless there is a row that is as good.
-    fn note_time(&mut self, meta: &Meta, now_ms: u64) -> Engine<()> {
+    fn record_time(&mut self, meta: &Meta, now_ms: u64) -> EngineResult<()> {
         let before = |last: Option<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, u64>)>| {
             last.map(|(revision, at)| (revision.value(), at.value()))
         };
         let Some(Measure { bytes: _, at_ms }) = meta.measure else { return Ok(()) };
-        let mut last = before(self.times.last().map_err(engine)?);
+        let mut last = before(self.times.last().map_err(engine_error)?);
         // A clock that went back: what was noted with a later time is covered by the row to come.
         while let Some((revision, at)) = last
             && at > at_ms
         {
-            self.times.remove(revision).map_err(engine)?;
-            last = before(self.times.last().map_err(engine)?);
+            self.times.remove(revision).map_err(engine_error)?;
+            last = before(self.times.last().map_err(engine_error)?);
         }
         let covered =
             last.is_some_and(|(revision, at)| revision >= meta.revision.0 || now_ms.saturating_sub(at) < TIMES_STEP_MS);
         if !covered && meta.revision > meta.compacted {
-            self.times.insert(meta.revision.0, at_ms).map_err(engine)?;
+            self.times.insert(meta.revision.0, at_ms).map_err(engine_error)?;
         }
         Ok(())
     }
@@ -147,11 +152,11 @@ impl Rows<'_, '_> {
         measure: Measure,
         now_ms: u64,
         bounds: &Bounds,
-    ) -> Engine<Revision> {
+    ) -> EngineResult<Revision> {
         let mut target = compacted.0.max(newest.0.saturating_sub(bounds.events_max));
         let Some(cutoff_ms) = now_ms.checked_sub(age_ms(bounds)) else { return Ok(Revision(target)) };
-        for row in self.times.iter().map_err(engine)? {
-            let (revision, at) = row.map_err(engine)?;
+        for row in self.times.iter().map_err(engine_error)? {
+            let (revision, at) = row.map_err(engine_error)?;
             if at.value() > cutoff_ms {
                 break;
             }
@@ -164,10 +169,10 @@ impl Rows<'_, '_> {
     }
 
     /// Adds up the rows of a log of which nobody kept the size.
-    fn bytes(&self) -> Engine<u64> {
+    fn bytes(&self) -> EngineResult<u64> {
         let mut bytes = 0;
-        for row in self.log.iter().map_err(engine)? {
-            bytes += row.map_err(engine)?.1.value().len() as u64;
+        for row in self.log.iter().map_err(engine_error)? {
+            bytes += row.map_err(engine_error)?.1.value().len() as u64;
         }
         Ok(bytes)
     }

@@ -8,9 +8,9 @@ use super::codec::{
     LOG, LogRow, META, META_COMPACTED, META_FORMAT, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
     TIMES,
 };
-use super::retention::{Kept, Rows};
-use super::writer::{Engine, engine};
-use super::{FORMAT, Reached};
+use super::retention::{Compaction, LogTables};
+use super::writer::{EngineResult, engine_error};
+use super::{CheckpointState, FORMAT};
 use crate::history::Bounds;
 use crate::model::{Path, owner_prefix};
 use crate::{Error, Event, EventType, Resource, Revision};
@@ -25,79 +25,80 @@ pub(super) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    pub(super) fn open(transaction: &'a WriteTransaction) -> Engine<Self> {
+    pub(super) fn open(transaction: &'a WriteTransaction) -> EngineResult<Self> {
         Ok(Self {
-            resources: transaction.open_table(RESOURCES).map_err(engine)?,
-            log: transaction.open_table(LOG).map_err(engine)?,
-            owners: transaction.open_table(OWNERS).map_err(engine)?,
-            times: transaction.open_table(TIMES).map_err(engine)?,
-            meta: transaction.open_table(META).map_err(engine)?,
+            resources: transaction.open_table(RESOURCES).map_err(engine_error)?,
+            log: transaction.open_table(LOG).map_err(engine_error)?,
+            owners: transaction.open_table(OWNERS).map_err(engine_error)?,
+            times: transaction.open_table(TIMES).map_err(engine_error)?,
+            meta: transaction.open_table(META).map_err(engine_error)?,
         })
     }
 
     /// Stores a change and its row of the log; returns how long that row is.
-    pub(super) fn keep(&mut self, row: &LogRow<'_>, event: &Event) -> Engine<u64> {
+    pub(super) fn apply(&mut self, row: &LogRow<'_>, event: &Event) -> EngineResult<u64> {
         let path = Path(row.path.to_vec());
-        for entry in event.previous.iter().flat_map(|previous| index(previous, &path)) {
-            self.owners.remove(entry.as_slice()).map_err(engine)?;
+        for entry in event.previous.iter().flat_map(|previous| owner_entries(previous, &path)) {
+            self.owners.remove(entry.as_slice()).map_err(engine_error)?;
         }
         let bytes = {
             let before = if event.kind == EventType::Deleted {
-                self.resources.remove(row.path).map_err(engine)?
+                self.resources.remove(row.path).map_err(engine_error)?
             } else {
-                self.resources.insert(row.path, row.document).map_err(engine)?
+                self.resources.insert(row.path, row.document).map_err(engine_error)?
             };
             let previous = before.as_ref().map_or(Cow::default(), |before| Cow::Borrowed(before.value()));
             LogRow { previous, ..*row }.encode()
         };
         if event.kind != EventType::Deleted {
-            for entry in index(&event.resource, &path) {
-                self.owners.insert(entry.as_slice(), ()).map_err(engine)?;
+            for entry in owner_entries(&event.resource, &path) {
+                self.owners.insert(entry.as_slice(), ()).map_err(engine_error)?;
             }
         }
-        self.log.insert(event.revision.0, bytes.as_slice()).map_err(engine)?;
+        self.log.insert(event.revision.0, bytes.as_slice()).map_err(engine_error)?;
         Ok(bytes.len() as u64)
     }
 
     /// Makes a change again that is in the journal; returns how long its row of the log is.
-    pub(super) fn redo(&mut self, row: &[u8], revision: Revision) -> Engine<u64> {
+    pub(super) fn reapply(&mut self, row: &[u8], revision: Revision) -> EngineResult<u64> {
         let damaged = |error: Error| Box::new(redb::Error::Corrupted(error.to_string()));
         let row = LogRow::decode(row).map_err(damaged)?;
-        let before = self.resources.get(row.path).map_err(engine)?.map(|document| document.value().to_vec());
+        let before = self.resources.get(row.path).map_err(engine_error)?.map(|document| document.value().to_vec());
         let row = LogRow { previous: before.unwrap_or_default().into(), ..row };
         let event = row.event(revision).map_err(damaged)?;
-        self.keep(&row, &event)
+        self.apply(&row, &event)
     }
 
     /// Notes how far the store has come, and cuts a piece off the beginning of the log when it is too long, too old or too large: not more than
     /// so many rows beyond those that were added, and nothing behind a revision.
     ///
     /// Returns how far the pages are now; `None` when nothing was added, cut or learnt.
-    pub(super) fn finish(
+    pub(super) fn write_meta(
         &mut self,
         meta: &Meta,
         added: (u64, u64),
         cut_max: (u64, Revision),
         now_ms: u64,
         bounds: &Bounds,
-    ) -> Engine<Option<(Reached, Measure)>> {
-        let mut rows = Rows { log: &mut self.log, times: &mut self.times };
-        let Kept { compacted, wanted, measure } = rows.keep(meta, added, cut_max, now_ms, bounds)?;
+    ) -> EngineResult<Option<(CheckpointState, Measure)>> {
+        let mut rows = LogTables { log: &mut self.log, times: &mut self.times };
+        let Compaction { compacted, compact_target: wanted, measure } =
+            rows.compact(meta, added, cut_max, now_ms, bounds)?;
         if added.0 == 0 && compacted == meta.compacted && meta.measure == Some(measure) {
             return Ok(None);
         }
         let revision = Revision(meta.revision.0 + added.0);
         // Older programs do not understand rows that were added now.
-        self.meta.insert(META_FORMAT, FORMAT.to_string().as_str()).map_err(engine)?;
-        self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine)?;
-        self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine)?;
-        self.meta.insert(META_MEASURE, measure.encode(revision).as_str()).map_err(engine)?;
-        Ok(Some((Reached { revision, compacted, wanted }, measure)))
+        self.meta.insert(META_FORMAT, FORMAT.to_string().as_str()).map_err(engine_error)?;
+        self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine_error)?;
+        self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine_error)?;
+        self.meta.insert(META_MEASURE, measure.encode(revision).as_str()).map_err(engine_error)?;
+        Ok(Some((CheckpointState { revision, compacted, compact_target: wanted }, measure)))
     }
 }
 
 /// Returns the entries of the owner index for a resource.
-pub(super) fn index(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
+pub(super) fn owner_entries(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
     resource.owners().iter().map(|owner| {
         let mut entry = owner_prefix(&owner.uid);
         entry.extend(&path.0);

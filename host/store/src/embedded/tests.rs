@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use self::disk::{Ask, Disk, refuse_while};
 use super::codec::{self, LogRow};
-use super::place::{OpenFile, Place};
+use super::place::{Location, OpenFile};
 use super::{EmbeddedStore, OpenError, open};
 use crate::patch::tests::json_value;
 use crate::{
@@ -38,7 +38,7 @@ fn burning(path: &Path, broken: &Arc<AtomicBool>) -> Disk {
 }
 
 fn on(path: &Path, broken: &Arc<AtomicBool>) -> EmbeddedStore {
-    let place = Place::File(path.to_owned());
+    let place = Location::File(path.to_owned());
     drop(open::store(&place, &Options::default()).expect("a new store"));
     EmbeddedStore::start(place, burning(path, broken).open(), Options::default()).expect("it is a store")
 }
@@ -114,7 +114,7 @@ async fn looking_into_a_file_writes_nothing_even_when_written_to() {
     fs::write(&path, &crashed).expect("it can be written");
 
     let table: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("scratch");
-    let database = Place::File(path.clone()).open_read_only().expect("it can be repaired").database;
+    let database = Location::File(path.clone()).open_read_only().expect("it can be repaired").database;
     for round in 0..4 {
         let transaction = database.begin_write().expect("in memory");
         {
@@ -143,7 +143,7 @@ async fn a_document_that_became_unreadable_fails_alone() {
         store.write(pod(name)).await.expect("the disk works");
     }
     drop(store);
-    let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").open.database;
+    let database = open::store(&Location::File(path.clone()), &Options::default()).expect("a store").open.database;
     let transaction = database.begin_write().expect("it works");
     let bad = crate::model::Path::of(&key("a"));
     transaction.open_table(codec::RESOURCES).expect("a store").insert(bad.0.as_slice(), &b"{"[..]).expect("it works");
@@ -170,7 +170,7 @@ async fn a_watch_never_goes_on_without_a_change_that_the_log_has_lost() {
             store.write(pod(name)).await.expect("the disk works");
         }
         drop(store);
-        let database = open::store(&Place::File(path.clone()), &Options::default()).expect("a store").open.database;
+        let database = open::store(&Location::File(path.clone()), &Options::default()).expect("a store").open.database;
         let transaction = database.begin_write().expect("it works");
         transaction.open_table(codec::LOG).expect("a store").remove(lost).expect("it works");
         transaction.commit().expect("it works");

@@ -17,19 +17,19 @@ const WRITES_MAX: usize = 64;
 /// Owners of owners that are looked at to find a ring of owners.
 const ANCESTORS_MAX: usize = 1000;
 
-pub(super) struct Steps {
+pub(super) struct GarbageCollector {
     store: Arc<dyn Store>,
 }
 
 /// What has become of an owner.
-enum Owner {
+enum OwnerState {
     Gone,
     /// It waits for its dependents to go.
-    Leaving,
+    Deleting,
     Living,
 }
 
-impl Steps {
+impl GarbageCollector {
     pub(super) fn new(store: &Arc<dyn Store>) -> Self {
         Self { store: Arc::clone(store) }
     }
@@ -44,33 +44,33 @@ impl Steps {
         if !concerns {
             return Ok(());
         }
-        match self.now(seen).await? {
+        match self.current(seen).await? {
             None => Ok(()),
-            Some(now) if now.is_deleting() => self.finish(&now).await,
-            Some(now) => self.dependent(&now).await,
+            Some(now) if now.is_deleting() => self.advance_deletion(&now).await,
+            Some(now) => self.check_dependent(&now).await,
         }
     }
 
     /// Looks after what a resource that is gone has left behind.
-    pub(super) async fn owner_gone(&self, owner: &Resource) -> Result<()> {
+    pub(super) async fn check_dependents(&self, owner: &Resource) -> Result<()> {
         let dependents = self.store.dependents(owner.uid()).await?;
-        self.each(dependents, |steps, dependent| async move { steps.dependent(&dependent).await }).await
+        self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
     }
 
     /// Looks after owners that may have been waiting for this resource to go, or to let go of them.
-    pub(super) async fn owners_waiting_for(&self, owners: &[OwnerReference], dependent: &Resource) -> Result<()> {
+    pub(super) async fn check_waiting_owners(&self, owners: &[OwnerReference], dependent: &Resource) -> Result<()> {
         for owner in owners {
             if let Some(owner) = self.owner(owner, dependent).await?
                 && owner.is_deleting()
             {
-                self.finish(&owner).await?;
+                self.advance_deletion(&owner).await?;
             }
         }
         Ok(())
     }
 
     /// Deletes a resource all of whose owners are gone or waiting for it to go.
-    async fn dependent(&self, dependent: &Resource) -> Result<()> {
+    async fn check_dependent(&self, dependent: &Resource) -> Result<()> {
         let owners = dependent.owners();
         if owners.is_empty() || dependent.is_deleting() {
             return Ok(());
@@ -78,15 +78,15 @@ impl Steps {
         let mut leaving = Vec::new();
         let mut living = false;
         for owner in owners {
-            match self.fate(owner, dependent).await? {
-                Owner::Gone => {}
-                Owner::Leaving => leaving.push(owner.uid.clone()),
-                Owner::Living => living = true,
+            match self.owner_state(owner, dependent).await? {
+                OwnerState::Gone => {}
+                OwnerState::Deleting => leaving.push(owner.uid.clone()),
+                OwnerState::Living => living = true,
             }
         }
         match (living, leaving.is_empty()) {
             (true, true) => Ok(()),
-            (true, false) => self.let_go(dependent, &leaving).await,
+            (true, false) => self.remove_owner_references(dependent, &leaving).await,
             (false, true) => self.delete(dependent, Propagation::Background).await,
             (false, false) if self.store.dependents(dependent.uid()).await?.is_empty() => {
                 self.delete(dependent, Propagation::Background).await
@@ -96,24 +96,24 @@ impl Steps {
     }
 
     /// Does what a resource that is being deleted waits for, as far as it can be done now.
-    async fn finish(&self, owner: &Resource) -> Result<()> {
+    async fn advance_deletion(&self, owner: &Resource) -> Result<()> {
         if owner.finalizers().any(|name| name == FINALIZER_ORPHAN) {
             let dependents = self.store.dependents(owner.uid()).await?;
             let uid: Arc<str> = owner.uid().into();
             self.each(dependents, move |steps, dependent| {
                 let uid = Arc::clone(&uid);
-                async move { steps.let_go(&dependent, &[uid.to_string()]).await }
+                async move { steps.remove_owner_references(&dependent, &[uid.to_string()]).await }
             })
             .await?;
             return self.remove_finalizer(owner, FINALIZER_ORPHAN).await;
         }
         if is_foreground(owner) {
-            return self.finish_foreground(owner).await;
+            return self.advance_foreground_deletion(owner).await;
         }
         Ok(())
     }
 
-    async fn finish_foreground(&self, owner: &Resource) -> Result<()> {
+    async fn advance_foreground_deletion(&self, owner: &Resource) -> Result<()> {
         let mut dependents = self.store.dependents(owner.uid()).await?;
         if !dependents.is_empty() {
             // A ring of owners that all wait for one another is opened here.
@@ -124,7 +124,7 @@ impl Steps {
             return self.remove_finalizer(owner, FINALIZER_FOREGROUND).await;
         }
         // The end of the last of them brings this owner back here.
-        self.each(dependents, |steps, dependent| async move { steps.dependent(&dependent).await }).await
+        self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
     }
 
     /// Returns the uids of the owners of a resource, their owners, and so on; of a bounded number.
@@ -143,11 +143,11 @@ impl Steps {
         Ok(found)
     }
 
-    async fn fate(&self, reference: &OwnerReference, dependent: &Resource) -> Result<Owner> {
+    async fn owner_state(&self, reference: &OwnerReference, dependent: &Resource) -> Result<OwnerState> {
         Ok(match self.owner(reference, dependent).await? {
-            None => Owner::Gone,
-            Some(owner) if is_foreground(&owner) => Owner::Leaving,
-            Some(_) => Owner::Living,
+            None => OwnerState::Gone,
+            Some(owner) if is_foreground(&owner) => OwnerState::Deleting,
+            Some(_) => OwnerState::Living,
         })
     }
 
@@ -185,7 +185,7 @@ impl Steps {
     }
 
     /// Returns what has become of a resource; `None` when it is gone, or another has its name.
-    async fn now(&self, seen: &Resource) -> Result<Option<Arc<Resource>>> {
+    async fn current(&self, seen: &Resource) -> Result<Option<Arc<Resource>>> {
         Ok(self.get(seen.key()).await?.filter(|now| now.uid() == seen.uid()))
     }
 
@@ -200,11 +200,11 @@ impl Steps {
     async fn delete(&self, resource: &Resource, propagation: Propagation) -> Result<()> {
         tracing::debug!(key = %resource.key(), ?propagation, "deleting a resource whose owners are gone or going");
         let key = resource.key().clone();
-        self.write(Write::Delete { key, precondition: as_seen(resource), propagation }).await
+        self.write(Write::Delete { key, precondition: unchanged_since(resource), propagation }).await
     }
 
     /// Takes references to these owners out of a dependent.
-    async fn let_go(&self, dependent: &Resource, owners: &[String]) -> Result<()> {
+    async fn remove_owner_references(&self, dependent: &Resource, owners: &[String]) -> Result<()> {
         let references = dependent.document().pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let named = |reference: &&Value| {
             let uid = reference.get("uid").and_then(Value::as_str);
@@ -221,7 +221,7 @@ impl Steps {
 
     async fn merge(&self, resource: &Resource, patch: Value) -> Result<()> {
         let change = Change::Merge(patch);
-        self.write(Write::Patch { key: resource.key().clone(), change, precondition: as_seen(resource) }).await
+        self.write(Write::Patch { key: resource.key().clone(), change, precondition: unchanged_since(resource) }).await
     }
 
     /// Writes; that the resource is gone is as good as done.
@@ -261,6 +261,6 @@ impl Steps {
 }
 
 /// The write is for the resource as it was seen, and no other.
-fn as_seen(resource: &Resource) -> Precondition {
+fn unchanged_since(resource: &Resource) -> Precondition {
     Precondition { uid: Some(resource.uid().to_owned()), revision: Some(resource.revision()) }
 }

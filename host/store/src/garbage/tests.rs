@@ -10,7 +10,7 @@ use crate::memory::MemoryStore;
 use crate::schema::Schemas;
 use crate::{
     Change, Changes, Error, Event, Key, Kind, Options, Page, Precondition, Query, Request, Resource, Result, Revision,
-    Scope, Store, Watch, Write, Written,
+    Scope, Store, Watch, Write, WriteResponse,
 };
 
 /// A store whose answers are errors, for as long as there are some to give.
@@ -59,7 +59,7 @@ impl Store for Flaky {
         self.inner.list(query).await
     }
 
-    async fn submit(&self, request: Request) -> Result<Written> {
+    async fn submit(&self, request: Request) -> Result<WriteResponse> {
         self.fail()?;
         self.inner.submit(request).await
     }
@@ -195,5 +195,5 @@ async fn a_changed_resource_is_looked_at_only_when_it_matters() {
     assert!(!super::calls_for_check(&spec, Some(&leaf)));
     let freed = store.write(patch(json!({"metadata": {"ownerReferences": null}}))).await.expect("well formed").resource;
     assert!(super::calls_for_check(&freed, Some(&spec)));
-    assert_eq!(super::let_go(Some(&spec), Some(&freed)).len(), 1);
+    assert_eq!(super::dropped_owners(Some(&spec), Some(&freed)).len(), 1);
 }

@@ -17,7 +17,7 @@ pub(super) fn steps(text: &str) -> Result<Vec<Step>> {
     if !inner.starts_with(['.', '[']) {
         return Err(wrong("must begin with `.`"));
     }
-    let mut reader = Reader { rest: inner };
+    let mut reader = PathParser { rest: inner };
     let steps = if inner == "." { Vec::new() } else { reader.steps(true)? };
     if inner != "." && !reader.rest.is_empty() {
         return Err(wrong(&format!("`{}` is not understood", reader.rest)));
@@ -30,11 +30,11 @@ fn wrong(reason: &str) -> Error {
 }
 
 /// What is left to read.
-struct Reader<'a> {
+struct PathParser<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PathParser<'a> {
     fn take(&mut self, wanted: &str) -> bool {
         let rest = self.rest.strip_prefix(wanted);
         self.rest = rest.unwrap_or(self.rest);

@@ -23,7 +23,7 @@ const PIECE: usize = 64;
 
 /// What changed since one moment, below one prefix.
 #[derive(Debug)]
-pub(crate) struct Past {
+pub(crate) struct ChangesSince {
     /// How far history was read.
     through: Revision,
     /// The revision of the first change of each path that changed.
@@ -31,35 +31,35 @@ pub(crate) struct Past {
 }
 
 /// A past that pages of one list share.
-pub(crate) type Shared = Arc<Mutex<Past>>;
+pub(crate) type SharedChanges = Arc<Mutex<ChangesSince>>;
 
 /// The pasts of the lists that go on, the one that was used last in front.
 #[derive(Debug, Default)]
-pub(crate) struct Pasts(Mutex<VecDeque<Kept>>);
+pub(crate) struct ChangesSinceCache(Mutex<VecDeque<CachedChanges>>);
 
 #[derive(Debug)]
-struct Kept {
+struct CachedChanges {
     since: Revision,
     prefix: Path,
-    past: Shared,
+    past: SharedChanges,
     keys: usize,
 }
 
-impl Pasts {
+impl ChangesSinceCache {
     /// Returns what changed from the moment of a list up to `now`.
     ///
     /// `scan` is asked for what is not known yet: it tells the path and the revision of every change after the revision it is given, in order, up
     /// to `now` at least.
-    pub(crate) fn read_on(
+    pub(crate) fn changes_up_to(
         &self,
         start: &Start,
         since: Revision,
         now: Revision,
         scan: impl FnOnce(Revision, &mut dyn FnMut(&[u8], Revision)) -> Result<()>,
-    ) -> Result<Shared> {
+    ) -> Result<SharedChanges> {
         let shared = self.take(since, &start.prefix);
         let mut past = lock(&shared);
-        let Past { through, first } = &mut *past;
+        let ChangesSince { through, first } = &mut *past;
         if *through < now {
             let mut read = now;
             scan(*through, &mut |path, revision| {
@@ -72,7 +72,7 @@ impl Pasts {
         }
         let keys = first.len();
         drop(past);
-        self.keep(Kept { since, prefix: start.prefix.clone(), past: Arc::clone(&shared), keys });
+        self.keep(CachedChanges { since, prefix: start.prefix.clone(), past: Arc::clone(&shared), keys });
         Ok(shared)
     }
 
@@ -81,13 +81,13 @@ impl Pasts {
         lock(&self.0).retain(|kept| !kept.is(since, &start.prefix));
     }
 
-    fn take(&self, since: Revision, prefix: &Path) -> Shared {
+    fn take(&self, since: Revision, prefix: &Path) -> SharedChanges {
         let lists = lock(&self.0);
         let known = lists.iter().find(|kept| kept.is(since, prefix)).map(|kept| Arc::clone(&kept.past));
-        known.unwrap_or_else(|| Arc::new(Mutex::new(Past { through: since, first: BTreeMap::new() })))
+        known.unwrap_or_else(|| Arc::new(Mutex::new(ChangesSince { through: since, first: BTreeMap::new() })))
     }
 
-    fn keep(&self, kept: Kept) {
+    fn keep(&self, kept: CachedChanges) {
         let mut lists = lock(&self.0);
         lists.retain(|other| !other.is(kept.since, &kept.prefix));
         lists.push_front(kept);
@@ -97,7 +97,7 @@ impl Pasts {
     }
 }
 
-impl Kept {
+impl CachedChanges {
     fn is(&self, since: Revision, prefix: &Path) -> bool {
         self.since == since && self.prefix == *prefix
     }
@@ -106,7 +106,11 @@ impl Kept {
 /// Goes through the paths that a page may pass and that have changed, in order, each with the revision of its first change.
 ///
 /// `now` is the moment of the present that the page lays the past over: what changed later has not changed there.
-pub(crate) fn changed(past: Shared, start: &Start, now: Revision) -> impl Iterator<Item = (Path, Revision)> + use<> {
+pub(crate) fn changed(
+    past: SharedChanges,
+    start: &Start,
+    now: Revision,
+) -> impl Iterator<Item = (Path, Revision)> + use<> {
     let mut after = start.after.clone().unwrap_or_else(|| start.prefix.clone());
     let mut piece = Vec::new().into_iter();
     std::iter::from_fn(move || {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Overlaid, Start, read_token, write_token};
+use super::{MergedRows, Start, read_token, write_token};
 use crate::model::Path;
 use crate::{Kind, Query, Resource, Revision};
 
@@ -55,7 +55,7 @@ proptest! {
         }
         let rows: Vec<_> = now.iter().map(|(at, number)| Ok((path(at), resource(*number)))).collect();
         let before: Vec<_> = past.iter().map(|(at, was)| Ok((path(at), was.map(resource)))).collect();
-        let overlaid = Overlaid { now: rows.into_iter().peekable(), past: before.into_iter().peekable() };
+        let overlaid = MergedRows { now: rows.into_iter().peekable(), past: before.into_iter().peekable() };
         let found = overlaid.collect::<crate::Result<Vec<_>>>().expect("no row failed");
         let wanted: Vec<_> = wanted.iter().map(|(at, number)| (path(at), resource(*number))).collect();
         prop_assert_eq!(found, wanted);

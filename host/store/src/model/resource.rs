@@ -97,7 +97,7 @@ impl Resource {
     pub(crate) fn new(document: &Value, json: impl Into<Arc<str>>, before: Option<&Self>) -> Result<Self> {
         let metadata = document.get("metadata").unwrap_or(&Value::Null);
         let key = match before {
-            Some(before) if is_about(document, metadata, &before.key) => before.key.clone(),
+            Some(before) if has_key(document, metadata, &before.key) => before.key.clone(),
             _ => key(document, metadata)?,
         };
         let revision = match text(metadata, "resourceVersion") {
@@ -118,12 +118,12 @@ impl Resource {
     }
 
     /// Returns the resource for somebody who looks at its document once: unless that is kept already, it goes with what this returns.
-    pub(crate) fn apart(self: &Arc<Self>) -> Arc<Self> {
-        if self.document.get().is_some() { Arc::clone(self) } else { self.unread() }
+    pub(crate) fn detached(self: &Arc<Self>) -> Arc<Self> {
+        if self.document.get().is_some() { Arc::clone(self) } else { self.without_document() }
     }
 
     /// Returns the same with its text alone: the document is read again where somebody asks for it, and goes with what this returns.
-    pub fn unread(&self) -> Arc<Self> {
+    pub fn without_document(&self) -> Arc<Self> {
         let Self { key, uid, revision, generation, is_deleting, owners, text, document: _, memory_bytes } = self;
         Arc::new(Self {
             key: key.clone(),
@@ -145,7 +145,7 @@ impl Resource {
 
     /// Returns whether the document is kept.
     #[cfg(test)]
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn has_document(&self) -> bool {
         self.document.get().is_some()
     }
 
@@ -259,7 +259,7 @@ fn read(text: &str) -> Value {
 }
 
 /// Returns whether a document has this key.
-fn is_about(document: &Value, metadata: &Value, key: &Key) -> bool {
+fn has_key(document: &Value, metadata: &Value, key: &Key) -> bool {
     text(metadata, "name") == key.name()
         && text(metadata, "namespace") == key.namespace()
         && text(document, "kind") == key.kind().name

@@ -5,7 +5,7 @@ use super::*;
 use crate::patch::tests::json_value;
 
 fn stored(mut value: Value) -> String {
-    settle(&mut value);
+    normalize(&mut value);
     value.to_string()
 }
 
@@ -47,7 +47,7 @@ fn what_is_nested_too_deeply_is_left_for_others_to_refuse() {
     for _ in 0..DEPTH_MAX {
         value = json!([value]);
     }
-    settle(&mut value);
+    normalize(&mut value);
     assert!(value.to_string().contains("1.0"));
 }
 
@@ -77,9 +77,9 @@ proptest! {
     #[test]
     fn a_number_is_stored_once_and_for_all_and_is_the_same_number(written in numbers()) {
         let mut stored = written.clone();
-        settle(&mut stored);
+        normalize(&mut stored);
         let mut again = stored.clone();
-        settle(&mut again);
+        normalize(&mut again);
         prop_assert_eq!(&again, &stored);
         let read: Value = serde_json::from_str(&stored.to_string()).unwrap();
         prop_assert_eq!(&read, &stored, "what is stored reads back");

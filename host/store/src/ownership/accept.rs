@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::shape::{Misfit, Shape};
+use super::shape::{ItemKeyError, Shape};
 use crate::{Error, Result};
 
 /// Checks a document that is to be applied, which is no deeper than documents may be.
@@ -27,7 +27,7 @@ fn value(applied: &Value, shape: Option<Shape<'_>>, path: &str) -> Result<()> {
         }
         Value::Array(items) => {
             let elements = shape.and_then(|shape| shape.elements(items));
-            if let Some(Err(Misfit { at, field, reason })) = &elements {
+            if let Some(Err(ItemKeyError { at, field, reason })) = &elements {
                 let field = field.as_ref().map(|field| format!(".{field}")).unwrap_or_default();
                 return Err(Error::invalid(format!("{path}[{at}]{field}"), *reason));
             }

@@ -14,13 +14,13 @@ const SUBRESOURCE_BYTES_MAX: usize = 256;
 
 /// What a client wants to become of the owners of a resource's fields.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Owners {
+pub(crate) enum RequestedOwners {
     /// They stay, also where the client says nothing that is understood: it may know nothing of owners.
-    Kept,
+    Unchanged,
     /// Nobody owns anything.
-    Forgotten,
+    Reset,
     /// They are these.
-    Given(Managers),
+    Set(Managers),
 }
 
 /// Returns what a client wants that writes these `managedFields` in place of those of `current`. Entries that differ in their times alone
@@ -28,31 +28,33 @@ pub(crate) enum Owners {
 ///
 /// # Errors
 /// `Invalid` for a name that is too long, or cannot be printed.
-pub(crate) fn asked(written: Option<&Value>, current: &Value) -> Result<Owners> {
+pub(crate) fn requested_owners(written: Option<&Value>, current: &Value) -> Result<RequestedOwners> {
     let Some(written) = written.filter(|written| Some(*written) != current["metadata"].get("managedFields")) else {
-        return Ok(Owners::Kept);
+        return Ok(RequestedOwners::Unchanged);
     };
     if is_reset(written) {
-        return Ok(Owners::Forgotten);
+        return Ok(RequestedOwners::Reset);
     }
-    let Some(given) = Managers::read(written).filter(|given| !given.is_empty()) else { return Ok(Owners::Kept) };
+    let Some(given) = Managers::read(written).filter(|given| !given.is_empty()) else {
+        return Ok(RequestedOwners::Unchanged);
+    };
     for (at, (manager, subresource)) in given.names().enumerate() {
         check(at, "manager", manager, MANAGER_BYTES_MAX)?;
         check(at, "subresource", subresource, SUBRESOURCE_BYTES_MAX)?;
     }
-    Ok(if given.are(&Managers::of(current)) { Owners::Kept } else { Owners::Given(given) })
+    Ok(if given.same_owners(&Managers::of(current)) { RequestedOwners::Unchanged } else { RequestedOwners::Set(given) })
 }
 
-impl Owners {
+impl RequestedOwners {
     /// Writes them into a document that has those of the current one.
     ///
     /// # Errors
     /// `TooLarge`.
     pub(crate) fn write(self, document: &mut Value) -> Result<()> {
         match self {
-            Self::Kept => Ok(()),
-            Self::Forgotten => Managers::default().write(document),
-            Self::Given(managers) => managers.write(document),
+            Self::Unchanged => Ok(()),
+            Self::Reset => Managers::default().write(document),
+            Self::Set(managers) => managers.write(document),
         }
     }
 }

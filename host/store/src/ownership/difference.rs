@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::fields::{Element, Fields};
+use super::fields::{FieldSet, PathElement};
 use super::shape::{Parts, Shape};
 
 /// Returns the fields that a document names: what its applier owns.
 ///
 /// Source: as Kubernetes, an object that is declared by a schema is not named by itself, unless it is empty.
-pub(super) fn named(value: &Value, shape: Shape<'_>) -> Fields {
+pub(super) fn named(value: &Value, shape: Shape<'_>) -> FieldSet {
     collect(value, shape, false)
 }
 
 /// Returns the fields of a value, and every object and list on the way to them: what the manager owns that adds it.
-pub(super) fn everything(value: &Value, shape: Shape<'_>) -> Fields {
+pub(super) fn everything(value: &Value, shape: Shape<'_>) -> FieldSet {
     collect(value, shape, true)
 }
 
-fn collect(value: &Value, shape: Shape<'_>, whole: bool) -> Fields {
-    let mut found = Fields::default();
+fn collect(value: &Value, shape: Shape<'_>, whole: bool) -> FieldSet {
+    let mut found = FieldSet::default();
     let empty = match shape.parts(value) {
-        Parts::Single => return Fields::itself(),
+        Parts::Single => return FieldSet::itself(),
         Parts::Fields(fields) => {
             for (name, value) in fields {
                 if let Some(shape) = shape.field(name) {
-                    found.add(Element::Field(name.clone()), collect(value, shape, whole));
+                    found.add(PathElement::Field(name.clone()), collect(value, shape, whole));
                 }
             }
             fields.is_empty()
@@ -46,32 +46,32 @@ fn collect(value: &Value, shape: Shape<'_>, whole: bool) -> Fields {
 }
 
 /// Returns the fields of a document, whoever owns them; the document itself and its metadata are nobody's.
-pub(super) fn all(document: &Value, shape: Shape<'_>) -> Fields {
-    differ(&Value::Object(bare()), document, shape).gained
+pub(super) fn all(document: &Value, shape: Shape<'_>) -> FieldSet {
+    diff(&Value::Object(empty_document()), document, shape).gained
 }
 
 /// Returns a document in which there is nothing that anybody owns.
-pub(super) fn bare() -> Map<String, Value> {
+pub(super) fn empty_document() -> Map<String, Value> {
     Map::from_iter([("metadata".to_owned(), Value::Object(Map::new()))])
 }
 
 /// In which fields two documents differ.
 #[derive(Debug, Default)]
-pub(super) struct Difference {
+pub(super) struct FieldDiff {
     /// The uppermost values that are new or have changed.
-    pub(super) set: Fields,
+    pub(super) set: FieldSet,
     /// The uppermost values that are gone.
-    pub(super) removed: Fields,
+    pub(super) removed: FieldSet,
     /// What is set, and everything below it: what the manager owns that did this.
-    pub(super) gained: Fields,
+    pub(super) gained: FieldSet,
 }
 
-impl Difference {
+impl FieldDiff {
     pub(super) fn is_empty(&self) -> bool {
         self.set.is_empty() && self.removed.is_empty()
     }
 
-    fn add(&mut self, element: Element, part: Self) {
+    fn add(&mut self, element: PathElement, part: Self) {
         let Self { set, removed, gained } = part;
         self.set.add(element.clone(), set);
         self.removed.add(element.clone(), removed);
@@ -79,51 +79,55 @@ impl Difference {
     }
 
     fn set(value: &Value, shape: Shape<'_>) -> Self {
-        Self { set: Fields::itself(), removed: Fields::default(), gained: everything(value, shape) }
+        Self { set: FieldSet::itself(), removed: FieldSet::default(), gained: everything(value, shape) }
     }
 
     fn removed() -> Self {
-        Self { removed: Fields::itself(), ..Self::default() }
+        Self { removed: FieldSet::itself(), ..Self::default() }
     }
 }
 
 /// Compares two values at the same place of two documents. Parts that are equal are not looked into.
-pub(super) fn differ(old: &Value, new: &Value, shape: Shape<'_>) -> Difference {
+pub(super) fn diff(old: &Value, new: &Value, shape: Shape<'_>) -> FieldDiff {
     match (shape.parts(old), shape.parts(new)) {
         (Parts::Fields(old), Parts::Fields(new)) => differ_fields(old, new, shape),
         (Parts::Items(old), Parts::Items(new)) => differ_items(old.into_iter().collect(), new, shape.items()),
-        _ if old == new => Difference::default(),
-        _ => Difference::set(new, shape),
+        _ if old == new => FieldDiff::default(),
+        _ => FieldDiff::set(new, shape),
     }
 }
 
-fn differ_fields(old: &Map<String, Value>, new: &Map<String, Value>, shape: Shape<'_>) -> Difference {
-    let mut found = Difference::default();
+fn differ_fields(old: &Map<String, Value>, new: &Map<String, Value>, shape: Shape<'_>) -> FieldDiff {
+    let mut found = FieldDiff::default();
     for (name, new) in new {
         let Some(shape) = shape.field(name) else { continue };
         let part = match old.get(name) {
             Some(old) if old == new => continue,
-            Some(old) => differ(old, new, shape),
-            None => Difference::set(new, shape),
+            Some(old) => diff(old, new, shape),
+            None => FieldDiff::set(new, shape),
         };
-        found.add(Element::Field(name.clone()), part);
+        found.add(PathElement::Field(name.clone()), part);
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         if shape.field(name).is_some() {
-            found.add(Element::Field(name.clone()), Difference::removed());
+            found.add(PathElement::Field(name.clone()), FieldDiff::removed());
         }
     }
     found
 }
 
-fn differ_items(mut old: BTreeMap<Element, &Value>, new: Vec<(Element, &Value)>, shape: Shape<'_>) -> Difference {
-    let mut found = Difference::default();
+fn differ_items(
+    mut old: BTreeMap<PathElement, &Value>,
+    new: Vec<(PathElement, &Value)>,
+    shape: Shape<'_>,
+) -> FieldDiff {
+    let mut found = FieldDiff::default();
     for (element, new) in new {
-        let part = old.remove(&element).map_or_else(|| Difference::set(new, shape), |old| differ(old, new, shape));
+        let part = old.remove(&element).map_or_else(|| FieldDiff::set(new, shape), |old| diff(old, new, shape));
         found.add(element, part);
     }
     for element in old.into_keys() {
-        found.add(element, Difference::removed());
+        found.add(element, FieldDiff::removed());
     }
     found
 }

@@ -9,7 +9,7 @@ use crate::numbers;
 
 /// One step of a path. Its text is in one form only, so that equal steps are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Element {
+pub(super) enum PathElement {
     /// The field of an object.
     Field(String),
     /// The item of a list that is known by some of its fields: a JSON object of those, names in order.
@@ -18,7 +18,7 @@ pub(super) enum Element {
     Value(String),
 }
 
-impl Element {
+impl PathElement {
     /// Builds the step to an item with these fields.
     pub(super) fn key(fields: &BTreeMap<&str, &Value>) -> Self {
         Self::Key(serde_json::to_string(fields).expect("a JSON value can be written"))
@@ -36,12 +36,12 @@ impl Element {
             "f" => Some(Self::Field(rest.to_owned())),
             "k" => {
                 let mut fields: BTreeMap<String, Value> = serde_json::from_str(rest).ok()?;
-                fields.values_mut().for_each(numbers::settle);
+                fields.values_mut().for_each(numbers::normalize);
                 Some(Self::key(&fields.iter().map(|(name, value)| (name.as_str(), value)).collect()))
             }
             "v" => {
                 let mut item = serde_json::from_str(rest).ok()?;
-                numbers::settle(&mut item);
+                numbers::normalize(&mut item);
                 Some(Self::value(&item))
             }
             _ => None,
@@ -58,7 +58,7 @@ impl Element {
     }
 }
 
-impl fmt::Display for Element {
+impl fmt::Display for PathElement {
     /// Writes the step as it stands in a path that a person reads: `.name`, `[name="a",port=80]` or `[="a"]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -77,12 +77,12 @@ impl fmt::Display for Element {
 ///
 /// Invariant: no child is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(super) struct FieldSet {
     owned: bool,
-    below: BTreeMap<Element, Fields>,
+    below: BTreeMap<PathElement, FieldSet>,
 }
 
-impl Fields {
+impl FieldSet {
     /// Returns the set that has this very value, and nothing below it.
     pub(super) fn itself() -> Self {
         Self { owned: true, below: BTreeMap::new() }
@@ -103,19 +103,19 @@ impl Fields {
     }
 
     /// Adds what a set says about a part of this value.
-    pub(super) fn add(&mut self, element: Element, part: Self) {
+    pub(super) fn add(&mut self, element: PathElement, part: Self) {
         if !part.is_empty() {
             self.below.entry(element).or_default().unite(part);
         }
     }
 
     /// Returns what the set says about a part of this value; `None` when that is nothing.
-    pub(super) fn get(&self, element: &Element) -> Option<&Self> {
+    pub(super) fn get(&self, element: &PathElement) -> Option<&Self> {
         self.below.get(element)
     }
 
     /// Returns the parts of this value of which the set says something.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&Element, &Self)> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&PathElement, &Self)> {
         self.below.iter()
     }
 
@@ -128,11 +128,11 @@ impl Fields {
     }
 
     /// Takes out the paths of another set, each with everything below it.
-    pub(super) fn take_out(&mut self, roots: &Self) {
+    pub(super) fn remove_below(&mut self, roots: &Self) {
         for (element, root) in &roots.below {
             let Some(part) = self.below.get_mut(element) else { continue };
             if !root.owned {
-                part.take_out(root);
+                part.remove_below(root);
             }
             if root.owned || part.is_empty() {
                 self.below.remove(element);
@@ -141,11 +141,11 @@ impl Fields {
     }
 
     /// Takes out the paths of another set, each alone: what is below it stays.
-    pub(super) fn leave_out(&mut self, others: &Self) {
+    pub(super) fn subtract(&mut self, others: &Self) {
         self.owned &= !others.owned;
         self.below.retain(|element, part| {
             if let Some(others) = others.below.get(element) {
-                part.leave_out(others);
+                part.subtract(others);
             }
             !part.is_empty()
         });
@@ -179,7 +179,7 @@ impl Fields {
         let Value::Object(json) = json else { return Self::default() };
         let mut fields = Self { owned: json.is_empty() || json.contains_key("."), below: BTreeMap::new() };
         for (text, part) in json {
-            if let Some(element) = Element::parse(text) {
+            if let Some(element) = PathElement::parse(text) {
                 fields.add(element, Self::read_part(part));
             }
         }

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::difference::{differ, named};
-use super::fields::Fields;
+use super::difference::{diff, named};
+use super::fields::FieldSet;
 use super::shape::Shape;
 
 /// The manager in whose name `kubectl apply --server-side` applies, unless it is told another one.
@@ -14,13 +14,13 @@ const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Returns the fields that a manager has applied on its own side and that are still as it left them: nobody else has changed those.
-pub(super) fn unchanged(manager: &str, current: &Value, version: &str, shape: Shape<'_>) -> Fields {
+pub(super) fn unchanged(manager: &str, current: &Value, version: &str, shape: Shape<'_>) -> FieldSet {
     let applied = text(manager, current).and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(applied) = applied.filter(|applied| applied["apiVersion"] == version) else { return Fields::default() };
+    let Some(applied) = applied.filter(|applied| applied["apiVersion"] == version) else { return FieldSet::default() };
     let mut fields = named(&applied, shape);
-    let since = differ(&applied, current, shape);
-    fields.take_out(&since.set);
-    fields.take_out(&since.removed);
+    let since = diff(&applied, current, shape);
+    fields.remove_below(&since.set);
+    fields.remove_below(&since.removed);
     fields
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fields::Fields;
+use super::fields::FieldSet;
 use crate::{Error, FieldConflict, MANAGED_FIELDS_BYTES_MAX, Result, validate};
 
 /// Entries of writes that do not apply, at most; older ones become one. Source: Kubernetes.
@@ -60,7 +60,7 @@ struct Entry {
     manager: Manager,
     /// RFC 3339 with whole seconds; empty when it is not known.
     time: String,
-    fields: Fields,
+    fields: FieldSet,
 }
 
 /// The owners of a resource's fields.
@@ -78,7 +78,7 @@ impl Managers {
                 continue;
             };
             let (name, version, subresource) = (text("manager"), text("apiVersion"), text("subresource"));
-            managers.add(Manager { name, operation, version, subresource }, Fields::read(fields), &text("time"));
+            managers.add(Manager { name, operation, version, subresource }, FieldSet::read(fields), &text("time"));
         }
         managers
     }
@@ -97,8 +97,8 @@ impl Managers {
                 return None;
             }
             let owned = match fields.get("fieldsV1") {
-                None | Some(Value::Null) => Fields::default(),
-                Some(owned) => Fields::read(owned.is_object().then_some(owned)?),
+                None | Some(Value::Null) => FieldSet::default(),
+                Some(owned) => FieldSet::read(owned.is_object().then_some(owned)?),
             };
             let time = text("time")?;
             let time = if time.is_empty() { time } else { format!("{:.0}", time.parse::<jiff::Timestamp>().ok()?) };
@@ -114,7 +114,7 @@ impl Managers {
     }
 
     /// Returns whether the same managers own the same, whenever they wrote.
-    pub(super) fn are(&self, others: &Self) -> bool {
+    pub(super) fn same_owners(&self, others: &Self) -> bool {
         self.timeless() == others.timeless()
     }
 
@@ -130,13 +130,13 @@ impl Managers {
     }
 
     /// Returns what a manager owns, if anything.
-    pub(super) fn fields(&self, manager: &Manager) -> Option<&Fields> {
+    pub(super) fn fields(&self, manager: &Manager) -> Option<&FieldSet> {
         self.0.iter().find(|entry| entry.manager.is(manager)).map(|entry| &entry.fields)
     }
 
     /// Returns what all other managers own.
-    pub(super) fn fields_of_others(&self, manager: &Manager) -> Fields {
-        let mut fields = Fields::default();
+    pub(super) fn fields_of_others(&self, manager: &Manager) -> FieldSet {
+        let mut fields = FieldSet::default();
         for entry in self.0.iter().filter(|entry| !entry.manager.is(manager)) {
             fields.unite(entry.fields.clone());
         }
@@ -144,7 +144,7 @@ impl Managers {
     }
 
     /// Returns which of some fields others own, by owner and path.
-    pub(super) fn conflicts(&self, manager: &Manager, set: &Fields) -> Vec<FieldConflict> {
+    pub(super) fn conflicts(&self, manager: &Manager, set: &FieldSet) -> Vec<FieldConflict> {
         let mut conflicts = Vec::new();
         for Entry { manager, fields, .. } in self.0.iter().filter(|entry| !entry.manager.is(manager)) {
             let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
@@ -160,14 +160,14 @@ impl Managers {
     }
 
     /// Takes fields, and everything below them, from every manager.
-    pub(super) fn take_out(&mut self, fields: &Fields) {
+    pub(super) fn remove_from_all(&mut self, fields: &FieldSet) {
         for entry in &mut self.0 {
-            entry.fields.take_out(fields);
+            entry.fields.remove_below(fields);
         }
     }
 
     /// Gives fields to a manager, which keeps what it has.
-    pub(super) fn add(&mut self, manager: Manager, fields: Fields, time: &str) {
+    pub(super) fn add(&mut self, manager: Manager, fields: FieldSet, time: &str) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => {
                 entry.fields.unite(fields);
@@ -179,7 +179,7 @@ impl Managers {
     }
 
     /// Gives fields to a manager, and nothing else: what it had besides it owns no longer. The time of its entry stays.
-    pub(super) fn set(&mut self, manager: Manager, fields: Fields) {
+    pub(super) fn set(&mut self, manager: Manager, fields: FieldSet) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => *entry = Entry { manager, fields, time: std::mem::take(&mut entry.time) },
             None if fields.is_empty() => {}
@@ -213,7 +213,7 @@ impl Managers {
                 subresource: String::new(),
             },
             time: String::new(),
-            fields: Fields::default(),
+            fields: FieldSet::default(),
         };
         for Entry { manager, time, fields } in self.0.drain(..=excess) {
             ancient.manager.version = manager.version;

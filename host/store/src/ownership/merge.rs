@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::fields::{Element, Fields};
+use super::fields::{FieldSet, PathElement};
 use super::shape::{Parts, Shape};
 
 /// Sets what an applied value says; the rest of the current one stays.
@@ -31,8 +31,8 @@ fn merge_lists(current: &Value, applied: &Value, shape: Shape<'_>) -> Value {
     let (Parts::Items(current), Parts::Items(applied)) = (shape.parts(current), shape.parts(applied)) else {
         return applied.clone();
     };
-    let named: BTreeSet<&Element> = applied.iter().map(|(element, _)| element).collect();
-    let known: BTreeMap<&Element, &Value> = current.iter().map(|(element, value)| (element, *value)).collect();
+    let named: BTreeSet<&PathElement> = applied.iter().map(|(element, _)| element).collect();
+    let known: BTreeMap<&PathElement, &Value> = current.iter().map(|(element, value)| (element, *value)).collect();
     let mut merged = Vec::with_capacity(current.len() + applied.len());
     let mut rest = current.iter().peekable();
     for (element, applied) in &applied {
@@ -54,16 +54,16 @@ fn merge_lists(current: &Value, applied: &Value, shape: Shape<'_>) -> Value {
 }
 
 /// Takes out what is `dropped`, unless it is `kept`: values of which `kept` says nothing go with everything in them.
-pub(super) fn prune(value: &mut Value, shape: Shape<'_>, dropped: &Fields, kept: &Fields) {
+pub(super) fn prune(value: &mut Value, shape: Shape<'_>, dropped: &FieldSet, kept: &FieldSet) {
     prune_but(value, shape, dropped, kept, &[]);
 }
 
 /// `keys` are the fields by which an item is known: it has them for as long as it is there.
-fn prune_but(value: &mut Value, shape: Shape<'_>, dropped: &Fields, kept: &Fields, keys: &[&str]) {
+fn prune_but(value: &mut Value, shape: Shape<'_>, dropped: &FieldSet, kept: &FieldSet, keys: &[&str]) {
     match value {
         Value::Object(fields) if shape.has_fields() => {
             for (element, dropped) in dropped.parts() {
-                let Element::Field(name) = element else { continue };
+                let PathElement::Field(name) = element else { continue };
                 let Some(shape) = shape.field(name).filter(|_| !keys.contains(&name.as_str())) else { continue };
                 match (kept.get(element), fields.get_mut(name)) {
                     (None, Some(_)) => drop(fields.remove(name)),

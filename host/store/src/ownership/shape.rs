@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::fields::Element;
+use super::fields::PathElement;
 use crate::schema::{ListType, Schema};
 
 /// Levels of a document that can have owners of their own; what is deeper is one value. Keeps `managedFields` below the nesting that
@@ -14,14 +14,14 @@ const LEVELS_MAX: usize = 80;
 /// What is known of a value at one place of a document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape<'a> {
-    form: Form<'a>,
+    form: ShapeKind<'a>,
     level: usize,
     /// The schema of the object around it names this field. Such a field is there because of what is in it.
     declared: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Form<'a> {
+enum ShapeKind<'a> {
     Document(Option<&'a Schema>),
     Metadata,
     Finalizers,
@@ -40,11 +40,11 @@ pub(super) enum Parts<'v> {
     /// Fields, of which each has owners.
     Fields(&'v Map<String, Value>),
     /// Items, of which each has owners, and what they are known by. No two are known by the same.
-    Items(Vec<(Element, &'v Value)>),
+    Items(Vec<(PathElement, &'v Value)>),
 }
 
 /// Why the items of a list cannot be told apart.
-pub(super) struct Misfit {
+pub(super) struct ItemKeyError {
     /// Which item, from 0.
     pub(super) at: usize,
     /// Which field of it.
@@ -62,7 +62,7 @@ enum List<'a> {
 impl<'a> Shape<'a> {
     /// Returns the shape of a whole document.
     pub(super) fn document(schema: Option<&'a Schema>) -> Self {
-        Self { form: Form::Document(schema), level: 0, declared: true }
+        Self { form: ShapeKind::Document(schema), level: 0, declared: true }
     }
 
     /// Returns whether the value is there because of what is in it, unless it is empty.
@@ -72,15 +72,16 @@ impl<'a> Shape<'a> {
 
     /// Returns the shape of a field of an object; `None` when nobody owns that field.
     pub(super) fn field(self, name: &str) -> Option<Self> {
-        let known =
-            |schema: Option<&'a Schema>| schema.map_or((Form::Unknown, false), |found| (Form::Known(found), true));
+        let known = |schema: Option<&'a Schema>| {
+            schema.map_or((ShapeKind::Unknown, false), |found| (ShapeKind::Known(found), true))
+        };
         let (form, declared) = match self.form {
-            Form::Document(schema) => match name {
+            ShapeKind::Document(schema) => match name {
                 "apiVersion" | "kind" => return None,
-                "metadata" => (Form::Metadata, true),
+                "metadata" => (ShapeKind::Metadata, true),
                 _ => known(schema.and_then(|schema| schema.field(name))),
             },
-            Form::Metadata => match name {
+            ShapeKind::Metadata => match name {
                 "creationTimestamp"
                 | "deletionGracePeriodSeconds"
                 | "deletionTimestamp"
@@ -92,13 +93,15 @@ impl<'a> Shape<'a> {
                 | "resourceVersion"
                 | "selfLink"
                 | "uid" => return None,
-                "finalizers" => (Form::Finalizers, true),
-                "ownerReferences" => (Form::OwnerReferences, true),
-                "annotations" | "labels" => (Form::Unknown, true),
-                _ => (Form::Unknown, false),
+                "finalizers" => (ShapeKind::Finalizers, true),
+                "ownerReferences" => (ShapeKind::OwnerReferences, true),
+                "annotations" | "labels" => (ShapeKind::Unknown, true),
+                _ => (ShapeKind::Unknown, false),
             },
-            Form::Known(schema) => known(schema.field(name)),
-            Form::Finalizers | Form::OwnerReferences | Form::Single | Form::Unknown => (Form::Unknown, false),
+            ShapeKind::Known(schema) => known(schema.field(name)),
+            ShapeKind::Finalizers | ShapeKind::OwnerReferences | ShapeKind::Single | ShapeKind::Unknown => {
+                (ShapeKind::Unknown, false)
+            }
         };
         Some(Self { form, level: self.level + 1, declared })
     }
@@ -106,9 +109,9 @@ impl<'a> Shape<'a> {
     /// Returns the shape of the items of a list.
     pub(super) fn items(self) -> Self {
         let form = match self.form {
-            Form::OwnerReferences => Form::Single,
-            Form::Known(schema) => schema.items().map_or(Form::Unknown, Form::Known),
-            _ => Form::Unknown,
+            ShapeKind::OwnerReferences => ShapeKind::Single,
+            ShapeKind::Known(schema) => schema.items().map_or(ShapeKind::Unknown, ShapeKind::Known),
+            _ => ShapeKind::Unknown,
         };
         Self { form, level: self.level + 1, declared: false }
     }
@@ -133,16 +136,16 @@ impl<'a> Shape<'a> {
     /// Returns whether the fields of an object have owners of their own.
     pub(super) fn has_fields(self) -> bool {
         let single = match self.form {
-            Form::Single => true,
-            Form::Known(schema) => schema.is_atomic_map(),
+            ShapeKind::Single => true,
+            ShapeKind::Known(schema) => schema.is_atomic_map(),
             _ => false,
         };
         !single && self.level < LEVELS_MAX
     }
 
     /// Returns what the items of a list are known by; `None` when the list is one value.
-    pub(super) fn elements(self, items: &[Value]) -> Option<Result<Vec<Element>, Misfit>> {
-        let identify: &dyn Fn(usize, &Value) -> Result<Element, Misfit> = match self.list() {
+    pub(super) fn elements(self, items: &[Value]) -> Option<Result<Vec<PathElement>, ItemKeyError>> {
+        let identify: &dyn Fn(usize, &Value) -> Result<PathElement, ItemKeyError> = match self.list() {
             List::Single => return None,
             List::Set => &scalar,
             List::Map(keys) => &move |at, item| keyed(at, item, &keys),
@@ -155,7 +158,7 @@ impl<'a> Shape<'a> {
                 Err(misfit) => return Some(Err(misfit)),
             };
             if found.insert(element.clone(), ()).is_some() {
-                return Some(Err(Misfit { at, field: None, reason: "is the same as another item of the list" }));
+                return Some(Err(ItemKeyError { at, field: None, reason: "is the same as another item of the list" }));
             }
             elements.push(element);
         }
@@ -167,29 +170,31 @@ impl<'a> Shape<'a> {
             return List::Single;
         }
         match self.form {
-            Form::Finalizers => List::Set,
-            Form::OwnerReferences => List::Map(vec!["uid"]),
-            Form::Known(schema) => match schema.list_type() {
+            ShapeKind::Finalizers => List::Set,
+            ShapeKind::OwnerReferences => List::Map(vec!["uid"]),
+            ShapeKind::Known(schema) => match schema.list_type() {
                 ListType::Atomic => List::Single,
                 ListType::Set => List::Set,
                 ListType::Map(keys) if keys.is_empty() => List::Single,
                 ListType::Map(keys) => List::Map(keys.iter().map(String::as_str).collect()),
             },
-            Form::Document(_) | Form::Metadata | Form::Single | Form::Unknown => List::Single,
+            ShapeKind::Document(_) | ShapeKind::Metadata | ShapeKind::Single | ShapeKind::Unknown => List::Single,
         }
     }
 }
 
-fn scalar(at: usize, item: &Value) -> Result<Element, Misfit> {
+fn scalar(at: usize, item: &Value) -> Result<PathElement, ItemKeyError> {
     match item {
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(Element::value(item)),
-        _ => Err(Misfit { at, field: None, reason: "must be a string, a number or a boolean: the list is a set" }),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(PathElement::value(item)),
+        _ => {
+            Err(ItemKeyError { at, field: None, reason: "must be a string, a number or a boolean: the list is a set" })
+        }
     }
 }
 
-fn keyed(at: usize, item: &Value, keys: &[&str]) -> Result<Element, Misfit> {
+fn keyed(at: usize, item: &Value, keys: &[&str]) -> Result<PathElement, ItemKeyError> {
     let Value::Object(fields) = item else {
-        return Err(Misfit { at, field: None, reason: "must be an object" });
+        return Err(ItemKeyError { at, field: None, reason: "must be an object" });
     };
     let mut known = BTreeMap::new();
     for key in keys {
@@ -197,13 +202,13 @@ fn keyed(at: usize, item: &Value, keys: &[&str]) -> Result<Element, Misfit> {
             Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => known.insert(*key, value),
             Some(Value::Array(_) | Value::Object(_)) => {
                 let reason = "must be a string, a number or a boolean: items of the list are known by it";
-                return Err(Misfit { at, field: Some((*key).to_owned()), reason });
+                return Err(ItemKeyError { at, field: Some((*key).to_owned()), reason });
             }
             Some(Value::Null) | None => {
                 let reason = "must be set: items of the list are known by it";
-                return Err(Misfit { at, field: Some((*key).to_owned()), reason });
+                return Err(ItemKeyError { at, field: Some((*key).to_owned()), reason });
             }
         };
     }
-    Ok(Element::key(&known))
+    Ok(PathElement::key(&known))
 }

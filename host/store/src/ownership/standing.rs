@@ -7,14 +7,14 @@ mod tests;
 use serde_json::Value;
 
 use super::Writer;
-use super::difference::Difference;
-use super::fields::{Element, Fields};
+use super::difference::FieldDiff;
+use super::fields::{FieldSet, PathElement};
 
 /// Notes in a document when its owners last wrote, if a write of this difference changes nothing else about them; returns whether that is so.
 ///
 /// The writer does not apply. The entries are those that a store has kept, so they are in order and none of them is empty.
-pub(super) fn touch(document: &mut Value, difference: &Difference, writer: Writer<'_>) -> bool {
-    let Difference { set, removed, gained } = difference;
+pub(super) fn try_touch(document: &mut Value, difference: &FieldDiff, writer: Writer<'_>) -> bool {
+    let FieldDiff { set, removed, gained } = difference;
     if !removed.is_empty() || gained.is_empty() {
         return false;
     }
@@ -30,7 +30,7 @@ pub(super) fn touch(document: &mut Value, difference: &Difference, writer: Write
         }
     }
     let Some(entry) = own.and_then(|at| entries.get_mut(at)) else { return false };
-    if !entry.get("fieldsV1").is_some_and(|fields| has_already(fields, set, gained)) {
+    if !entry.get("fieldsV1").is_some_and(|fields| owns_exactly(fields, set, gained)) {
         return false;
     }
     match entry.get_mut("time") {
@@ -60,21 +60,21 @@ fn text<'a>(entry: &'a Value, field: &str) -> &'a str {
 }
 
 /// Returns whether `fieldsV1` has anything at or below a path of a set.
-fn overlaps(json: &Value, set: &Fields) -> bool {
+fn overlaps(json: &Value, set: &FieldSet) -> bool {
     set.parts().any(|(element, root)| part(json, element).is_some_and(|part| root.is_owned() || overlaps(part, root)))
 }
 
 /// Returns whether `fieldsV1` has, at every path of a set and below it, what is gained there and nothing else.
-fn has_already(json: &Value, set: &Fields, gained: &Fields) -> bool {
+fn owns_exactly(json: &Value, set: &FieldSet, gained: &FieldSet) -> bool {
     set.parts().all(|(element, root)| match (part(json, element), gained.get(element)) {
         (Some(part), Some(gained)) if root.is_owned() => is_written_as(gained, part),
-        (Some(part), Some(gained)) => has_already(part, root, gained),
+        (Some(part), Some(gained)) => owns_exactly(part, root, gained),
         _ => false,
     })
 }
 
 /// Returns whether `fieldsV1` says the same as a set.
-fn is_written_as(fields: &Fields, json: &Value) -> bool {
+fn is_written_as(fields: &FieldSet, json: &Value) -> bool {
     let Value::Object(parts) = json else { return false };
     let itself = usize::from(parts.contains_key("."));
     fields.is_owned() == (parts.is_empty() || itself > 0)
@@ -82,6 +82,6 @@ fn is_written_as(fields: &Fields, json: &Value) -> bool {
         && fields.parts().all(|(element, below)| part(json, element).is_some_and(|part| is_written_as(below, part)))
 }
 
-fn part<'a>(json: &'a Value, element: &Element) -> Option<&'a Value> {
+fn part<'a>(json: &'a Value, element: &PathElement) -> Option<&'a Value> {
     json.get(element.text())
 }

@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::asked::Owners;
-use super::difference::{all, differ, named};
-use super::fields::Fields;
+use super::asked::RequestedOwners;
+use super::difference::{all, diff, named};
+use super::fields::FieldSet;
 use super::managers::Managers;
 use super::shape::Shape;
-use super::{Application, Operation, Writer, asked, begin, track};
+use super::{Operation, ServerSideApply, Writer, create_owners, requested_owners, track};
 use crate::patch::tests::json_value;
 use crate::schema::Schema;
 use crate::{Error, Key, Kind, MANAGED_FIELDS_BYTES_MAX, validate};
@@ -77,14 +77,14 @@ impl Desk {
     fn apply_document(&mut self, manager: &str, mut applied: Value, force: bool) -> Result<(), Error> {
         self.write(manager, Operation::Apply, |document, writer| match document {
             None => {
-                begin(&mut applied, writer)?;
+                create_owners(&mut applied, writer)?;
                 *document = Some(applied);
                 Ok(())
             }
             Some(current) => {
-                let application = Application::new(current, &applied, writer)?;
+                let application = ServerSideApply::new(current, &applied, writer)?;
                 let mut merged = application.merged();
-                application.settle(&mut merged, &key(), force)?;
+                application.update_owners(&mut merged, &key(), force)?;
                 *current = merged;
                 Ok(())
             }
@@ -99,7 +99,7 @@ impl Desk {
         let mut updated = with(spec);
         self.write(manager, Operation::Update, |document, writer| {
             match document {
-                None => begin(&mut updated, writer).expect("it is small"),
+                None => create_owners(&mut updated, writer).expect("it is small"),
                 Some(current) => {
                     if let Some(entries) = current["metadata"].get("managedFields") {
                         updated["metadata"]["managedFields"] = entries.clone();
@@ -447,15 +447,15 @@ fn only_an_empty_list_or_entry_is_a_reset() {
         (json!({}), false),
         (Value::Null, false),
     ] {
-        let owners = asked(Some(&value), &current).unwrap();
-        assert_eq!(owners, if wanted { Owners::Forgotten } else { Owners::Kept }, "{value}");
+        let owners = requested_owners(Some(&value), &current).unwrap();
+        assert_eq!(owners, if wanted { RequestedOwners::Reset } else { RequestedOwners::Unchanged }, "{value}");
     }
-    assert_eq!(asked(None, &current).unwrap(), Owners::Kept);
+    assert_eq!(requested_owners(None, &current).unwrap(), RequestedOwners::Unchanged);
 }
 
 #[test]
 fn an_item_is_known_by_its_numbers_however_they_are_written() {
-    let read = |fields: Value| Fields::read(&fields);
+    let read = |fields: Value| FieldSet::read(&fields);
     let whole = json!({"f:ports": {"k:{\"port\":80}": {}}, "f:set": {"v:1": {}}});
     assert_eq!(read(json!({"f:ports": {"k:{\"port\":80.0}": {}}, "f:set": {"v:1e0": {}}})), read(whole));
 }
@@ -476,7 +476,7 @@ fn what_is_no_entry_is_left_out() {
 
 #[test]
 fn keys_are_the_same_however_they_are_spelt() {
-    let read = Fields::read(&json!({"f:l": {"k:{ \"b\": 1, \"a\" : \"x\"}": {}, "v: 1": {}}}));
+    let read = FieldSet::read(&json!({"f:l": {"k:{ \"b\": 1, \"a\" : \"x\"}": {}, "v: 1": {}}}));
     assert_eq!(read.write(), json!({"f:l": {"k:{\"a\":\"x\",\"b\":1}": {}, "v:1": {}}}));
 }
 
@@ -570,14 +570,14 @@ proptest! {
                         prop_assert_eq!(desk.document(), &after);
                         // What it names is there, with the value that it says, and its own.
                         let named = named(&with(spec.clone()), shape);
-                        let merged = Application::new(&after, &with(spec), Writer {
+                        let merged = ServerSideApply::new(&after, &with(spec), Writer {
                             manager, operation: Operation::Apply, subresource: "", time: "", schema: schema.as_ref(),
                         }).expect("it was applied").merged();
                         prop_assert_eq!(&merged, &after);
                         let entries = after["metadata"]["managedFields"].as_array().into_iter().flatten();
-                        let owned = |entry: &Value| Fields::read(&entry["fieldsV1"]);
+                        let owned = |entry: &Value| FieldSet::read(&entry["fieldsV1"]);
                         let mut others = Vec::new();
-                        let mut own = Fields::default();
+                        let mut own = FieldSet::default();
                         for entry in entries {
                             if entry["manager"] == manager && entry["operation"] == "Apply" {
                                 own = owned(entry);
@@ -588,7 +588,7 @@ proptest! {
                         prop_assert_eq!(own, named);
                         // Nobody else owns what it has changed.
                         if let Some(before) = &before {
-                            let changed = differ(before, &after, shape).set;
+                            let changed = diff(before, &after, shape).set;
                             for other in others {
                                 prop_assert_eq!(other.overlaps(&changed), Vec::<String>::new());
                             }
@@ -600,7 +600,7 @@ proptest! {
             let schema = desk.schema.as_ref();
             let there = all(desk.document(), Shape::document(schema));
             for entry in desk.document()["metadata"]["managedFields"].as_array().into_iter().flatten() {
-                let owned = Fields::read(&entry["fieldsV1"]);
+                let owned = FieldSet::read(&entry["fieldsV1"]);
                 prop_assert_eq!(&owned.write(), &entry["fieldsV1"]);
                 let mut both = there.clone();
                 both.unite(owned.clone());
@@ -614,7 +614,7 @@ proptest! {
         let schema = schema();
         for document in [with(spec), with(other)] {
             let fields = all(&document, Shape::document(Some(&schema)));
-            prop_assert_eq!(Fields::read(&fields.write()), fields);
+            prop_assert_eq!(FieldSet::read(&fields.write()), fields);
         }
     }
 

@@ -49,13 +49,13 @@ const ORDER: &str = "$setElementOrder/";
 /// `Invalid` with the path of a directive that is malformed, or of an item without its key.
 pub(super) fn apply(target: &mut Value, patch: &Value, schema: Option<&Schema>) -> Result<()> {
     let patch = patch.as_object().ok_or_else(|| Error::invalid("patch", "must be an object"))?;
-    object(target, patch, schema, &mut Place(Vec::new()))
+    object(target, patch, schema, &mut PatchPath(Vec::new()))
 }
 
 /// Where in the patch something stands, for errors.
-struct Place<'p>(Vec<&'p str>);
+struct PatchPath<'p>(Vec<&'p str>);
 
-impl Place<'_> {
+impl PatchPath<'_> {
     fn refuse(&self, reason: &str) -> Error {
         Error::invalid(format!("patch.{}", self.0.join(".")), reason)
     }
@@ -65,7 +65,7 @@ fn object<'p>(
     target: &mut Value,
     patch: &'p Map<String, Value>,
     schema: Option<&Schema>,
-    place: &mut Place<'p>,
+    place: &mut PatchPath<'p>,
 ) -> Result<()> {
     match patch.get(PATCH).map(Value::as_str) {
         None | Some(Some("merge")) => {}
@@ -132,7 +132,7 @@ fn list<'p>(
     name: &str,
     patch: &'p [Value],
     schema: Option<&Schema>,
-    place: &mut Place<'p>,
+    place: &mut PatchPath<'p>,
 ) -> Result<()> {
     let replaces = patch.iter().any(is_replacing);
     bounded(target.as_array().map_or(0, Vec::len), patch.len(), place)?;
@@ -173,7 +173,7 @@ fn list<'p>(
 ///
 /// # Errors
 /// `Invalid` when the list is known, and its items have none of the fields.
-fn keys(name: &str, schema: Option<&Schema>, items: &[Value], place: &Place<'_>) -> Result<Vec<String>> {
+fn keys(name: &str, schema: Option<&Schema>, items: &[Value], place: &PatchPath<'_>) -> Result<Vec<String>> {
     if let Some(schema) = schema {
         return Ok(if let ListType::Map(keys) = schema.list_type() { keys.clone() } else { Vec::new() });
     }
@@ -192,7 +192,7 @@ fn is_replacing(item: &Value) -> bool {
 }
 
 /// Refuses what would take too long: every item of one list is compared with every one of the other.
-fn bounded(items: usize, others: usize, place: &Place<'_>) -> Result<()> {
+fn bounded(items: usize, others: usize, place: &PatchPath<'_>) -> Result<()> {
     if items.saturating_mul(others) > COMPARISONS_MAX {
         return Err(place.refuse(&format!("{items} and {others} items are too many to be merged: replace the list")));
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Number, Value};
 
 use super::format::Format;
-use super::limits::{Bound, Limits, compare, is_multiple, same};
+use super::limits::{Bound, Constraints, compare, is_multiple, same};
 use super::{ListType, Reason, Schema, ValueType, Violation};
 use crate::violation::{VIOLATIONS_MAX, shown, type_name};
 use crate::{numbers, path::Path};
@@ -15,25 +15,25 @@ const VALUES_SHOWN_MAX: usize = 20;
 
 /// Returns what is wrong with a value that stands at `path`.
 pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>) -> Vec<Violation> {
-    let mut report = Report { found: Vec::new(), count_max: VIOLATIONS_MAX };
+    let mut report = SchemaChecker { found: Vec::new(), count_max: VIOLATIONS_MAX };
     report.value(schema, value, path);
     report.found
 }
 
 /// Returns whether nothing is wrong with a value.
 fn fits(schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
-    let mut report = Report { found: Vec::new(), count_max: 1 };
+    let mut report = SchemaChecker { found: Vec::new(), count_max: 1 };
     report.value(schema, value, path);
     report.found.is_empty()
 }
 
 /// What was found so far.
-struct Report {
+struct SchemaChecker {
     found: Vec<Violation>,
     count_max: usize,
 }
 
-impl Report {
+impl SchemaChecker {
     fn is_full(&self) -> bool {
         self.found.len() >= self.count_max
     }
@@ -130,7 +130,7 @@ impl Report {
         }
     }
 
-    fn limits(&mut self, limits: &Limits, value: &Value, path: &Path<'_>) {
+    fn limits(&mut self, limits: &Constraints, value: &Value, path: &Path<'_>) {
         let hidden = limits.format == Some(Format::Password);
         let shown = if hidden { "\"…\"".to_owned() } else { shown(value) };
         if !limits.values.is_empty() && !limits.values.iter().any(|known| same(known, value)) {
@@ -150,7 +150,7 @@ impl Report {
         self.combinations(limits, value, path, &shown);
     }
 
-    fn number(&mut self, limits: &Limits, number: &Number, path: &Path<'_>, shown: &str) {
+    fn number(&mut self, limits: &Constraints, number: &Number, path: &Path<'_>, shown: &str) {
         if let Some(Bound { number: bound, exclusive }) = &limits.minimum {
             let order = compare(number, bound);
             if order.is_lt() || (*exclusive && order.is_eq()) {
@@ -170,7 +170,7 @@ impl Report {
         }
     }
 
-    fn text(&mut self, limits: &Limits, text: &str, path: &Path<'_>, shown: &str) {
+    fn text(&mut self, limits: &Constraints, text: &str, path: &Path<'_>, shown: &str) {
         if limits.length_min.is_some() || limits.length_max.is_some() {
             let length = text.chars().count() as u64;
             if let Some(least) = limits.length_min.filter(|least| length < *least) {
@@ -186,7 +186,7 @@ impl Report {
         }
     }
 
-    fn list(&mut self, limits: &Limits, items: &[Value], path: &Path<'_>) {
+    fn list(&mut self, limits: &Constraints, items: &[Value], path: &Path<'_>) {
         let count = items.len() as u64;
         if let Some(least) = limits.items_min.filter(|least| count < *least) {
             self.invalid(path, &count.to_string(), &format!("should have at least {least} items"));
@@ -199,7 +199,7 @@ impl Report {
         }
     }
 
-    fn object(&mut self, limits: &Limits, fields: &Map<String, Value>, path: &Path<'_>) {
+    fn object(&mut self, limits: &Constraints, fields: &Map<String, Value>, path: &Path<'_>) {
         for name in limits.required.iter().filter(|name| !fields.contains_key(*name)) {
             self.add(&path.field(name), Reason::Required, "");
         }
@@ -212,7 +212,7 @@ impl Report {
         }
     }
 
-    fn combinations(&mut self, limits: &Limits, value: &Value, path: &Path<'_>, shown: &str) {
+    fn combinations(&mut self, limits: &Constraints, value: &Value, path: &Path<'_>, shown: &str) {
         for schema in &limits.all_of {
             self.value(schema, value, path);
         }

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 
 /// The bounds of a value. Each says something of values of some types only, and nothing of all others.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Limits {
+pub(super) struct Constraints {
     /// Values that there are; empty for all.
     pub(super) values: Vec<Value>,
     pub(super) format: Option<Format>,
@@ -34,7 +34,7 @@ pub(super) struct Limits {
     pub(super) not: Option<Box<Schema>>,
 }
 
-impl Limits {
+impl Constraints {
     /// Returns whether there are rules that are not looked at.
     pub(super) fn has_rules(&self) -> bool {
         let combined = [&self.all_of, &self.any_of, &self.one_of].into_iter().flatten().chain(self.not.as_deref());

@@ -11,11 +11,11 @@ use serde_json::{Number, Value};
 use super::check::check;
 use super::defaults;
 use super::format::Format;
-use super::limits::{Bound, Limits};
+use super::limits::{Bound, Constraints};
 use super::pattern::Pattern;
 use super::prune::prune;
 use super::{ListType, Schema, ValueType};
-use crate::fields::Fields;
+use crate::fields::FieldReader;
 use crate::path::Path;
 use crate::{DOCUMENT_BYTES_MAX, Error, Result, numbers, validate};
 
@@ -59,7 +59,7 @@ struct Parser {
 
 impl Parser {
     fn schema(&mut self, source: &Value, path: &Path<'_>, is_root: bool) -> Result<Schema> {
-        let fields = Fields::of(source, *path)?;
+        let fields = FieldReader::of(source, *path)?;
         refuse(&fields, &FORBIDDEN, "is not supported")?;
         let mut schema = Schema {
             value_type: value_type(&fields)?,
@@ -83,7 +83,7 @@ impl Parser {
     }
 
     /// Reads what stands below a schema.
-    fn parts(&mut self, schema: &mut Schema, fields: &Fields<'_>, is_root: bool) -> Result<()> {
+    fn parts(&mut self, schema: &mut Schema, fields: &FieldReader<'_>, is_root: bool) -> Result<()> {
         let path = fields.path().field("properties");
         for (name, source) in fields.entries("properties")? {
             let property = self.schema(source, &path.key(name), false)?;
@@ -113,7 +113,7 @@ impl Parser {
 
     /// Reads what stands below `allOf`, `anyOf`, `oneOf` and `not`: it says more of `about`, whose shape is known.
     fn condition(&mut self, source: &Value, path: &Path<'_>, about: &Schema) -> Result<Schema> {
-        let fields = Fields::of(source, *path)?;
+        let fields = FieldReader::of(source, *path)?;
         refuse(&fields, &FORBIDDEN, "is not supported")?;
         refuse(&fields, &SHAPE, "must not be used inside of allOf, anyOf, oneOf and not")?;
         let value_type = value_type(&fields)?;
@@ -140,8 +140,8 @@ impl Parser {
         Ok(schema)
     }
 
-    fn limits(&mut self, fields: &Fields<'_>, about: &Schema) -> Result<Option<Box<Limits>>> {
-        let limits = Limits {
+    fn limits(&mut self, fields: &FieldReader<'_>, about: &Schema) -> Result<Option<Box<Constraints>>> {
+        let limits = Constraints {
             values: fields.list("enum")?.to_vec(),
             format: fields.text("format")?.and_then(Format::named),
             minimum: bound(fields, "minimum", "exclusiveMinimum")?,
@@ -164,17 +164,17 @@ impl Parser {
                 None => None,
             },
         };
-        Ok(Some(limits).filter(|limits| *limits != Limits::default()).map(Box::new))
+        Ok(Some(limits).filter(|limits| *limits != Constraints::default()).map(Box::new))
     }
 
-    fn conditions(&mut self, fields: &Fields<'_>, name: &str, about: &Schema) -> Result<Vec<Schema>> {
+    fn conditions(&mut self, fields: &FieldReader<'_>, name: &str, about: &Schema) -> Result<Vec<Schema>> {
         let path = fields.path().field(name);
         let sources = fields.list(name)?.iter().enumerate();
         sources.map(|(at, source)| self.condition(source, &path.item(at), about)).collect()
     }
 
     /// Takes the default, when it is what the schema itself lets pass.
-    fn set_default(&mut self, schema: &mut Schema, fields: &Fields<'_>) -> Result<()> {
+    fn set_default(&mut self, schema: &mut Schema, fields: &FieldReader<'_>) -> Result<()> {
         let Some(default) = fields.get_even_null("default") else { return Ok(()) };
         if default.is_null() {
             if !schema.nullable {
@@ -198,12 +198,12 @@ impl Parser {
             return Err(Error::invalid(&violation.path, violation.message()));
         }
         let mut default = default.clone();
-        numbers::settle(&mut default);
+        numbers::normalize(&mut default);
         schema.default = Some(default);
         Ok(())
     }
 
-    fn pattern(&mut self, fields: &Fields<'_>, text: &str) -> Result<Pattern> {
+    fn pattern(&mut self, fields: &FieldReader<'_>, text: &str) -> Result<Pattern> {
         if let Some(known) = self.patterns.get(text) {
             return Ok(known.clone());
         }
@@ -217,11 +217,11 @@ impl Parser {
     }
 }
 
-fn refuse(fields: &Fields<'_>, names: &[&str], reason: &str) -> Result<()> {
+fn refuse(fields: &FieldReader<'_>, names: &[&str], reason: &str) -> Result<()> {
     names.iter().find(|name| fields.get(name).is_some()).map_or(Ok(()), |name| Err(fields.error(name, reason)))
 }
 
-fn value_type(fields: &Fields<'_>) -> Result<Option<ValueType>> {
+fn value_type(fields: &FieldReader<'_>) -> Result<Option<ValueType>> {
     let named = fields.text("type")?.filter(|name| !name.is_empty());
     if fields.flag("x-kubernetes-int-or-string")? {
         return match named {
@@ -247,7 +247,7 @@ fn value_type(fields: &Fields<'_>) -> Result<Option<ValueType>> {
 }
 
 /// Checks that the type is there, and goes with the other keywords.
-fn types_agree(schema: &Schema, fields: &Fields<'_>, is_root: bool) -> Result<()> {
+fn types_agree(schema: &Schema, fields: &FieldReader<'_>, is_root: bool) -> Result<()> {
     let is = |value_type| schema.value_type == Some(value_type);
     let must = |holds: bool, reason: &str| if holds { Ok(()) } else { Err(fields.error("type", reason)) };
     must(!is_root || is(ValueType::Object), "must be object at the root")?;
@@ -265,7 +265,7 @@ fn types_agree(schema: &Schema, fields: &Fields<'_>, is_root: bool) -> Result<()
     must(!shaped("items") || is(ValueType::Array) || schema.value_type.is_none(), "must be array where there are items")
 }
 
-fn list_type(fields: &Fields<'_>) -> Result<ListType> {
+fn list_type(fields: &FieldReader<'_>) -> Result<ListType> {
     let keys = fields.texts("x-kubernetes-list-map-keys")?;
     let named = fields.text("x-kubernetes-list-type")?;
     if !keys.is_empty() && named != Some("map") {
@@ -282,7 +282,7 @@ fn list_type(fields: &Fields<'_>) -> Result<ListType> {
     }
 }
 
-fn map_type(fields: &Fields<'_>) -> Result<bool> {
+fn map_type(fields: &FieldReader<'_>) -> Result<bool> {
     match fields.text("x-kubernetes-map-type")? {
         None | Some("granular") => Ok(false),
         Some("atomic") => Ok(true),
@@ -291,7 +291,7 @@ fn map_type(fields: &Fields<'_>) -> Result<bool> {
 }
 
 /// Checks that the items of a list have the fields that tell them apart.
-fn keys_are_fields(schema: &Schema, fields: &Fields<'_>) -> Result<()> {
+fn keys_are_fields(schema: &Schema, fields: &FieldReader<'_>) -> Result<()> {
     let (ListType::Map(keys), Some(items)) = (&schema.list, &schema.items) else { return Ok(()) };
     match keys.iter().find(|key| !items.properties.contains_key(*key)) {
         Some(key) => {
@@ -316,12 +316,12 @@ fn metadata_is_plain(metadata: &Schema, path: &Path<'_>) -> Result<()> {
     }
 }
 
-fn bound(fields: &Fields<'_>, name: &str, exclusive: &str) -> Result<Option<Bound>> {
+fn bound(fields: &FieldReader<'_>, name: &str, exclusive: &str) -> Result<Option<Bound>> {
     let exclusive = fields.flag(exclusive)?;
     Ok(fields.number(name)?.map(|number| Bound { number: number.clone(), exclusive }))
 }
 
-fn multiple_of(fields: &Fields<'_>) -> Result<Option<Number>> {
+fn multiple_of(fields: &FieldReader<'_>) -> Result<Option<Number>> {
     match fields.number("multipleOf")? {
         Some(of) if of.as_f64().is_none_or(|of| of <= 0.0) => Err(fields.error("multipleOf", "must be greater than 0")),
         of => Ok(of.cloned()),

@@ -23,7 +23,7 @@ struct Versions {
 
 /// What is known of a kind, to somebody who writes in one of its versions.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Known {
+pub struct VersionSchema {
     /// The version that documents are stored in, whatever they were written in; `None` when each stays as it is written.
     pub stored: Option<String>,
     /// What documents of the version look like that is written.
@@ -46,11 +46,11 @@ impl Schemas {
 
     /// Returns what is known of a kind to somebody who writes in this version of it. A version of which nothing is known is taken for the
     /// one that is stored.
-    pub fn of(&self, kind: &Kind) -> Known {
+    pub fn of(&self, kind: &Kind) -> VersionSchema {
         let kinds = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Versions { stored, schemas }) = kinds.get(&by_type(kind)) else { return Known::default() };
+        let Some(Versions { stored, schemas }) = kinds.get(&by_type(kind)) else { return VersionSchema::default() };
         let schema = schemas.get(&kind.version).or_else(|| schemas.get(stored));
-        Known { stored: Some(stored.clone()), schema: schema.cloned().flatten() }
+        VersionSchema { stored: Some(stored.clone()), schema: schema.cloned().flatten() }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// What of a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum DocumentPart {
     /// Everything but `status`, which stays as it is.
     Specification,
     /// `status` alone.
@@ -22,17 +22,17 @@ pub(super) enum Part {
 ///
 /// # Errors
 /// `InvalidFields`; `TooLarge` when the defaults come to too much.
-pub(super) fn admit(schema: Option<&Schema>, document: &mut Value, part: Part) -> Result<()> {
+pub(super) fn admit(schema: Option<&Schema>, document: &mut Value, part: DocumentPart) -> Result<()> {
     let Some(schema) = schema else { return Ok(()) };
     let status = fields(document).remove("status");
     let (violations, status) = match part {
-        Part::Specification => {
+        DocumentPart::Specification => {
             let mut violations = schema.admit(document, &Path::ROOT, true)?;
             // Nobody can write a status here, so nobody can be asked for one.
             violations.retain(|violation| !(violation.path == "status" && violation.reason == Reason::Required));
             (violations, status)
         }
-        Part::Status => admit_status(schema, status)?,
+        DocumentPart::Status => admit_status(schema, status)?,
     };
     set(fields(document), "status", status);
     if violations.is_empty() {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{self, Part};
+use super::admit::{self, DocumentPart};
 use super::{
-    Decision, Moment, asked_precondition, check, fields, identity, metadata, prune, specification, store, strip, tidy,
+    Decision, WriteContext, check_identity, check_precondition, fields, metadata, metadata_precondition,
+    normalize_metadata, prune, specification, store, strip_host_owned,
 };
-use crate::ownership::{Application, Writer, last_applied};
+use crate::ownership::{ServerSideApply, Writer, last_applied};
 use crate::schema::Schema;
 use crate::{Resource, Result, validate};
 
@@ -28,25 +29,25 @@ pub(super) fn resource(
     document: &Value,
     force: bool,
     writer: Writer<'_>,
-    moment: &Moment,
+    context: &WriteContext,
 ) -> Result<Decision> {
-    identity(current, document)?;
-    check(current, &asked_precondition(current, document)?)?;
+    check_identity(current, document)?;
+    check_precondition(current, &metadata_precondition(current, document)?)?;
     let mut applied = document.clone();
-    strip(&mut applied);
+    strip_host_owned(&mut applied);
     prune(writer.schema, &mut applied);
-    let application = Application::new(current.document(), &applied, writer)?;
+    let application = ServerSideApply::new(current.document(), &applied, writer)?;
     let mut merged = application.merged();
-    tidy(metadata(&mut merged));
+    normalize_metadata(metadata(&mut merged));
     validate::document(&merged)?;
-    application.settle(&mut merged, current.key(), force)?;
+    application.update_owners(&mut merged, current.key(), force)?;
     if last_applied::renew(writer.manager, &mut merged, document) {
         validate::document(&merged)?;
     }
     if specification(&merged).ne(specification(current.document())) {
-        admit::admit(writer.schema, &mut merged, Part::Specification)?;
+        admit::admit(writer.schema, &mut merged, DocumentPart::Specification)?;
     }
-    store(current, merged, moment)
+    store(current, merged, context)
 }
 
 /// Applies a status. What the document says beside it is nobody's.
@@ -55,21 +56,21 @@ pub(super) fn status(
     document: &Value,
     force: bool,
     writer: Writer<'_>,
-    moment: &Moment,
+    context: &WriteContext,
 ) -> Result<Decision> {
-    identity(current, document)?;
-    check(current, &asked_precondition(current, document)?)?;
+    check_identity(current, document)?;
+    check_precondition(current, &metadata_precondition(current, document)?)?;
     let mut applied = document.clone();
     fields(&mut applied).retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
     metadata(&mut applied).retain(|name, _| matches!(name.as_str(), "name" | "namespace"));
     prune(writer.schema, &mut applied);
-    let application = Application::new(current.document(), &applied, writer)?;
+    let application = ServerSideApply::new(current.document(), &applied, writer)?;
     let mut merged = application.merged();
-    application.settle(&mut merged, current.key(), force)?;
+    application.update_owners(&mut merged, current.key(), force)?;
     if merged.get("status") != current.document().get("status") {
-        admit::admit(writer.schema, &mut merged, Part::Status)?;
+        admit::admit(writer.schema, &mut merged, DocumentPart::Status)?;
     }
-    store(current, merged, moment)
+    store(current, merged, context)
 }
 
 /// Leaves out the fields of objects that are `null`: who applies one does not care for it, as generated manifests write it.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Decision, Moment, metadata, resource, set, timestamp};
+use super::{Decision, WriteContext, build_resource_of_any_size, metadata, set, timestamp};
 use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
 
 /// Decides a deletion whose preconditions hold.
 ///
 /// How dependents are treated is said by a finalizer, as Kubernetes does: it replaces what the resource had of that kind.
-pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: &Moment) -> Result<Decision> {
+pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context: &WriteContext) -> Result<Decision> {
     if current.is_deleting() {
         return Ok(Decision::Unchanged(Arc::clone(current)));
     }
@@ -24,13 +24,13 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, moment: 
 
     let mut document = current.document().clone();
     let metadata = metadata(&mut document);
-    set(metadata, "resourceVersion", Some(json!(moment.revision.to_string())));
+    set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     if finalizers.is_empty() {
-        return resource(&document, Some(current)).map(Decision::Remove);
+        return build_resource_of_any_size(&document, Some(current)).map(Decision::Remove);
     }
     set(metadata, "finalizers", Some(json!(finalizers)));
-    set(metadata, "deletionTimestamp", Some(json!(timestamp(moment.now))));
-    ownership::release(current.document(), &mut document, moment.known.schema.as_deref())?;
+    set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
+    ownership::release(current.document(), &mut document, context.version.schema.as_deref())?;
     // Whatever its length: it may grow by what marks it.
-    resource(&document, Some(current)).map(Decision::Put)
+    build_resource_of_any_size(&document, Some(current)).map(Decision::Put)
 }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use super::{Moment, object_meta};
+use super::{WriteContext, object_meta};
 use crate::{Key, Resource};
 
 /// Fields of the metadata that the host owns and nobody can write, but that an update or a patch can write `managedFields`.
@@ -27,30 +27,30 @@ pub(super) fn in_version_of(key: &Key, resource: &Resource) -> Value {
 }
 
 /// Gives a document the version that documents of its kind are stored in.
-pub(super) fn into_stored_version(document: &mut Value, moment: &Moment) {
-    let Some(version) = &moment.known.stored else { return };
+pub(super) fn into_stored_version(document: &mut Value, context: &WriteContext) {
+    let Some(version) = &context.version.stored else { return };
     let written = document["apiVersion"].as_str().unwrap_or_default();
     let stored = written.split_once('/').map_or_else(|| version.clone(), |(group, _)| format!("{group}/{version}"));
     set(fields(document), "apiVersion", Some(json!(stored)));
 }
 
 /// Takes out of a document what its writer cannot write.
-pub(super) fn strip(document: &mut Value) {
+pub(super) fn strip_host_owned(document: &mut Value) {
     set(fields(document), "status", None);
     let metadata = metadata(document);
     for field in HOST_OWNED {
         set(metadata, field, None);
     }
-    tidy(metadata);
+    normalize_metadata(metadata);
 }
 
 /// Returns what a document says in a text field of its metadata; empty when it says nothing.
-pub(super) fn asked<'a>(document: &'a Value, field: &str) -> &'a str {
+pub(super) fn metadata_text<'a>(document: &'a Value, field: &str) -> &'a str {
     document.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
 }
 
 /// Writes equal metadata in one way, so that equal documents are equal: what nobody knows is left out, and so is what is empty.
-pub(super) fn tidy(metadata: &mut Map<String, Value>) {
+pub(super) fn normalize_metadata(metadata: &mut Map<String, Value>) {
     object_meta::prune(metadata);
     for field in ["annotations", "finalizers", "generateName", "labels", "namespace", "ownerReferences"] {
         let empty = match metadata.get(field) {

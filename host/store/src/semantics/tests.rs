@@ -4,18 +4,18 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Decision, Moment, Performed, address, decide, perform, timestamp};
+use super::{Decision, WriteContext, WritePlan, address, decide, plan_write, timestamp};
 use crate::patch::tests::json_value;
-use crate::schema::{Known, Schemas};
-use crate::{Change, Key, Kind, Precondition, Propagation, Resource, Revision, SystemSource, Write};
+use crate::schema::{Schemas, VersionSchema};
+use crate::{Change, Key, Kind, Precondition, Propagation, Resource, Revision, SystemClockAndIds, Write};
 
-fn moment(revision: u64) -> Moment {
-    Moment {
+fn moment(revision: u64) -> WriteContext {
+    WriteContext {
         now: SystemTime::UNIX_EPOCH + Duration::from_millis(1_500),
         uid: format!("uid-{revision}"),
         revision: Revision(revision),
         manager: "test".to_owned(),
-        known: Known::default(),
+        version: VersionSchema::default(),
     }
 }
 
@@ -93,20 +93,21 @@ fn what_a_decision_is_made_on_and_what_it_comes_to_are_kept_as_text() {
         panic!("there was nothing")
     };
     let write = Write::Update { document: pod(json!(2)), precondition: Precondition::default() };
-    let performed =
-        perform(&SystemSource, &Schemas::default(), write.into(), Revision(2), |_| Ok(Some(Arc::clone(&current))));
-    let Performed { previous, decision, .. } = performed.expect("well formed");
-    assert!(!previous.is_some_and(|previous| previous.is_kept()));
-    assert!(!decision.resource().is_kept());
+    let performed = plan_write(&SystemClockAndIds, &Schemas::default(), write.into(), Revision(2), |_| {
+        Ok(Some(Arc::clone(&current)))
+    });
+    let WritePlan { previous, decision, .. } = performed.expect("well formed");
+    assert!(!previous.is_some_and(|previous| previous.has_document()));
+    assert!(!decision.resource().has_document());
     // What was read elsewhere, and is nobody else's, is let go of as well.
     let write = Write::Update { document: pod(json!(3)), precondition: Precondition::default() };
-    let performed = perform(&SystemSource, &Schemas::default(), write.into(), Revision(2), |_| {
+    let performed = plan_write(&SystemClockAndIds, &Schemas::default(), write.into(), Revision(2), |_| {
         Resource::from_text(current.text()).map(|current| Some(Arc::new(current)))
     });
-    assert!(!performed.expect("well formed").previous.is_some_and(|previous| previous.is_kept()));
+    assert!(!performed.expect("well formed").previous.is_some_and(|previous| previous.has_document()));
     // Whoever asks has it, and it is read once.
     assert_eq!(decision.resource().document()["spec"], json!(2));
-    assert!(decision.resource().is_kept() && Arc::ptr_eq(decision.resource(), &decision.resource().apart()));
+    assert!(decision.resource().has_document() && Arc::ptr_eq(decision.resource(), &decision.resource().detached()));
 }
 
 #[test]

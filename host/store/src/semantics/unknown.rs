@@ -9,7 +9,12 @@ use crate::{Key, Resource, Write, patch};
 /// Returns the paths of the fields that a write would set and that neither the metadata has nor the schema knows, at most [`VIOLATIONS_MAX`].
 ///
 /// Of a patch that does not fit nothing is told: to perform it fails.
-pub(super) fn fields(key: &Key, current: Option<&Resource>, write: &Write, schema: Option<&Schema>) -> Vec<String> {
+pub(super) fn unknown_fields(
+    key: &Key,
+    current: Option<&Resource>,
+    write: &Write,
+    schema: Option<&Schema>,
+) -> Vec<String> {
     match write {
         Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
             of(document, schema)

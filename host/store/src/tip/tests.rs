@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use super::{GROUPS, Tip};
+use super::{GROUPS, RevisionNotifier};
 use crate::{Error, Result, Revision};
 
 /// Counts how often somebody is woken.
@@ -26,9 +26,9 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// Waits for what comes after a revision; nothing of it is there yet.
-    fn after(tip: &'a Tip, after: u64) -> Self {
-        let place = tip.place();
-        let mut waiting = Self { wait: Box::pin(tip.pass(place, Revision(after))), bell: Arc::default() };
+    fn after(tip: &'a RevisionNotifier, after: u64) -> Self {
+        let place = tip.join_group();
+        let mut waiting = Self { wait: Box::pin(tip.wait_past(place, Revision(after))), bell: Arc::default() };
         assert_eq!(waiting.poll(), Poll::Pending);
         waiting
     }
@@ -42,27 +42,27 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn many(tip: &Tip) -> Vec<Waiting<'_>> {
+fn many(tip: &RevisionNotifier) -> Vec<Waiting<'_>> {
     (0..1000).map(|_| Waiting::after(tip, 7)).collect()
 }
 
 #[test]
 fn all_are_told_once_although_none_of_them_comes() {
-    let tip = Tip::at(Revision(7));
+    let tip = RevisionNotifier::at(Revision(7));
     let mut all = many(&tip);
-    tip.begin(Revision(8));
+    tip.advance(Revision(8));
     let first = all.iter().filter(|one| one.told() > 0).count();
     assert!((1..=1000 / GROUPS + 1).contains(&first), "who changes the store tells {first} before it goes on");
-    tip.finish();
+    tip.notify_rest();
     assert!(all.iter().all(|one| one.told() == 1));
     assert!(all.iter_mut().all(|one| one.poll() == Poll::Ready(Ok(()))));
 }
 
 #[test]
 fn who_was_told_tells_others() {
-    let tip = Tip::at(Revision(7));
+    let tip = RevisionNotifier::at(Revision(7));
     let mut all = many(&tip);
-    tip.begin(Revision(8));
+    tip.advance(Revision(8));
     let mut came = 0;
     while let Some(one) = all.iter().position(|one| one.told() > 0) {
         assert_eq!(all.swap_remove(one).poll(), Poll::Ready(Ok(())));
@@ -73,29 +73,29 @@ fn who_was_told_tells_others() {
 
 #[test]
 fn who_goes_away_after_being_told_holds_nobody_up() {
-    let tip = Tip::at(Revision(7));
+    let tip = RevisionNotifier::at(Revision(7));
     let mut all = many(&tip);
-    tip.begin(Revision(8));
+    tip.advance(Revision(8));
     all.retain(|one| one.told() == 0);
-    tip.finish();
+    tip.notify_rest();
     assert!(all.iter_mut().all(|one| one.told() == 1 && one.poll() == Poll::Ready(Ok(()))));
 }
 
 #[test]
 fn who_waits_for_more_goes_on_waiting() {
-    let tip = Tip::at(Revision(7));
+    let tip = RevisionNotifier::at(Revision(7));
     let mut later = Waiting::after(&tip, 8);
-    tip.begin(Revision(8));
-    tip.finish();
+    tip.advance(Revision(8));
+    tip.notify_rest();
     assert_eq!((later.told(), later.poll()), (1, Poll::Pending));
-    tip.begin(Revision(9));
-    tip.finish();
+    tip.advance(Revision(9));
+    tip.notify_rest();
     assert_eq!((later.told(), later.poll()), (2, Poll::Ready(Ok(()))));
 }
 
 #[test]
 fn the_end_comes_after_the_last_change() {
-    let tip = Tip::at(Revision(7));
+    let tip = RevisionNotifier::at(Revision(7));
     let (mut behind, mut last) = (Waiting::after(&tip, 7), Waiting::after(&tip, 8));
     let end = async {
         tip.closed().await;
@@ -103,8 +103,8 @@ fn the_end_comes_after_the_last_change() {
     };
     let mut ended = Waiting { wait: Box::pin(end), bell: Arc::default() };
     assert_eq!(ended.poll(), Poll::Pending);
-    tip.begin(Revision(8));
-    tip.finish();
+    tip.advance(Revision(8));
+    tip.notify_rest();
     assert_eq!(ended.poll(), Poll::Pending);
     tip.close();
     assert_eq!(behind.poll(), Poll::Ready(Ok(())));
@@ -115,12 +115,12 @@ fn the_end_comes_after_the_last_change() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_is_missed_by_threads_that_tell_and_wait_at_once() {
     const CHANGES: u64 = 10_000;
-    let tip = Arc::new(Tip::at(Revision::ZERO));
+    let tip = Arc::new(RevisionNotifier::at(Revision::ZERO));
     let waits = (0..100).map(|_| {
-        let (tip, place) = (Arc::clone(&tip), tip.place());
+        let (tip, place) = (Arc::clone(&tip), tip.join_group());
         tokio::spawn(async move {
             let mut seen = Revision::ZERO;
-            while tip.pass(place, seen).await.is_ok() {
+            while tip.wait_past(place, seen).await.is_ok() {
                 seen = tip.revision();
             }
             seen
@@ -130,8 +130,8 @@ async fn no_change_is_missed_by_threads_that_tell_and_wait_at_once() {
     let writer = Arc::clone(&tip);
     let writer = thread::spawn(move || {
         for revision in 1..=CHANGES {
-            writer.begin(Revision(revision));
-            writer.finish();
+            writer.advance(Revision(revision));
+            writer.notify_rest();
         }
         // Two threads of a store may both tell its end.
         thread::scope(|scope| {

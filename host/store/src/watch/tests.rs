@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{Batch, Changes, Event, EventType, Log, Reader, Scope};
+use super::{ChangeLog, Changes, Event, EventType, LogBatch, Scope, WatchCursor};
 use crate::history::{Bounds, History};
-use crate::tip::Tip;
+use crate::tip::RevisionNotifier;
 use crate::{Kind, Resource, Result, Revision};
 
 /// A history of which the last two events are in memory, that counts how it is read.
 struct Counted {
-    tip: Tip,
+    tip: RevisionNotifier,
     all: Mutex<History>,
     recent: Mutex<History>,
     recalled: AtomicUsize,
@@ -28,7 +28,7 @@ impl Counted {
             Mutex::new(History::new(Revision::ZERO, bounds))
         };
         Arc::new(Self {
-            tip: Tip::at(Revision::ZERO),
+            tip: RevisionNotifier::at(Revision::ZERO),
             all: history(100),
             recent: history(2),
             recalled: AtomicUsize::new(0),
@@ -45,8 +45,8 @@ impl Counted {
         for history in [&self.all, &self.recent] {
             history.lock().expect("no panic").push(event.clone(), 1, SystemTime::UNIX_EPOCH);
         }
-        self.tip.begin(revision);
-        self.tip.finish();
+        self.tip.advance(revision);
+        self.tip.notify_rest();
     }
 
     /// Returns how often memory was asked, and how often the rest, since this was called last.
@@ -54,32 +54,36 @@ impl Counted {
         (self.recalled.swap(0, Ordering::SeqCst), self.read.swap(0, Ordering::SeqCst))
     }
 
-    fn follow(self: &Arc<Self>, kind: &str) -> Reader {
-        Reader::new(Arc::clone(self) as Arc<dyn Log>, Scope::Kind(Kind::new("", "v1", kind)), self.tip.revision())
+    fn follow(self: &Arc<Self>, kind: &str) -> WatchCursor {
+        WatchCursor::new(
+            Arc::clone(self) as Arc<dyn ChangeLog>,
+            Scope::Kind(Kind::new("", "v1", kind)),
+            self.tip.revision(),
+        )
     }
 }
 
 #[async_trait]
-impl Log for Counted {
+impl ChangeLog for Counted {
     fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision> {
         self.recalled.fetch_add(1, Ordering::SeqCst);
         self.recent.lock().expect("no panic").read(scope, after, events).ok()
     }
 
-    async fn read(&self, scope: &Scope, after: Revision) -> Result<Batch> {
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<LogBatch> {
         self.read.fetch_add(1, Ordering::SeqCst);
         let mut events = Vec::new();
         let through = self.all.lock().expect("no panic").read(scope, after, &mut events)?;
-        Ok(Batch { events, through })
+        Ok(LogBatch { events, through })
     }
 
-    fn tip(&self) -> &Tip {
+    fn tip(&self) -> &RevisionNotifier {
         &self.tip
     }
 }
 
 /// Asks once for the next event, and returns its revision if it is there.
-fn next(reader: &mut Reader) -> Option<u64> {
+fn next(reader: &mut WatchCursor) -> Option<u64> {
     match reader.next().as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(event) => Some(event.expect("the history is there").revision.0),
         Poll::Pending => None,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{
-    Change, Options, Precondition, Propagation, Query, Revision, Scope, Selector, Source, Store, Write,
+    Change, ClockAndIds, Options, Precondition, Propagation, Query, Revision, Scope, Selector, Store, Write,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -18,7 +18,7 @@ use crate::{key, kind, next, thing, with_metadata};
 #[derive(Default)]
 struct Counted(AtomicU64);
 
-impl Source for Counted {
+impl ClockAndIds for Counted {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(self.0.load(Ordering::Relaxed))
     }
@@ -34,7 +34,7 @@ impl Source for Counted {
 }
 
 fn options() -> Options {
-    Options { history_max: 1000, source: Arc::new(Counted::default()), ..Options::default() }
+    Options { history_max: 1000, clock: Arc::new(Counted::default()), ..Options::default() }
 }
 
 fn write() -> impl Strategy<Value = Write> {

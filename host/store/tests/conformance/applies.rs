@@ -5,7 +5,7 @@ use std::sync::Arc;
 use homeostat_store::schema::Schema;
 use homeostat_store::{
     Change, Error, EventType, FieldConflict, Precondition, Propagation, Request, Resource, Result, Store, Write,
-    Written,
+    WriteResponse,
 };
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ on_every_store!(
     a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused,
 );
 
-async fn apply(store: &dyn Store, manager: &str, document: Value, force: bool) -> Result<Written> {
+async fn apply(store: &dyn Store, manager: &str, document: Value, force: bool) -> Result<WriteResponse> {
     store.write(Write::Apply { document, manager: manager.into(), force }).await
 }
 
@@ -44,7 +44,7 @@ async fn applied(store: &dyn Store, manager: &str, spec: Value) -> Arc<Resource>
     apply(store, manager, thing("a", spec), false).await.unwrap().resource
 }
 
-async fn by(store: &dyn Store, manager: &str, write: Write) -> Written {
+async fn by(store: &dyn Store, manager: &str, write: Write) -> WriteResponse {
     store.submit(Request { manager: manager.into(), ..write.into() }).await.unwrap()
 }
 

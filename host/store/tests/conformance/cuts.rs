@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::{Error, Options, Revision, Scope, Source, Store, SystemSource};
+use homeostat_store::{ClockAndIds, Error, Options, Revision, Scope, Store, SystemClockAndIds};
 use redb::{Database, TableDefinition};
 use serde_json::json;
 
@@ -34,17 +34,17 @@ impl Clock {
     }
 }
 
-impl Source for Clock {
+impl ClockAndIds for Clock {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + self.0.load(Ordering::SeqCst))
     }
 
     fn uid(&self) -> String {
-        SystemSource.uid()
+        SystemClockAndIds.uid()
     }
 
     fn suffix(&self) -> String {
-        SystemSource.suffix()
+        SystemClockAndIds.suffix()
     }
 }
 
@@ -54,7 +54,7 @@ const HOUR: u64 = 60 * MINUTE;
 fn on_a_clock() -> (Arc<Clock>, Options) {
     let clock = Arc::new(Clock::default());
     // Without a journal, so that the file can be opened as one of the engine.
-    (Arc::clone(&clock), Options { source: clock, journal_bytes: 0, ..Options::default() })
+    (Arc::clone(&clock), Options { clock, wal_bytes: 0, ..Options::default() })
 }
 
 async fn oldest(store: &dyn Store) -> Revision {

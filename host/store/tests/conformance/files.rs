@@ -115,7 +115,7 @@ async fn a_newer_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     // Without a journal, so that the file can be opened as one of the engine.
-    let store = EmbeddedStore::open(&path, Options { journal_bytes: 0, ..Options::default() }).unwrap();
+    let store = EmbeddedStore::open(&path, Options { wal_bytes: 0, ..Options::default() }).unwrap();
     create(&store, thing("a", json!({}))).await;
     drop(store);
     let database = Database::open(&path).unwrap();

@@ -25,7 +25,7 @@ use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{
     Error, Event, Key, Kind, Options, Precondition, Propagation, Query, Resource, Result, Revision, Scope, Store,
-    Watch, Write, Written,
+    Watch, Write, WriteResponse,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -99,15 +99,15 @@ async fn create(store: &dyn Store, document: Value) -> Arc<Resource> {
     store.write(Write::Create { document }).await.unwrap().resource
 }
 
-async fn update(store: &dyn Store, document: Value) -> Result<Written> {
+async fn update(store: &dyn Store, document: Value) -> Result<WriteResponse> {
     store.write(Write::Update { document, precondition: Precondition::default() }).await
 }
 
-async fn update_status(store: &dyn Store, key: Key, status: Value) -> Result<Written> {
+async fn update_status(store: &dyn Store, key: Key, status: Value) -> Result<WriteResponse> {
     store.write(Write::UpdateStatus { key, status, precondition: Precondition::default() }).await
 }
 
-async fn delete(store: &dyn Store, key: Key, propagation: Propagation) -> Result<Written> {
+async fn delete(store: &dyn Store, key: Key, propagation: Propagation) -> Result<WriteResponse> {
     store.write(Write::Delete { key, precondition: Precondition::default(), propagation }).await
 }
 

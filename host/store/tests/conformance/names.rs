@@ -2,7 +2,7 @@
 
 use homeostat_store::schema::Schema;
 use homeostat_store::{
-    Change, DOCUMENT_BYTES_MAX, Error, Key, Kind, Precondition, Query, Request, Revision, Unknown, Write,
+    Change, DOCUMENT_BYTES_MAX, Error, FieldValidation, Key, Kind, Precondition, Query, Request, Revision, Write,
 };
 use serde_json::{Value, json};
 
@@ -237,7 +237,9 @@ async fn the_name_of_a_namespace_is_one_part_of_a_dns_name(make: Make) {
 
 async fn fields_of_the_metadata_that_nobody_knows_are_left_out_and_told(make: Make) {
     let store = make(Default::default());
-    let submit = async |unknown, write: &Write| store.submit(Request { unknown, ..write.clone().into() }).await;
+    let submit = async |unknown, write: &Write| {
+        store.submit(Request { field_validation: unknown, ..write.clone().into() }).await
+    };
     let owner = json!({"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "u", "since": 1});
     let more = json!({"colour": "red", "ownerReferences": [owner], "labels": {"free": "x"}});
     let document = with_metadata(thing("a", json!({"free": 1})), more.clone());
@@ -249,16 +251,16 @@ async fn fields_of_the_metadata_that_nobody_knows_are_left_out_and_told(make: Ma
         Write::Apply { document: document.clone(), manager: "me".into(), force: true },
         Write::Patch { key: key("a"), change, precondition: Precondition::default() },
     ] {
-        let refused = submit(Unknown::Refuse, &write).await;
+        let refused = submit(FieldValidation::Strict, &write).await;
         assert!(matches!(&refused, Err(Error::UnknownFields { fields }) if *fields == told), "{refused:?}");
-        let written = submit(Unknown::Tell, &write).await.unwrap();
-        assert_eq!(written.unknown, told, "{write:?}");
+        let written = submit(FieldValidation::Warn, &write).await.unwrap();
+        assert_eq!(written.unknown_fields, told, "{write:?}");
         let metadata = &written.resource.document()["metadata"];
         assert_eq!((metadata.get("colour"), metadata["ownerReferences"][0].get("since")), (None, None), "{write:?}");
         assert_eq!(metadata["labels"], json!({"free": "x"}));
     }
     let quiet = Write::Update { document, precondition: Precondition::default() };
-    assert_eq!(submit(Unknown::Ignore, &quiet).await.unwrap().change, None);
+    assert_eq!(submit(FieldValidation::Ignore, &quiet).await.unwrap().change, None);
 }
 
 /// S3

@@ -1,7 +1,7 @@
 //! Kinds with a schema: what is left out, filled in and refused when their documents are written.
 
 use homeostat_store::schema::{Reason, Schema};
-use homeostat_store::{Change, Error, Request, Store, Unknown, Write};
+use homeostat_store::{Change, Error, FieldValidation, Request, Store, Write};
 use serde_json::{Value, json};
 
 use crate::{
@@ -40,7 +40,7 @@ fn with_schema(store: &dyn Store) {
     store.schemas().set(&kind("Thing"), [("v1".to_owned(), Some(schema()))]);
 }
 
-async fn patch(store: &dyn Store, change: Value) -> homeostat_store::Result<homeostat_store::Written> {
+async fn patch(store: &dyn Store, change: Value) -> homeostat_store::Result<homeostat_store::WriteResponse> {
     store.write(Write::Patch { key: key("a"), change: Change::Merge(change), precondition: Default::default() }).await
 }
 
@@ -162,7 +162,9 @@ async fn what_only_repeats_the_defaults_changes_nothing(make: Make) {
 async fn fields_that_nobody_knows_are_told_or_refused_when_somebody_asks(make: Make) {
     let store = make(Default::default());
     with_schema(&**store);
-    let submit = async |unknown, write: &Write| store.submit(Request { unknown, ..write.clone().into() }).await;
+    let submit = async |unknown, write: &Write| {
+        store.submit(Request { field_validation: unknown, ..write.clone().into() }).await
+    };
     let document = || thing("a", json!({"image": "x", "other": 1, "color": {"a": 2}}));
     let merge = Change::Merge(json!({"spec": {"size": 2, "other": 1}, "status": {"none": 1}}));
     let status = json!({"ready": 1, "old": true});
@@ -179,14 +181,14 @@ async fn fields_that_nobody_knows_are_told_or_refused_when_somebody_asks(make: M
     ];
     for (write, fields) in cases {
         let before = everything(&**store).await;
-        let refused = submit(Unknown::Refuse, &write).await;
+        let refused = submit(FieldValidation::Strict, &write).await;
         assert!(matches!(&refused, Err(Error::UnknownFields { fields: found }) if *found == fields), "{refused:?}");
         assert_eq!(everything(&**store).await, before);
-        assert_eq!(submit(Unknown::Tell, &write).await.unwrap().unknown, fields);
+        assert_eq!(submit(FieldValidation::Warn, &write).await.unwrap().unknown_fields, fields);
         if !matches!(write, Write::Create { .. }) {
-            assert!(submit(Unknown::Ignore, &write).await.unwrap().unknown.is_empty());
+            assert!(submit(FieldValidation::Ignore, &write).await.unwrap().unknown_fields.is_empty());
         }
     }
     let good = Write::Update { document: thing("a", json!({"image": "y"})), precondition: Default::default() };
-    assert!(submit(Unknown::Refuse, &good).await.unwrap().unknown.is_empty());
+    assert!(submit(FieldValidation::Strict, &good).await.unwrap().unknown_fields.is_empty());
 }

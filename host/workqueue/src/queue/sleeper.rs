@@ -12,23 +12,23 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-use super::{Locked, Shared};
-use crate::{Key, Moment, state::State, waiters::Ticket};
+use super::{LockedState, Shared};
+use crate::{Key, Moment, state::State, waiters::WaiterId};
 
 /// The longest sleep. Who wakes too early looks and sleeps on, so delays of years need no timer of years.
 const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A claimer on the list of those who wait, or about to be. Dropping it takes it off and passes a wake-up on.
-pub(super) struct Sleeper<'a, K: Key> {
+pub(super) struct WaitingClaimer<'a, K: Key> {
     shared: &'a Shared<K>,
-    ticket: Option<Ticket>,
+    ticket: Option<WaiterId>,
     /// The one timer, while this claimer is the timekeeper.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<'a, K: Key> Sleeper<'a, K> {
-    pub(super) fn new(shared: &'a Shared<K>) -> Sleeper<'a, K> {
-        Sleeper { shared, ticket: None, timer: None }
+impl<'a, K: Key> WaitingClaimer<'a, K> {
+    pub(super) fn new(shared: &'a Shared<K>) -> WaitingClaimer<'a, K> {
+        WaitingClaimer { shared, ticket: None, timer: None }
     }
 
     /// Waits until `look` finds something; `None` when the queue is closed.
@@ -45,18 +45,18 @@ impl<'a, K: Key> Sleeper<'a, K> {
         let budget = ready!(poll_proceed(cx));
         loop {
             let (now, mut locked) = (self.shared.now(), self.shared.lock());
-            let Locked { state, waiters, .. } = &mut *locked;
-            waiters.look(self.ticket);
+            let LockedState { state, waiters, .. } = &mut *locked;
+            waiters.mark_awake(self.ticket);
             let found = look(state, now);
             if found.is_some() || state.phase().is_closed() {
-                waiters.leave(self.ticket.take());
+                waiters.remove(self.ticket.take());
                 self.shared.release(locked);
                 budget.made_progress();
                 return Poll::Ready(found);
             }
             let ticket = waiters.sleep(self.ticket, cx);
             self.ticket = Some(ticket);
-            let until = waiters.keep_time(ticket, state.next_due());
+            let until = waiters.take_timer(ticket, state.next_due());
             drop(locked);
             ready!(self.poll_timer(cx, until));
         }
@@ -81,12 +81,12 @@ impl<'a, K: Key> Sleeper<'a, K> {
     }
 }
 
-impl<K: Key> Drop for Sleeper<'_, K> {
+impl<K: Key> Drop for WaitingClaimer<'_, K> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut locked = self.shared.lock();
-        locked.waiters.look(Some(ticket));
-        locked.waiters.leave(Some(ticket));
+        locked.waiters.mark_awake(Some(ticket));
+        locked.waiters.remove(Some(ticket));
         self.shared.release(locked);
     }
 }

@@ -25,11 +25,11 @@ fn queue() -> Queue<u32> {
     Queue::new(Options { backoff, seed: Some(7), ..Options::default() })
 }
 
-fn add(queue: &Queue<u32>, key: u32) -> Added {
+fn add(queue: &Queue<u32>, key: u32) -> AddOutcome {
     queue.add(key, Priority::NORMAL).unwrap()
 }
 
-fn add_after(queue: &Queue<u32>, key: u32, delay: Duration) -> Added {
+fn add_after(queue: &Queue<u32>, key: u32, delay: Duration) -> AddOutcome {
     queue.add_after(key, delay, Priority::NORMAL).unwrap()
 }
 

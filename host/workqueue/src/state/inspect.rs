@@ -3,26 +3,26 @@
 use std::time::Duration;
 
 use super::{State, is_live};
-use crate::{Ages, Counters, Counts, Entry, Key, KeyState, Moment, item::Place};
+use crate::{Ages, Counters, Entry, Key, KeyCounts, KeyState, Moment, item::ItemState};
 
 impl<K: Key> State<K> {
     /// Returns how many keys are in each state.
-    pub fn counts(&mut self, now: Moment) -> Counts {
+    pub fn counts(&mut self, now: Moment) -> KeyCounts {
         self.tick(now);
-        Counts {
+        KeyCounts {
             waiting: self.timers.len(),
             ready: self.bands.len(),
             ready_by_band: self.bands.lens(),
             running: self.running.len(),
             dirty: self.dirty,
             parked: self.parked.len(),
-            error_bytes: self.share.error_bytes(),
+            error_bytes: self.capacity.error_bytes(),
         }
     }
 
     /// Returns for how many more keys there is room now.
-    pub fn room(&self) -> u64 {
-        self.share.free(self.options.keys_max)
+    pub fn remaining_capacity(&self) -> u64 {
+        self.capacity.free(self.options.keys_max)
     }
 
     /// Returns what happened since the queue was made.
@@ -33,9 +33,9 @@ impl<K: Key> State<K> {
     /// Returns how long things have taken so far.
     pub fn ages(&mut self, now: Moment) -> Ages {
         let now = self.tick(now);
-        let since = |slot| match self.slab[slot].place {
-            Place::Ready { since } | Place::Running { since, .. } => now.since(since),
-            Place::Waiting { .. } | Place::Parked => Duration::ZERO,
+        let since = |slot| match self.slab[slot].stage {
+            ItemState::Ready { since } | ItemState::Running { since, .. } => now.since(since),
+            ItemState::Waiting { .. } | ItemState::Parked => Duration::ZERO,
         };
         let unfinished = u128::from(now.nanos()) * self.running.len() as u128 - self.running_since;
         Ages {
@@ -48,7 +48,7 @@ impl<K: Key> State<K> {
     /// Returns where a key is; `None` when the queue does not know it.
     pub fn state(&mut self, now: Moment, key: &K) -> Option<KeyState> {
         self.tick(now);
-        self.find(key).map(|slot| self.slab[slot].state())
+        self.find(key).map(|slot| self.slab[slot].key_state())
     }
 
     /// Returns all there is to know of one key.

@@ -14,13 +14,13 @@ mod verbs;
 use std::{collections::HashMap, num::NonZeroU32, time::Duration};
 
 use super::*;
-use crate::{Backoff, Finished, KeyState, Next};
+use crate::{Backoff, FinishOutcome, KeyState, Next};
 
 /// A state machine, its clock, and the claims that are held.
 struct Desk {
     state: State<&'static str>,
     now: Moment,
-    held: HashMap<&'static str, Claimed<&'static str>>,
+    held: HashMap<&'static str, ClaimToken<&'static str>>,
 }
 
 /// The backoff of the tests: 10 ms doubling to 1 s, without jitter.
@@ -40,15 +40,15 @@ impl Desk {
         Desk { state: State::new(options), now: Moment::at(ms(1000)), held: HashMap::new() }
     }
 
-    fn add(&mut self, key: &'static str) -> Added {
+    fn add(&mut self, key: &'static str) -> AddOutcome {
         self.add_at(key, Priority::NORMAL)
     }
 
-    fn add_at(&mut self, key: &'static str, priority: Priority) -> Added {
+    fn add_at(&mut self, key: &'static str, priority: Priority) -> AddOutcome {
         self.state.add(self.now, key, priority).unwrap()
     }
 
-    fn add_after(&mut self, key: &'static str, delay_ms: u64) -> Added {
+    fn add_after(&mut self, key: &'static str, delay_ms: u64) -> AddOutcome {
         self.state.add_after(self.now, key, ms(delay_ms), Priority::NORMAL).unwrap()
     }
 
@@ -63,13 +63,13 @@ impl Desk {
         Some(key)
     }
 
-    fn finish(&mut self, key: &'static str, next: Next) -> Finished {
+    fn finish(&mut self, key: &'static str, next: Next) -> FinishOutcome {
         let claimed = self.held.remove(key).expect("the test holds that key");
         self.state.finish(self.now, claimed, next, 0)
     }
 
     /// Claims the next key, which must be this one, and finishes it.
-    fn run(&mut self, key: &'static str, next: Next) -> Finished {
+    fn run(&mut self, key: &'static str, next: Next) -> FinishOutcome {
         assert_eq!(self.claim(), Some(key));
         self.finish(key, next)
     }

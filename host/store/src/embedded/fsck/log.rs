@@ -6,7 +6,7 @@ use crate::{EventType, Revision, model};
 
 impl Checker<'_> {
     /// Checks every change; returns how many there are.
-    pub(super) fn changes(&mut self) -> Result<u64, redb::Error> {
+    pub(super) fn check_log(&mut self) -> Result<u64, redb::Error> {
         let (mut count, mut bytes) = (0, 0);
         let mut expected = self.meta.compacted.0.saturating_add(1);
         for row in self.log.range::<u64>(..)? {
@@ -18,14 +18,14 @@ impl Checker<'_> {
                 self.findings.add("log", revision, "is outside of the history of the store");
                 continue;
             }
-            self.missing(expected, revision);
+            self.report_gap(expected, revision);
             expected = revision.saturating_add(1);
             match LogRow::decode(row) {
                 Err(_) => self.findings.add("log", revision, "cannot be read"),
-                Ok(row) => self.change(revision, &row)?,
+                Ok(row) => self.check_change(revision, &row)?,
             }
         }
-        self.missing(expected, self.meta.revision.0.saturating_add(1));
+        self.report_gap(expected, self.meta.revision.0.saturating_add(1));
         if let Some(measure) = self.meta.measure.filter(|measure| measure.bytes != bytes) {
             self.findings.add(
                 "meta",
@@ -33,18 +33,18 @@ impl Checker<'_> {
                 format!("says that the log has {} bytes, and it has {bytes}", measure.bytes),
             );
         }
-        self.outcome()?;
+        self.check_latest()?;
         Ok(count)
     }
 
-    fn missing(&mut self, expected: u64, found: u64) {
+    fn report_gap(&mut self, expected: u64, found: u64) {
         if expected < found {
             self.findings.add("log", expected, format!("is missing, and what follows up to {}", found - 1));
         }
     }
 
     /// Checks one change: its documents, and that it begins where the last change of the same resource ended.
-    fn change(&mut self, revision: u64, row: &LogRow<'_>) -> Result<(), redb::Error> {
+    fn check_change(&mut self, revision: u64, row: &LogRow<'_>) -> Result<(), redb::Error> {
         let earlier = self.latest.insert(row.path.to_vec(), revision);
         match codec::resource(row.document) {
             Err(_) => self.findings.add("log", revision, "has a document that cannot be read"),
@@ -87,7 +87,7 @@ impl Checker<'_> {
     }
 
     /// Checks that what the log says last of every resource is what is there.
-    fn outcome(&mut self) -> Result<(), redb::Error> {
+    fn check_latest(&mut self) -> Result<(), redb::Error> {
         let mut latest: Vec<_> = self.latest.iter().map(|(path, revision)| (*revision, path)).collect();
         latest.sort_unstable();
         for (revision, path) in latest {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Fsck, PROBLEMS_MAX, fsck, readable};
 use crate::embedded::codec::{LOG, META, META_FORMAT, OWNERS, RESOURCES, TIMES};
-use crate::embedded::place::Place;
+use crate::embedded::place::Location;
 use crate::embedded::{EmbeddedStore, FORMAT, OpenError};
 use crate::{Change, Key, Kind, Options, Precondition, Revision, Store, Write, model};
 
@@ -38,7 +38,7 @@ async fn filled(path: &Path) {
 }
 
 fn damage(path: &Path, how: impl FnOnce(&WriteTransaction)) {
-    let database = Place::File(path.to_owned()).open().expect("it is a store").database;
+    let database = Location::File(path.to_owned()).open().expect("it is a store").database;
     let transaction = database.begin_write().expect("it can be written");
     how(&transaction);
     transaction.commit().expect("it can be written");

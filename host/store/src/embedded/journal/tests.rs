@@ -7,7 +7,7 @@ use super::*;
 const LAYOUT_BYTES: u64 = 64 * 1024;
 
 fn layout() -> Layout {
-    Layout::with_journal(LAYOUT_BYTES)
+    Layout::with_wal(LAYOUT_BYTES)
 }
 
 fn file() -> Arc<dyn StorageBackend> {
@@ -22,7 +22,7 @@ fn entry(first: u64, rows: &[usize]) -> Entry {
 }
 
 /// Appends an entry, and says whether there was room.
-fn append(journal: &mut Journal, entry: &Entry) -> bool {
+fn append(journal: &mut WriteAheadLog, entry: &Entry) -> bool {
     journal.begin_entry();
     for row in &entry.rows {
         journal.add(|bytes| bytes.extend(row));
@@ -32,7 +32,7 @@ fn append(journal: &mut Journal, entry: &Entry) -> bool {
 
 /// Returns what follows upon a revision, or what is wrong.
 fn follow(file: &dyn StorageBackend, after: u64) -> Result<Vec<Entry>, String> {
-    let read = |entry: &Located| entry.read(file, layout()).expect("memory").expect("it was whole");
+    let read = |entry: &EntryLocation| entry.read(file, layout()).expect("memory").expect("it was whole");
     let found = entries(file, layout(), Revision(after)).expect("memory")?;
     Ok(found.entries.iter().map(read).collect())
 }
@@ -49,7 +49,7 @@ fn cut_off(file: &dyn StorageBackend, after: u64) -> Option<CutOff> {
 
 /// Turns the bits of one byte of the journal.
 fn turn(file: &dyn StorageBackend, at: u64) {
-    let at = layout().journal().0 + at;
+    let at = layout().wal().0 + at;
     let mut byte = [0];
     file.read(at, &mut byte).expect("memory");
     file.write(at, &[!byte[0]]).expect("memory");
@@ -59,7 +59,7 @@ fn turn(file: &dyn StorageBackend, at: u64) {
 fn what_was_written_since_the_pages_were_is_read() {
     let file = file();
     assert_eq!(found(&*file, 0), Ok(vec![]));
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     let written = [entry(1, &[10]), entry(2, &[0, 700, 3]), entry(5, &[2000])];
     for entry in &written {
         assert!(append(&mut journal, entry));
@@ -72,7 +72,7 @@ fn what_was_written_since_the_pages_were_is_read() {
 #[test]
 fn a_round_is_read_from_where_the_pages_are_in_it() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     for entry in [entry(1, &[10]), entry(2, &[0, 700, 3]), entry(5, &[2000]), entry(6, &[1])] {
         assert!(append(&mut journal, &entry));
     }
@@ -95,11 +95,11 @@ fn a_round_is_read_from_where_the_pages_are_in_it() {
 #[test]
 fn what_is_left_of_an_earlier_round_is_not_read() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     for first in 1..10 {
         assert!(append(&mut journal, &entry(first, &[300])));
     }
-    journal.restart(Revision(9));
+    journal.start_round(Revision(9));
     assert!(append(&mut journal, &entry(10, &[900])));
     assert!(append(&mut journal, &entry(11, &[20])));
     assert_eq!(found(&*file, 9), Ok(vec![10, 11]));
@@ -109,7 +109,7 @@ fn what_is_left_of_an_earlier_round_is_not_read() {
 #[test]
 fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     for first in 1..=2 {
         assert!(append(&mut journal, &entry(first, &[100])));
     }
@@ -118,7 +118,7 @@ fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
     turn(&*file, 2 * 512 + 100);
     assert_eq!(found(&*file, 0), Ok(vec![1, 2]));
     // The next process goes on from there.
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision(2), Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision(2), IoFailure::default());
     assert_eq!(found(&*file, 2), Ok(vec![]));
     assert!(append(&mut journal, &entry(3, &[10])));
     assert_eq!(found(&*file, 2), Ok(vec![3]));
@@ -127,14 +127,14 @@ fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
 #[test]
 fn a_full_journal_takes_nothing() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     let mut written = 0;
     while append(&mut journal, &entry(written + 1, &[5000])) {
         written += 1;
     }
     assert_eq!(written, LAYOUT_BYTES / 5120);
     assert_eq!(found(&*file, 0).map(|found| found.len() as u64), Ok(written));
-    let mut none = Journal::begin(file, Layout::PLAIN, Revision::ZERO, Latch::default());
+    let mut none = WriteAheadLog::new(file, Layout::PLAIN, Revision::ZERO, IoFailure::default());
     assert!(!append(&mut none, &entry(1, &[1])));
 }
 
@@ -142,7 +142,7 @@ fn a_full_journal_takes_nothing() {
 fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is_damage() {
     for (at, what) in [(0, "the magic"), (9, "the revision"), (65, "the checksum of the head"), (90, "a row")] {
         let file = file();
-        let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+        let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
         for first in 1..=3 {
             assert!(append(&mut journal, &entry(first, &[100])));
         }
@@ -159,7 +159,7 @@ fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is
 #[test]
 fn a_journal_that_begins_too_late_is_damage() {
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision(6), Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision(6), IoFailure::default());
     assert!(append(&mut journal, &entry(7, &[1, 1])));
     let said = found(&*file, 3).expect_err("the pages are older than the journal");
     assert!(said.contains("its pages are at revision 3, and its journal follows upon 6"), "{said}");
@@ -177,7 +177,7 @@ fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_i
         [(10, 100, None, true), (90, 100, small, true), (10, 300, None, true), (90, 300, large, false)]
     {
         let file = file();
-        let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+        let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
         for entry in [entry(1, &[100, 100]), entry(3, &[length, length])] {
             assert!(append(&mut journal, &entry));
         }
@@ -188,11 +188,11 @@ fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_i
     }
     // What another round has left is no entry of this one.
     let file = file();
-    let mut journal = Journal::begin(Arc::clone(&file), layout(), Revision::ZERO, Latch::default());
+    let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     for first in [1, 2] {
         assert!(append(&mut journal, &entry(first, &[100])));
     }
-    journal.restart(Revision(2));
+    journal.start_round(Revision(2));
     assert!(append(&mut journal, &entry(3, &[100])));
     assert_eq!(cut_off(&*file, 2), None);
 }

@@ -4,30 +4,30 @@ use super::*;
 use crate::model::Path;
 
 /// Returns the change that a resource of this name makes at a revision.
-fn change(name: &str, revision: u64, kind: EventType) -> Change {
+fn change(name: &str, revision: u64, kind: EventType) -> UnappliedChange {
     change_of(name, revision, kind, 1000)
 }
 
 /// As [`change`], with a document that is longer than so many bytes.
-fn change_of(name: &str, revision: u64, kind: EventType, bytes: usize) -> Change {
+fn change_of(name: &str, revision: u64, kind: EventType, bytes: usize) -> UnappliedChange {
     let metadata = json!({"name": name, "resourceVersion": revision.to_string()});
     let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": " ".repeat(bytes)});
     let resource = Arc::new(Resource::from_document(document).expect("well formed"));
     let path = Path::of(resource.key());
     let event = Event { kind, resource, previous: None, revision: Revision(revision) };
-    Change { path, event }
+    UnappliedChange { path, event }
 }
 
 #[test]
 fn a_decision_sees_the_last_change_also_when_the_pages_have_it() {
     let (created, changed) = (change("a", 1, EventType::Added), change("a", 3, EventType::Modified));
     let (gone, path) = (change("b", 2, EventType::Deleted), created.path.clone());
-    let mut pending = Pending::default();
+    let mut pending = UnappliedChanges::default();
     for change in [&created, &gone, &changed] {
         pending.add(change);
     }
     for settled in 0..=3 {
-        pending.settle(Revision(settled));
+        pending.mark_applied(Revision(settled));
         assert_eq!(pending.latest(&path), Some(Some(&changed.event.resource)), "{settled}");
         assert_eq!(pending.latest(&gone.path), Some(None), "it is gone, whatever the pages say; {settled}");
     }
@@ -38,7 +38,7 @@ fn a_decision_sees_the_last_change_also_when_the_pages_have_it() {
 #[test]
 fn what_is_pending_is_bounded_in_number_and_size() {
     for (count, bytes) in [(CHANGES_MAX, 1), (17, 1 << 20)] {
-        let mut pending = Pending::default();
+        let mut pending = UnappliedChanges::default();
         for revision in 1..=count as u64 {
             assert!(!pending.is_full(), "{revision}");
             pending.add(&change_of("a", revision, EventType::Modified, bytes));
@@ -47,25 +47,25 @@ fn what_is_pending_is_bounded_in_number_and_size() {
             }
         }
         assert!(pending.is_full());
-        pending.settle(Revision(count as u64));
+        pending.mark_applied(Revision(count as u64));
         assert!(!pending.is_full() && pending.bytes == 0 && pending.order.is_empty());
     }
 }
 
 #[test]
 fn what_is_kept_of_the_settled_is_bounded_and_the_oldest_goes_first() {
-    let mut pending = Pending::default();
+    let mut pending = UnappliedChanges::default();
     for revision in 1..=40 {
         // Every second change is one of the same resource, which stays the newest.
         let name = if revision % 2 == 0 { "same".to_owned() } else { format!("a{revision}") };
         pending.add(&change_of(&name, revision, EventType::Modified, 1 << 20));
-        pending.settle(Revision(revision));
-        assert!(pending.kept_bytes <= KEPT_BYTES_MAX, "{}", pending.kept_bytes);
-        assert_eq!(pending.kept_bytes, pending.kept.iter().map(|(.., bytes)| bytes).sum::<u64>());
+        pending.mark_applied(Revision(revision));
+        assert!(pending.recent_bytes <= RECENT_BYTES_MAX, "{}", pending.recent_bytes);
+        assert_eq!(pending.recent_bytes, pending.recent.iter().map(|(.., bytes)| bytes).sum::<u64>());
     }
     let known = |name: &str| {
         pending.latest.values().any(|(_, found)| found.as_ref().is_some_and(|found| found.key().name() == name))
     };
     assert!(known("same") && known("a39") && !known("a1"));
-    assert_eq!(pending.latest.len(), pending.kept.len() / 2 + 1, "nothing else is left of those that are forgotten");
+    assert_eq!(pending.latest.len(), pending.recent.len() / 2 + 1, "nothing else is left of those that are forgotten");
 }

@@ -11,7 +11,7 @@ use redb::backends::FileBackend;
 use serde_json::json;
 
 use super::{key, pod};
-use crate::embedded::place::{OpenFile, Place};
+use crate::embedded::place::{Location, OpenFile};
 use crate::embedded::{EmbeddedStore, fsck, open};
 use crate::{Change, Options, Precondition, Query, Revision, Scope, Store, Write};
 
@@ -87,14 +87,14 @@ fn image(start: &[u8], acts: &[Act], lucky: impl Fn(usize) -> bool) -> Vec<u8> {
 
 /// Writes to a store on a disk that remembers; history is cut with every transaction.
 async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
-    drop(open::store(&Place::File(path.to_owned()), options).expect("a new store"));
+    drop(open::store(&Location::File(path.to_owned()), options).expect("a new store"));
     let start = std::fs::read(path).expect("it was made");
     let acts = Arc::default();
     let file = OpenOptions::new().read(true).write(true).open(path).expect("it was made");
     let file = FileBackend::new(file).expect("it is a file");
     let recorder = Recorder { file, acts: Arc::clone(&acts) };
     let open = OpenFile::over(Arc::new(recorder), 1 << 20).expect("it is a store");
-    let store = EmbeddedStore::start(Place::File(path.to_owned()), open, options.clone()).expect("it is a store");
+    let store = EmbeddedStore::start(Location::File(path.to_owned()), open, options.clone()).expect("it is a store");
     for round in 0..12_u64 {
         let name = format!("n{}", round % 3);
         let write = match round / 3 {
@@ -146,7 +146,7 @@ async fn survives(path: &Path, options: &Options, acts: &[Act]) {
 async fn a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store() {
     // Without a journal, and with one that is full after some changes.
     for journal_bytes in [0, 16 << 10] {
-        survives_everything(&Options { history_max: 2, journal_bytes, ..Options::default() }).await;
+        survives_everything(&Options { history_max: 2, wal_bytes: journal_bytes, ..Options::default() }).await;
     }
 }
 

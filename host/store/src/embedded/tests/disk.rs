@@ -45,8 +45,8 @@ impl Disk {
     }
 
     /// Returns it as the place of a store.
-    pub(super) fn place(&self) -> Place {
-        Place::Backend(Arc::new(self.clone()), Arc::new(|| Ok(())))
+    pub(super) fn place(&self) -> Location {
+        Location::Backend(Arc::new(self.clone()), Arc::new(|| Ok(())))
     }
 }
 

@@ -108,7 +108,7 @@ impl StorageBackend for Shown {
 
 /// A journal that is full after some changes.
 fn options() -> Options {
-    Options { journal_bytes: 16 << 10, ..Options::default() }
+    Options { wal_bytes: 16 << 10, ..Options::default() }
 }
 
 /// Writes resources until it is refused, and returns those that were acknowledged.

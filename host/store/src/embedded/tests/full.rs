@@ -7,23 +7,23 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::{Source, SystemSource};
+use crate::{ClockAndIds, SystemClockAndIds};
 
 /// A clock that a test moves.
 #[derive(Debug, Default)]
 struct Clock(AtomicU64);
 
-impl Source for Clock {
+impl ClockAndIds for Clock {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + self.0.load(Ordering::SeqCst))
     }
 
     fn uid(&self) -> String {
-        SystemSource.uid()
+        SystemClockAndIds.uid()
     }
 
     fn suffix(&self) -> String {
-        SystemSource.suffix()
+        SystemClockAndIds.suffix()
     }
 }
 
@@ -58,8 +58,8 @@ async fn opened_without_room(reason: ErrorKind) {
         Ok(())
     });
     let clock = Arc::new(Clock::default());
-    let source: Arc<dyn Source> = Arc::<Clock>::clone(&clock);
-    let store = EmbeddedStore::over(disk, Options { source, ..Options::default() }).expect("it can be read");
+    let source: Arc<dyn ClockAndIds> = Arc::<Clock>::clone(&clock);
+    let store = EmbeddedStore::over(disk, Options { clock: source, ..Options::default() }).expect("it can be read");
     assert_eq!(store.revision(), Revision(2));
     for name in ["a", "b"] {
         assert!(store.get(&key(name)).await.is_ok(), "{name}");
@@ -175,8 +175,8 @@ async fn a_full_disk_recovers_without_restart() {
     let disk = Small::default();
     disk.leave(1000);
     let clock = Arc::new(Clock::default());
-    let source: Arc<dyn Source> = Arc::<Clock>::clone(&clock);
-    let options = Options { journal_bytes: JOURNAL_BYTES, source, ..Options::default() };
+    let source: Arc<dyn ClockAndIds> = Arc::<Clock>::clone(&clock);
+    let options = Options { wal_bytes: JOURNAL_BYTES, clock: source, ..Options::default() };
     let store = EmbeddedStore::over(disk.clone(), options.clone()).expect("there is room");
     let mut names = Vec::new();
     for round in 0..10 {
@@ -219,7 +219,7 @@ fn the_journal_of_a_file_has_its_room_on_the_disk_also_of_one_made_without() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, sparse) = (folder.path().join("store"), folder.path().join("sparse"));
     let taken = |path: &Path| fs::metadata(path).expect("it is there").blocks() * 512;
-    let journal = Options::default().journal_bytes;
+    let journal = Options::default().wal_bytes;
     drop(EmbeddedStore::open(&path, Options::default()).expect("a new store"));
     assert!(taken(&path) >= journal, "{} bytes", taken(&path));
 

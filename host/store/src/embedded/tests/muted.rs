@@ -4,13 +4,13 @@ use std::process::Command;
 use std::thread;
 
 use super::*;
-use crate::embedded::open::{Opened, guarded};
+use crate::embedded::open::{OpenResult, catch_panics};
 
 /// The half of the next test that runs in a process of its own: what is printed there is of this test alone.
 #[test]
 #[ignore = "it is run by `a_panic_that_is_caught_is_not_printed`"]
 fn one_panic_is_caught_and_another_one_is_somebody_elses() {
-    let caught: Opened<()> = guarded(Path::new("store"), || panic!("of the engine"));
+    let caught: OpenResult<()> = catch_panics(Path::new("store"), || panic!("of the engine"));
     assert!(matches!(caught, Err(OpenError::Damaged { .. })));
     let other = thread::spawn(|| panic!("of somebody else")).join();
     assert!(other.is_err());

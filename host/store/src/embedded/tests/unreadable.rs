@@ -55,7 +55,7 @@ async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
     let open = disk.open();
     // Whoever opens it anew gets the file itself, which works.
     drop(disk);
-    let store = EmbeddedStore::start(Place::File(path), open, Options::default()).expect("it is a store");
+    let store = EmbeddedStore::start(Location::File(path), open, Options::default()).expect("it is a store");
     // On the disk it is in the journal, and nowhere else.
     store.write(pod("b")).await.expect("the disk works");
     // What was answered is in the pages in memory, so nobody but the next read asks the disk.
@@ -116,7 +116,7 @@ async fn a_disk_that_cannot_be_read_right_after_a_write_takes_nothing_of_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store");
         let (disk, failing) = with_a_store(&path).await;
-        let store = EmbeddedStore::start(Place::File(path), disk.open(), Options::default()).expect("it is a store");
+        let store = EmbeddedStore::start(Location::File(path), disk.open(), Options::default()).expect("it is a store");
         store.write(pod("b")).await.expect("the disk works");
         // Whoever brings the change into the pages meets it, or the next read.
         failing.store(true, Ordering::SeqCst);

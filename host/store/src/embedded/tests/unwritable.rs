@@ -9,7 +9,7 @@ use crate::embedded::layout::PAGE_BYTES;
 const JOURNAL_BYTES: u64 = 16 * PAGE_BYTES;
 
 fn options() -> Options {
-    Options { journal_bytes: JOURNAL_BYTES, ..Options::default() }
+    Options { wal_bytes: JOURNAL_BYTES, ..Options::default() }
 }
 
 /// What a disk has to do with.
@@ -41,7 +41,7 @@ async fn store(folder: &Path) -> (EmbeddedStore, Disk, Told) {
         settled.fetch_add(1, Ordering::SeqCst);
         Ok(())
     };
-    let place = Place::Backend(Arc::new(disk.clone()), Arc::new(forget));
+    let place = Location::Backend(Arc::new(disk.clone()), Arc::new(forget));
     (EmbeddedStore::start(place, disk.open(), options()).expect("it is a store"), disk, told)
 }
 

@@ -11,20 +11,20 @@ fn start() -> Start {
 }
 
 /// Reads on in a history in which revision N changed path N, and returns what it was asked for.
-fn read_on(pasts: &Pasts, since: u64, now: u64) -> (Option<u64>, Shared) {
+fn read_on(pasts: &ChangesSinceCache, since: u64, now: u64) -> (Option<u64>, SharedChanges) {
     let mut asked = None;
     let scan = |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
         asked = Some(after.0);
         (after.0 + 1..=now).for_each(|revision| tell(&path(revision as usize).0, Revision(revision)));
         Ok(())
     };
-    let past = pasts.read_on(&start(), Revision(since), Revision(now), scan).unwrap();
+    let past = pasts.changes_up_to(&start(), Revision(since), Revision(now), scan).unwrap();
     (asked, past)
 }
 
 #[test]
 fn each_page_reads_only_the_history_since_the_page_before() {
-    let pasts = Pasts::default();
+    let pasts = ChangesSinceCache::default();
     assert_eq!(read_on(&pasts, 10, 20).0, Some(10));
     assert_eq!(read_on(&pasts, 10, 20).0, None);
     assert_eq!(read_on(&pasts, 10, 25).0, Some(20));
@@ -35,14 +35,14 @@ fn each_page_reads_only_the_history_since_the_page_before() {
 
 #[test]
 fn what_changed_after_the_present_of_a_page_has_not_changed_there() {
-    let (_, past) = read_on(&Pasts::default(), 0, 500);
+    let (_, past) = read_on(&ChangesSinceCache::default(), 0, 500);
     let seen: Vec<u64> = changed(past, &start(), Revision(200)).map(|(_, revision)| revision.0).collect();
     assert_eq!(seen, (1..=200).collect::<Vec<_>>());
 }
 
 #[test]
 fn the_first_change_of_a_path_counts_and_others_are_of_other_lists() {
-    let pasts = Pasts::default();
+    let pasts = ChangesSinceCache::default();
     let scan = |_: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
         let other = Path::of(&Key::new(Kind::new("", "v1", "Secret"), "default", "a"));
         for (path, revision) in [(path(1), 1), (other, 2), (path(1), 3)] {
@@ -50,13 +50,13 @@ fn the_first_change_of_a_path_counts_and_others_are_of_other_lists() {
         }
         Ok(())
     };
-    let past = pasts.read_on(&start(), Revision(0), Revision(3), scan).unwrap();
+    let past = pasts.changes_up_to(&start(), Revision(0), Revision(3), scan).unwrap();
     assert_eq!(changed(past, &start(), Revision(3)).collect::<Vec<_>>(), [(path(1), Revision(1))]);
 }
 
 #[test]
 fn what_is_kept_is_bounded_and_a_list_that_ended_is_forgotten() {
-    let pasts = Pasts::default();
+    let pasts = ChangesSinceCache::default();
     let kept = || lock(&pasts.0).len();
     (0..40).for_each(|since| drop(read_on(&pasts, since, 50)));
     assert_eq!(kept(), LISTS_MAX);

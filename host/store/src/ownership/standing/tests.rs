@@ -2,9 +2,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::ownership::difference::differ;
+use crate::ownership::difference::diff;
 use crate::ownership::shape::Shape;
-use crate::ownership::{Operation, begin, hand_over};
+use crate::ownership::{Operation, create_owners, take_ownership};
 
 fn writer<'a>(manager: &'a str, subresource: &'a str, time: &'a str) -> Writer<'a> {
     Writer { manager, operation: Operation::Update, subresource, time, schema: None }
@@ -47,7 +47,7 @@ proptest! {
         writes in prop::collection::vec((values(), 0_usize..3, 0_usize..2, any::<bool>()), 1..8),
     ) {
         let mut current = document(&first, None);
-        begin(&mut current, writer("one", "", "2026-01-01T00:00:00Z")).expect("it is small");
+        create_owners(&mut current, writer("one", "", "2026-01-01T00:00:00Z")).expect("it is small");
         let mut parts = first;
         for (second, (changed, manager, part, same)) in writes.into_iter().enumerate() {
             // Some writes change one part alone, as most do.
@@ -55,10 +55,10 @@ proptest! {
             let new = document(&parts, current["metadata"].get("managedFields"));
             let time = format!("2026-01-01T00:00:{:02}Z", second / 2);
             let writer = writer(["one", "other", "third"][manager], ["", "status"][part], &time);
-            let difference = differ(&current, &new, Shape::document(None));
+            let difference = diff(&current, &new, Shape::document(None));
             let (mut touched, mut handed) = (new.clone(), new);
-            let is_touched = touch(&mut touched, &difference, writer);
-            hand_over(&current, &mut handed, difference, writer).expect("it is small");
+            let is_touched = try_touch(&mut touched, &difference, writer);
+            take_ownership(&current, &mut handed, difference, writer).expect("it is small");
             if is_touched {
                 prop_assert_eq!(&touched, &handed);
             }
@@ -71,14 +71,14 @@ proptest! {
 fn a_writer_that_changes_its_own_field_again_changes_the_time_of_its_entry_alone() {
     let parts = |value: u64| [json!({"a": value, "b": {"c": [value]}}), json!({"x": "y"}), Value::Null];
     let mut current = document(&parts(1), None);
-    begin(&mut current, writer("one", "", "2026-01-01T00:00:00Z")).expect("it is small");
+    create_owners(&mut current, writer("one", "", "2026-01-01T00:00:00Z")).expect("it is small");
     let mut new = document(&parts(2), current["metadata"].get("managedFields"));
-    let difference = differ(&current, &new, Shape::document(None));
+    let difference = diff(&current, &new, Shape::document(None));
     let later = "2026-01-01T00:00:01Z";
-    assert!(touch(&mut new, &difference, writer("one", "", later)));
+    assert!(try_touch(&mut new, &difference, writer("one", "", later)));
     current["metadata"]["managedFields"][0]["time"] = json!(later);
     assert_eq!(new["metadata"]["managedFields"], current["metadata"]["managedFields"]);
     for other in [writer("other", "", later), writer("one", "status", later)] {
-        assert!(!touch(&mut new, &difference, other), "{other:?} takes the fields");
+        assert!(!try_touch(&mut new, &difference, other), "{other:?} takes the fields");
     }
 }

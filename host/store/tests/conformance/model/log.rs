@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use homeostat_store::{Error, Event, EventType, Resource, Result, Revision, Written};
+use homeostat_store::{Error, Event, EventType, Resource, Result, Revision, WriteResponse};
 
 use super::traffic::{Id, Traffic, Verb};
 
@@ -65,11 +65,11 @@ impl Log {
     }
 
     /// Checks what a store answered to a write, and takes it into the log.
-    pub(super) fn take(&mut self, traffic: &Traffic, answer: Result<Written>, now: SystemTime) {
+    pub(super) fn take(&mut self, traffic: &Traffic, answer: Result<WriteResponse>, now: SystemTime) {
         let expected = self.expected(traffic);
         let written = match (expected, answer) {
             (Expected::Change(kind), Ok(written)) if written.change == Some(kind) => written,
-            (Expected::Nothing, Ok(Written { change: None, .. }))
+            (Expected::Nothing, Ok(WriteResponse { change: None, .. }))
             | (Expected::NotFound, Err(Error::NotFound { .. }))
             | (Expected::AlreadyExists, Err(Error::AlreadyExists { .. }))
             | (Expected::Conflict, Err(Error::Conflict { .. })) => return,
@@ -84,7 +84,12 @@ impl Log {
         }
     }
 
-    fn append(&mut self, traffic: &Traffic, Written { resource, change, unknown: _ }: Written, revision: Revision) {
+    fn append(
+        &mut self,
+        traffic: &Traffic,
+        WriteResponse { resource, change, unknown_fields: _ }: WriteResponse,
+        revision: Revision,
+    ) {
         let old = self.now.remove(&traffic.id);
         let previous = old.as_ref().map(|entry| Arc::clone(&entry.resource));
         let kind = change.expect("it was checked");

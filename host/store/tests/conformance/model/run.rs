@@ -8,7 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use homeostat_store::embedded::{EmbeddedStore, OpenError, fsck};
-use homeostat_store::{Error, Event, Options, Page, Query, Resource, Result, Revision, Scope, Source, Store, Watch};
+use homeostat_store::{
+    ClockAndIds, Error, Event, Options, Page, Query, Resource, Result, Revision, Scope, Store, Watch,
+};
 
 use super::log::Log;
 use super::traffic::{Begin, End, KINDS, Step, Traffic};
@@ -50,8 +52,8 @@ struct Run {
 
 pub(super) async fn run(make: Make, history_max: u64, steps: Vec<Step>) {
     let clock = Arc::new(Clock::default());
-    let source = Arc::clone(&clock) as Arc<dyn Source>;
-    let options = Options { history_max, history_age_max: AGE_MAX, source, ..Options::default() };
+    let source = Arc::clone(&clock) as Arc<dyn ClockAndIds>;
+    let options = Options { history_max, history_age_max: AGE_MAX, clock: source, ..Options::default() };
     let mut run = Run {
         fixture: Some(make(options.clone())),
         options,

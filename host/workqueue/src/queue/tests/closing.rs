@@ -21,10 +21,10 @@ async fn stop_wakes_every_waiting_claimer_with_closed() {
 async fn adds_after_close_say_so() {
     let queue = queue();
     queue.stop();
-    assert_eq!(queue.add(1, Priority::NORMAL), Err(Refused::Closed));
-    assert_eq!(queue.add_after(1, ms(5), Priority::NORMAL), Err(Refused::Closed));
-    assert_eq!(queue.add_all(0..1000, Priority::NORMAL), Err(Refused::Closed));
-    assert_eq!(queue.look_again(1, Priority::NORMAL, true), Err(Refused::Closed));
+    assert_eq!(queue.add(1, Priority::NORMAL), Err(AddError::Closed));
+    assert_eq!(queue.add_after(1, ms(5), Priority::NORMAL), Err(AddError::Closed));
+    assert_eq!(queue.add_all(0..1000, Priority::NORMAL), Err(AddError::Closed));
+    assert_eq!(queue.add_without_event(1, Priority::NORMAL, true), Err(AddError::Closed));
     assert_eq!((queue.counters(), queue.len(), queue.is_empty()), (Counters::default(), 0, true));
 }
 
@@ -48,9 +48,9 @@ async fn a_drain_waits_for_ready_and_running_keys_and_those_that_become_dirty() 
     let drainer = queue.clone();
     let drain = tokio::spawn(async move { drainer.drain(ms(1000)).await });
     sleep(ms(15)).await;
-    assert_eq!(add(&queue, 0), Added::Dirty);
+    assert_eq!(add(&queue, 0), AddOutcome::Dirty);
     claim.finish(Next::Done);
-    assert_eq!(drain.await.unwrap(), Report { finished: 5, dropped: vec![9], running: vec![] });
+    assert_eq!(drain.await.unwrap(), CloseReport { finished: 5, dropped: vec![9], running: vec![] });
     assert_eq!(task.await.unwrap(), [1, 2, 3, 0]);
     assert_eq!(queue.shared.origin.elapsed(), ms(40), "no longer than it takes");
 }
@@ -62,10 +62,10 @@ async fn a_drain_keeps_its_deadline_and_tells_what_was_left() {
     queue.add_all([1, 2], Priority::NORMAL).unwrap();
     let claim = queue.try_claim().unwrap();
     let report = queue.drain(ms(100)).await;
-    assert_eq!(report, Report { finished: 0, dropped: vec![2], running: vec![1] });
-    assert_eq!((queue.shared.origin.elapsed(), queue.phase()), (ms(100), Phase::Stopped));
+    assert_eq!(report, CloseReport { finished: 0, dropped: vec![2], running: vec![1] });
+    assert_eq!((queue.shared.origin.elapsed(), queue.phase()), (ms(100), ShutdownPhase::Stopped));
     claim.finish(Next::Again);
-    assert_eq!(queue.drain(ms(100)).await, Report { finished: 1, dropped: vec![2, 1], running: vec![] });
+    assert_eq!(queue.drain(ms(100)).await, CloseReport { finished: 1, dropped: vec![2, 1], running: vec![] });
     assert_eq!(queue.shared.origin.elapsed(), ms(100), "a closed queue is drained at once");
 }
 
@@ -87,7 +87,7 @@ async fn abort_ends_a_blocked_drain_and_interrupts_the_workers() {
     assert_eq!(queue.abort().running, [1]);
     drain.await.unwrap();
     task.await.unwrap();
-    assert_eq!((queue.abort().dropped, queue.phase()), (vec![1], Phase::Aborted));
+    assert_eq!((queue.abort().dropped, queue.phase()), (vec![1], ShutdownPhase::Aborted));
     queue.aborted().await;
 }
 
@@ -111,9 +111,9 @@ async fn a_drain_that_is_given_up_goes_on_without_a_deadline() {
     add(&queue, 1);
     drop(Polled::new(queue.drain(ms(10))).sleeps());
     sleep(ms(50)).await;
-    assert_eq!(queue.phase(), Phase::Draining);
+    assert_eq!(queue.phase(), ShutdownPhase::Draining);
     run(&queue, Next::Done);
-    assert_eq!(queue.phase(), Phase::Stopped);
+    assert_eq!(queue.phase(), ShutdownPhase::Stopped);
 }
 
 /// Q13
@@ -157,11 +157,11 @@ async fn length_and_state_are_right_in_every_state_of_a_key() {
     assert_eq!(seen(&queue), (Some(KeyState::Running), 0, true, 1));
     add(&queue, 1);
     assert_eq!(seen(&queue), (Some(KeyState::Dirty), 0, true, 1));
-    assert_eq!(queue.cancel(&1), Verdict::Done);
+    assert_eq!(queue.cancel(&1), ChangeOutcome::Done);
     claim.finish(Next::Park { error: "no".into() });
     assert_eq!(seen(&queue), (Some(KeyState::Parked), 0, true, 1));
     assert_eq!(queue.entry(&1), queue.inspect(9).pop());
-    assert_eq!(queue.cancel(&1), Verdict::Done);
+    assert_eq!(queue.cancel(&1), ChangeOutcome::Done);
     assert_eq!((seen(&queue), queue.entry(&1)), ((None, 0, true, 0), None));
 }
 

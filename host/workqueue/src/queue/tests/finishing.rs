@@ -19,7 +19,7 @@ async fn finishing_and_claiming_runs_through_the_queue() {
         (finished, held) = claim.finish_and_claim(Next::Done);
         assert_eq!((finished.state, queue.counts().running), (None, usize::from(held.is_some())));
     }
-    assert_eq!((ran, queue.counts()), (vec![0, 1, 2, 3, 4], Counts::default()));
+    assert_eq!((ran, queue.counts()), (vec![0, 1, 2, 3, 4], KeyCounts::default()));
     assert_eq!((queue.counters().claims, queue.counters().finished.done), (5, 5));
 }
 
@@ -66,7 +66,7 @@ async fn nothing_follows_when_nothing_may_be_handed_out() {
     assert!(held.finish_and_claim(Next::Done).1.is_none());
     let mut report = queue.stop();
     report.dropped.sort_unstable();
-    assert_eq!(report, Report { finished: 1, dropped: vec![1, 4], running: vec![] });
+    assert_eq!(report, CloseReport { finished: 1, dropped: vec![1, 4], running: vec![] });
 }
 
 /// Q10: a drain ends with the last key, also when it was finished this way.
@@ -78,7 +78,7 @@ async fn the_last_key_finished_this_way_ends_a_drain() {
     let held = held.finish_and_claim(Next::Done).1.expect("a drain still runs what is ready");
     assert!(drain.poll().is_pending());
     assert!(held.finish_and_claim(Next::Done).1.is_none());
-    assert!(matches!(drain.poll(), Poll::Ready(Report { finished: 2, .. })));
+    assert!(matches!(drain.poll(), Poll::Ready(CloseReport { finished: 2, .. })));
 }
 
 /// Q13: the claim that follows is one like any other.
@@ -123,7 +123,7 @@ async fn the_figures_of_one_key_through_its_life() {
     let ages = queue.ages();
     assert_eq!((ages.unfinished_work, ages.longest_running, ages.oldest_ready), (ms(1), Some(ms(1)), None));
     claim.finish(Next::Done);
-    assert_eq!((queue.ages(), queue.counts()), (Ages::default(), Counts::default()));
+    assert_eq!((queue.ages(), queue.counts()), (Ages::default(), KeyCounts::default()));
 }
 
 /// T6, B13: an add of a key that is ready asks for no time, and still neither hides what came due nor moves its figures.
@@ -133,7 +133,7 @@ async fn an_add_that_merges_leaves_the_age_of_the_key_alone() {
     add(&queue, 1);
     add_after(&queue, 2, ms(3));
     advance(ms(5)).await;
-    assert_eq!(add(&queue, 1), Added::Merged);
+    assert_eq!(add(&queue, 1), AddOutcome::Merged);
     assert_eq!(queue.len(), 2);
     let claim = queue.try_claim().unwrap();
     assert_eq!((*claim.key(), claim.queued_for()), (1, ms(5)));

@@ -136,7 +136,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
 }
 
 /// What [`Queue::drain`] does, but for the deadline, which takes a clock.
-fn drain(queue: &Queue<u32>) -> Report<u32> {
+fn drain(queue: &Queue<u32>) -> CloseReport<u32> {
     let mut phase = queue.shared.phase.subscribe();
     queue.with(State::drain);
     drop(block_on(phase.wait_for(|phase| phase.is_closed())));
@@ -214,7 +214,7 @@ fn a_claimer_that_gives_up_loses_no_key_in_any_order() {
         let patient = one_claim(&queue, &log);
         add(&queue, 1);
         join([impatient, patient]);
-        assert_eq!((log.ran(), queue.counts()), (vec![1], Counts::default()));
+        assert_eq!((log.ran(), queue.counts()), (vec![1], KeyCounts::default()));
     });
 }
 
@@ -295,7 +295,7 @@ fn a_key_that_was_added_while_running_reaches_another_claimer_in_every_order() {
         add(&queue, 1);
         held.finish(Next::Done);
         join([other]);
-        assert_eq!(queue.counts(), Counts::default());
+        assert_eq!(queue.counts(), KeyCounts::default());
     });
 }
 
@@ -329,7 +329,7 @@ fn a_suspension_that_ends_leaves_no_claimer_asleep_in_any_order() {
         let claimer = queue.clone();
         let claimer = thread::spawn(move || block_on(claimer.claim()).map(|claim| *claim.key()));
         let feeder = queue.clone();
-        let feeder = thread::spawn(move || assert_eq!(add(&feeder, 1), Added::Ready));
+        let feeder = thread::spawn(move || assert_eq!(add(&feeder, 1), AddOutcome::Ready));
         queue.resume();
         assert_eq!(claimer.join().unwrap(), Some(1));
         join([feeder]);
@@ -370,12 +370,12 @@ fn a_floor_holds(clock: &Clock, ends: End) {
         assert!(claimer.shared.now() >= due, "an add got the key out of its delay");
         end(claim, Next::Done);
     });
-    let feeder = thread::spawn(move || assert_ne!(add(&feeder, 1), Added::Unparked));
+    let feeder = thread::spawn(move || assert_ne!(add(&feeder, 1), AddOutcome::Unparked));
     ends(&queue, held);
     join([feeder]);
     clock.advance(DELAY);
     join([claimer]);
-    assert_eq!((queue.counts(), queue.counters().claims), (Counts::default(), 2), "it ran once more");
+    assert_eq!((queue.counts(), queue.counters().claims), (KeyCounts::default(), 2), "it ran once more");
 }
 
 /// A run ends with a delay that an add cuts short, while somebody adds its key and a worker waits for it.
@@ -385,10 +385,10 @@ fn a_delay_that_was_cut_short_is_forgotten(ends: End) {
     let held = queue.try_claim().unwrap();
     let (claimer, feeder) = (queue.clone(), queue.clone());
     let claimer = thread::spawn(move || end(block_on(claimer.claim()).expect("the add reaches it"), Next::Done));
-    let feeder = thread::spawn(move || assert_ne!(add(&feeder, 1), Added::Unparked));
+    let feeder = thread::spawn(move || assert_ne!(add(&feeder, 1), AddOutcome::Unparked));
     ends(&queue, held);
     join([feeder, claimer]);
-    assert_eq!(queue.counts(), Counts::default(), "the delay is still there");
+    assert_eq!(queue.counts(), KeyCounts::default(), "the delay is still there");
 }
 
 /// T5, T8: in no order does an add come between the end of a run and the delay that it asks for.
@@ -435,6 +435,6 @@ fn a_key_that_comes_due_reaches_a_claimer_in_every_order() {
         clock.advance(ms(10));
         clock.advance(ms(10));
         join(claimers);
-        assert_eq!((log.ran(), queue.counts()), (vec![1, 2], Counts::default()));
+        assert_eq!((log.ran(), queue.counts()), (vec![1, 2], KeyCounts::default()));
     });
 }

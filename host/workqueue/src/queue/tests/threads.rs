@@ -99,7 +99,7 @@ async fn fifty_producers_and_ten_workers_lose_nothing_and_never_run_a_key_twice_
         let (asked, seen) = (asked[key].load(Ordering::SeqCst), seen[key].load(Ordering::SeqCst));
         assert_eq!(asked, seen, "the last add of {key} was not seen by a run");
     }
-    assert_eq!(queue.counts(), Counts::default());
+    assert_eq!(queue.counts(), KeyCounts::default());
 }
 
 /// Q11

@@ -52,7 +52,7 @@ async fn a_run_that_ends_with_a_delay_leaves_no_gap_for_an_add() {
     add(&queue, 1);
     queue.try_claim().unwrap().finish(Next::After(ms(50)));
     assert_eq!(queue.state(&1), Some(KeyState::Waiting));
-    assert_eq!(add(&queue, 1), Added::Ready);
+    assert_eq!(add(&queue, 1), AddOutcome::Ready);
     run(&queue, Next::Done);
     assert!(timeout(ms(1000), queue.claim()).await.is_err());
 }
@@ -140,7 +140,7 @@ async fn several_sleepers_share_the_timer_and_each_gets_its_key_in_time() {
     for worker in workers {
         timeout(ms(10_000), worker).await.expect("nobody oversleeps").unwrap();
     }
-    assert_eq!(queue.counts(), Counts::default());
+    assert_eq!(queue.counts(), KeyCounts::default());
 }
 
 /// T11
@@ -152,7 +152,7 @@ async fn a_cancelled_earliest_key_leaves_the_next_one_in_time() {
     let worker = queue.clone();
     let task = tokio::spawn(async move { worker.claim().await.map(|claim| *claim.key()) });
     tokio::task::yield_now().await;
-    assert_eq!(queue.cancel(&1), Verdict::Done);
+    assert_eq!(queue.cancel(&1), ChangeOutcome::Done);
     assert_eq!(timeout(ms(10_000), task).await.expect("nobody oversleeps").unwrap(), Some(2));
     assert_eq!(queue.shared.origin.elapsed(), ms(80));
 }
@@ -164,7 +164,7 @@ async fn an_add_of_a_waiting_key_reaches_the_claimer_that_sleeps_for_it() {
     add_after(&queue, 1, ms(60_000));
     let mut claimer = Polled::new(queue.claim()).sleeps();
     assert_eq!(armed(&queue), Some(60_000));
-    assert_eq!((add(&queue, 1), claimer.woken()), (Added::Ready, 1));
+    assert_eq!((add(&queue, 1), claimer.woken()), (AddOutcome::Ready, 1));
     let Poll::Ready(Some(claim)) = claimer.poll() else { panic!("the key is ready") };
     assert_eq!((queue.shared.origin.elapsed(), queue.counters().adds), (ms(0), 1));
     claim.finish(Next::Done);
@@ -179,7 +179,7 @@ async fn a_postponed_key_comes_at_its_new_time() {
         let begin = queue.shared.origin.elapsed();
         add_after(&queue, key, ms(delay));
         let mut claimer = Polled::new(queue.claim()).sleeps();
-        assert_eq!(queue.postpone(&key, ms(postponed)), Verdict::Done);
+        assert_eq!(queue.postpone(&key, ms(postponed)), ChangeOutcome::Done);
         drop(claimer.poll());
         let claim = timeout(ms(1000), claimer.future).await.expect("nobody oversleeps").unwrap();
         assert_eq!((*claim.key(), queue.shared.origin.elapsed() - begin), (key, ms(postponed)));

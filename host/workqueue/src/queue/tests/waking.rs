@@ -97,7 +97,7 @@ async fn an_add_to_a_running_key_wakes_nobody_until_it_is_finished() {
     add(&queue, 1);
     let claim = queue.try_claim().unwrap();
     let claimers = sleepers(&queue, 1);
-    assert_eq!(add(&queue, 1), Added::Dirty);
+    assert_eq!(add(&queue, 1), AddOutcome::Dirty);
     assert_eq!(woken(&claimers), [0]);
     claim.finish(Next::Done);
     assert_eq!(woken(&claimers), [1]);
@@ -125,7 +125,7 @@ async fn a_suspension_below_a_band_wakes_the_claimers_for_what_is_raised_above_i
     add(&queue, 1);
     add(&queue, 2);
     assert!(woken(&claimers) == [0, 0] && queue.is_suspended());
-    assert_eq!(queue.prioritize(&2, Priority::HIGHEST), Verdict::Done);
+    assert_eq!(queue.prioritize(&2, Priority::HIGHEST), ChangeOutcome::Done);
     assert_eq!(woken(&claimers), [1, 0]);
     let Poll::Ready(Some(claim)) = claimers[0].poll() else { panic!("it was raised") };
     assert_eq!(*claim.key(), 2);
@@ -183,13 +183,13 @@ async fn a_claimer_that_is_polled_by_another_task_wakes_that_one() {
 /// Q15, T11: a key that is made ready by hand wakes a claimer without any clock.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_expedited_or_retried_wakes_a_sleeping_claimer() {
-    let verbs: [fn(&Queue<u32>) -> Verdict; 3] =
+    let verbs: [fn(&Queue<u32>) -> ChangeOutcome; 3] =
         [|queue| queue.expedite(&1), |queue| queue.retry(&1), |queue| queue.postpone(&1, ms(0))];
     for verb in verbs {
         let queue = queue();
         add_after(&queue, 1, ms(60_000));
         let mut claimers = sleepers(&queue, 2);
-        assert_eq!((verb(&queue), woken(&claimers)), (Verdict::Done, vec![0, 1]));
+        assert_eq!((verb(&queue), woken(&claimers)), (ChangeOutcome::Done, vec![0, 1]));
         assert!(claimers[1].poll().is_ready());
     }
 }

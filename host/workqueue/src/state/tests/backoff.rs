@@ -147,7 +147,7 @@ fn a_parked_key_is_not_retried_until_it_is_added() {
     assert_eq!((finished.state, finished.failures, finished.dropped), (Some(KeyState::Parked), 1, false));
     desk.pass(1_000_000_000);
     assert_eq!(desk.claim(), None);
-    assert_eq!(desk.add("a"), Added::Unparked);
+    assert_eq!(desk.add("a"), AddOutcome::Unparked);
     assert_eq!(desk.state.claim(desk.now).unwrap().failures, 1, "failures are kept");
 }
 
@@ -157,7 +157,7 @@ fn a_parked_key_that_is_added_with_a_delay_waits() {
     let mut desk = Desk::new();
     desk.add("a");
     desk.run("a", parked());
-    assert_eq!(desk.add_after("a", 50), Added::Unparked);
+    assert_eq!(desk.add_after("a", 50), AddOutcome::Unparked);
     assert_eq!((desk.at("a"), desk.failures("a")), (Some(KeyState::Waiting), 1));
 }
 

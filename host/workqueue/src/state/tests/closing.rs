@@ -1,13 +1,13 @@
 use super::*;
-use crate::{Phase, Report};
+use crate::{CloseReport, ShutdownPhase};
 
 impl Desk {
-    fn stop(&mut self) -> Report<&'static str> {
+    fn stop(&mut self) -> CloseReport<&'static str> {
         sorted(self.state.stop(self.now))
     }
 }
 
-fn sorted(mut report: Report<&'static str>) -> Report<&'static str> {
+fn sorted(mut report: CloseReport<&'static str>) -> CloseReport<&'static str> {
     report.dropped.sort_unstable();
     report
 }
@@ -34,10 +34,10 @@ fn an_add_after_close_is_refused_and_not_counted() {
     desk.stop();
     let counters = desk.state.counters();
     for key in ["new", "ready", "running", "dirty"] {
-        assert_eq!(desk.state.add(desk.now, key, Priority::NORMAL), Err(Refused::Closed));
-        assert_eq!(desk.state.look_again(desk.now, key, Priority::NORMAL, true), Err(Refused::Closed));
+        assert_eq!(desk.state.add(desk.now, key, Priority::NORMAL), Err(AddError::Closed));
+        assert_eq!(desk.state.add_without_event(desk.now, key, Priority::NORMAL, true), Err(AddError::Closed));
     }
-    assert_eq!(desk.state.add_after(desk.now, "new", ms(5), Priority::NORMAL), Err(Refused::Closed));
+    assert_eq!(desk.state.add_after(desk.now, "new", ms(5), Priority::NORMAL), Err(AddError::Closed));
     assert_eq!((desk.state.counters(), desk.at("new")), (counters, None));
 }
 
@@ -48,12 +48,12 @@ fn stop_drops_what_is_queued_lets_finish_what_runs_and_says_so() {
     let report = desk.stop();
     assert_eq!(report.dropped, ["ready", "waiting"]);
     assert_eq!((report.finished, report.running), (0, vec!["running", "dirty"]));
-    assert_eq!((desk.claim(), desk.state.phase()), (None, Phase::Stopped));
+    assert_eq!((desk.claim(), desk.state.phase()), (None, ShutdownPhase::Stopped));
 
     assert_eq!(desk.finish("running", Next::Done).state, None);
     assert_eq!(desk.finish("dirty", Next::Done).state, None);
     let report = desk.stop();
-    assert_eq!(report, Report { finished: 2, dropped: vec!["dirty", "ready", "waiting"], running: vec![] });
+    assert_eq!(report, CloseReport { finished: 2, dropped: vec!["dirty", "ready", "waiting"], running: vec![] });
     assert_eq!(desk.stop(), report, "twice is harmless");
     assert_eq!(desk.state.counters().dropped, 3);
 }
@@ -74,7 +74,7 @@ fn after_a_stop_every_wish_for_another_run_is_dropped_and_told() {
     desk.claim();
     desk.stop();
     desk.give_back("a");
-    assert_eq!(desk.stop(), Report { finished: 0, dropped: vec!["a"], running: vec![] });
+    assert_eq!(desk.stop(), CloseReport { finished: 0, dropped: vec!["a"], running: vec![] });
 }
 
 /// Q10
@@ -82,17 +82,17 @@ fn after_a_stop_every_wish_for_another_run_is_dropped_and_told() {
 fn a_drain_runs_what_is_ready_or_becomes_dirty_and_drops_what_waits() {
     let mut desk = full();
     desk.state.drain(desk.now);
-    assert_eq!(desk.state.phase(), Phase::Draining);
-    assert_eq!(desk.add("running"), Added::Dirty, "a change of a running key is still taken");
-    assert_eq!(desk.add("ready"), Added::Merged);
-    assert_eq!(desk.state.add(desk.now, "new", Priority::NORMAL), Err(Refused::Closed));
-    assert_eq!(desk.state.add_after(desk.now, "ready", ms(5), Priority::NORMAL), Err(Refused::Closed));
+    assert_eq!(desk.state.phase(), ShutdownPhase::Draining);
+    assert_eq!(desk.add("running"), AddOutcome::Dirty, "a change of a running key is still taken");
+    assert_eq!(desk.add("ready"), AddOutcome::Merged);
+    assert_eq!(desk.state.add(desk.now, "new", Priority::NORMAL), Err(AddError::Closed));
+    assert_eq!(desk.state.add_after(desk.now, "ready", ms(5), Priority::NORMAL), Err(AddError::Closed));
 
     desk.finish("running", Next::Done);
     desk.finish("dirty", Next::Done);
     assert_eq!(desk.run_all(), ["ready", "running", "dirty"]);
-    assert_eq!(desk.state.phase(), Phase::Stopped, "it stops by itself");
-    assert_eq!(desk.stop(), Report { finished: 5, dropped: vec!["waiting"], running: vec![] });
+    assert_eq!(desk.state.phase(), ShutdownPhase::Stopped, "it stops by itself");
+    assert_eq!(desk.stop(), CloseReport { finished: 5, dropped: vec!["waiting"], running: vec![] });
 }
 
 /// Q10
@@ -106,9 +106,9 @@ fn a_drain_waits_for_no_delay() {
     desk.run("after", after(5));
     desk.run("failed", failed());
     desk.run("again", Next::Again);
-    assert_eq!(desk.state.phase(), Phase::Draining);
+    assert_eq!(desk.state.phase(), ShutdownPhase::Draining);
     desk.run("again", Next::Done);
-    assert_eq!(desk.state.phase(), Phase::Stopped);
+    assert_eq!(desk.state.phase(), ShutdownPhase::Stopped);
     assert_eq!(desk.stop().dropped, ["after", "failed"]);
 }
 
@@ -118,7 +118,7 @@ fn a_drain_of_an_idle_queue_ends_at_once() {
     let mut desk = Desk::new();
     desk.add_after("a", 5);
     desk.state.drain(desk.now);
-    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["a"]));
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (ShutdownPhase::Stopped, vec!["a"]));
 }
 
 /// Q10
@@ -129,9 +129,9 @@ fn the_last_key_that_is_cancelled_ends_a_drain() {
     desk.add("b");
     desk.state.drain(desk.now);
     desk.state.cancel(desk.now, &"a");
-    assert_eq!(desk.state.phase(), Phase::Draining);
+    assert_eq!(desk.state.phase(), ShutdownPhase::Draining);
     desk.state.postpone(desk.now, &"b", ms(5));
-    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["b"]));
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (ShutdownPhase::Stopped, vec!["b"]));
 }
 
 /// Q10, C4
@@ -141,9 +141,9 @@ fn a_suspended_queue_drains_what_runs_and_drops_the_rest() {
     desk.state.suspend(desk.now);
     desk.state.drain(desk.now);
     desk.finish("running", Next::Done);
-    assert_eq!(desk.state.phase(), Phase::Draining);
+    assert_eq!(desk.state.phase(), ShutdownPhase::Draining);
     desk.finish("dirty", Next::Done);
-    assert_eq!(desk.state.phase(), Phase::Stopped);
+    assert_eq!(desk.state.phase(), ShutdownPhase::Stopped);
     assert_eq!(desk.stop().dropped, ["dirty", "ready", "waiting"]);
 }
 
@@ -156,16 +156,16 @@ fn a_queue_that_is_suspended_below_a_band_drains_those_above() {
     desk.state.drain(desk.now);
     desk.finish("running", Next::Done);
     desk.finish("dirty", Next::Done);
-    assert_eq!(desk.state.phase(), Phase::Draining);
+    assert_eq!(desk.state.phase(), ShutdownPhase::Draining);
     desk.run("urgent", Next::Done);
-    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["dirty", "ready", "waiting"]));
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (ShutdownPhase::Stopped, vec!["dirty", "ready", "waiting"]));
 
     let mut desk = Desk::new();
     desk.add_at("urgent", Priority::HIGHEST);
     desk.state.suspend_below(desk.now, Priority::HIGHEST);
     desk.state.drain(desk.now);
     desk.state.prioritize(desk.now, &"urgent", Priority::NORMAL);
-    assert_eq!((desk.state.phase(), desk.stop().dropped), (Phase::Stopped, vec!["urgent"]));
+    assert_eq!((desk.state.phase(), desk.stop().dropped), (ShutdownPhase::Stopped, vec!["urgent"]));
 }
 
 /// Q10
@@ -175,17 +175,17 @@ fn stop_and_abort_end_a_drain_and_an_abort_stays_one() {
     desk.state.drain(desk.now);
     assert_eq!(desk.stop().dropped, ["ready", "waiting"]);
     let report = sorted(desk.state.abort(desk.now));
-    assert_eq!((report.running, desk.state.phase()), (vec!["running", "dirty"], Phase::Aborted));
+    assert_eq!((report.running, desk.state.phase()), (vec!["running", "dirty"], ShutdownPhase::Aborted));
     desk.stop();
     desk.state.drain(desk.now);
-    assert_eq!(desk.state.phase(), Phase::Aborted);
+    assert_eq!(desk.state.phase(), ShutdownPhase::Aborted);
 }
 
 #[test]
 fn a_retry_does_not_queue_runs_in_a_closed_queue() {
     let mut desk = full();
     desk.stop();
-    assert_eq!(desk.state.retry(desk.now, &"running"), Verdict::Unchanged);
+    assert_eq!(desk.state.retry(desk.now, &"running"), ChangeOutcome::Unchanged);
     desk.finish("running", Next::Done);
     assert_eq!(desk.stop().dropped, ["ready", "waiting"]);
 }

@@ -21,7 +21,7 @@ fn a_second_add_raises_to_the_tail_of_the_new_band_and_never_lowers() {
     let mut desk = Desk::new();
     desk.add_at("raised", Priority::LOW);
     desk.add_at("high", Priority::HIGH);
-    assert_eq!(desk.add_at("raised", Priority::HIGH), Added::Merged);
+    assert_eq!(desk.add_at("raised", Priority::HIGH), AddOutcome::Merged);
     desk.add_at("high", Priority::LOWEST);
     desk.add_at("also high", Priority::HIGH);
     assert_eq!(desk.run_all(), ["high", "raised", "also high"]);

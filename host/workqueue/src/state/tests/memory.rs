@@ -63,7 +63,7 @@ fn timers_that_events_cut_short_do_not_pile_up() {
 #[test]
 fn whatever_takes_a_key_off_lets_go_of_it() {
     type Keys = State<Arc<str>>;
-    type Way = fn(&mut Keys, Claimed<Arc<str>>);
+    type Way = fn(&mut Keys, ClaimToken<Arc<str>>);
     let ways: [Way; 5] = [
         |state, claimed| {
             state.finish(Moment::ZERO, claimed, Next::Done, 0);

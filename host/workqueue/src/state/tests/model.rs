@@ -12,8 +12,8 @@ use proptest::{
 
 use super::{BACKOFF, failed, failed_for, ms, parked};
 use crate::{
-    Backoff, Counts, DuringDelay, Entry, KeyState, Moment, Next, Options, Phase, Priority, Verdict,
-    state::{Claimed, State},
+    Backoff, ChangeOutcome, DuringDelay, Entry, KeyCounts, KeyState, Moment, Next, Options, Priority, ShutdownPhase,
+    state::{ClaimToken, State},
 };
 use reference::Known;
 
@@ -56,7 +56,7 @@ enum Step {
     /// Hands out keys of this band and above alone; of none from 5, of all without any suspension from 0.
     Suspend(usize),
     Hold(bool),
-    Close(Phase),
+    Close(ShutdownPhase),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -72,7 +72,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..60_u64).prop_map(failed_for),
         2 => delay.clone().prop_map(|delay| Next::After(ms(delay))),
     ];
-    let close = prop_oneof![3 => Just(Phase::Draining), 2 => Just(Phase::Stopped), 1 => Just(Phase::Aborted)];
+    let close = prop_oneof![3 => Just(ShutdownPhase::Draining), 2 => Just(ShutdownPhase::Stopped), 1 => Just(ShutdownPhase::Aborted)];
     prop_oneof![
         80 => (key.clone(), delay.clone(), band()).prop_map(|(key, delay_ms, band)| Step::Add { key, delay_ms, band }),
         10 => (key.clone(), band(), any::<bool>()).prop_map(|(key, band, unpark)| Step::LookAgain { key, band, unpark }),
@@ -137,11 +137,11 @@ proptest! {
 /// The real state, and what is known of it from outside.
 struct Pair {
     real: State<u8>,
-    claims: Vec<Claimed<u8>>,
+    claims: Vec<ClaimToken<u8>>,
     now: Moment,
     options: Options,
     open_from: usize,
-    phase: Phase,
+    phase: ShutdownPhase,
     keys: BTreeMap<u8, Known>,
     /// Keys that lost their run to the closing.
     lost: Vec<u8>,
@@ -159,7 +159,7 @@ impl Pair {
             now: Moment::ZERO,
             options,
             open_from: 0,
-            phase: Phase::Open,
+            phase: ShutdownPhase::Open,
             keys: BTreeMap::new(),
             lost: Vec::new(),
             line: Vec::new(),
@@ -187,7 +187,7 @@ impl Pair {
             }
             Step::LookAgain { key, band, unpark } => {
                 let taken = self.takes(key, true);
-                assert_eq!(self.real.look_again(now, key, band, unpark).is_ok(), taken);
+                assert_eq!(self.real.add_without_event(now, key, band, unpark).is_ok(), taken);
                 let known = self.keys.get(&key).map(|known| known.state(now));
                 match (known, self.keys.get_mut(&key)) {
                     _ if !taken => {}
@@ -225,9 +225,9 @@ impl Pair {
             }
             Step::Close(phase) => {
                 match phase {
-                    Phase::Stopped => drop(self.real.stop(now)),
-                    Phase::Aborted => drop(self.real.abort(now)),
-                    Phase::Open | Phase::Draining => self.real.drain(now),
+                    ShutdownPhase::Stopped => drop(self.real.stop(now)),
+                    ShutdownPhase::Aborted => drop(self.real.abort(now)),
+                    ShutdownPhase::Open | ShutdownPhase::Draining => self.real.drain(now),
                 }
                 self.close(phase);
             }
@@ -244,7 +244,7 @@ impl Pair {
     /// Whether an add is taken: a draining queue takes those that change no more than what it waits for anyway.
     fn takes(&self, key: u8, at_once: bool) -> bool {
         let busy = !matches!(self.state(key), None | Some(KeyState::Waiting | KeyState::Parked));
-        self.phase == Phase::Open || self.phase == Phase::Draining && busy && at_once
+        self.phase == ShutdownPhase::Open || self.phase == ShutdownPhase::Draining && busy && at_once
     }
 
     /// A verb on one key. It replaces the next run, of a running key too, or says that there is nothing to do.
@@ -257,7 +257,7 @@ impl Pair {
             Step::Prioritize { band, .. } => self.real.prioritize(now, &key, band),
             _ => self.real.retry(now, &key),
         };
-        assert_eq!(verdict == Verdict::Absent, state.is_none());
+        assert_eq!(verdict == ChangeOutcome::Absent, state.is_none());
         let Some(known) = self.keys.get_mut(&key) else { return };
         let idle = known.held.is_none();
         match *step {
@@ -315,10 +315,10 @@ impl Pair {
     fn ended(&mut self, key: u8, next: Option<&Next>) {
         let known = self.keys.get_mut(&key).unwrap();
         known.finish(self.now, next, self.options);
-        let (open, run) = (self.phase == Phase::Open, known.run);
+        let (open, run) = (self.phase == ShutdownPhase::Open, known.run);
         let failed = matches!(next, Some(Next::Retry { .. } | Next::Park { .. }));
         let stays = match run {
-            Some((due, _)) => open || self.phase == Phase::Draining && due <= self.now,
+            Some((due, _)) => open || self.phase == ShutdownPhase::Draining && due <= self.now,
             None => open && failed,
         };
         if !stays {
@@ -328,10 +328,10 @@ impl Pair {
     }
 
     /// A drain takes off what is not ready, a stop that too; neither touches what runs.
-    fn close(&mut self, phase: Phase) {
+    fn close(&mut self, phase: ShutdownPhase) {
         if phase > self.phase {
             self.phase = phase;
-            let (now, draining) = (self.now, phase == Phase::Draining);
+            let (now, draining) = (self.now, phase == ShutdownPhase::Draining);
             let goes = |known: &Known| known.held.is_none() && !(draining && known.state(now) == KeyState::Ready);
             let gone = self.keys.extract_if(.., |_, known| goes(known));
             self.lost.extend(gone.filter(|(_, known)| known.run.is_some()).map(|(key, _)| key));
@@ -343,8 +343,8 @@ impl Pair {
         let now = self.now;
         let is_open = |known: &Known| known.run.is_some_and(|(_, band)| band.index() >= self.open_from);
         let busy = |known: &Known| known.held.is_some() || known.state(now) == KeyState::Ready && is_open(known);
-        if self.phase == Phase::Draining && !self.keys.values().any(busy) {
-            self.close(Phase::Stopped);
+        if self.phase == ShutdownPhase::Draining && !self.keys.values().any(busy) {
+            self.close(ShutdownPhase::Stopped);
         }
         assert_eq!(self.real.phase(), self.phase);
         let entries = self.real.entries(now, usize::MAX);
@@ -388,7 +388,7 @@ impl Pair {
     fn compare_counts(&mut self, entries: &[Entry<u8>]) {
         let count = |state: KeyState| entries.iter().filter(|entry| entry.state == state).count();
         let in_band = |band: Priority| self.line.iter().filter(|at| at.1 == band).count();
-        let counts = Counts {
+        let counts = KeyCounts {
             waiting: count(KeyState::Waiting),
             ready: self.line.len(),
             ready_by_band: Priority::ALL.map(in_band),
@@ -402,7 +402,7 @@ impl Pair {
                 .sum(),
         };
         assert_eq!(self.real.counts(self.now), counts);
-        assert_eq!(self.real.room(), u64::from(KEYS_MAX) - entries.len() as u64);
+        assert_eq!(self.real.remaining_capacity(), u64::from(KEYS_MAX) - entries.len() as u64);
     }
 
     /// Whatever came before, a drained queue ends empty and has lost no claim.

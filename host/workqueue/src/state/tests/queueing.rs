@@ -5,7 +5,7 @@ use super::*;
 fn keys_come_in_the_order_of_adding() {
     let mut desk = Desk::new();
     for key in ["c", "a", "b"] {
-        assert_eq!(desk.add(key), Added::Ready);
+        assert_eq!(desk.add(key), AddOutcome::Ready);
     }
     assert_eq!(desk.run_all(), ["c", "a", "b"]);
 }
@@ -15,7 +15,7 @@ fn keys_come_in_the_order_of_adding() {
 fn a_second_add_of_a_queued_key_merges() {
     let mut desk = Desk::new();
     desk.add("a");
-    assert_eq!(desk.add("a"), Added::Merged);
+    assert_eq!(desk.add("a"), AddOutcome::Merged);
     assert_eq!(desk.len(), 1);
     assert_eq!(desk.run_all(), ["a"]);
     let counters = desk.state.counters();
@@ -28,8 +28,8 @@ fn adds_while_running_give_one_more_run_after_finish() {
     let mut desk = Desk::new();
     desk.add("a");
     desk.claim();
-    assert_eq!(desk.add("a"), Added::Dirty);
-    assert_eq!(desk.add("a"), Added::Merged);
+    assert_eq!(desk.add("a"), AddOutcome::Dirty);
+    assert_eq!(desk.add("a"), AddOutcome::Merged);
     assert_eq!(desk.claim(), None, "not while it runs");
     assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready));
     assert_eq!(desk.run_all(), ["a"]);
@@ -70,7 +70,7 @@ fn state_and_counts_are_right_in_every_state_of_a_key() {
         [counts.waiting, counts.ready, counts.running, counts.dirty, counts.parked]
     };
     assert_eq!((desk.at("a"), counts(&mut desk)), (None, [0, 0, 0, 0, 0]));
-    assert_eq!(desk.add_after("a", 10), Added::Waiting);
+    assert_eq!(desk.add_after("a", 10), AddOutcome::Waiting);
     assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Waiting), [1, 0, 0, 0, 0]));
     desk.pass(10);
     assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Ready), [0, 1, 0, 0, 0]));
@@ -81,7 +81,7 @@ fn state_and_counts_are_right_in_every_state_of_a_key() {
     desk.finish("a", Next::Done);
     desk.run("a", parked());
     assert_eq!((desk.at("a"), counts(&mut desk)), (Some(KeyState::Parked), [0, 0, 0, 0, 1]));
-    assert_eq!(desk.state.cancel(desk.now, &"a"), Verdict::Done);
+    assert_eq!(desk.state.cancel(desk.now, &"a"), ChangeOutcome::Done);
     assert_eq!((desk.at("a"), counts(&mut desk)), (None, [0, 0, 0, 0, 0]));
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 impl Desk {
-    fn try_add(&mut self, key: &'static str) -> Result<Added, Refused> {
+    fn try_add(&mut self, key: &'static str) -> Result<AddOutcome, AddError> {
         self.state.add(self.now, key, Priority::NORMAL)
     }
 }
@@ -17,11 +17,11 @@ fn a_key_above_the_bound_is_refused_and_touches_no_other() {
     desk.run("a", parked());
     desk.add_after("b", 50);
     let before = desk.state.entries(desk.now, 10);
-    assert_eq!(desk.try_add("c"), Err(Refused::Full));
-    assert_eq!(desk.state.add_after(desk.now, "c", ms(5), Priority::HIGH), Err(Refused::Full));
-    assert_eq!(desk.state.look_again(desk.now, "c", Priority::LOW, true), Err(Refused::Full));
+    assert_eq!(desk.try_add("c"), Err(AddError::Full));
+    assert_eq!(desk.state.add_after(desk.now, "c", ms(5), Priority::HIGH), Err(AddError::Full));
+    assert_eq!(desk.state.add_without_event(desk.now, "c", Priority::LOW, true), Err(AddError::Full));
     assert_eq!(desk.state.entries(desk.now, 10), before);
-    assert_eq!((desk.state.counters().refused, desk.state.room()), (3, 0));
+    assert_eq!((desk.state.counters().refused, desk.state.remaining_capacity()), (3, 0));
 }
 
 #[test]
@@ -29,15 +29,15 @@ fn a_key_that_is_there_merges_at_the_bound_and_one_that_ends_makes_room() {
     let mut desk = Desk::with(bounded(2));
     desk.add("a");
     desk.add("b");
-    assert_eq!(desk.try_add("a"), Ok(Added::Merged));
+    assert_eq!(desk.try_add("a"), Ok(AddOutcome::Merged));
     assert_eq!(desk.claim(), Some("a"));
-    assert_eq!(desk.try_add("a"), Ok(Added::Dirty));
+    assert_eq!(desk.try_add("a"), Ok(AddOutcome::Dirty));
     desk.finish("a", parked());
-    assert_eq!(desk.try_add("c"), Err(Refused::Full), "it runs once more");
+    assert_eq!(desk.try_add("c"), Err(AddError::Full), "it runs once more");
     desk.run("b", Next::Done);
-    assert_eq!(desk.try_add("c"), Ok(Added::Ready));
+    assert_eq!(desk.try_add("c"), Ok(AddOutcome::Ready));
     desk.state.cancel(desk.now, &"c");
-    assert_eq!(desk.state.room(), 1);
+    assert_eq!(desk.state.remaining_capacity(), 1);
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn a_lower_bound_takes_no_key_off_and_lets_no_new_one_on() {
         desk.add(key);
     }
     desk.state.configure(bounded(1));
-    assert_eq!(desk.try_add("d"), Err(Refused::Full));
+    assert_eq!(desk.try_add("d"), Err(AddError::Full));
     desk.run("a", Next::Done);
     desk.run("b", Next::Done);
-    assert_eq!(desk.try_add("d"), Err(Refused::Full));
+    assert_eq!(desk.try_add("d"), Err(AddError::Full));
     desk.run("c", Next::Done);
-    assert_eq!(desk.try_add("d"), Ok(Added::Ready));
+    assert_eq!(desk.try_add("d"), Ok(AddOutcome::Ready));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn texts_of_errors_are_kept_up_to_their_bound_and_their_room_comes_back() {
 
 #[test]
 fn a_queue_that_takes_all_it_can_leaves_the_others_their_part() {
-    let room = Room::new(100, 80);
+    let room = SharedCapacity::new(100, 80);
     let mut queues: Vec<State<u32>> = (0..5).map(|_| State::within(Arc::clone(&room), Options::default())).collect();
     let fill = |state: &mut State<u32>| {
         (0..).take_while(|key| state.add(Moment::ZERO, *key, Priority::NORMAL).is_ok()).count()

@@ -18,9 +18,9 @@ fn a_key_does_not_run_before_its_due_time() {
 fn of_two_due_times_the_earlier_wins_and_the_key_runs_once() {
     let mut desk = Desk::new();
     desk.add_after("a", 50);
-    assert_eq!(desk.add_after("a", 70), Added::Merged);
+    assert_eq!(desk.add_after("a", 70), AddOutcome::Merged);
     desk.add_after("b", 50);
-    assert_eq!(desk.add_after("b", 30), Added::Merged);
+    assert_eq!(desk.add_after("b", 30), AddOutcome::Merged);
     desk.pass(30);
     assert_eq!(desk.run_all(), ["b"]);
     desk.pass(20);
@@ -55,7 +55,7 @@ fn a_key_that_came_due_stands_before_one_that_was_added_later() {
 fn an_add_while_waiting_runs_now_and_not_again_later() {
     let mut desk = Desk::new();
     desk.add_after("a", 50);
-    assert_eq!(desk.add("a"), Added::Ready);
+    assert_eq!(desk.add("a"), AddOutcome::Ready);
     assert_eq!(desk.run_all(), ["a"]);
     desk.pass(100);
     assert_eq!((desk.claim(), desk.at("a")), (None, None));
@@ -65,7 +65,7 @@ fn an_add_while_waiting_runs_now_and_not_again_later() {
 fn a_delayed_add_of_a_ready_key_changes_nothing() {
     let mut desk = Desk::new();
     desk.add("a");
-    assert_eq!(desk.add_after("a", 50), Added::Merged);
+    assert_eq!(desk.add_after("a", 50), AddOutcome::Merged);
     assert_eq!(desk.run_all(), ["a"]);
     assert_eq!(desk.at("a"), None);
 }
@@ -76,8 +76,8 @@ fn hold_keeps_a_requested_delay_whatever_is_added() {
     let mut desk = Desk::holding();
     desk.add("a");
     desk.run("a", after(100));
-    assert_eq!(desk.add("a"), Added::Held);
-    assert_eq!(desk.add_after("a", 10), Added::Held);
+    assert_eq!(desk.add("a"), AddOutcome::Held);
+    assert_eq!(desk.add_after("a", 10), AddOutcome::Held);
     desk.pass(99);
     assert_eq!((desk.claim(), desk.due_in("a")), (None, Some(ms(1))));
     desk.pass(1);
@@ -100,9 +100,9 @@ fn hold_keeps_the_delay_of_a_backoff_and_of_an_add_during_the_run() {
 #[test]
 fn hold_keeps_the_delay_of_a_feeder_whatever_is_added() {
     let mut desk = Desk::holding();
-    assert_eq!(desk.add_after("fed", 100), Added::Waiting);
+    assert_eq!(desk.add_after("fed", 100), AddOutcome::Waiting);
     for added in [desk.add("fed"), desk.add_after("fed", 10), desk.add_after("fed", 1000)] {
-        assert_eq!((added, desk.due_in("fed")), (Added::Held, Some(ms(100))));
+        assert_eq!((added, desk.due_in("fed")), (AddOutcome::Held, Some(ms(100))));
     }
     desk.add_at("fed", Priority::HIGH);
     desk.pass(99);
@@ -119,8 +119,8 @@ fn hold_keeps_the_delay_that_a_feeder_asks_for_during_a_run() {
     {
         desk.add("a");
         desk.claim();
-        assert_eq!(desk.add_after("a", 100), Added::Dirty);
-        assert_eq!([desk.add("a"), desk.add_after("a", 20), desk.add_after("a", 500)], [Added::Held; 3]);
+        assert_eq!(desk.add_after("a", 100), AddOutcome::Dirty);
+        assert_eq!([desk.add("a"), desk.add_after("a", 20), desk.add_after("a", 500)], [AddOutcome::Held; 3]);
         assert_eq!(desk.finish("a", next.clone()).due_in, Some(ms(due_ms)), "{next:?}");
         desk.pass(due_ms);
         assert_eq!(desk.run_all(), ["a"]);
@@ -133,7 +133,7 @@ fn hold_keeps_the_delay_that_a_feeder_asks_for_during_a_run() {
 fn hold_does_not_put_off_a_key_whose_turn_has_come() {
     let mut desk = Desk::holding();
     desk.add("ready");
-    assert_eq!(desk.add_after("ready", 100), Added::Merged);
+    assert_eq!(desk.add_after("ready", 100), AddOutcome::Merged);
     desk.claim();
     desk.add_after("ready", 100);
     desk.give_back("ready");
@@ -141,7 +141,7 @@ fn hold_does_not_put_off_a_key_whose_turn_has_come() {
     desk.add("a");
     desk.claim();
     desk.add("a");
-    assert_eq!(desk.add_after("a", 100), Added::Merged);
+    assert_eq!(desk.add_after("a", 100), AddOutcome::Merged);
     assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready));
 }
 
@@ -151,7 +151,7 @@ fn run_now_forgets_a_requested_delay() {
     let mut desk = Desk::new();
     desk.add("a");
     desk.run("a", after(100));
-    assert_eq!(desk.add("a"), Added::Ready);
+    assert_eq!(desk.add("a"), AddOutcome::Ready);
     assert_eq!(desk.run_all(), ["a"]);
     assert_eq!(desk.at("a"), None);
 }
@@ -163,17 +163,17 @@ fn a_changed_setting_holds_for_delays_that_run_already() {
     desk.add("a");
     desk.run("a", after(100));
     desk.state.configure(Options { during_delay: DuringDelay::Hold, ..Options::default() });
-    assert_eq!(desk.add("a"), Added::Held);
+    assert_eq!(desk.add("a"), AddOutcome::Held);
 }
 
 /// T6
 #[test]
 fn a_delay_of_nothing_is_now() {
     let mut desk = Desk::new();
-    assert_eq!(desk.add_after("a", 0), Added::Ready);
+    assert_eq!(desk.add_after("a", 0), AddOutcome::Ready);
     assert_eq!(desk.run_all(), ["a"]);
     desk.add_after("a", 50);
-    assert_eq!(desk.state.postpone(desk.now, &"a", Duration::ZERO), Verdict::Done);
+    assert_eq!(desk.state.postpone(desk.now, &"a", Duration::ZERO), ChangeOutcome::Done);
     assert_eq!(desk.run_all(), ["a"]);
 }
 

@@ -1,19 +1,19 @@
 use super::*;
 
 impl Desk {
-    fn postpone(&mut self, key: &'static str, delay_ms: u64) -> Verdict {
+    fn postpone(&mut self, key: &'static str, delay_ms: u64) -> ChangeOutcome {
         self.state.postpone(self.now, &key, ms(delay_ms))
     }
 
-    fn cancel(&mut self, key: &'static str) -> Verdict {
+    fn cancel(&mut self, key: &'static str) -> ChangeOutcome {
         self.state.cancel(self.now, &key)
     }
 
-    fn expedite(&mut self, key: &'static str) -> Verdict {
+    fn expedite(&mut self, key: &'static str) -> ChangeOutcome {
         self.state.expedite(self.now, &key)
     }
 
-    fn retry(&mut self, key: &'static str) -> Verdict {
+    fn retry(&mut self, key: &'static str) -> ChangeOutcome {
         self.state.retry(self.now, &key)
     }
 }
@@ -23,10 +23,10 @@ impl Desk {
 fn every_verb_on_an_absent_key_says_so() {
     let mut desk = Desk::new();
     let said = [desk.postpone("a", 5), desk.cancel("a"), desk.expedite("a"), desk.retry("a")];
-    assert_eq!(said, [Verdict::Absent; 4]);
+    assert_eq!(said, [ChangeOutcome::Absent; 4]);
     desk.add("a");
     desk.run("a", Next::Done);
-    assert_eq!(desk.cancel("a"), Verdict::Absent, "a finished key is absent too");
+    assert_eq!(desk.cancel("a"), ChangeOutcome::Absent, "a finished key is absent too");
 }
 
 /// Q15
@@ -34,7 +34,7 @@ fn every_verb_on_an_absent_key_says_so() {
 fn a_waiting_key_can_be_postponed_sooner_or_later() {
     let mut desk = Desk::new();
     desk.add_after("a", 50);
-    assert_eq!(desk.postpone("a", 80), Verdict::Done);
+    assert_eq!(desk.postpone("a", 80), ChangeOutcome::Done);
     desk.pass(50);
     assert_eq!((desk.claim(), desk.due_in("a")), (None, Some(ms(30))));
     desk.postpone("a", 10);
@@ -49,7 +49,7 @@ fn a_ready_key_can_be_postponed_and_keeps_its_band() {
     let mut desk = Desk::new();
     desk.add_at("a", Priority::HIGH);
     desk.add("b");
-    assert_eq!(desk.postpone("a", 50), Verdict::Done);
+    assert_eq!(desk.postpone("a", 50), ChangeOutcome::Done);
     assert_eq!(desk.at("a"), Some(KeyState::Waiting));
     desk.pass(50);
     assert_eq!(desk.run_all(), ["a", "b"]);
@@ -61,8 +61,8 @@ fn a_postponed_key_is_held_where_delays_are_floors() {
     let mut desk = Desk::holding();
     desk.add("a");
     desk.postpone("a", 50);
-    assert_eq!(desk.add("a"), Added::Held);
-    assert_eq!(desk.expedite("a"), Verdict::Done, "a person may cut it short");
+    assert_eq!(desk.add("a"), AddOutcome::Held);
+    assert_eq!(desk.expedite("a"), ChangeOutcome::Done, "a person may cut it short");
     assert_eq!(desk.run_all(), ["a"]);
 }
 
@@ -76,7 +76,7 @@ fn waiting_ready_and_parked_keys_can_be_cancelled() {
     for key in ["first", "middle", "last"] {
         desk.add(key);
     }
-    assert_eq!([desk.cancel("waiting"), desk.cancel("middle"), desk.cancel("parked")], [Verdict::Done; 3]);
+    assert_eq!([desk.cancel("waiting"), desk.cancel("middle"), desk.cancel("parked")], [ChangeOutcome::Done; 3]);
     desk.pass(100);
     assert_eq!(desk.run_all(), ["first", "last"]);
     assert_eq!(desk.state.counters().cancelled, 3);
@@ -91,16 +91,16 @@ fn of_a_running_key_the_verbs_act_on_the_run_that_follows() {
     desk.add("a");
     desk.claim();
     let said = [desk.postpone("a", 5), desk.cancel("a"), desk.expedite("a")];
-    assert_eq!(said, [Verdict::Unchanged; 3], "no run follows");
+    assert_eq!(said, [ChangeOutcome::Unchanged; 3], "no run follows");
 
     desk.add("a");
-    assert_eq!(desk.cancel("a"), Verdict::Done);
+    assert_eq!(desk.cancel("a"), ChangeOutcome::Done);
     assert_eq!(desk.at("a"), Some(KeyState::Running));
 
     desk.add("a");
-    assert_eq!(desk.postpone("a", 50), Verdict::Done);
+    assert_eq!(desk.postpone("a", 50), ChangeOutcome::Done);
     assert_eq!(desk.due_in("a"), Some(ms(50)));
-    assert_eq!(desk.expedite("a"), Verdict::Done);
+    assert_eq!(desk.expedite("a"), ChangeOutcome::Done);
     desk.postpone("a", 50);
     assert_eq!(desk.finish("a", Next::Done).due_in, Some(ms(50)));
 }
@@ -115,8 +115,8 @@ fn an_expedited_key_runs_before_all_others() {
     desk.add_at("dirty", Priority::HIGHEST);
     desk.claim();
     desk.add_after("dirty", 500);
-    assert_eq!([desk.expedite("waiting"), desk.expedite("ready"), desk.expedite("dirty")], [Verdict::Done; 3]);
-    assert_eq!(desk.expedite("ready"), Verdict::Unchanged);
+    assert_eq!([desk.expedite("waiting"), desk.expedite("ready"), desk.expedite("dirty")], [ChangeOutcome::Done; 3]);
+    assert_eq!(desk.expedite("ready"), ChangeOutcome::Unchanged);
     desk.finish("dirty", Next::Done);
     assert_eq!(desk.run_all(), ["waiting", "ready", "dirty", "high"]);
 }
@@ -127,8 +127,8 @@ fn an_expedited_parked_key_keeps_its_failures_and_a_postponed_one_stays_parked()
     let mut desk = Desk::new();
     desk.add("a");
     desk.run("a", parked());
-    assert_eq!(desk.postpone("a", 5), Verdict::Unchanged);
-    assert_eq!(desk.expedite("a"), Verdict::Done);
+    assert_eq!(desk.postpone("a", 5), ChangeOutcome::Unchanged);
+    assert_eq!(desk.expedite("a"), ChangeOutcome::Done);
     assert_eq!((desk.at("a"), desk.failures("a")), (Some(KeyState::Ready), 1));
 }
 
@@ -140,7 +140,7 @@ fn a_retried_key_starts_afresh() {
     desk.run("waiting", failed());
     desk.add("parked");
     desk.run("parked", parked());
-    assert_eq!([desk.retry("waiting"), desk.retry("parked")], [Verdict::Done; 2]);
+    assert_eq!([desk.retry("waiting"), desk.retry("parked")], [ChangeOutcome::Done; 2]);
     for key in ["waiting", "parked"] {
         let finished = desk.run(key, failed());
         assert_eq!((finished.failures, finished.due_in), (1, Some(ms(10))));
@@ -157,7 +157,7 @@ fn a_retried_running_key_runs_once_more_and_a_ready_one_loses_its_failures() {
     desk.retry("a");
     assert_eq!(desk.failures("a"), 0);
     desk.claim();
-    assert_eq!(desk.retry("a"), Verdict::Done);
+    assert_eq!(desk.retry("a"), ChangeOutcome::Done);
     assert_eq!(desk.at("a"), Some(KeyState::Dirty));
     desk.finish("a", Next::Done);
     assert_eq!(desk.run_all(), ["a"]);
@@ -167,14 +167,14 @@ fn a_retried_running_key_runs_once_more_and_a_ready_one_loses_its_failures() {
 #[test]
 fn a_second_look_leaves_a_due_time_alone_and_wakes_a_parked_key_only_when_told() {
     let mut desk = Desk::new();
-    let look = |desk: &mut Desk, unpark| desk.state.look_again(desk.now, "a", Priority::LOW, unpark).unwrap();
-    assert_eq!(look(&mut desk, false), Added::Ready, "an absent key is added");
+    let look = |desk: &mut Desk, unpark| desk.state.add_without_event(desk.now, "a", Priority::LOW, unpark).unwrap();
+    assert_eq!(look(&mut desk, false), AddOutcome::Ready, "an absent key is added");
     desk.run("a", Next::After(ms(50)));
-    assert_eq!((look(&mut desk, true), desk.due_in("a")), (Added::Merged, Some(ms(50))));
+    assert_eq!((look(&mut desk, true), desk.due_in("a")), (AddOutcome::Merged, Some(ms(50))));
     desk.pass(50);
     desk.run("a", Next::Park { error: "no".into() });
-    assert_eq!((look(&mut desk, false), desk.claim()), (Added::Merged, None));
-    assert_eq!(look(&mut desk, true), Added::Unparked);
+    assert_eq!((look(&mut desk, false), desk.claim()), (AddOutcome::Merged, None));
+    assert_eq!(look(&mut desk, true), AddOutcome::Unparked);
 }
 
 /// Q15: a key goes to another band in every state, and is otherwise left as it is.
@@ -183,7 +183,7 @@ fn a_key_can_be_moved_to_another_band_in_every_state() {
     let mut desk = Desk::new();
     let (high, low) = (Priority::HIGH, Priority::LOW);
     let band = |desk: &mut Desk, key| desk.state.entry(desk.now, &key).unwrap().priority;
-    assert_eq!(desk.state.prioritize(desk.now, &"nobody", high), Verdict::Absent);
+    assert_eq!(desk.state.prioritize(desk.now, &"nobody", high), ChangeOutcome::Absent);
     desk.add("parked");
     desk.run("parked", parked());
     desk.add("waits");
@@ -205,8 +205,8 @@ fn a_key_can_be_moved_to_another_band_in_every_state() {
     ] {
         let before = (desk.due_in(key), desk.failures(key));
         for priority in [high, low] {
-            assert_eq!(desk.state.prioritize(desk.now, &key, priority), Verdict::Done, "{key}");
-            assert_eq!(desk.state.prioritize(desk.now, &key, priority), Verdict::Unchanged, "{key}");
+            assert_eq!(desk.state.prioritize(desk.now, &key, priority), ChangeOutcome::Done, "{key}");
+            assert_eq!(desk.state.prioritize(desk.now, &key, priority), ChangeOutcome::Unchanged, "{key}");
             assert_eq!((band(&mut desk, key), desk.at(key)), (priority, Some(state)));
         }
         assert_eq!((desk.due_in(key), desk.failures(key)), before);
@@ -227,10 +227,10 @@ fn a_run_is_a_look_only_when_nothing_else_asked_for_it() {
     let is_look = |asks: &dyn Fn(&mut Desk)| {
         let mut desk = Desk::new();
         asks(&mut desk);
-        desk.state.claim(desk.now).unwrap().is_look
+        desk.state.claim(desk.now).unwrap().without_event
     };
     let look = |desk: &mut Desk| {
-        desk.state.look_again(desk.now, "a", Priority::LOW, true).unwrap();
+        desk.state.add_without_event(desk.now, "a", Priority::LOW, true).unwrap();
     };
     let add = |desk: &mut Desk| {
         desk.state.add(desk.now, "a", Priority::LOW).unwrap();
