@@ -35,7 +35,7 @@ pub fn adopt<P: Kind, C: Kind>(parent: &Resource<P>, selector: &LabelSelector) -
     for part in C::list(Selector::everything().owned_by(parent)).all()? {
         match Relation::of(parent, &part, selector) {
             Relation::Part => parts.push(part),
-            Relation::Lost => drop(refer(part, parent, None)?),
+            Relation::Lost => drop(set_owner(part, parent, None)?),
             // It is looked at with those that the selector means.
             Relation::Orphan | Relation::Stranger => {}
         }
@@ -51,7 +51,7 @@ pub fn adopt<P: Kind, C: Kind>(parent: &Resource<P>, selector: &LabelSelector) -
         if !there.is_some_and(|there| there.metadata.uid == parent.metadata.uid && !there.is_deleting()) {
             break;
         }
-        parts.extend(refer(part, parent, Some(OwnerReference::controller(parent)))?);
+        parts.extend(set_owner(part, parent, Some(OwnerReference::controller(parent)))?);
     }
     Ok(parts)
 }
@@ -83,7 +83,7 @@ impl Relation {
 }
 
 /// Writes how a resource refers to a parent, if it is still as it was read; returns it where that is so.
-fn refer<P: Kind, C: Kind>(
+fn set_owner<P: Kind, C: Kind>(
     mut part: Resource<C>,
     parent: &Resource<P>,
     reference: Option<OwnerReference>,

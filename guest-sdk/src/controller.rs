@@ -34,7 +34,7 @@ pub trait Mapper {
     /// # Errors
     ///
     /// A failure is tried again with backoff, and holds no other change back.
-    fn map(watch: &str, changed: Changed) -> Result<Vec<Key>, Failure>;
+    fn map(watch: &str, changed: ChangedResource) -> Result<Vec<Key>, Failure>;
 }
 
 /// Optional: finds the keys itself, for things that no store watches.
@@ -64,12 +64,12 @@ pub trait Lifecycle {
 
 /// A resource that changed, as a [`Mapper`] gets it.
 #[derive(Debug, Clone)]
-pub struct Changed {
+pub struct ChangedResource {
     key: Key,
     json: String,
 }
 
-impl Changed {
+impl ChangedResource {
     /// The key of the changed resource.
     #[must_use]
     pub fn key(&self) -> &Key {
@@ -111,7 +111,7 @@ impl<T: Reconciler> reconciler::exports::homeostat::reconciler::reconciler::Gues
 impl<T: Mapper> mapper::exports::homeostat::reconciler::mapper::Guest for T {
     fn map(watch: String, changed: wit::Resource) -> Result<Vec<wit::Key>, wit::Failure> {
         let wit::Resource { key, json, .. } = changed;
-        T::map(&watch, Changed { key, json }).map_err(Failure::into_wit)
+        T::map(&watch, ChangedResource { key, json }).map_err(Failure::into_wit)
     }
 }
 

@@ -96,7 +96,7 @@ pub mod watches;
 
 pub use adopt::adopt;
 pub use condition::{Condition, Conditions};
-pub use controller::{Changed, Lifecycle, Mapper, Poller, Reconciler};
+pub use controller::{ChangedResource, Lifecycle, Mapper, Poller, Reconciler};
 pub use describe::{Mapping, Spec, Watch};
 pub use finalizer::finalizer;
 pub use kind::{Key, Kind};

@@ -398,14 +398,14 @@ impl<K: Kind> List<K> {
     /// As [`List::all`], without [`Error::Malformed`].
     pub fn keys(mut self) -> Result<Vec<Key>, Error> {
         let mut keys = Vec::new();
-        while let Some(page) = self.turn(wit::View::Keys)? {
+        while let Some(page) = self.next_page(wit::View::Keys)? {
             keys.extend(page.into_iter().map(|resource| resource.key));
         }
         Ok(keys)
     }
 
     /// Reads the next page; `None` at the end.
-    fn turn(&mut self, view: wit::View) -> Result<Option<Vec<wit::Resource>>, Error> {
+    fn next_page(&mut self, view: wit::View) -> Result<Option<Vec<wit::Resource>>, Error> {
         let Next::Page(from) = std::mem::replace(&mut self.next, Next::End) else {
             return Ok(None);
         };
@@ -426,7 +426,7 @@ impl<K: Kind> Iterator for List<K> {
             if let Some(resource) = self.page.next() {
                 return Some(Resource::from_wit(&resource));
             }
-            match self.turn(wit::View::Whole) {
+            match self.next_page(wit::View::Whole) {
                 Ok(Some(items)) => self.page = items.into_iter(),
                 Ok(None) => return None,
                 Err(error) => return Some(Err(error)),

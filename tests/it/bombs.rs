@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::{Compiled, Compiler, Engine, EngineOptions, Grants, LimitName, Reason};
+use homeostat_component::{CompilationCounts, Compiler, Engine, EngineOptions, Grants, LimitName, Reason};
 use homeostat_runtime::{Definition, Options};
 use homeostat_store::memory::MemoryStore;
 use homeostat_tests::{
@@ -99,7 +99,7 @@ async fn a_component_that_takes_minutes_to_compile_is_refused_by_name_while_othe
     let refused = loading.await.unwrap().unwrap_err();
     assert!(rounds > 1, "nothing ran beside it");
     assert!(refused.to_string().contains("limit compile-time: "), "{refused}");
-    assert_eq!(test.host.measure().compiled, Compiled { good: 1, time: 1, ..Compiled::default() });
+    assert_eq!(test.host.measure().compiled, CompilationCounts { good: 1, time: 1, ..CompilationCounts::default() });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +108,7 @@ async fn a_component_that_takes_all_memory_to_compile_is_refused_by_name_and_the
     let refused = engine.load(bomb(1, 1000, 3000), &Grants::default()).await.unwrap_err();
     assert!(matches!(refused.reasons[..], [Reason::Limit { limit: LimitName::CompileMemory, .. }]), "{refused}");
     engine.load(std::fs::read(guest("greeter")).unwrap(), &all_resources()).await.unwrap();
-    assert_eq!(engine.compiled(), Compiled { good: 1, memory: 1, ..Compiled::default() });
+    assert_eq!(engine.compilation_counts(), CompilationCounts { good: 1, memory: 1, ..CompilationCounts::default() });
 }
 
 /// So little memory that nothing that is announced can be made room for.

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{Emitted, Followed, Granted, HttpClient, Line, Sink, World};
+use homeostat_component::layers::{FollowTarget, Granted, GuestEvent, GuestLogLine, HttpClient, Sink, World};
 use homeostat_component::{
     Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, Limits, Outcome, StoreError,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Options, Store, Write};
 use homeostat_tests::{all_resources, guest};
-use homeostat_verify::{Difference, Trace, difference, record, replay};
+use homeostat_verify::{Trace, TraceDifference, difference, record, replay};
 use serde_json::{Value, json};
 
 /// Keeps nothing: what a guest tells the host is in the trace anyway.
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn event(&self, _: &Call, _: Emitted) {}
-    fn line(&self, _: &Call, _: Line) {}
-    fn follow(&self, _: &Call, _: Followed) -> Result<(), StoreError> {
+    fn event(&self, _: &Call, _: GuestEvent) {}
+    fn line(&self, _: &Call, _: GuestLogLine) {}
+    fn follow(&self, _: &Call, _: FollowTarget) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -89,7 +89,7 @@ async fn an_answer_that_was_changed_is_told_apart_from_a_guest_that_was_changed(
     resource.json = resource.json.replace("\"replicas\":3", "\"replicas\":7");
     let again = replay(&load(&engine, "deployments").await, &other_world, &Limits::default()).await;
     let found = difference(&trace, &again).expect("the world is another one");
-    assert!(matches!(found, Difference::Answer { .. }), "{found}");
+    assert!(matches!(found, TraceDifference::Answer { .. }), "{found}");
     assert!(!found.is_of_the_guest());
 
     let again = replay(&load(&engine, "replicasets").await, &trace, &Limits::default()).await;

@@ -203,7 +203,7 @@ async fn a_worker_that_goes_on_to_its_next_key_takes_what_was_swapped_in_meanwhi
 /// Waits until nobody has a component.
 async fn gone(engine: &Engine, digest: &Digest) {
     eventually(&format!("{digest} to be gone"), async || {
-        engine.load_again(digest, &all_resources(), &Limits::default()).await.is_none().then_some(())
+        engine.load_known(digest, &all_resources(), &Limits::default()).await.is_none().then_some(())
     })
     .await;
 }

@@ -8,7 +8,7 @@ struct Greeting {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Greeted {
+struct GreetingStatus {
     message: String,
 }
 
@@ -16,7 +16,7 @@ impl Kind for Greeting {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Greeting";
     const PLURAL: &str = "greetings";
-    type Status = Greeted;
+    type Status = GreetingStatus;
 }
 
 struct Greeter;
@@ -31,7 +31,7 @@ impl Reconciler for Greeter {
             return Ok(Outcome::settled());
         };
         let message = format!("Hello, {}!", greeting.spec.name);
-        greeting.set_status(Greeted { message })?;
+        greeting.set_status(GreetingStatus { message })?;
         Ok(Outcome::settled())
     }
 }

@@ -38,7 +38,7 @@ impl Reconciler for Uptime {
         let answer = answer.map(|answer| (answer.status, started.elapsed()));
         let last = monitor.status.take();
         let status = monitor.spec.judge(generation, last.as_ref(), &answer, Time::now());
-        tell(last.as_ref(), &status, &monitor.spec.url);
+        emit_event(last.as_ref(), &status, &monitor.spec.url);
         monitor.set_status(status)?;
         match answer {
             Ok(_) => Ok(Outcome::again_after(monitor.spec.every.0)),
@@ -49,7 +49,7 @@ impl Reconciler for Uptime {
 }
 
 /// Tells people when it goes down and when it comes back.
-fn tell(last: Option<&MonitorStatus>, now: &MonitorStatus, url: &str) {
+fn emit_event(last: Option<&MonitorStatus>, now: &MonitorStatus, url: &str) {
     match (last.map(|last| last.state), now.state) {
         (Some(before), after) if before == after => {}
         (None, State::Up) => {}

@@ -30,7 +30,7 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
         (&Method::GET, Some(name), Some("shadow")) => shadow(api, name),
         (&Method::GET, Some(name), Some("needs")) => Ok(needs(&api.host, name, &*api.host.needs(name)?)),
         (&Method::POST, Some(name), Some("needs/forget")) => {
-            api.host.needs(name)?.forget();
+            api.host.needs(name)?.clear();
             Ok(done())
         }
         (&Method::POST, Some(name), Some(part)) if keys::is_verb(part) => keys::answer(api, name, part, &ask.body),
@@ -116,10 +116,10 @@ fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
     let (imports, watched) = host
         .definition(name)
         .map(|Definition { component, grants, .. }| {
-            (component.imports().to_vec(), grants.watched(component.describe()))
+            (component.imports().to_vec(), grants.watch_needs(component.describe()))
         })
         .unwrap_or_default();
-    let (kind, seen) = ("Needs", needs.seen());
+    let (kind, seen) = ("Needs", needs.snapshot());
     Json(json!({
         "apiVersion": manifest::API_VERSION, "kind": kind, "metadata": metadata, "imports": imports, "watched": watched, "seen": seen,
     }))

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use homeostat_component::Compiled;
+use homeostat_component::CompilationCounts;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder, Room};
 use jiff::Timestamp;
@@ -59,7 +59,7 @@ struct Scrape {
     instances_running: usize,
     instances_free: usize,
     room: Room,
-    compiled: Compiled,
+    compiled: CompilationCounts,
     events: u64,
     refusals: Refusals,
     certificate_until: Option<Timestamp>,

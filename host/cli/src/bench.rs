@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use clap::Args;
-use homeostat_component::layers::Nothing;
-use homeostat_component::{Caller, Component, Effects, Engine, EngineOptions, Grants, Limits};
+use homeostat_component::layers::EmptyWorld;
+use homeostat_component::{CallSession, Component, Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_runtime::{
     ControllerState, Definition, Feeder, FeederError, Host, Intake, NotTaken, Observer, Options, Overrides, Priority,
     Reconciled, Recorder,
@@ -262,8 +262,8 @@ impl Bench {
 
 /// Returns how many fresh instances a second one task calls, one after the other, with nothing around them.
 async fn bare(component: &Component, keys: &[Key]) -> f64 {
-    let (mut caller, limits) = (Caller::new(NAME), Limits::default());
-    let nothing: Arc<dyn Effects> = Arc::new(Nothing);
+    let (mut caller, limits) = (CallSession::new(NAME), Limits::default());
+    let nothing: Arc<dyn Effects> = Arc::new(EmptyWorld);
     let (start, mut count) = (Instant::now(), 0_usize);
     while start.elapsed() < BARE {
         component.reconcile(&mut caller, &keys[count % keys.len()], &limits, nothing.clone()).await;

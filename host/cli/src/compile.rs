@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use homeostat_component::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, Compiler, EngineOptions, Task};
+use homeostat_component::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, CompileTask, Compiler, EngineOptions};
 use homeostat_runtime::manifest::{Bytes, Span};
 
 /// Compile one component from standard input to standard output
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompileArgs {
     /// What it may take, as JSON
-    task: Task,
+    task: CompileTask,
 }
 
 /// What compiling one component may take

@@ -67,7 +67,7 @@ pub(crate) fn everything() -> Grants {
             addresses: AddressRange::ALL.to_vec(),
             headers: Default::default(),
         }],
-        kept_to: None,
+        limited_to: None,
     }
 }
 
@@ -83,7 +83,7 @@ fn ample() -> Limits {
 }
 
 fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> {
-    let facts = component.facts();
+    let facts = component.info();
     let Origin { producers, dependencies, imports: _, exports: _ } = Origin::of(bytes)?;
     Ok(json!({
         "apiVersion": "homeostat.dev/v1alpha1",
@@ -114,7 +114,7 @@ fn optional_exports(exports: Exports) -> Vec<&'static str> {
 
 /// Returns the grants without which the component is refused: those for what it says it must be told of.
 fn watched(component: &Component) -> Grants {
-    let lines = everything().watched(component.describe()).into_iter();
+    let lines = everything().watch_needs(component.describe()).into_iter();
     let all = || vec!["*".to_owned()];
     let line = |need: ResourceNeed| ResourceGrant {
         kinds: vec![need.kind],
@@ -144,7 +144,7 @@ fn needed(component: &Component) -> Grants {
         addresses: Vec::new(),
         headers: Default::default(),
     };
-    Grants { resources, http: if sends { vec![http] } else { Vec::new() }, kept_to: None }
+    Grants { resources, http: if sends { vec![http] } else { Vec::new() }, limited_to: None }
 }
 
 fn grant(declared: &KindDeclaration, verbs: &[Verb]) -> ResourceGrant {

@@ -18,9 +18,9 @@ use sha2::{Digest as _, Sha256};
 mod restore;
 mod seal;
 
-pub(crate) use restore::{Trusted, restore};
-pub(crate) use seal::Authentic;
-use seal::{Key, TAG_BYTES};
+pub(crate) use restore::{TrustedBytes, restore};
+pub(crate) use seal::AuthenticBytes;
+use seal::{MacKey, TAG_BYTES};
 
 /// Part of every name: entries of another form are never found.
 const FORMAT: &str = "homeostat compiled 1";
@@ -35,24 +35,24 @@ const OTHERS: u32 = 0o077;
 pub(crate) struct Cache {
     folder: PathBuf,
     bytes_max: u64,
-    key: Arc<Key>,
+    key: Arc<MacKey>,
 }
 
 /// An entry that is open: it stays readable when it is replaced, or removed from the folder.
 pub(crate) struct Entry {
     file: File,
-    name: Name,
-    key: Arc<Key>,
+    name: EntryName,
+    key: Arc<MacKey>,
     bytes_max: u64,
 }
 
 /// What an entry is called: its form, the component, the engine that compiled it, and for which allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name(String);
+pub(crate) struct EntryName(String);
 
-impl Name {
+impl EntryName {
     pub(crate) fn of(digest: &Digest, engine: &wasmtime::Engine, pooled: bool) -> Self {
-        let mut hasher = Stable(Sha256::new());
+        let mut hasher = StableHasher(Sha256::new());
         (FORMAT, digest, pooled).hash(&mut hasher);
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Self(to_hex(&hasher.0.finalize()))
@@ -60,9 +60,9 @@ impl Name {
 }
 
 /// A hash that is the same in every process.
-struct Stable(Sha256);
+struct StableHasher(Sha256);
 
-impl Hasher for Stable {
+impl Hasher for StableHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -75,7 +75,7 @@ impl Hasher for Stable {
 
 impl Entry {
     /// Reads the whole entry and checks it; `None` when it cannot be trusted, or not be read. Any number of times.
-    pub(crate) fn read(&self) -> Option<Authentic> {
+    pub(crate) fn read(&self) -> Option<AuthenticBytes> {
         let length = self.file.metadata().ok()?.len();
         if length > self.bytes_max {
             return None;
@@ -94,12 +94,12 @@ impl Cache {
     pub(crate) fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let owner = owner(folder)?;
-        let key = Arc::new(Key::kept_in(folder, owner)?);
+        let key = Arc::new(MacKey::read_or_create(folder, owner)?);
         Ok(Self { folder: folder.to_owned(), bytes_max, key })
     }
 
     /// Returns the entry of this name, unread, and counts it as used. Whether it can be trusted, reading says.
-    pub(crate) fn find(&self, name: &Name) -> Option<Entry> {
+    pub(crate) fn find(&self, name: &EntryName) -> Option<Entry> {
         let file = File::open(self.path(name)).ok()?;
         if let Err(error) = file.set_modified(SystemTime::now()) {
             tracing::debug!(%error, "the use of a compiled component could not be noted");
@@ -112,7 +112,7 @@ impl Cache {
     ///
     /// # Errors
     /// When the disk refuses; the entry of before is whole or gone then.
-    pub(crate) fn put(&self, name: &Name, compiled: &[u8]) -> io::Result<()> {
+    pub(crate) fn put(&self, name: &EntryName, compiled: &[u8]) -> io::Result<()> {
         if (compiled.len() + TAG_BYTES) as u64 > self.bytes_max {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl Cache {
         self.trim()
     }
 
-    fn path(&self, name: &Name) -> PathBuf {
+    fn path(&self, name: &EntryName) -> PathBuf {
         self.folder.join(format!("{}{SUFFIX}", name.0))
     }
 

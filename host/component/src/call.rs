@@ -15,17 +15,17 @@ use wasmtime::component::{Instance, InstancePre, ResourceTableError};
 use wasmtime::{Store, Trap, format_err};
 
 use crate::bindings::types;
-use crate::caller::Leave;
-use crate::code::Lost;
-use crate::effect::{Call, Effects, Entry};
+use crate::caller::ExecutionPermit;
+use crate::code::ReloadError;
+use crate::effect::{Call, Effects, EntryPoint};
 use crate::imports::convert;
-use crate::layers::Hit;
+use crate::layers::LimitHit;
 use crate::limits::LimitName;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
 use crate::machine::Machine;
 use crate::millis;
-use crate::outcome::{Cost, Fault, Outcome, Report, Retry};
-use crate::port::Port;
+use crate::outcome::{CallReport, Cost, Fault, Outcome, Retry};
+use crate::port::CallContext;
 use crate::state::State;
 
 mod trap;
@@ -38,7 +38,7 @@ const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
 /// The place in which one guest runs once.
 pub(crate) struct Sandbox<'a> {
     machine: &'a Machine,
-    port: Arc<Port>,
+    context: Arc<CallContext>,
 }
 
 /// The deadline has passed.
@@ -46,13 +46,13 @@ struct TooLate;
 
 impl<'a> Sandbox<'a> {
     /// Returns the place for one call, for whoever has leave to run it.
-    pub(crate) fn new(leave: &'a Leave, call: Call, limits: &Limits, effects: Arc<dyn Effects>) -> Self {
-        Self { machine: leave.machine(), port: Arc::new(Port::new(call, limits, effects)) }
+    pub(crate) fn new(leave: &'a ExecutionPermit, call: Call, limits: &Limits, effects: Arc<dyn Effects>) -> Self {
+        Self { machine: leave.machine(), context: Arc::new(CallContext::new(call, limits, effects)) }
     }
 
     /// Makes a fresh instance with every limit in place.
     pub(crate) async fn open(&self, pre: &InstancePre<State>) -> wasmtime::Result<(Store<State>, Instance)> {
-        let mut store = State::store(&self.machine.engine, Arc::clone(&self.port));
+        let mut store = State::store(&self.machine.engine, Arc::clone(&self.context));
         let instance = pre.instantiate_async(&mut store).await?;
         Ok((store, instance))
     }
@@ -61,21 +61,21 @@ impl<'a> Sandbox<'a> {
     pub(crate) async fn run<T>(
         &self,
         guest: impl Future<Output = wasmtime::Result<Result<T, types::Failure>>>,
-    ) -> Report<T> {
-        let deadline = self.port.limits.deadline;
+    ) -> CallReport<T> {
+        let deadline = self.context.limits.deadline;
         // Pinned where they are: they are large, and moving them costs more than polling them.
         let guest = pin!(guest);
         let work = pin!(async {
             let result = guest.await?;
-            self.port.finish_output().await?;
+            self.context.finish_output().await?;
             Ok(result)
         });
-        let ended = within(deadline, self.port.meter.measure(work)).await;
-        let cost = self.port.cost();
-        let result = match (ended, self.port.first_hit()) {
+        let ended = within(deadline, self.context.meter.measure(work)).await;
+        let cost = self.context.cost();
+        let result = match (ended, self.context.first_hit()) {
             // A limit is the cause of whatever came after it.
-            (_, Some(Hit { limit, message })) => Err(Fault::Limit { limit, message }),
-            (Ok(Ok(Ok(value))), None) => return Report { result: Ok(value), cost },
+            (_, Some(LimitHit { limit, message })) => Err(Fault::Limit { limit, message }),
+            (Ok(Ok(Ok(value))), None) => return CallReport { result: Ok(value), cost },
             (Ok(Ok(Err(failed))), None) => Err(failure(failed)),
             (Ok(Err(error)), None) => Err(self.fault(&error)),
             (Err(TooLate), None) => {
@@ -84,14 +84,14 @@ impl<'a> Sandbox<'a> {
             }
         };
         // What a guest said before it was stopped is worth most. Nothing can be done about a log that does not take it.
-        drop(within(LAST_LINES_WAIT_MAX, self.port.finish_output()).await);
-        Report { result, cost }
+        drop(within(LAST_LINES_WAIT_MAX, self.context.finish_output()).await);
+        CallReport { result, cost }
     }
 
     /// Says why the guest was stopped by the machine.
     fn fault(&self, error: &wasmtime::Error) -> Fault {
-        let Limits { transfer_bytes_max, handles_max, memories_max, .. } = self.port.limits;
-        if let Some(lost) = error.downcast_ref::<Lost>() {
+        let Limits { transfer_bytes_max, handles_max, memories_max, .. } = self.context.limits;
+        if let Some(lost) = error.downcast_ref::<ReloadError>() {
             return Fault::Failure { message: lost.to_string(), retry: Retry::Backoff };
         }
         let root = error.root_cause().to_string();
@@ -109,7 +109,7 @@ impl<'a> Sandbox<'a> {
             let message = format!("the component has more than {memories_max} memories");
             return Fault::Limit { limit: LimitName::Memories, message };
         }
-        let message = trap::message(error, &self.port.last_words());
+        let message = trap::message(error, &self.context.last_words());
         if matches!(error.downcast_ref(), Some(Trap::StackOverflow)) {
             let message = format!("more than {STACK_BYTES_MAX} bytes of stack: {message}");
             return Fault::Limit { limit: LimitName::Stack, message };
@@ -133,7 +133,7 @@ async fn within<T>(deadline: Duration, work: impl Future<Output = T>) -> Result<
     .await
 }
 
-impl<T> Report<T> {
+impl<T> CallReport<T> {
     /// Reports a call that there was no need to make.
     pub(crate) fn empty(value: T) -> Self {
         Self { result: Ok(value), cost: Cost::default() }
@@ -145,7 +145,7 @@ impl<T> Report<T> {
 /// # Errors
 /// There are too many, they are too large together, or one is malformed: the guest broke the contract. The error is a trap.
 pub(crate) fn keys(
-    port: &Port,
+    port: &CallContext,
     answer: Result<Vec<types::Key>, types::Failure>,
     keys_max: usize,
 ) -> wasmtime::Result<Result<Vec<Key>, types::Failure>> {
@@ -193,7 +193,7 @@ fn failure(failure: types::Failure) -> Fault {
 const NUMBERS: u64 = 1024;
 
 /// Returns a call with a number of its own.
-pub(crate) fn new_call(controller: &Arc<str>, entry: Entry, key: Option<Key>) -> Call {
+pub(crate) fn new_call(controller: &Arc<str>, entry: EntryPoint, key: Option<Key>) -> Call {
     static TAKEN: AtomicU64 = AtomicU64::new(0);
     thread_local! {
         static LAST: Cell<u64> = const { Cell::new(0) };

@@ -6,45 +6,45 @@
 
 use std::sync::Arc;
 
-use crate::code::{Code, Lost, Ready};
+use crate::code::{Code, ReloadError, ResidentCode};
 use crate::engine::Engine;
 use crate::instances::Permit;
-use crate::loaded::Loaded;
+use crate::loaded::LoadedComponent;
 use crate::machine::Machine;
-use crate::ticker::{Running, Ticker};
+use crate::ticker::{TickGuard, Ticker};
 
 /// Somebody who calls guests on behalf of one controller, one at a time.
 ///
 /// From one call to the next it keeps a place among the guests that run, unless somebody waits for one, and the code that it called
 /// last, which does not rest meanwhile. Dropping it gives both back.
-pub struct Caller {
+pub struct CallSession {
     /// A copy of its own, so that nobody else counts who holds it.
     controller: Arc<str>,
-    leave: Option<Leave>,
-    hand: Hand,
+    permit: Option<ExecutionPermit>,
+    code: CachedCode,
 }
 
 /// Leave to run guests of one machine, one at a time, until it is dropped.
-pub(crate) struct Leave {
+pub(crate) struct ExecutionPermit {
     machine: Arc<Machine>,
     permit: Permit,
-    _running: Option<Running>,
+    _running: Option<TickGuard>,
 }
 
 /// The code at hand.
 #[derive(Default)]
-pub(crate) struct Hand(Option<(Arc<Code>, Arc<Ready>)>);
+pub(crate) struct CachedCode(Option<(Arc<Code>, Arc<ResidentCode>)>);
 
-impl std::fmt::Debug for Caller {
+impl std::fmt::Debug for CallSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Caller").field(&self.controller).finish()
     }
 }
 
-impl Caller {
+impl CallSession {
     /// Returns one that keeps nothing yet.
     pub fn new(controller: &str) -> Self {
-        Self { controller: controller.into(), leave: None, hand: Hand::default() }
+        Self { controller: controller.into(), permit: None, code: CachedCode::default() }
     }
 
     pub(crate) fn controller(&self) -> &Arc<str> {
@@ -52,49 +52,49 @@ impl Caller {
     }
 
     /// Returns leave to call a component, and the code at hand. Waits only where it has none that nobody else waits for.
-    pub(crate) async fn leave(&mut self, component: &Loaded) -> (&Leave, &mut Hand) {
-        let Self { controller, leave, hand } = self;
-        let kept = leave.take().filter(|kept| kept.is_for(component) && !kept.permit.is_wanted());
+    pub(crate) async fn acquire(&mut self, component: &LoadedComponent) -> (&ExecutionPermit, &mut CachedCode) {
+        let Self { controller, permit: leave, code: hand } = self;
+        let kept = leave.take().filter(|kept| kept.is_for(component) && !kept.permit.has_waiters());
         let kept = match kept {
             Some(kept) => kept,
-            None => Leave::wait(component, controller).await,
+            None => ExecutionPermit::acquire(component, controller).await,
         };
         (leave.insert(kept), hand)
     }
 
     /// Gives up its place when somebody waits for one.
-    pub(crate) fn give_way(&mut self) {
-        self.leave.take_if(|leave| leave.permit.is_wanted());
+    pub(crate) fn yield_permit(&mut self) {
+        self.permit.take_if(|leave| leave.permit.has_waiters());
     }
 }
 
-impl Leave {
+impl ExecutionPermit {
     /// Waits for leave to call a component once more.
-    pub(crate) async fn wait(component: &Loaded, controller: &Arc<str>) -> Self {
-        Self::of(&component.code.machine, &component.engine, controller).await
+    pub(crate) async fn acquire(component: &LoadedComponent, controller: &Arc<str>) -> Self {
+        Self::acquire_on(&component.code.machine, &component.engine, controller).await
     }
 
     /// Waits for leave to run one more guest on a machine of `engine`.
-    pub(crate) async fn of(machine: &Arc<Machine>, engine: &Engine, controller: &Arc<str>) -> Self {
-        let permit = engine.0.instances.permit(controller).await;
-        Self { machine: Arc::clone(machine), permit, _running: machine.ticker.as_ref().map(Ticker::running) }
+    pub(crate) async fn acquire_on(machine: &Arc<Machine>, engine: &Engine, controller: &Arc<str>) -> Self {
+        let permit = engine.0.instances.acquire(controller).await;
+        Self { machine: Arc::clone(machine), permit, _running: machine.ticker.as_ref().map(Ticker::keep_ticking) }
     }
 
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    fn is_for(&self, component: &Loaded) -> bool {
+    fn is_for(&self, component: &LoadedComponent) -> bool {
         Arc::ptr_eq(&self.machine, &component.code.machine)
     }
 }
 
-impl Hand {
+impl CachedCode {
     /// Returns the code of a component, which takes the place of any other.
     ///
     /// # Errors
-    /// [`Lost`].
-    pub(crate) fn ready(&mut self, component: &Loaded) -> Result<&Ready, Lost> {
+    /// [`ReloadError`].
+    pub(crate) fn ready(&mut self, component: &LoadedComponent) -> Result<&ResidentCode, ReloadError> {
         let kept = match self.0.take().filter(|(code, _)| Arc::ptr_eq(code, &component.code)) {
             Some(kept) => kept,
             None => (Arc::clone(&component.code), component.ready()?),

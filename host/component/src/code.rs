@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use wasmtime::component::{Component, InstancePre};
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
-use crate::cache::{self, Entry, Trusted};
+use crate::cache::{self, Entry, TrustedBytes};
 use crate::machine::Machine;
 use crate::state::State;
 
@@ -31,25 +31,25 @@ pub(crate) struct Code {
 
 /// What of the code is in memory.
 struct Memory {
-    ready: Option<Arc<Ready>>,
+    ready: Option<Arc<ResidentCode>>,
     /// Somebody asked for it since the last look.
     used: bool,
 }
 
 /// Code in memory. Who holds it can call it, and it does not rest.
-pub(crate) struct Ready {
+pub(crate) struct ResidentCode {
     pub(crate) component: Component,
-    linked: OnceLock<Linked>,
+    linked: OnceLock<LinkedCode>,
 }
 
 /// Code that is bound to what its machine offers.
-pub(crate) struct Linked {
+pub(crate) struct LinkedCode {
     pub(crate) pre: InstancePre<State>,
-    pub(crate) entries: Entries,
+    pub(crate) entries: ExportIndices,
 }
 
 /// Where the exports are. Looked up once.
-pub(crate) struct Entries {
+pub(crate) struct ExportIndices {
     pub(crate) reconciler: reconciler::GuestIndices,
     pub(crate) mapper: Option<mapper::GuestIndices>,
     pub(crate) poller: Option<poller::GuestIndices>,
@@ -66,9 +66,9 @@ pub(crate) enum Origin {
 /// Code that rested cannot be had again.
 #[derive(Debug, thiserror::Error)]
 #[error("the compiled code of this component was changed on disk or cannot be read: load the component again")]
-pub(crate) struct Lost;
+pub(crate) struct ReloadError;
 
-impl Ready {
+impl ResidentCode {
     fn new(component: Component) -> Arc<Self> {
         Arc::new(Self { component, linked: OnceLock::new() })
     }
@@ -77,7 +77,7 @@ impl Ready {
     ///
     /// # Errors
     /// Those of `link`.
-    pub(crate) fn linked<E>(&self, link: impl FnOnce(&Component) -> Result<Linked, E>) -> Result<&Linked, E> {
+    pub(crate) fn linked<E>(&self, link: impl FnOnce(&Component) -> Result<LinkedCode, E>) -> Result<&LinkedCode, E> {
         if let Some(linked) = self.linked.get() {
             return Ok(linked);
         }
@@ -94,7 +94,7 @@ impl Code {
         (machine, unpooled): (Arc<Machine>, Option<String>),
         component: Component,
     ) -> Self {
-        let memory = Mutex::new(Memory { ready: Some(Ready::new(component)), used: true });
+        let memory = Mutex::new(Memory { ready: Some(ResidentCode::new(component)), used: true });
         Self { machine, unpooled, origin, size_bytes, entry: None, memory }
     }
 
@@ -106,14 +106,14 @@ impl Code {
     /// Returns the code for a call, and reads it again if it rests: half a millisecond, in which other calls of it wait.
     ///
     /// # Errors
-    /// [`Lost`].
-    pub(crate) fn ready(&self, codes: &Codes) -> Result<Arc<Ready>, Lost> {
+    /// [`ReloadError`].
+    pub(crate) fn ready(&self, codes: &CodeTable) -> Result<Arc<ResidentCode>, ReloadError> {
         let mut memory = self.memory.lock();
         memory.used = true;
         if let Some(ready) = &memory.ready {
             return Ok(Arc::clone(ready));
         }
-        let ready = Ready::new(self.restore().ok_or(Lost)?);
+        let ready = ResidentCode::new(self.restore().ok_or(ReloadError)?);
         memory.ready = Some(Arc::clone(&ready));
         drop(memory);
         codes.woken.notify_one();
@@ -122,7 +122,7 @@ impl Code {
 
     fn restore(&self) -> Option<Component> {
         let compiled = self.entry.as_ref()?.read()?;
-        cache::restore(&self.machine.engine, Trusted::Kept(&compiled)).ok()
+        cache::restore(&self.machine.engine, TrustedBytes::Kept(&compiled)).ok()
     }
 
     fn is_in_memory(&self) -> bool {
@@ -131,7 +131,7 @@ impl Code {
 
     /// Lets go of code that nobody has asked for since the last time this was called, and that nobody holds. Returns whether it is in
     /// memory still and may rest another time.
-    fn rest(&self) -> bool {
+    fn evict_if_idle(&self) -> bool {
         if self.entry.is_none() {
             return false;
         }
@@ -148,28 +148,29 @@ impl Code {
 }
 
 /// The code of one digest, while somebody has it. Whoever makes it holds the lock, and all others wait for that.
-pub(crate) type Place = Arc<tokio::sync::Mutex<Weak<Code>>>;
+pub(crate) type CodeSlot = Arc<tokio::sync::Mutex<Weak<Code>>>;
 
 /// The code of everything that is loaded.
 #[derive(Default)]
-pub(crate) struct Codes {
-    places: Mutex<HashMap<Digest, Place>>,
+pub(crate) struct CodeTable {
+    places: Mutex<HashMap<Digest, CodeSlot>>,
     /// Told of code that came into memory.
     woken: Notify,
 }
 
-impl Codes {
+impl CodeTable {
     /// Returns the place for the code of a component, and forgets those that nobody has any more.
-    pub(crate) fn place(&self, digest: &Digest) -> Place {
+    pub(crate) fn slot(&self, digest: &Digest) -> CodeSlot {
         let mut places = self.places.lock();
-        let is_used =
-            |place: &Place| Arc::strong_count(place) > 1 || place.try_lock().is_ok_and(|code| code.strong_count() > 0);
+        let is_used = |place: &CodeSlot| {
+            Arc::strong_count(place) > 1 || place.try_lock().is_ok_and(|code| code.strong_count() > 0)
+        };
         places.retain(|_, place| is_used(place));
         Arc::clone(places.entry(digest.clone()).or_default())
     }
 
     /// Returns the code of a component that somebody has.
-    pub(crate) fn known(&self, digest: &Digest) -> Option<Arc<Code>> {
+    pub(crate) fn find(&self, digest: &Digest) -> Option<Arc<Code>> {
         let place = self.places.lock().get(digest).cloned()?;
         place.try_lock().ok()?.upgrade()
     }
@@ -177,19 +178,19 @@ impl Codes {
     /// Waits until code has come into memory since the last time.
     ///
     /// *Cancel safety*: nothing is lost.
-    pub(crate) async fn woken(&self) {
+    pub(crate) async fn loaded(&self) {
         self.woken.notified().await;
     }
 
     /// Tells that code has come into memory.
-    pub(crate) fn wake(&self) {
+    pub(crate) fn notify_loaded(&self) {
         self.woken.notify_one();
     }
 
     /// Puts to rest what nobody has called since the last time. Returns whether there is more that may rest another time.
-    pub(crate) fn rest(&self) -> bool {
+    pub(crate) fn evict_idle(&self) -> bool {
         // All of them are asked, also behind one that stays.
-        self.each().filter(|code| code.rest()).count() > 0
+        self.each().filter(|code| code.evict_if_idle()).count() > 0
     }
 
     /// Returns how many have their code in memory.
@@ -199,7 +200,7 @@ impl Codes {
 
     /// Returns all code, but for what is being made.
     fn each(&self) -> impl Iterator<Item = Arc<Code>> {
-        let places: Vec<Place> = self.places.lock().values().cloned().collect();
+        let places: Vec<CodeSlot> = self.places.lock().values().cloned().collect();
         places.into_iter().filter_map(|place| place.try_lock().ok().and_then(|code| code.upgrade()))
     }
 }

@@ -1,7 +1,7 @@
 //! Compilation: in a process of its own where there is a program for it, within bounds, and two at once at most.
 //!
 //! A component is foreign, and a compiler takes as much time and memory as its input makes it take. In a process of its own it takes so
-//! much and no more ([`Task`]), and one that crashes takes nothing along. What it writes is code, which the host runs: whoever takes that
+//! much and no more ([`CompileTask`]), and one that crashes takes nothing along. What it writes is code, which the host runs: whoever takes that
 //! process over can make the host run whatever they like. So the bytes that come back are trusted as far as the compiler itself, and no
 //! further than in the host's own process; what is gained is bounds, not a second wall around code.
 
@@ -20,15 +20,15 @@ use crate::refused::Reason;
 mod child;
 mod process;
 
-pub use child::{Ended, Task};
+pub use child::{CompileTask, CompilerExit};
 
 /// Compilations at once: one that takes all the time that it may leaves room for the others.
 pub(crate) const AT_ONCE: usize = 2;
 
 /// A program that compiles what it reads, in a process of its own for each component.
 ///
-/// It is started with `arguments` and a [`Task`] in its form as text, with `environment` and no other, and in a process group of its own. It reads the
-/// component from standard input to its end, and answers as [`Task::run`] does, which such a program calls first of all.
+/// It is started with `arguments` and a [`CompileTask`] in its form as text, with `environment` and no other, and in a process group of its own. It reads the
+/// component from standard input to its end, and answers as [`CompileTask::run`] does, which such a program calls first of all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Compiler {
@@ -45,7 +45,7 @@ pub struct Compiler {
 /// What has come of all compilations of an engine. What was taken from the cache is not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Compiled {
+pub struct CompilationCounts {
     /// Those that made code.
     pub good: u64,
     /// Components that are malformed, or need what is not offered.
@@ -59,9 +59,9 @@ pub struct Compiled {
 }
 
 /// Code as a compiler of this room wrote it, and nothing else.
-pub(crate) struct Made(Vec<u8>);
+pub(crate) struct CompiledCode(Vec<u8>);
 
-impl Made {
+impl CompiledCode {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -69,7 +69,7 @@ impl Made {
 
 /// The compilations of an engine: how many run, and what came of those before.
 pub(crate) struct Compilations {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     good: AtomicU64,
     malformed: AtomicU64,
     time: AtomicU64,
@@ -81,24 +81,24 @@ impl Default for Compilations {
     fn default() -> Self {
         let count = AtomicU64::default;
         let places = Arc::new(Semaphore::new(AT_ONCE));
-        Self { places, good: count(), malformed: count(), time: count(), memory: count(), failed: count() }
+        Self { permits: places, good: count(), malformed: count(), time: count(), memory: count(), failed: count() }
     }
 }
 
 impl Compilations {
     /// Waits until one more may run. It runs until the permit is dropped.
     pub(crate) async fn permit(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.places).acquire_owned().await.expect("nobody closes it")
+        Arc::clone(&self.permits).acquire_owned().await.expect("nobody closes it")
     }
 
-    pub(crate) fn counts(&self) -> Compiled {
-        let Self { places: _, good, malformed, time, memory, failed } = self;
+    pub(crate) fn counts(&self) -> CompilationCounts {
+        let Self { permits: _, good, malformed, time, memory, failed } = self;
         let [good, malformed, time, memory, failed] =
             [good, malformed, time, memory, failed].map(|count| count.load(Ordering::Relaxed));
-        Compiled { good, malformed, time, memory, failed }
+        CompilationCounts { good, malformed, time, memory, failed }
     }
 
-    fn count(&self, result: &Result<Made, Reason>) {
+    fn count(&self, result: &Result<CompiledCode, Reason>) {
         let count = match result {
             Ok(_) => &self.good,
             Err(Reason::Limit { limit: LimitName::CompileTime, .. }) => &self.time,
@@ -118,15 +118,15 @@ impl Compilations {
         options: &EngineOptions,
         own: &wasmtime::Engine,
         bytes: &[u8],
-    ) -> Result<Made, Reason> {
+    ) -> Result<CompiledCode, Reason> {
         let made = match &options.compiler {
-            Some(compiler) => process::run(compiler, &Task::of(options), bytes),
+            Some(compiler) => process::run(compiler, &CompileTask::of(options), bytes),
             None => child::precompile(own, bytes).map_err(|failed| match failed {
-                child::Failed::Refused(error) => Reason::Malformed { reason: format!("{error:#}") },
-                child::Failed::GaveUp(reason) => Reason::Unsupported { needs: reason },
+                child::PrecompileError::Refused(error) => Reason::Malformed { reason: format!("{error:#}") },
+                child::PrecompileError::GaveUp(reason) => Reason::Unsupported { needs: reason },
             }),
         };
-        let made = made.map(Made).map_err(|reason| match reason {
+        let made = made.map(CompiledCode).map_err(|reason| match reason {
             Reason::Malformed { reason } => Reason::explain(bytes, reason),
             other => other,
         });

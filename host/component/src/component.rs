@@ -9,15 +9,15 @@ use homeostat_store::{Key, Resource, View};
 
 use crate::bindings::types;
 use crate::call::{self, Sandbox, new_call};
-use crate::caller::{Caller, Leave};
-use crate::code::{Linked, Lost};
-use crate::effect::{Effects, Entry, ResourceData};
+use crate::caller::{CallSession, ExecutionPermit};
+use crate::code::{LinkedCode, ReloadError};
+use crate::effect::{Effects, EntryPoint, ResourceData};
 use crate::grants::Grants;
 use crate::imports::convert;
 use crate::limits::{Limits, contract};
-use crate::loaded::{Exports, Facts, Loaded};
+use crate::loaded::{ComponentInfo, Exports, LoadedComponent};
 use crate::missing;
-use crate::outcome::{Outcome, Report};
+use crate::outcome::{CallReport, Outcome};
 use crate::spec::ControllerSpec;
 
 /// A compiled component whose imports, exports and description were checked. Cheap to clone.
@@ -25,7 +25,7 @@ use crate::spec::ControllerSpec;
 /// Every call runs in a fresh instance: nothing is left of the last one, and any number of calls may run at once. A call waits while
 /// the engine runs as many guests as it may; the deadline counts from the end of that wait.
 #[derive(Clone)]
-pub struct Component(pub(crate) Arc<Loaded>);
+pub struct Component(pub(crate) Arc<LoadedComponent>);
 
 impl fmt::Debug for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,7 +55,7 @@ impl Component {
     }
 
     /// Returns what can be told of the component without running it.
-    pub fn facts(&self) -> &Facts {
+    pub fn info(&self) -> &ComponentInfo {
         &self.0.facts
     }
 
@@ -75,28 +75,28 @@ impl Component {
     /// *Cancel safety*: dropping the future ends the guest at once, with whatever effects it had by then.
     pub async fn reconcile(
         &self,
-        caller: &mut Caller,
+        caller: &mut CallSession,
         key: &Key,
         limits: &Limits,
         effects: Arc<dyn Effects>,
-    ) -> Report<Outcome> {
-        let call = new_call(caller.controller(), Entry::Reconcile, Some(key.clone()));
+    ) -> CallReport<Outcome> {
+        let call = new_call(caller.controller(), EntryPoint::Reconcile, Some(key.clone()));
         let report = {
-            let (leave, hand) = caller.leave(&self.0).await;
+            let (leave, hand) = caller.acquire(&self.0).await;
             let sandbox = Sandbox::new(leave, call, limits, effects);
             let key = convert::to_key(key);
             // Pinned here: it is large, and this is the call that must be fast.
             let guest = pin!(async {
                 let ready = hand.ready(&self.0)?;
-                let Linked { pre, entries } = self.0.linked(ready)?;
+                let LinkedCode { pre, entries } = self.0.linked(ready)?;
                 let (mut store, instance) = sandbox.open(pre).await?;
                 let guest = entries.reconciler.load(&mut store, &instance)?;
                 guest.call_reconcile(&mut store, &key).await
             });
             sandbox.run(guest).await
         };
-        caller.give_way();
-        Report { result: report.result.map(outcome), cost: report.cost }
+        caller.yield_permit();
+        CallReport { result: report.result.map(outcome), cost: report.cost }
     }
 
     /// Returns the keys that a change of `changed`, seen by the watch of this name, matters to. They may be of any kind.
@@ -109,22 +109,22 @@ impl Component {
         changed: &Resource,
         limits: &Limits,
         effects: Arc<dyn Effects>,
-    ) -> Report<Vec<Key>> {
+    ) -> CallReport<Vec<Key>> {
         if !self.0.exports.mapper {
-            return Report::empty(Vec::new());
+            return CallReport::empty(Vec::new());
         }
-        let call = new_call(controller, Entry::Map, None);
-        let leave = Leave::wait(&self.0, controller).await;
+        let call = new_call(controller, EntryPoint::Map, None);
+        let leave = ExecutionPermit::acquire(&self.0, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let changed = convert::to_resource(ResourceData::new(changed, View::Whole));
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
-            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
-            let mapper = entries.mapper.as_ref().ok_or(Lost)?;
+            let mapper = entries.mapper.as_ref().ok_or(ReloadError)?;
             let guest = mapper.load(&mut store, &instance)?;
             let keys = guest.call_map(&mut store, watch, &changed).await?;
-            call::keys(&store.data().port, keys, contract::MAP_KEYS_MAX)
+            call::keys(&store.data().context, keys, contract::MAP_KEYS_MAX)
         });
         report.await
     }
@@ -132,21 +132,26 @@ impl Component {
     /// Returns the keys to look at now, of whatever the guest polls.
     ///
     /// A component without a poller answers none. At most 100 000 keys, else `Fault::Limit`. *Cancel safety*: as `reconcile`.
-    pub async fn poll(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<Vec<Key>> {
+    pub async fn poll(
+        &self,
+        controller: &Arc<str>,
+        limits: &Limits,
+        effects: Arc<dyn Effects>,
+    ) -> CallReport<Vec<Key>> {
         if !self.0.exports.poller {
-            return Report::empty(Vec::new());
+            return CallReport::empty(Vec::new());
         }
-        let call = new_call(controller, Entry::Poll, None);
-        let leave = Leave::wait(&self.0, controller).await;
+        let call = new_call(controller, EntryPoint::Poll, None);
+        let leave = ExecutionPermit::acquire(&self.0, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
-            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
-            let poller = entries.poller.as_ref().ok_or(Lost)?;
+            let poller = entries.poller.as_ref().ok_or(ReloadError)?;
             let guest = poller.load(&mut store, &instance)?;
             let keys = guest.call_poll(&mut store).await?;
-            call::keys(&store.data().port, keys, contract::POLL_KEYS_MAX)
+            call::keys(&store.data().context, keys, contract::POLL_KEYS_MAX)
         });
         report.await
     }
@@ -154,18 +159,18 @@ impl Component {
     /// Does what the guest wants done before the first reconcile. Nothing, for a component without a life-cycle.
     ///
     /// *Cancel safety*: as `reconcile`.
-    pub async fn start(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<()> {
+    pub async fn start(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> CallReport<()> {
         if !self.0.exports.lifecycle {
-            return Report::empty(());
+            return CallReport::empty(());
         }
-        let call = new_call(controller, Entry::Start, None);
-        let leave = Leave::wait(&self.0, controller).await;
+        let call = new_call(controller, EntryPoint::Start, None);
+        let leave = ExecutionPermit::acquire(&self.0, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
-            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
-            let lifecycle = entries.lifecycle.as_ref().ok_or(Lost)?;
+            let lifecycle = entries.lifecycle.as_ref().ok_or(ReloadError)?;
             let guest = lifecycle.load(&mut store, &instance)?;
             guest.call_start(&mut store).await
         });
@@ -175,18 +180,18 @@ impl Component {
     /// Does what the guest wants done after the last reconcile. Nothing, for a component without a life-cycle.
     ///
     /// *Cancel safety*: as `reconcile`.
-    pub async fn stop(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> Report<()> {
+    pub async fn stop(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> CallReport<()> {
         if !self.0.exports.lifecycle {
-            return Report::empty(());
+            return CallReport::empty(());
         }
-        let call = new_call(controller, Entry::Stop, None);
-        let leave = Leave::wait(&self.0, controller).await;
+        let call = new_call(controller, EntryPoint::Stop, None);
+        let leave = ExecutionPermit::acquire(&self.0, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
             let ready = self.0.ready()?;
-            let Linked { pre, entries } = self.0.linked(&ready)?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
-            let lifecycle = entries.lifecycle.as_ref().ok_or(Lost)?;
+            let lifecycle = entries.lifecycle.as_ref().ok_or(ReloadError)?;
             let guest = lifecycle.load(&mut store, &instance)?;
             guest.call_stop(&mut store).await.map(Ok)
         });

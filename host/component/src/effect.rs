@@ -20,8 +20,8 @@ mod class;
 mod exchange;
 mod size;
 
-pub use absent::Absent;
-pub use answer::{Answer, HttpError, HttpResponse, PageData, ResourceData, StoreError, Written};
+pub use absent::WasiResource;
+pub use answer::{Answer, HttpError, HttpResponse, PageData, ResourceData, StoreError, WriteData};
 pub use blob::Blob;
 pub use class::EffectClass;
 pub use exchange::Exchange;
@@ -44,7 +44,7 @@ pub enum Effect {
         /// How much of each.
         view: View,
     },
-    /// Changes one resource. Answer: [`Answer::Written`].
+    /// Changes one resource. Answer: [`Answer::WriteData`].
     Write(Write),
     /// Brings the key back when `target` changes. Answer: [`Answer::Done`].
     Follow {
@@ -96,7 +96,7 @@ pub enum Effect {
     },
     /// Reaches for a file, an address or a name. Answer: [`Answer::Done`], always `forbidden`; the guest is told the error that its interface
     /// has for what is not there.
-    Reach(Absent),
+    Reach(WasiResource),
 }
 
 impl Effect {
@@ -124,8 +124,8 @@ impl Effect {
             Self::WallClock => "wasi:clocks/wall-clock",
             Self::MonotonicClock => "wasi:clocks/monotonic-clock",
             Self::Random { .. } => "wasi:random",
-            Self::Reach(Absent::File(_)) => "wasi:filesystem",
-            Self::Reach(Absent::Address(_) | Absent::Name(_)) => "wasi:sockets",
+            Self::Reach(WasiResource::File(_)) => "wasi:filesystem",
+            Self::Reach(WasiResource::Address(_) | WasiResource::Name(_)) => "wasi:sockets",
         }
     }
 }
@@ -181,7 +181,7 @@ pub struct Call {
     /// The controller's name.
     pub controller: Arc<str>,
     /// What is being called.
-    pub entry: Entry,
+    pub entry: EntryPoint,
     /// The key being reconciled; `None` for the other entries.
     pub key: Option<Key>,
 }
@@ -189,7 +189,7 @@ pub struct Call {
 /// A function that a guest exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Entry {
+pub enum EntryPoint {
     /// `reconciler.describe`.
     Describe,
     /// `reconciler.reconcile`.
@@ -204,7 +204,7 @@ pub enum Entry {
     Stop,
 }
 
-impl Entry {
+impl EntryPoint {
     /// Returns the name as users see it: `reconcile`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -218,7 +218,7 @@ impl Entry {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for EntryPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

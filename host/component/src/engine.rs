@@ -9,8 +9,8 @@ use std::time::Duration;
 use wasmtime::InstanceAllocationStrategy;
 
 use crate::cache::Cache;
-use crate::code::Codes;
-use crate::compiler::{Compilations, Compiled};
+use crate::code::CodeTable;
+use crate::compiler::{CompilationCounts, Compilations};
 use crate::error::Error;
 use crate::instances::Instances;
 use crate::machine::Machine;
@@ -21,20 +21,20 @@ const REST_AFTER_MIN: Duration = Duration::from_millis(1);
 
 /// Compiles components and runs guests. Cheap to clone; its threads end with the last clone and the last [`crate::Component`].
 #[derive(Clone, Debug)]
-pub struct Engine(pub(crate) Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Inner>);
 
 /// What all clones of an engine share.
-pub(crate) struct Shared {
+pub(crate) struct Inner {
     options: EngineOptions,
     pooled: Arc<Machine>,
     on_demand: OnceLock<Arc<Machine>>,
     cache: Option<Cache>,
-    codes: Codes,
+    codes: CodeTable,
     compilations: Compilations,
     pub(crate) instances: Arc<Instances>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
     }
@@ -62,8 +62,8 @@ impl Engine {
         let pooled = Arc::new(Machine::start(&config, options.preemption)?);
         let instances = Instances::new(instances_max);
         let cache = cache(&options);
-        let (on_demand, codes, compilations) = (OnceLock::new(), Codes::default(), Compilations::default());
-        Ok(Self(Arc::new(Shared { options, pooled, on_demand, cache, codes, compilations, instances })))
+        let (on_demand, codes, compilations) = (OnceLock::new(), CodeTable::default(), Compilations::default());
+        Ok(Self(Arc::new(Inner { options, pooled, on_demand, cache, codes, compilations, instances })))
     }
 
     /// Gives back the memory of components that nobody has called for [`EngineOptions::rest_after`], for as long as it is polled: it
@@ -74,13 +74,13 @@ impl Engine {
     /// was damaged meanwhile is never run: calls fail until the component is loaded again.
     ///
     /// *Cancel safety*: what rests goes on resting.
-    pub async fn rest(&self) -> Infallible {
+    pub async fn evict_idle(&self) -> Infallible {
         let Some(rest_after) = self.0.options.rest_after else { return std::future::pending().await };
         loop {
-            self.codes().woken().await;
+            self.codes().loaded().await;
             loop {
                 tokio::time::sleep(rest_after).await;
-                if !self.codes().rest() {
+                if !self.codes().evict_idle() {
                     break;
                 }
             }
@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// Returns what has come of the compilations so far.
-    pub fn compiled(&self) -> Compiled {
+    pub fn compilation_counts(&self) -> CompilationCounts {
         self.0.compilations.counts()
     }
 
@@ -120,7 +120,7 @@ impl Engine {
         self.0.cache.as_ref()
     }
 
-    pub(crate) fn codes(&self) -> &Codes {
+    pub(crate) fn codes(&self) -> &CodeTable {
         &self.0.codes
     }
 

@@ -20,15 +20,15 @@ mod pattern;
 mod watch;
 
 pub use address::AddressRange;
-pub(crate) use address::Reach;
+pub(crate) use address::AddressScope;
 pub(crate) use advice::{missing_address, missing_http, resource_lines};
-pub(crate) use ask::Ask;
+pub(crate) use ask::Attempt;
 pub use ask::Capability;
 pub use check::is_secret_name;
-pub use learn::Learned;
-pub use needs::{HttpNeed, Needs, ResourceNeed, Seen};
+pub use learn::LearnedGrants;
+pub use needs::{HttpNeed, Needs, NeedsSnapshot, ResourceNeed};
 use pattern::{matches_glob, matches_url};
-pub use watch::Reveals;
+pub use watch::Disclosure;
 
 /// All capabilities of one controller. The default grants nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +38,9 @@ pub struct Grants {
     pub resources: Vec<ResourceGrant>,
     /// HTTP requests: one that covers a request is enough.
     pub http: Vec<HttpGrant>,
-    /// Grants that have to cover the same as well, see [`Grants::kept_to`]. Not a part of what people write.
+    /// Grants that have to cover the same as well, see [`Grants::limited_to`]. Not a part of what people write.
     #[serde(skip)]
-    pub kept_to: Option<Arc<Grants>>,
+    pub limited_to: Option<Arc<Grants>>,
 }
 
 /// Leave to do some things to resources of some kinds.
@@ -149,7 +149,7 @@ fn safe_methods() -> Vec<String> {
 
 /// One thing that a controller wants to do to resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
+pub struct AccessRequest<'a> {
     /// What.
     pub verb: Verb,
     /// To resources of which kind. The version does not matter.
@@ -170,12 +170,12 @@ impl Grants {
     /// Returns these grants, as far as `wanted` has them too: what one of both does not cover is refused. Only these say what is watched and
     /// what [`Grants::learn`] may leave out. What they were kept to before does not count any more.
     #[must_use]
-    pub fn kept_to(&self, wanted: &Self) -> Self {
-        let Self { resources, http, kept_to: _ } = self;
+    pub fn limited_to(&self, wanted: &Self) -> Self {
+        let Self { resources, http, limited_to: _ } = self;
         let is_there = resources.iter().all(|grant| wanted.resources.contains(grant))
             && http.iter().all(|grant| wanted.http.contains(grant));
-        let kept_to = (!is_there).then(|| Arc::new(Self { kept_to: None, ..wanted.clone() }));
-        Self { resources: resources.clone(), http: http.clone(), kept_to }
+        let kept_to = (!is_there).then(|| Arc::new(Self { limited_to: None, ..wanted.clone() }));
+        Self { resources: resources.clone(), http: http.clone(), limited_to: kept_to }
     }
 
     /// Says whether other grants have the same lines, whatever both are kept to.
@@ -183,8 +183,8 @@ impl Grants {
         self.resources == other.resources && self.http == other.http
     }
 
-    fn both_say(&self, says: impl Fn(&Self) -> bool) -> bool {
-        says(self) && self.kept_to.as_deref().is_none_or(says)
+    fn all_allow(&self, says: impl Fn(&Self) -> bool) -> bool {
+        says(self) && self.limited_to.as_deref().is_none_or(says)
     }
 
     /// Returns the names of the secrets that these grants use.
@@ -199,14 +199,14 @@ impl Grants {
     }
 
     /// Says whether some grant covers `request`.
-    pub fn allows(&self, request: &Request<'_>) -> bool {
-        self.both_say(|grants| grants.resources.iter().any(|grant| grant.covers(request)))
+    pub fn allows(&self, request: &AccessRequest<'_>) -> bool {
+        self.all_allow(|grants| grants.resources.iter().any(|grant| grant.covers(request)))
     }
 
     /// Says whether some grant covers a part of what `request` asks for: its verb and kind, and its namespace and name as far as they
     /// are given.
-    pub fn allows_some(&self, request: &Request<'_>) -> bool {
-        self.both_say(|grants| grants.resources.iter().any(|grant| grant.touches(request)))
+    pub fn allows_some(&self, request: &AccessRequest<'_>) -> bool {
+        self.all_allow(|grants| grants.resources.iter().any(|grant| grant.touches(request)))
     }
 
     /// Says whether anything at all may be done to a resource.
@@ -218,11 +218,11 @@ impl Grants {
                 && covers_text(&grant.namespaces, namespace)
                 && covers_text(&grant.names, name)
         };
-        self.both_say(|grants| grants.resources.iter().any(is_about))
+        self.all_allow(|grants| grants.resources.iter().any(is_about))
     }
 
-    /// Returns the smallest grants that would have allowed what was seen, out of these; see [`Learned`].
-    pub fn learn(&self, seen: &Seen) -> Learned {
+    /// Returns the smallest grants that would have allowed what was seen, out of these; see [`LearnedGrants`].
+    pub fn learn(&self, seen: &NeedsSnapshot) -> LearnedGrants {
         learn::learn(self, seen)
     }
 
@@ -230,32 +230,32 @@ impl Grants {
     /// the headers that are wanted now.
     pub fn http_grant(&self, method: &str, url: &str) -> Option<&HttpGrant> {
         let own = self.http.iter().find(|grant| grant.covers(method, url))?;
-        self.kept_to.as_deref().map_or(Some(own), |wanted| wanted.http_grant(method, url))
+        self.limited_to.as_deref().map_or(Some(own), |wanted| wanted.http_grant(method, url))
     }
 
     /// Returns the ranges of addresses to which a request may go beside the public ones: those of all grants that cover it.
     pub(crate) fn http_addresses(&self, method: &str, url: &str) -> BTreeSet<AddressRange> {
         let covering = self.http.iter().filter(|grant| grant.covers(method, url));
         let own: BTreeSet<AddressRange> = covering.flat_map(|grant| grant.addresses.iter().copied()).collect();
-        let Some(wanted) = self.kept_to.as_deref() else { return own };
+        let Some(wanted) = self.limited_to.as_deref() else { return own };
         own.intersection(&wanted.http_addresses(method, url)).copied().collect()
     }
 }
 
 impl ResourceGrant {
-    fn covers(&self, request: &Request<'_>) -> bool {
+    fn covers(&self, request: &AccessRequest<'_>) -> bool {
         self.covers_verb_and_kind(request)
             && covers_text(&self.namespaces, request.namespace)
             && covers_text(&self.names, request.name)
     }
 
-    fn touches(&self, request: &Request<'_>) -> bool {
+    fn touches(&self, request: &AccessRequest<'_>) -> bool {
         self.covers_verb_and_kind(request)
             && (request.namespace.is_none() || covers_text(&self.namespaces, request.namespace))
             && (request.name.is_none() || covers_text(&self.names, request.name))
     }
 
-    fn covers_verb_and_kind(&self, request: &Request<'_>) -> bool {
+    fn covers_verb_and_kind(&self, request: &AccessRequest<'_>) -> bool {
         let verb = self.verbs.iter().any(|verb| *verb == Verb::Any || *verb == request.verb);
         verb && self.covers_kind(request.kind)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Instances {
     /// How many calls wait. Changes with the state alone, and is read without its lock.
     waiting: AtomicUsize,
     /// The most that one controller may have.
-    each_max: u32,
+    per_controller_max: u32,
 }
 
 struct State {
@@ -38,22 +38,22 @@ pub(crate) struct Permit {
     instances: Arc<Instances>,
     controller: Arc<str>,
     /// Whether somebody has it, so that its end is to be told.
-    is_given: bool,
+    is_held: bool,
 }
 
 impl Instances {
     pub(crate) fn new(instances_max: u32) -> Arc<Self> {
         let each_max = (instances_max - instances_max.div_ceil(4)).max(1);
         let state = State { free: instances_max, holders: HashMap::new(), ring: VecDeque::new() };
-        Arc::new(Self { state: Mutex::new(state), waiting: AtomicUsize::new(0), each_max })
+        Arc::new(Self { state: Mutex::new(state), waiting: AtomicUsize::new(0), per_controller_max: each_max })
     }
 
     /// Waits until one more guest of this controller may run.
     ///
     /// *Cancel safety*: a place that was given to who does not wait any more goes to the next.
-    pub(crate) async fn permit(self: &Arc<Self>, controller: &Arc<str>) -> Permit {
-        let given = match self.take(controller) {
-            Ok(()) => return self.place(controller),
+    pub(crate) async fn acquire(self: &Arc<Self>, controller: &Arc<str>) -> Permit {
+        let given = match self.try_acquire(controller) {
+            Ok(()) => return self.new_permit(controller),
             Err(given) => given,
         };
         given.await.expect("who waits is served before its controller is forgotten")
@@ -65,14 +65,14 @@ impl Instances {
     }
 
     /// Takes a place at once, or stands in line for one.
-    fn take(&self, controller: &Arc<str>) -> Result<(), oneshot::Receiver<Permit>> {
+    fn try_acquire(&self, controller: &Arc<str>) -> Result<(), oneshot::Receiver<Permit>> {
         let mut state = self.state.lock();
         let State { free, holders, ring } = &mut *state;
         let holder = match holders.get_mut(controller) {
             Some(holder) => holder,
             None => holders.entry(controller.clone()).or_default(),
         };
-        if *free > 0 && holder.held < self.each_max {
+        if *free > 0 && holder.held < self.per_controller_max {
             *free -= 1;
             holder.held += 1;
             return Ok(());
@@ -80,7 +80,7 @@ impl Instances {
         let (give, given) = oneshot::channel();
         holder.waiting.push_back(give);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        if holder.held < self.each_max && !holder.in_ring {
+        if holder.held < self.per_controller_max && !holder.in_ring {
             holder.in_ring = true;
             ring.push_back(controller.clone());
         }
@@ -88,20 +88,20 @@ impl Instances {
         Err(given)
     }
 
-    fn place(self: &Arc<Self>, controller: &Arc<str>) -> Permit {
-        Permit { instances: self.clone(), controller: controller.clone(), is_given: true }
+    fn new_permit(self: &Arc<Self>, controller: &Arc<str>) -> Permit {
+        Permit { instances: self.clone(), controller: controller.clone(), is_held: true }
     }
 
     /// Takes a place back, and gives it to whose turn it is.
     fn release(self: &Arc<Self>, controller: &Arc<str>) {
         let mut from = controller.clone();
         loop {
-            let next = self.state.lock().pass_on(&from, self.each_max);
+            let next = self.state.lock().hand_over(&from, self.per_controller_max);
             let Some((next, give)) = next else { return };
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             // Outside of the lock. Who does not wait any more leaves the place to the next, without one more call for each of them.
-            let Err(mut refused) = give.send(self.place(&next)) else { return };
-            refused.is_given = false;
+            let Err(mut refused) = give.send(self.new_permit(&next)) else { return };
+            refused.is_held = false;
             from = next;
         }
     }
@@ -109,7 +109,7 @@ impl Instances {
 
 /// **Invariant.** A controller is in the ring exactly when it waits and has less than it may. While there is one, no place is free.
 impl State {
-    fn pass_on(&mut self, controller: &Arc<str>, each_max: u32) -> Option<(Arc<str>, oneshot::Sender<Permit>)> {
+    fn hand_over(&mut self, controller: &Arc<str>, each_max: u32) -> Option<(Arc<str>, oneshot::Sender<Permit>)> {
         self.free += 1;
         let holder = self.holders.get_mut(controller).expect("who has a place is known");
         holder.held -= 1;
@@ -135,14 +135,14 @@ impl State {
 
 impl Permit {
     /// Returns whether somebody waits for a place, of whichever controller: then nobody keeps one from call to call.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         self.instances.waiting.load(Ordering::Relaxed) > 0
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if self.is_given {
+        if self.is_held {
             self.instances.release(&self.controller);
         }
     }

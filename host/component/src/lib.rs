@@ -52,24 +52,24 @@ mod spec;
 mod state;
 mod ticker;
 
-pub use caller::Caller;
+pub use caller::CallSession;
 pub use catalog::{Amount, FixedBound, fixed as fixed_bounds};
-pub use compiler::{Compiled, Compiler, Ended, Task};
+pub use compiler::{CompilationCounts, CompileTask, Compiler, CompilerExit};
 pub use component::Component;
 pub use effect::{
-    Absent, Answer, Blob, Call, Effect, EffectClass, Effects, Entry, Exchange, HttpError, HttpRequest, HttpResponse,
-    Level, PageData, ResourceData, Severity, StoreError, Written,
+    Answer, Blob, Call, Effect, EffectClass, Effects, EntryPoint, Exchange, HttpError, HttpRequest, HttpResponse,
+    Level, PageData, ResourceData, Severity, StoreError, WasiResource, WriteData,
 };
 pub use engine::Engine;
 pub use error::Error;
 pub use grants::{
-    AddressRange, Capability, Grants, HeaderSource, HttpGrant, HttpNeed, Learned, Needs, Request, ResourceGrant,
-    ResourceNeed, Reveals, Seen, Verb, is_secret_name,
+    AccessRequest, AddressRange, Capability, Disclosure, Grants, HeaderSource, HttpGrant, HttpNeed, LearnedGrants,
+    Needs, NeedsSnapshot, ResourceGrant, ResourceNeed, Verb, is_secret_name,
 };
 pub use homeostat_digest::Digest;
 pub use limits::{LimitName, Limits};
-pub use loaded::{Exports, Facts};
+pub use loaded::{ComponentInfo, Exports};
 pub use options::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, EngineOptions, INSTANCES_BOUNDS};
-pub use outcome::{Cost, EffectCounts, Fault, Outcome, Report, Retry};
-pub use refused::{Reason, Refused};
+pub use outcome::{CallReport, Cost, EffectCounts, Fault, Outcome, Retry};
+pub use refused::{LoadError, Reason};
 pub use spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};

@@ -1,11 +1,11 @@
 //! Binds code to what its machine offers.
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
-use crate::code::{Entries, Linked};
+use crate::code::{ExportIndices, LinkedCode};
 use crate::contract;
 use crate::loaded::Exports;
 use crate::machine::Machine;
-use crate::refused::{Reason, Refused};
+use crate::refused::{LoadError, Reason};
 
 /// Binds code to what its machine offers, and looks up the exports.
 ///
@@ -15,7 +15,7 @@ pub(crate) fn link(
     machine: &Machine,
     component: &wasmtime::component::Component,
     exports: Exports,
-) -> Result<Linked, Refused> {
+) -> Result<LinkedCode, LoadError> {
     let failed = |error| Reason::Link { reason: format!("{error:#}") };
     let pre = machine.linker.instantiate_pre(component).map_err(failed)?;
     let mut reasons = Vec::new();
@@ -32,8 +32,8 @@ pub(crate) fn link(
     match reconciler {
         Some(reconciler) if reasons.is_empty() => {
             let (mapper, poller, lifecycle) = (mapper.flatten(), poller.flatten(), lifecycle.flatten());
-            Ok(Linked { pre, entries: Entries { reconciler, mapper, poller, lifecycle } })
+            Ok(LinkedCode { pre, entries: ExportIndices { reconciler, mapper, poller, lifecycle } })
         }
-        _ => Err(Refused { reasons }),
+        _ => Err(LoadError { reasons }),
     }
 }

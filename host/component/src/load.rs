@@ -11,9 +11,9 @@ use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::limits::Limits;
 use crate::link::link;
-use crate::loaded::{Exports, Facts, Loaded};
+use crate::loaded::{ComponentInfo, Exports, LoadedComponent};
 use crate::missing;
-use crate::refused::{Reason, Refused};
+use crate::refused::{LoadError, Reason};
 
 mod bytes;
 pub(crate) mod compile;
@@ -34,7 +34,7 @@ impl Engine {
     ///
     /// # Errors
     /// All reasons at once. *Cancel safety*: safe; a compilation that is under way runs to its end.
-    pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, Refused> {
+    pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, LoadError> {
         load(self, bytes.into(), None, grants, &Limits::default()).await
     }
 
@@ -49,7 +49,7 @@ impl Engine {
         wanted: Option<&Digest>,
         grants: &Grants,
         limits: &Limits,
-    ) -> Result<Component, Refused> {
+    ) -> Result<Component, LoadError> {
         load(self, bytes.into(), wanted, grants, limits).await
     }
 
@@ -58,13 +58,13 @@ impl Engine {
     ///
     /// # Errors
     /// All reasons at once. *Cancel safety*: safe.
-    pub async fn load_again(
+    pub async fn load_known(
         &self,
         digest: &Digest,
         grants: &Grants,
         limits: &Limits,
-    ) -> Option<Result<Component, Refused>> {
-        again(self, digest, grants, limits).await
+    ) -> Option<Result<Component, LoadError>> {
+        load_known(self, digest, grants, limits).await
     }
 }
 
@@ -75,23 +75,23 @@ async fn load(
     wanted: Option<&Digest>,
     grants: &Grants,
     limits: &Limits,
-) -> Result<Component, Refused> {
+) -> Result<Component, LoadError> {
     let limits = describe::limits(limits);
     bytes::check(&bytes, engine.options().component_bytes_max)?;
-    let (digest, bytes) = named(bytes, wanted).await?;
+    let (digest, bytes) = check_digest(bytes, wanted).await?;
     survey(engine, &digest, &bytes, &limits).await?;
     let code = code(engine, &digest, bytes).await?;
     check(engine, code, digest, grants, &limits).await
 }
 
 /// Checks and describes what somebody has loaded, without its bytes. `None`: nobody has, or it is compiled just now.
-async fn again(
+async fn load_known(
     engine: &Engine,
     digest: &Digest,
     grants: &Grants,
     limits: &Limits,
-) -> Option<Result<Component, Refused>> {
-    let code = engine.codes().known(digest)?;
+) -> Option<Result<Component, LoadError>> {
+    let code = engine.codes().find(digest)?;
     // What cannot be read again any more has to be loaded.
     let ready = code.ready(engine.codes()).ok()?;
     let checked = check(engine, code, digest.clone(), grants, &describe::limits(limits)).await;
@@ -106,13 +106,13 @@ async fn check(
     digest: Digest,
     grants: &Grants,
     limits: &Limits,
-) -> Result<Component, Refused> {
+) -> Result<Component, LoadError> {
     let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
-    let names = world::Names::of(&ready.component, &code.machine.engine);
+    let names = world::InterfaceNames::of(&ready.component, &code.machine.engine);
     let reasons = world::check(&names);
     if !reasons.is_empty() {
-        return Err(Refused { reasons });
+        return Err(LoadError { reasons });
     }
     if grants.http.is_empty() && names.imports_package("wasi:http") {
         tracing::debug!(%digest, "it imports wasi:http and is granted no request: each will be denied");
@@ -126,7 +126,7 @@ async fn check(
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
     let spec = describe::describe(engine, &code.machine, linked, limits).await?;
     let verbs = missing::verbs(&ready.component, &code.machine.engine);
-    let facts = Facts {
+    let facts = ComponentInfo {
         digest,
         size_bytes: code.size_bytes,
         imports: names.imports,
@@ -134,14 +134,14 @@ async fn check(
         pooled: code.unpooled.is_none(),
         unpooled: code.unpooled.clone(),
     };
-    Ok(Component(Arc::new(Loaded { engine: engine.clone(), code, exports, facts, verbs, spec })))
+    Ok(Component(Arc::new(LoadedComponent { engine: engine.clone(), code, exports, facts, verbs, spec })))
 }
 
 /// Returns the name of a component.
 ///
 /// # Errors
 /// `OtherDigest`, before anything is compiled.
-async fn named(bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Digest, Arc<Vec<u8>>), Refused> {
+async fn check_digest(bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Digest, Arc<Vec<u8>>), LoadError> {
     let (digest, bytes) = compile::blocking(move || (Digest::of(&bytes), Arc::new(bytes))).await?;
     match wanted.filter(|wanted| **wanted != digest) {
         Some(wanted) => Err(Reason::OtherDigest { wanted: wanted.clone(), found: digest }.into()),
@@ -153,28 +153,28 @@ async fn named(bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Digest, Arc<V
 ///
 /// # Errors
 /// Everything that the types of a component say.
-async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: &Limits) -> Result<(), Refused> {
-    if engine.codes().known(digest).is_some() {
+async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: &Limits) -> Result<(), LoadError> {
+    if engine.codes().find(digest).is_some() {
         return Ok(());
     }
     let (bytes, limits) = (Arc::clone(bytes), limits.clone());
     let reasons = compile::blocking(move || survey::check(&bytes, &limits)).await?;
-    if reasons.is_empty() { Ok(()) } else { Err(Refused { reasons }) }
+    if reasons.is_empty() { Ok(()) } else { Err(LoadError { reasons }) }
 }
 
 /// Returns the code of a component. Who loads what another one has, or is compiling, gets the same.
 ///
 /// # Errors
 /// Those of compilation.
-async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Arc<Code>, Refused> {
-    let place = engine.codes().place(digest);
+async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Arc<Code>, LoadError> {
+    let place = engine.codes().slot(digest);
     let mut known = place.lock().await;
     if let Some(code) = known.upgrade() {
         return Ok(code);
     }
-    let code = Arc::new(compile::make(engine, digest, bytes).await?);
+    let code = Arc::new(compile::compile_or_restore(engine, digest, bytes).await?);
     *known = Arc::downgrade(&code);
-    engine.codes().wake();
+    engine.codes().notify_loaded();
     Ok(code)
 }
 

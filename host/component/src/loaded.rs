@@ -5,18 +5,18 @@ use std::sync::Arc;
 use homeostat_digest::Digest;
 use serde::Serialize;
 
-use crate::code::{Code, Linked, Lost, Ready};
+use crate::code::{Code, LinkedCode, ReloadError, ResidentCode};
 use crate::engine::Engine;
 use crate::grants::Verb;
 use crate::link::link;
 use crate::spec::ControllerSpec;
 
 /// What a component is made of.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedComponent {
     pub(crate) engine: Engine,
     pub(crate) code: Arc<Code>,
     pub(crate) exports: Exports,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ComponentInfo,
     /// What it is known to ask the store for, by its imports.
     pub(crate) verbs: Vec<Verb>,
     pub(crate) spec: ControllerSpec,
@@ -25,7 +25,7 @@ pub(crate) struct Loaded {
 /// What can be told of a component without running it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts {
+pub struct ComponentInfo {
     /// The name of the component by its content.
     pub digest: Digest,
     /// The length of the component as it was handed in.
@@ -52,14 +52,14 @@ pub struct Exports {
     pub lifecycle: bool,
 }
 
-impl Loaded {
+impl LoadedComponent {
     /// Returns the code for one call. It does not rest before the answer is dropped.
-    pub(crate) fn ready(&self) -> Result<Arc<Ready>, Lost> {
+    pub(crate) fn ready(&self) -> Result<Arc<ResidentCode>, ReloadError> {
         self.code.ready(self.engine.codes())
     }
 
-    pub(crate) fn linked<'a>(&self, ready: &'a Ready) -> Result<&'a Linked, Lost> {
+    pub(crate) fn linked<'a>(&self, ready: &'a ResidentCode) -> Result<&'a LinkedCode, ReloadError> {
         // What could be linked once can be again.
-        ready.linked(|component| link(&self.code.machine, component, self.exports).map_err(|_| Lost))
+        ready.linked(|component| link(&self.code.machine, component, self.exports).map_err(|_| ReloadError))
     }
 }

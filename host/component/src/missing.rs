@@ -11,7 +11,7 @@ use wasmtime::component::types::ComponentItem;
 
 use crate::contract::CONTRACT;
 use crate::grants::{Grants, Verb, resource_lines};
-use crate::names::Name;
+use crate::names::InterfaceName;
 
 /// What each function of the contract needs a verb for, by its interface and name.
 const VERBS: [(&str, &str, Verb); 10] = [
@@ -32,7 +32,7 @@ pub(crate) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Ver
     let component = component.component_type();
     let mut functions = Vec::new();
     for (name, item) in component.imports(engine) {
-        let name = Name::parse(name);
+        let name = InterfaceName::parse(name);
         let interface = name.interface.rsplit('/').next().unwrap_or_default();
         let ComponentItem::ComponentInstance(instance) = item.ty else { continue };
         if name.package() == CONTRACT {

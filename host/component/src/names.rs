@@ -2,14 +2,14 @@
 
 /// An interface and its version: `wasi:io/poll@0.2.6`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Name<'a> {
+pub(crate) struct InterfaceName<'a> {
     /// Package and interface: `wasi:io/poll`.
     pub(crate) interface: &'a str,
     /// `0.2.6`; empty without a version.
     pub(crate) version: &'a str,
 }
 
-impl<'a> Name<'a> {
+impl<'a> InterfaceName<'a> {
     pub(crate) fn parse(name: &'a str) -> Self {
         let (interface, version) = name.split_once('@').unwrap_or((name, ""));
         Self { interface, version }

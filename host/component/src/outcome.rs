@@ -78,7 +78,7 @@ impl fmt::Display for Fault {
 /// What a call came to, and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report<T> {
+pub struct CallReport<T> {
     /// The guest's answer, or why there is none.
     #[serde(with = "reply", bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
     pub result: Result<T, Fault>,

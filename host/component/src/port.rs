@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wasmtime::format_err;
 
 use crate::effect::{Answer, Call, Effect, Effects, Level};
-use crate::layers::{Accounted, Hit, Limited, Passed};
+use crate::layers::{EffectCounter, EffectTotals, LimitHit, Limited};
 use crate::limits::LimitName;
 use crate::limits::{Limits, contract};
 use crate::meter::Meter;
@@ -17,24 +17,24 @@ use crate::outcome::Cost;
 use crate::output::Output;
 
 /// What one call has used and may use, and where its effects go.
-pub(crate) struct Port {
+pub(crate) struct CallContext {
     pub(crate) call: Call,
     pub(crate) limits: Limits,
     pub(crate) meter: Meter,
     /// The layers of this call, and below them those of its controller.
-    effects: Limited<Accounted<Arc<dyn Effects>>>,
+    effects: Limited<EffectCounter<Arc<dyn Effects>>>,
     memory_bytes_max: AtomicU64,
-    hit: OnceLock<Hit>,
+    hit: OnceLock<LimitHit>,
     output: Mutex<Output>,
 }
 
-impl Port {
+impl CallContext {
     pub(crate) fn new(call: Call, limits: &Limits, effects: Arc<dyn Effects>) -> Self {
         Self {
             call,
             limits: limits.clone(),
             meter: Meter::new(),
-            effects: Limited::new(limits.clone(), Accounted::new(effects)),
+            effects: Limited::new(limits.clone(), EffectCounter::new(effects)),
             memory_bytes_max: AtomicU64::new(0),
             hit: OnceLock::new(),
             output: Mutex::new(Output::default()),
@@ -47,7 +47,7 @@ impl Port {
     /// A limit was hit. The error is a trap.
     pub(crate) async fn perform(&self, effect: Effect) -> wasmtime::Result<Answer> {
         self.flush().await?;
-        self.pass(effect).await
+        self.forward(effect).await
     }
 
     /// Writes one line into the log; counted as a line and by its bytes, not as an effect.
@@ -57,7 +57,7 @@ impl Port {
     pub(crate) async fn log(&self, effect: Effect) -> wasmtime::Result<()> {
         self.flush().await?;
         self.charge_log(effect.size_bytes(), 1)?;
-        self.pass(effect).await.map(drop)
+        self.forward(effect).await.map(drop)
     }
 
     /// Hands what was written to standard output and standard error so far to the log, line by line.
@@ -68,7 +68,7 @@ impl Port {
         loop {
             let line = self.output().next_line();
             let Some((level, message)) = line else { return Ok(()) };
-            self.pass(Effect::Log { level, message, fields: Vec::new() }).await?;
+            self.forward(Effect::Log { level, message, fields: Vec::new() }).await?;
         }
     }
 
@@ -98,7 +98,7 @@ impl Port {
     }
 
     /// Remembers how much memory the guest has.
-    pub(crate) fn note_memory(&self, bytes: u64) {
+    pub(crate) fn record_memory(&self, bytes: u64) {
         self.memory_bytes_max.fetch_max(bytes, Ordering::Relaxed);
     }
 
@@ -106,18 +106,18 @@ impl Port {
     pub(crate) fn hit(&self, limit: LimitName, message: String) -> wasmtime::Error {
         let error = format_err!("limit {limit}: {message}");
         // The first hit is the cause; later ones follow from it.
-        drop(self.hit.set(Hit { limit, message }));
+        drop(self.hit.set(LimitHit { limit, message }));
         error
     }
 
     /// Returns the limit that was hit first.
-    pub(crate) fn first_hit(&self) -> Option<Hit> {
+    pub(crate) fn first_hit(&self) -> Option<LimitHit> {
         self.hit.get().cloned()
     }
 
     /// Returns what the call has used so far.
     pub(crate) fn cost(&self) -> Cost {
-        let Passed { effects, bytes_out, bytes_in } = self.effects.inner().passed();
+        let EffectTotals { effects, bytes_out, bytes_in } = self.effects.inner().totals();
         Cost {
             cpu: self.meter.spent(),
             wall: self.meter.wall(),
@@ -129,7 +129,7 @@ impl Port {
     }
 
     /// Hands an effect to the layers.
-    async fn pass(&self, effect: Effect) -> wasmtime::Result<Answer> {
+    async fn forward(&self, effect: Effect) -> wasmtime::Result<Answer> {
         match self.effects.perform(&self.call, effect).await {
             Answer::Limit { limit, message } => Err(self.hit(limit, message)),
             answer => Ok(answer),
@@ -137,7 +137,7 @@ impl Port {
     }
 
     fn charge_log(&self, bytes: u64, lines: u32) -> wasmtime::Result<()> {
-        self.effects.charge_log(bytes, lines).map_err(|Hit { limit, message }| self.hit(limit, message))
+        self.effects.charge_log(bytes, lines).map_err(|LimitHit { limit, message }| self.hit(limit, message))
     }
 
     fn output(&self) -> std::sync::MutexGuard<'_, Output> {

@@ -12,7 +12,7 @@ use crate::limits::LimitName;
 /// A component that was not loaded, with every reason that could be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refused {
+pub struct LoadError {
     /// At least one.
     pub reasons: Vec<Reason>,
 }
@@ -194,7 +194,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for LoadError {
     /// Writes one reason in one line, several as a list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [reason] = self.reasons.as_slice() {
@@ -209,9 +209,9 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for LoadError {}
 
-impl From<Reason> for Refused {
+impl From<Reason> for LoadError {
     fn from(reason: Reason) -> Self {
         Self { reasons: vec![reason] }
     }

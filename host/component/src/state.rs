@@ -9,11 +9,11 @@ use wasmtime_wasi_http::WasiHttpCtx;
 use crate::imports::HttpHooks;
 use crate::limits::LimitName;
 use crate::options::POOLED_TABLE_ELEMENTS_MAX;
-use crate::port::Port;
+use crate::port::CallContext;
 
 /// The data of one instance.
 pub(crate) struct State {
-    pub(crate) port: Arc<Port>,
+    pub(crate) context: Arc<CallContext>,
     pub(crate) table: ResourceTable,
     pub(crate) http: WasiHttpCtx,
     pub(crate) hooks: HttpHooks,
@@ -23,13 +23,13 @@ pub(crate) struct State {
 
 impl State {
     /// Makes the store of one instance, with every limit in place.
-    pub(crate) fn store(engine: &wasmtime::Engine, port: Arc<Port>) -> Store<Self> {
+    pub(crate) fn store(engine: &wasmtime::Engine, port: Arc<CallContext>) -> Store<Self> {
         let handles_max = usize::try_from(port.limits.handles_max).unwrap_or(usize::MAX);
         let transfer_bytes_max = usize::try_from(port.limits.transfer_bytes_max).unwrap_or(usize::MAX);
         let mut table = ResourceTable::new();
         table.set_max_capacity(handles_max);
         let hooks = HttpHooks::new(Arc::clone(&port));
-        let state = Self { port, table, http: WasiHttpCtx::new(), hooks, memory_bytes: 0, table_elements: 0 };
+        let state = Self { context: port, table, http: WasiHttpCtx::new(), hooks, memory_bytes: 0, table_elements: 0 };
         let mut store = Store::new(engine, state);
         store.limiter(|state| state);
         store.set_hostcall_fuel(transfer_bytes_max);
@@ -42,9 +42,9 @@ impl State {
     /// Decides at a tick of the epoch clock: give way to others, or stop.
     fn tick(mut store: StoreContextMut<'_, Self>) -> wasmtime::Result<UpdateDeadline> {
         let state = store.data_mut();
-        let cpu = state.port.limits.cpu;
-        if state.port.meter.spent_so_far() > cpu {
-            return Err(state.port.hit(LimitName::Cpu, format!("more than {cpu:?} of processor time in one call")));
+        let cpu = state.context.limits.cpu;
+        if state.context.meter.spent_so_far() > cpu {
+            return Err(state.context.hit(LimitName::Cpu, format!("more than {cpu:?} of processor time in one call")));
         }
         Ok(UpdateDeadline::Yield(1))
     }
@@ -52,18 +52,18 @@ impl State {
 
 impl ResourceLimiter for State {
     fn memories(&self) -> usize {
-        self.port.limits.memories_max as usize
+        self.context.limits.memories_max as usize
     }
 
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
         let bytes = (self.memory_bytes - current as u64).saturating_add(desired as u64);
-        let bytes_max = self.port.limits.memory_bytes_max;
+        let bytes_max = self.context.limits.memory_bytes_max;
         if bytes > bytes_max {
             let message = format!("{bytes} bytes of memory asked for, {bytes_max} allowed");
-            return Err(self.port.hit(LimitName::Memory, message));
+            return Err(self.context.hit(LimitName::Memory, message));
         }
         self.memory_bytes = bytes;
-        self.port.note_memory(bytes);
+        self.context.record_memory(bytes);
         Ok(true)
     }
 
@@ -72,13 +72,13 @@ impl ResourceLimiter for State {
             // A table of the pool, which cannot grow: the guest would be told so, and nobody else.
             let message =
                 format!("a table of {desired} elements asked for, {POOLED_TABLE_ELEMENTS_MAX} fit in the pool");
-            return Err(self.port.hit(LimitName::Tables, message));
+            return Err(self.context.hit(LimitName::Tables, message));
         }
         let elements = (self.table_elements - current as u64).saturating_add(desired as u64);
-        let elements_max = self.port.limits.table_elements_max;
+        let elements_max = self.context.limits.table_elements_max;
         if elements > elements_max {
             let message = format!("{elements} elements of tables asked for, {elements_max} allowed");
-            return Err(self.port.hit(LimitName::Tables, message));
+            return Err(self.context.hit(LimitName::Tables, message));
         }
         self.table_elements = elements;
         Ok(true)

@@ -19,12 +19,12 @@ const IDLE_TICKS_MAX: u32 = 200;
 /// The running clock of one engine.
 #[derive(Debug)]
 pub(crate) struct Ticker {
-    shared: Arc<Shared>,
+    shared: Arc<TickerState>,
     thread: Thread,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct TickerState {
     running: AtomicUsize,
     asleep: AtomicBool,
     ended: AtomicBool,
@@ -32,12 +32,12 @@ struct Shared {
 
 /// Somebody who runs guests; the clock ticks while there is one.
 #[derive(Debug)]
-pub(crate) struct Running(Arc<Shared>);
+pub(crate) struct TickGuard(Arc<TickerState>);
 
 impl Ticker {
     /// Starts the clock of `engine`.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(TickerState::default());
         let engine = engine.weak();
         let handle = std::thread::Builder::new().name("homeostat-epoch".to_owned()).spawn({
             let shared = Arc::clone(&shared);
@@ -47,16 +47,16 @@ impl Ticker {
     }
 
     /// Keeps the clock ticking until the answer is dropped.
-    pub(crate) fn running(&self) -> Running {
+    pub(crate) fn keep_ticking(&self) -> TickGuard {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
-        Running(Arc::clone(&self.shared))
+        TickGuard(Arc::clone(&self.shared))
     }
 }
 
-impl Drop for Running {
+impl Drop for TickGuard {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
@@ -69,7 +69,7 @@ impl Drop for Ticker {
     }
 }
 
-fn tick(engine: &EngineWeak, shared: &Shared) {
+fn tick(engine: &EngineWeak, shared: &TickerState) {
     let mut idle_ticks = 0;
     while !shared.ended.load(Ordering::SeqCst) {
         #[expect(clippy::disallowed_methods, reason = "this thread does nothing else")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use homeostat_component::{BackoffSpec, Component, DuringDelay, Grants, Limits, Reveals};
+use homeostat_component::{BackoffSpec, Component, Disclosure, DuringDelay, Grants, Limits};
 use homeostat_store::Key;
 
 use crate::Suspend;
@@ -43,7 +43,7 @@ impl Definition {
 
     /// Returns whether its guest may be told of this key. Keys of which nothing is stored tell of nothing.
     pub(crate) fn may_get(&self, key: &Key) -> bool {
-        self.component.describe().manages.keys_only || self.grants.shows(key, Reveals::Key)
+        self.component.describe().manages.keys_only || self.grants.discloses(key, Disclosure::Key)
     }
 
     /// Returns whether the two would run in the same way.

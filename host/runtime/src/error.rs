@@ -27,7 +27,7 @@ pub enum Error {
     StartHook(String),
     /// A component must be told of changes that its grants do not let it be told of.
     #[error(transparent)]
-    Refused(#[from] homeostat_component::Refused),
+    Refused(#[from] homeostat_component::LoadError),
     /// A key that the grants of its controller cover no watch of.
     #[error("no grant lets the controller watch {0}")]
     NotGranted(Key),

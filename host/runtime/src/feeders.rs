@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use homeostat_component::{Reveals, Severity};
+use homeostat_component::{Disclosure, Severity};
 use homeostat_store::{Key, Kind, Revision};
 use homeostat_workqueue::{AddError, AddOutcome, Priority, Queue};
 use tokio::time::Instant;
@@ -198,7 +198,7 @@ impl Intake {
     }
 
     /// Returns whether the controller's grants let it get this key because `of` has changed.
-    fn may_learn(&self, key: &Key, of: &Key, reveals: Reveals) -> bool {
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool {
         self.audience.may_learn(key, of, reveals)
     }
 
@@ -266,7 +266,7 @@ fn add_answered(
     for key in keys {
         if let Some(refusal) = intake.refusal(&key) {
             refuse(&format!("{asked} answered {refusal}: it is dropped"));
-        } else if of.is_none_or(|of| intake.may_learn(&key, of, Reveals::Content)) {
+        } else if of.is_none_or(|of| intake.may_learn(&key, of, Disclosure::Content)) {
             // Behind one that was refused there may be some that are on the queue already.
             fits &= intake.add(key, Priority::NORMAL) != Err(NotTaken::Full);
         }

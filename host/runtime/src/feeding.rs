@@ -295,7 +295,7 @@ fn wishes_of_candidate(loaded: &Loaded) -> Vec<Wish> {
 fn watches(loaded: &Loaded) -> Vec<Wish> {
     let (spec, grants) = (loaded.component().describe(), &loaded.definition.grants);
     let managed = &spec.manages.kind;
-    let about = |kinds: &[&Kind]| Box::new(grants.about(kinds));
+    let about = |kinds: &[&Kind]| Box::new(grants.for_kinds(kinds));
     let itself = (!spec.manages.keys_only).then(|| Wish::Itself(managed.clone(), spec.changes, about(&[managed])));
     let others = spec.watches.iter();
     let others = others.map(|watch| Wish::Watch(Box::new(watch.clone()), about(&[managed, &watch.of.kind])));

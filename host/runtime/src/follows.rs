@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use homeostat_component::Reveals;
+use homeostat_component::Disclosure;
 use homeostat_store::{Key, Kind, Resource, Selector};
 use parking_lot::Mutex;
 
@@ -31,10 +31,10 @@ impl Target {
     }
 
     /// Returns what of a resource its change reveals: whoever selects by what stands in documents learns what stands there.
-    fn reveals(&self) -> Reveals {
+    fn reveals(&self) -> Disclosure {
         match self {
-            Self::One(_) => Reveals::Key,
-            Self::All(_, selector) => Reveals::of(selector),
+            Self::One(_) => Disclosure::Key,
+            Self::All(_, selector) => Disclosure::of(selector),
         }
     }
 
@@ -167,7 +167,7 @@ impl Follows {
     }
 
     /// Returns the keys that follow this resource and `may` learn so much of it.
-    pub(crate) fn followers_of(&self, resource: &Resource, may: impl Fn(&Key, Reveals) -> bool) -> Vec<Key> {
+    pub(crate) fn followers_of(&self, resource: &Resource, may: impl Fn(&Key, Disclosure) -> bool) -> Vec<Key> {
         self.followers(|follower, target| target.means(resource) && may(follower, target.reveals()))
     }
 

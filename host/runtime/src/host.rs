@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use homeostat_component::layers::Secrets;
-use homeostat_component::{Component, Digest, Engine, Grants, Limits, Refused, Severity};
+use homeostat_component::{Component, Digest, Engine, Grants, Limits, LoadError, Severity};
 use homeostat_store::{Key, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -174,15 +174,15 @@ impl Host {
         let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
         host.inner.tasks.spawn(declarations::follow(context, end));
         let (engine, end) = (host.inner.context.engine.clone(), host.inner.end.clone());
-        host.inner.tasks.spawn(async move { end.run_until_cancelled(engine.rest()).await });
+        host.inner.tasks.spawn(async move { end.run_until_cancelled(engine.evict_idle()).await });
         Ok(host)
     }
 
     /// Compiles and checks a component, within the default limits of one call. Nothing runs yet.
     ///
     /// # Errors
-    /// [`Refused`], with every reason at once.
-    pub async fn load(&self, bytes: Vec<u8>, grants: &Grants) -> Result<Component, Refused> {
+    /// [`LoadError`], with every reason at once.
+    pub async fn load(&self, bytes: Vec<u8>, grants: &Grants) -> Result<Component, LoadError> {
         self.inner.context.engine.load(bytes, grants).await
     }
 
@@ -190,39 +190,39 @@ impl Host {
     /// compiled.
     ///
     /// # Errors
-    /// [`Refused`], with every reason at once.
+    /// [`LoadError`], with every reason at once.
     pub async fn load_within(
         &self,
         bytes: Vec<u8>,
         wanted: Option<&Digest>,
         grants: &Grants,
         limits: &Limits,
-    ) -> Result<Component, Refused> {
+    ) -> Result<Component, LoadError> {
         self.inner.context.engine.load_within(bytes, wanted, grants, limits).await
     }
 
     /// As [`Host::load_within`], for a component that a controller runs: nothing is read or compiled. `None`: none does.
     ///
     /// # Errors
-    /// [`Refused`], with every reason at once.
+    /// [`LoadError`], with every reason at once.
     pub async fn load_again(
         &self,
         digest: &Digest,
         grants: &Grants,
         limits: &Limits,
-    ) -> Option<Result<Component, Refused>> {
+    ) -> Option<Result<Component, LoadError>> {
         // What one that is ending still has may have been forgotten by whoever keeps code.
         let runs = |controller: &Arc<Controller>| controller.slot.current().component().digest() == digest;
         if !self.running().iter().any(runs) {
             return None;
         }
-        self.inner.context.engine.load_again(digest, grants, limits).await
+        self.inner.context.engine.load_known(digest, grants, limits).await
     }
 
     /// Puts a controller in: adds it, or changes the one of that name in place. Its queue stays.
     ///
     /// # Errors
-    /// [`Error::Stopping`]; [`Error::Refused`] for a watch that its grants do not cover; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
+    /// [`Error::Stopping`]; [`Error::LoadError`] for a watch that its grants do not cover; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
     /// runs goes on.
     pub async fn put(&self, definition: Definition) -> Result<Put, Error> {
         self.put_held(definition, Suspend::No).await
@@ -279,7 +279,7 @@ impl Host {
     /// Puts another component into a controller's slot, with everything else as it is.
     ///
     /// # Errors
-    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::Refused`], [`Error::KindDiffers`], [`Error::StartHook`]. The old one
+    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::LoadError`], [`Error::KindDiffers`], [`Error::StartHook`]. The old one
     /// goes on.
     pub async fn swap(&self, name: &str, component: Component) -> Result<Swapped, Error> {
         self.controller(name)?.swap(component).await

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use homeostat_component::layers::Witness;
+use homeostat_component::layers::DenialObserver;
 use homeostat_component::{Call, Capability, Needs, Severity};
 
 use crate::context::Context;
@@ -40,7 +40,7 @@ pub(crate) struct ToldDenials {
     pub(crate) observations: Arc<Observations>,
 }
 
-impl Witness for ToldDenials {
+impl DenialObserver for ToldDenials {
     fn denied(&self, call: &Call, capability: Capability, missing: &str) {
         let before = self.observations.count(capability);
         let (is_absent, reason) = match capability {

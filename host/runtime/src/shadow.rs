@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use homeostat_component::layers::{Headers, Recorder, World};
-use homeostat_component::{Caller, Effects, Fault, Needs, Outcome};
+use homeostat_component::{CallSession, Effects, Fault, Needs, Outcome};
 use homeostat_store::{Key, Kind, Revision, Scope, Store};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -234,7 +234,7 @@ impl Shadow {
         let denials = Denials::before(None);
         let needs = Arc::<Needs>::default();
         let effects = sink::within(context, needs, denials.clone(), &self.new, recorder.clone());
-        let mut caller = Caller::new(&controller.name);
+        let mut caller = CallSession::new(&controller.name);
         let report = self.new.component.reconcile(&mut caller, key, &self.new.limits, effects).await;
         if let Some(unfit) = shadowed.unfit() {
             return Err(unfit);

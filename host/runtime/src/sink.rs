@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{Emitted, Followed, Granted, Headers, Line, Observed, Roles, Sink, Witness, World};
+use homeostat_component::layers::{
+    DenialObserver, FollowTarget, Granted, GuestEvent, GuestLogLine, Headers, Observed, Roles, Sink, World,
+};
 use homeostat_component::{Blob, Call, Effects, Needs, StoreError};
 
 use crate::Definition;
@@ -30,7 +32,7 @@ pub(crate) fn effects(
 pub(crate) fn within(
     context: &Context,
     needs: Arc<Needs>,
-    witness: Arc<dyn Witness>,
+    witness: Arc<dyn DenialObserver>,
     definition: &Definition,
     inner: impl Effects,
 ) -> Arc<dyn Effects> {
@@ -70,23 +72,23 @@ struct ToHost {
 }
 
 impl Sink for ToHost {
-    fn event(&self, call: &Call, event: Emitted) {
-        let Emitted { severity, reason, message, regarding } = &event;
+    fn event(&self, call: &Call, event: GuestEvent) {
+        let GuestEvent { severity, reason, message, regarding } = &event;
         let key = regarding.as_ref().or(call.key.as_ref()).cloned();
         let (controller, source) = (&call.controller, EventSource::Guest);
         self.context.events.note(now(), NewEvent { controller, source, key, severity: *severity, reason, message });
     }
 
-    fn line(&self, call: &Call, line: Line) {
-        let Line { level, message, fields } = line;
+    fn line(&self, call: &Call, line: GuestLogLine) {
+        let GuestLogLine { level, message, fields } = line;
         let (controller, key) = (call.controller.clone(), call.key.clone());
         self.context.logs.write(LogLine { sequence: 0, time: now(), controller, key, level, message, fields });
     }
 
-    fn follow(&self, call: &Call, followed: Followed) -> Result<(), StoreError> {
+    fn follow(&self, call: &Call, followed: FollowTarget) -> Result<(), StoreError> {
         let target = match followed {
-            Followed::Key(key) => Target::One(key),
-            Followed::All(kind, selector) => Target::All(kind, selector),
+            FollowTarget::Key(key) => Target::One(key),
+            FollowTarget::All(kind, selector) => Target::All(kind, selector),
         };
         // Outside of a reconcile there is no key to bring back.
         let fits = call.key.as_ref().is_none_or(|follower| self.follows.gather(follower, target));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use homeostat_component::{Component, Effects, Reveals};
+use homeostat_component::{Component, Disclosure, Effects};
 use homeostat_store::Key;
 
 use crate::feeders::Audience;
@@ -183,9 +183,9 @@ impl Audience for Slot {
         self.sides.load().of(key).0.definition.may_get(key)
     }
 
-    fn may_learn(&self, key: &Key, of: &Key, reveals: Reveals) -> bool {
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool {
         let sides = self.sides.load();
         let definition = &sides.of(key).0.definition;
-        definition.may_get(key) && definition.grants.shows(of, reveals)
+        definition.may_get(key) && definition.grants.discloses(of, reveals)
     }
 }

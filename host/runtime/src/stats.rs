@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use homeostat_component::{Capability, Compiled};
+use homeostat_component::{Capability, CompilationCounts};
 use homeostat_workqueue::{Ages, Counters, KeyCounts};
 use parking_lot::Mutex;
 
@@ -27,7 +27,7 @@ pub struct Measures {
     /// The room that all controllers share.
     pub room: Room,
     /// What has come of compilations since the start, of components of all controllers and of none.
-    pub compiled: Compiled,
+    pub compiled: CompilationCounts,
 }
 
 /// What all controllers have, and may have, together: in their queues, and of themselves.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use homeostat_component::{EffectClass, Fault, Outcome, Report};
+use homeostat_component::{CallReport, EffectClass, Fault, Outcome};
 use homeostat_store::Key;
 use homeostat_workqueue::Claim;
 use parking_lot::Mutex;
@@ -79,7 +79,7 @@ impl Trial {
     }
 
     /// Takes note of one reconcile. The one that takes the candidate beyond its gate is the last that begins.
-    pub(crate) fn note(&self, side: Side, claim: &Claim<Key>, report: &Report<Outcome>) {
+    pub(crate) fn note(&self, side: Side, claim: &Claim<Key>, report: &CallReport<Outcome>) {
         let run = self.run(claim, report);
         self.note_in(side, |both| both.note(side, run));
     }
@@ -94,7 +94,7 @@ impl Trial {
     }
 
     /// Takes from a report what gates look at.
-    fn run(&self, claim: &Claim<Key>, Report { result, cost }: &Report<Outcome>) -> Run {
+    fn run(&self, claim: &Claim<Key>, CallReport { result, cost }: &CallReport<Outcome>) -> Run {
         let ended = self.began.elapsed();
         Run {
             key: hash(claim.key(), self.part.salt),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use homeostat_component::{Caller, Fault, Outcome, Report, Severity};
+use homeostat_component::{CallReport, CallSession, Fault, Outcome, Severity};
 use homeostat_store::Key;
 use homeostat_workqueue::{Claim, Next, Queue};
 use tokio::time::Instant;
@@ -59,13 +59,13 @@ async fn run_keys(
 /// What a worker keeps from key to key. All workers of a controller share it, and to take it for each key costs them more than the rest
 /// of a turn; so it takes it once, and lays it down when it waits for anything but its guest.
 struct Hands {
-    caller: Caller,
+    caller: CallSession,
     kept: Option<Kept>,
 }
 
 impl Hands {
     fn of(controller: &Controller) -> Self {
-        Self { caller: Caller::new(&controller.name), kept: None }
+        Self { caller: CallSession::new(&controller.name), kept: None }
     }
 }
 
@@ -111,7 +111,7 @@ async fn run_one(
         trial.note(side, &claim, &report);
     }
     kept.loaded.note(ended(&report.result));
-    let Report { result, cost } = report;
+    let CallReport { result, cost } = report;
     let (next, label) = settle(&result);
     if controller.keep(&key, &result, claim.failures()) {
         // It follows something else than before: whatever changed until now is looked at once more.
@@ -140,7 +140,7 @@ async fn reconcile<'a>(
     controller: &Controller,
     key: &Key,
     Hands { caller, kept }: &'a mut Hands,
-) -> Option<(Taken<'a>, Report<Outcome>, Option<Seat>)> {
+) -> Option<(Taken<'a>, CallReport<Outcome>, Option<Seat>)> {
     let taken = controller.slot.take(key, kept)?;
     let Kept { loaded, effects } = taken.kept;
     let seat = controller.seat(loaded);

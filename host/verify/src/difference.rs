@@ -8,7 +8,7 @@ use crate::Trace;
 
 /// The first difference of two traces. What comes after follows from it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Difference {
+pub enum TraceDifference {
     /// The guest asked for the same, and was told something else: the world differs.
     Answer {
         /// The number of the effect, from 0.
@@ -38,14 +38,14 @@ pub enum Difference {
     },
 }
 
-impl Difference {
+impl TraceDifference {
     /// Returns whether the guest, not the world, was the first to differ.
     pub fn is_of_the_guest(&self) -> bool {
         !matches!(self, Self::Answer { .. })
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for TraceDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answer { at, effect, was, is } => {
@@ -58,22 +58,22 @@ impl fmt::Display for Difference {
 }
 
 /// Returns the first difference of two traces, or `None` when effects, answers and results are equal. Digests are not compared.
-pub fn difference(was: &Trace, is: &Trace) -> Option<Difference> {
+pub fn difference(was: &Trace, is: &Trace) -> Option<TraceDifference> {
     let ends = was.exchanges.len().max(is.exchanges.len());
     for at in 0..ends {
         let (before, now) = (was.exchanges.get(at), is.exchanges.get(at));
         let (effect_before, effect_now) = (before.map(|it| &it.effect), now.map(|it| &it.effect));
         if effect_before != effect_now {
-            return Some(Difference::Effect { at, was: effect_before.cloned(), is: effect_now.cloned() });
+            return Some(TraceDifference::Effect { at, was: effect_before.cloned(), is: effect_now.cloned() });
         }
         if let (Some(before), Some(now)) = (before, now)
             && before.answer != now.answer
         {
             let (was, is) = (before.answer.clone(), now.answer.clone());
-            return Some(Difference::Answer { at, effect: now.effect.clone(), was, is });
+            return Some(TraceDifference::Answer { at, effect: now.effect.clone(), was, is });
         }
     }
-    (was.result != is.result).then(|| Difference::Result { was: was.result.clone(), is: is.result.clone() })
+    (was.result != is.result).then(|| TraceDifference::Result { was: was.result.clone(), is: is.result.clone() })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod record;
 mod replay;
 mod trace;
 
-pub use difference::{Difference, difference};
+pub use difference::{TraceDifference, difference};
 pub use record::record;
 pub use replay::{Replay, replay};
 pub use trace::Trace;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use homeostat_component::layers::Recorder;
-use homeostat_component::{Caller, Component, Effects, Limits};
+use homeostat_component::{CallSession, Component, Effects, Limits};
 use homeostat_store::Key;
 
 use crate::Trace;
@@ -20,7 +20,7 @@ pub async fn record(
     effects: Arc<dyn Effects>,
 ) -> Trace {
     let recorder = Arc::new(Recorder::new(effects));
-    let result = component.reconcile(&mut Caller::new(controller), key, limits, recorder.clone()).await.result;
+    let result = component.reconcile(&mut CallSession::new(controller), key, limits, recorder.clone()).await.result;
     let exchanges = recorder.take().expect("within the limits of the call everything is kept");
     let (digest, controller, key) = (component.digest().to_string(), controller.to_string(), key.clone());
     Trace { digest, controller, key, exchanges, result }

@@ -206,7 +206,7 @@ fn create(
     set.metadata.annotations.extend(copied_annotations(deployment));
     match set.create() {
         Ok(created) => {
-            tell_scaled(&name, 0, replicas);
+            emit_scaled_event(&name, 0, replicas);
             Ok(Some(created))
         }
         Err(Error::AlreadyExists { .. }) => {
@@ -258,11 +258,11 @@ fn resize(
         return Ok(());
     }
     set.patch(Patch::Merge(Value::Object(patch)))?;
-    tell_scaled(&set.metadata.name, before, replicas);
+    emit_scaled_event(&set.metadata.name, before, replicas);
     Ok(())
 }
 
-fn tell_scaled(name: &str, before: u32, after: u32) {
+fn emit_scaled_event(name: &str, before: u32, after: u32) {
     let direction = match after.cmp(&before) {
         std::cmp::Ordering::Less => "down",
         std::cmp::Ordering::Equal => return,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use homeostat_component::{Capability, Compiled, EffectClass, LimitName};
+use homeostat_component::{Capability, CompilationCounts, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{ControllerState, Counters, Priority, Rollout, Room, Shadowed};
 
@@ -274,7 +274,7 @@ pub(super) const FAMILIES: [Family; 47] = [
         "homeostat_compilations",
         "Components that were compiled, by result; one that is a limit is its name.",
         |scrape, text| {
-            let Compiled { good, malformed, time, memory, failed } = scrape.compiled;
+            let CompilationCounts { good, malformed, time, memory, failed } = scrape.compiled;
             let limits = [(LimitName::CompileTime.as_str(), time), (LimitName::CompileMemory.as_str(), memory)];
             for (result, count) in
                 [("good", good), ("malformed", malformed), ("failed", failed)].into_iter().chain(limits)

@@ -8,7 +8,7 @@ use std::path::Path;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::{Name, OTHERS, draft};
+use super::{EntryName, OTHERS, draft};
 
 /// The length of the code in front of every entry.
 pub(super) const TAG_BYTES: usize = 32;
@@ -16,27 +16,27 @@ const KEY_BYTES: usize = 32;
 /// The file of the key.
 const KEY: &str = "key";
 
-/// Bytes that [`Key::tag`] was asked to vouch for before, under the same name.
-pub(crate) struct Authentic {
+/// Bytes that [`MacKey::tag`] was asked to vouch for before, under the same name.
+pub(crate) struct AuthenticBytes {
     /// The code, and behind it the bytes.
     sealed: Vec<u8>,
 }
 
-impl Authentic {
+impl AuthenticBytes {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.sealed[TAG_BYTES..]
     }
 }
 
 /// A random key. Whoever has it can make entries.
-pub(super) struct Key([u8; KEY_BYTES]);
+pub(super) struct MacKey([u8; KEY_BYTES]);
 
-impl Key {
+impl MacKey {
     /// Reads the key of a folder of `owner`, and makes one where there is none that is good and its owner's alone.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(super) fn kept_in(folder: &Path, owner: u32) -> io::Result<Self> {
+    pub(super) fn read_or_create(folder: &Path, owner: u32) -> io::Result<Self> {
         let path = folder.join(KEY);
         if let Some(key) = read(&path, owner) {
             return Ok(key);
@@ -56,26 +56,26 @@ impl Key {
     }
 
     /// Returns the code that vouches for `compiled` under `name`.
-    pub(super) fn tag(&self, name: &Name, compiled: &[u8]) -> [u8; TAG_BYTES] {
+    pub(super) fn tag(&self, name: &EntryName, compiled: &[u8]) -> [u8; TAG_BYTES] {
         self.mac(name, compiled).finalize().into_bytes().into()
     }
 
     /// Returns what was sealed, if it is what [`Self::tag`] was given.
-    pub(super) fn open(&self, name: &Name, sealed: Vec<u8>) -> Option<Authentic> {
+    pub(super) fn open(&self, name: &EntryName, sealed: Vec<u8>) -> Option<AuthenticBytes> {
         let (tag, compiled) = sealed.split_at_checked(TAG_BYTES)?;
         self.mac(name, compiled).verify_slice(tag).ok()?;
-        Some(Authentic { sealed })
+        Some(AuthenticBytes { sealed })
     }
 
     /// All names have the same length, so that none of their bytes can pass for one of the entry.
-    fn mac(&self, name: &Name, compiled: &[u8]) -> Hmac<Sha256> {
+    fn mac(&self, name: &EntryName, compiled: &[u8]) -> Hmac<Sha256> {
         let mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.chain_update(name.0.as_bytes()).chain_update(compiled)
     }
 }
 
 /// Returns the key that is there, unless somebody else may know it or have made it.
-fn read(path: &Path, owner: u32) -> Option<Key> {
+fn read(path: &Path, owner: u32) -> Option<MacKey> {
     let mut file = File::open(path).ok()?;
     let facts = file.metadata().ok()?;
     if !facts.is_file() || facts.uid() != owner || facts.mode() & OTHERS != 0 || facts.len() != KEY_BYTES as u64 {
@@ -83,5 +83,5 @@ fn read(path: &Path, owner: u32) -> Option<Key> {
     }
     let mut key = [0; KEY_BYTES];
     file.read_exact(&mut key).ok()?;
-    Some(Key(key))
+    Some(MacKey(key))
 }

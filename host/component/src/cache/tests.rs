@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use homeostat_digest::Digest;
 
-use super::{Authentic, Cache, DRAFT_PREFIX, Name};
+use super::{AuthenticBytes, Cache, DRAFT_PREFIX, EntryName};
 use crate::code::Origin;
 use crate::engine::Engine;
 use crate::fixture;
@@ -49,15 +49,18 @@ fn make(engine: &Engine) -> Origin {
 
 fn make_of(engine: &Engine, bytes: &[u8]) -> Origin {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(compile::make(engine, &Digest::of(bytes), Arc::new(bytes.to_owned()))).unwrap().origin
+    runtime
+        .block_on(compile::compile_or_restore(engine, &Digest::of(bytes), Arc::new(bytes.to_owned())))
+        .unwrap()
+        .origin
 }
 
-fn name(number: u8) -> Name {
-    Name(format!("{number:064}"))
+fn name(number: u8) -> EntryName {
+    EntryName(format!("{number:064}"))
 }
 
 /// Returns the entry of this name, if it can be trusted.
-fn read(cache: &Cache, name: &Name) -> Option<Authentic> {
+fn read(cache: &Cache, name: &EntryName) -> Option<AuthenticBytes> {
     cache.find(name)?.read()
 }
 
@@ -151,8 +154,8 @@ fn what_another_engine_compiled_is_neither_found_nor_taken() {
     let cache = disk.cache(1 << 20);
     let own = wasmtime::Engine::new(&wasmtime::Config::new()).unwrap();
     let other = wasmtime::Engine::new(wasmtime::Config::new().epoch_interruption(true)).unwrap();
-    let (own, again) = (Name::of(&digest, &own, true), Name::of(&digest, &own, true));
-    let other = Name::of(&digest, &other, true);
+    let (own, again) = (EntryName::of(&digest, &own, true), EntryName::of(&digest, &own, true));
+    let other = EntryName::of(&digest, &other, true);
     assert_eq!(own, again);
     cache.put(&other, b"code").unwrap();
     assert!(read(&cache, &own).is_none());

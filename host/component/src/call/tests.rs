@@ -5,11 +5,11 @@ use async_trait::async_trait;
 
 use super::{delay, failure, keys, new_call};
 use crate::bindings::types as wit;
-use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::outcome::{Fault, Outcome, Retry};
-use crate::port::Port;
+use crate::port::CallContext;
 
 struct Silent;
 
@@ -20,12 +20,12 @@ impl Effects for Silent {
     }
 }
 
-fn port() -> Port {
+fn port() -> CallContext {
     port_with(Limits::default())
 }
 
-fn port_with(limits: Limits) -> Port {
-    Port::new(new_call(&Arc::from("test"), Entry::Poll, None), &limits, Arc::new(Silent))
+fn port_with(limits: Limits) -> CallContext {
+    CallContext::new(new_call(&Arc::from("test"), EntryPoint::Poll, None), &limits, Arc::new(Silent))
 }
 
 fn key(name: &str) -> wit::Key {

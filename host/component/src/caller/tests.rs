@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use homeostat_store::{Key, Kind};
 use tokio::sync::Semaphore;
 
-use super::Caller;
+use super::CallSession;
 use crate::component::Component;
 use crate::effect::{Answer, Call, Effect, Effects};
 use crate::engine::Engine;
 use crate::fixture::{self, Guest};
 use crate::grants::Grants;
-use crate::layers::Nothing;
+use crate::layers::EmptyWorld;
 use crate::limits::Limits;
 use crate::options::EngineOptions;
 use crate::outcome::{Fault, Outcome};
@@ -26,8 +26,8 @@ fn key() -> Key {
     Key::new(Kind::new("", "v1", "Thing"), "default", "a")
 }
 
-async fn call(component: &Component, caller: &mut Caller) -> Result<Outcome, Fault> {
-    component.reconcile(caller, &key(), &Limits::default(), Arc::new(Nothing)).await.result
+async fn call(component: &Component, caller: &mut CallSession) -> Result<Outcome, Fault> {
+    component.reconcile(caller, &key(), &Limits::default(), Arc::new(EmptyWorld)).await.result
 }
 
 /// Answers one effect for each permit.
@@ -45,7 +45,7 @@ impl Effects for Slow {
 async fn a_caller_keeps_one_place_from_call_to_call_and_gives_it_back_when_it_goes() {
     let engine = engine(2);
     let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
-    let mut caller = Caller::new("test");
+    let mut caller = CallSession::new("test");
     assert_eq!(engine.instances_free(), 2, "who has not called yet has none");
     for _ in 0..3 {
         assert_eq!(call(&component, &mut caller).await, Ok(Outcome::Settled));
@@ -59,7 +59,7 @@ async fn a_caller_keeps_one_place_from_call_to_call_and_gives_it_back_when_it_go
 async fn who_waits_for_a_place_goes_before_whoever_keeps_one() {
     let engine = engine(1);
     let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
-    let [mut keeps, mut waits] = ["keeps", "waits"].map(Caller::new);
+    let [mut keeps, mut waits] = ["keeps", "waits"].map(CallSession::new);
     call(&component, &mut keeps).await.unwrap();
     let mut waiting = pin!(call(&component, &mut waits));
     assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "there is but one place");
@@ -77,7 +77,7 @@ async fn whoever_began_to_wait_during_a_call_has_the_place_when_it_ends() {
     let engine = engine(1);
     let reads = "(drop (call $now)) global.get $settled";
     let component = engine.load(fixture::guest("global.get $spec", reads), &Grants::default()).await.unwrap();
-    let (key, [mut first, mut waits]) = (key(), ["first", "waits"].map(Caller::new));
+    let (key, [mut first, mut waits]) = (key(), ["first", "waits"].map(CallSession::new));
     let (slow, limits) = (Arc::new(Slow(Semaphore::new(0))), Limits::default());
     let mut calling = pin!(component.reconcile(&mut first, &key, &limits, slow.clone()));
     let mut waiting = pin!(component.reconcile(&mut waits, &key, &limits, slow.clone()));
@@ -101,7 +101,7 @@ async fn a_caller_calls_what_it_is_told_to_call_whatever_it_called_before() {
     let engine = engine(2);
     let settles = engine.load(fixture::good(), &Grants::default()).await.unwrap();
     let traps = engine.load(fixture::guest("global.get $spec", "unreachable"), &Grants::default()).await.unwrap();
-    let mut caller = Caller::new("test");
+    let mut caller = CallSession::new("test");
     for _ in 0..3 {
         assert_eq!(call(&settles, &mut caller).await, Ok(Outcome::Settled));
         assert!(matches!(call(&traps, &mut caller).await, Err(Fault::Trap { .. })));
@@ -114,12 +114,12 @@ async fn a_caller_goes_to_another_machine_and_back_with_one_place() {
     let fits = engine.load(fixture::good(), &Grants::default()).await.unwrap();
     let parts = format!("(core module $m (memory 1)) {}", "(core instance (instantiate $m))".repeat(5));
     let large = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &Grants::default()).await.unwrap();
-    assert!(fits.facts().pooled && !large.facts().pooled);
+    assert!(fits.info().pooled && !large.info().pooled);
     assert!(!Arc::ptr_eq(&fits.0.code.machine, &large.0.code.machine), "it does not fit the pool");
-    let mut caller = Caller::new("test");
+    let mut caller = CallSession::new("test");
     for (component, other) in [(&fits, &large), (&large, &fits), (&fits, &large)] {
         assert_eq!(call(component, &mut caller).await, Ok(Outcome::Settled));
-        let leave = caller.leave.as_ref().unwrap();
+        let leave = caller.permit.as_ref().unwrap();
         assert!(leave.is_for(&component.0) && !leave.is_for(&other.0), "it is kept for calls on its own machine");
         assert_eq!(engine.instances_free(), 1);
     }

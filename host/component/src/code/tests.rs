@@ -9,12 +9,12 @@ use super::{Code, Origin};
 use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
-use crate::layers::Nothing;
+use crate::layers::EmptyWorld;
 use crate::limits::Limits;
-use crate::load::compile::make;
+use crate::load::compile::compile_or_restore;
 use crate::options::EngineOptions;
-use crate::outcome::{Fault, Outcome, Report, Retry};
-use crate::{Caller, Component, Error};
+use crate::outcome::{CallReport, Fault, Outcome, Retry};
+use crate::{CallSession, Component, Error};
 
 fn engine() -> Engine {
     Engine::new(EngineOptions { instances_max: 2, ..EngineOptions::default() }).unwrap()
@@ -43,13 +43,13 @@ async fn what_somebody_has_is_loaded_again_without_its_bytes() {
     let (engine, grants) = (engine(), Grants::default());
     let (good, bad) = (fixture::good(), fixture::guest("global.get $spec", "unreachable"));
     let component = engine.load(good.clone(), &grants).await.unwrap();
-    let again = engine.load_again(component.digest(), &grants, &Limits::default()).await.unwrap().unwrap();
+    let again = engine.load_known(component.digest(), &grants, &Limits::default()).await.unwrap().unwrap();
     assert!(Arc::ptr_eq(&component.0.code, &again.0.code));
-    assert_eq!((again.facts(), again.size_bytes()), (component.facts(), good.len() as u64));
-    assert!(engine.load_again(&Digest::of(&bad), &grants, &Limits::default()).await.is_none());
+    assert_eq!((again.info(), again.size_bytes()), (component.info(), good.len() as u64));
+    assert!(engine.load_known(&Digest::of(&bad), &grants, &Limits::default()).await.is_none());
     let digest = component.digest().clone();
     drop((component, again));
-    assert!(engine.load_again(&digest, &grants, &Limits::default()).await.is_none(), "nobody has it any more");
+    assert!(engine.load_known(&digest, &grants, &Limits::default()).await.is_none(), "nobody has it any more");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn what_does_not_fit_the_pool_comes_back_from_the_cache_as_such() {
     let made = async || -> Code {
         let compiled = Some(folder.path().join("compiled"));
         let engine = Engine::new(EngineOptions { instances_max: 2, compiled, ..EngineOptions::default() }).unwrap();
-        make(&engine, &Digest::of(&bytes), Arc::new(bytes.clone())).await.unwrap()
+        compile_or_restore(&engine, &Digest::of(&bytes), Arc::new(bytes.clone())).await.unwrap()
     };
     let (first, second) = (made().await, made().await);
     assert_eq!((first.origin, second.origin), (Origin::Compiled, Origin::Cache));
@@ -91,9 +91,9 @@ fn is_in_memory(component: &Component) -> bool {
     component.0.code.memory.lock().ready.is_some()
 }
 
-async fn call(component: &Component) -> Report<Outcome> {
+async fn call(component: &Component) -> CallReport<Outcome> {
     let key = Key::new(Kind { group: String::new(), version: "v1".into(), name: "Thing".into() }, "default", "it");
-    component.reconcile(&mut Caller::new("test"), &key, &Limits::default(), Arc::new(Nothing)).await
+    component.reconcile(&mut CallSession::new("test"), &key, &Limits::default(), Arc::new(EmptyWorld)).await
 }
 
 /// Lets a component rest, and checks that it does.
@@ -106,7 +106,7 @@ async fn let_rest(component: &Component) {
 async fn beside_rest(engine: &Engine, test: impl Future<Output = ()>) {
     tokio::time::pause();
     tokio::select! {
-        _ = engine.rest() => {}
+        _ = engine.evict_idle() => {}
         () = test => {}
     }
 }
@@ -155,9 +155,9 @@ async fn code_that_is_called_now_and_then_or_runs_does_not_rest() {
         assert!(is_in_memory(&component));
         drop(running);
         let_rest(&component).await;
-        let mut caller = Caller::new("test");
+        let mut caller = CallSession::new("test");
         let key = Key::new(Kind::new("", "v1", "Thing"), "default", "it");
-        component.reconcile(&mut caller, &key, &Limits::default(), Arc::new(Nothing)).await.result.unwrap();
+        component.reconcile(&mut caller, &key, &Limits::default(), Arc::new(EmptyWorld)).await.result.unwrap();
         tokio::time::sleep(REST_AFTER * 5).await;
         assert!(is_in_memory(&component), "whoever called it last still has it at hand");
         drop(caller);

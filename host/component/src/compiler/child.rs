@@ -26,7 +26,7 @@ const REASON_BYTES_MAX: usize = 4096;
 /// One compilation, and what it may take. Written as JSON on a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Task {
+pub struct CompileTask {
     /// Time on processors, all of them together. Bound in whole seconds, rounded up.
     #[serde(rename = "timeMs", with = "millis")]
     pub time: Duration,
@@ -36,9 +36,9 @@ pub struct Task {
     pub parallel: bool,
 }
 
-/// What came of a task. The process ends with [`Ended::code`].
+/// What came of a task. The process ends with [`CompilerExit::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CompilerExit {
     /// The code was written.
     Compiled,
     /// The component is malformed; why was written instead, as text.
@@ -49,7 +49,7 @@ pub enum Ended {
     NoMemory,
 }
 
-impl Ended {
+impl CompilerExit {
     /// Returns the exit code that says so: 0, 65, 70 or 71.
     pub fn code(self) -> u8 {
         match self {
@@ -67,7 +67,7 @@ impl Ended {
     }
 }
 
-impl Task {
+impl CompileTask {
     /// Returns what an engine with these options wants of its compiler.
     pub(super) fn of(options: &EngineOptions) -> Self {
         let EngineOptions { compile_time, compile_memory_bytes_max, parallel_compilation, .. } = options;
@@ -80,18 +80,20 @@ impl Task {
     ///
     /// # Errors
     /// The bounds cannot be set, or a stream breaks.
-    pub fn run(&self, input: &mut dyn Read, output: &mut dyn Write) -> io::Result<Ended> {
-        self.bind()?;
+    pub fn run(&self, input: &mut dyn Read, output: &mut dyn Write) -> io::Result<CompilerExit> {
+        self.set_limits()?;
         let engine = wasmtime::Engine::new(&config(self.parallel)).map_err(io::Error::other)?;
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes)?;
         // What a panic says is an answer, and not for the log of whoever started this process.
         std::panic::set_hook(Box::new(|_| ()));
         let (ended, answer) = match precompile(&engine, &bytes) {
-            Ok(code) => (Ended::Compiled, code),
-            Err(Failed::Refused(error)) if error.is::<OutOfMemory>() => return Ok(Ended::NoMemory),
-            Err(Failed::Refused(error)) => (Ended::Malformed, cut(format!("{error:#}"), REASON_BYTES_MAX).into_bytes()),
-            Err(Failed::GaveUp(reason)) => (Ended::GaveUp, reason.into_bytes()),
+            Ok(code) => (CompilerExit::Compiled, code),
+            Err(PrecompileError::Refused(error)) if error.is::<OutOfMemory>() => return Ok(CompilerExit::NoMemory),
+            Err(PrecompileError::Refused(error)) => {
+                (CompilerExit::Malformed, cut(format!("{error:#}"), REASON_BYTES_MAX).into_bytes())
+            }
+            Err(PrecompileError::GaveUp(reason)) => (CompilerExit::GaveUp, reason.into_bytes()),
         };
         output.write_all(&answer)?;
         output.flush()?;
@@ -99,7 +101,7 @@ impl Task {
     }
 
     /// Sets every bound there is without leaving safe code.
-    fn bind(&self) -> io::Result<()> {
+    fn set_limits(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -123,7 +125,7 @@ impl Task {
 }
 
 /// Why there is no code.
-pub(super) enum Failed {
+pub(super) enum PrecompileError {
     /// The component is not as it should be.
     Refused(wasmtime::Error),
     /// The compiler panicked, and said this.
@@ -131,29 +133,29 @@ pub(super) enum Failed {
 }
 
 /// Compiles, and catches a compiler that panics: it does so for a component that it cannot compile, not for one try of it.
-pub(super) fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+pub(super) fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, PrecompileError> {
     // Nothing of a compilation outlives it but its result.
     let result = catch_unwind(AssertUnwindSafe(|| engine.precompile_component(bytes)));
     match result {
-        Ok(compiled) => compiled.map_err(Failed::Refused),
-        Err(panic) => Err(Failed::GaveUp(words(panic.as_ref()))),
+        Ok(compiled) => compiled.map_err(PrecompileError::Refused),
+        Err(panic) => Err(PrecompileError::GaveUp(panic_message(panic.as_ref()))),
     }
 }
 
 /// Returns the first line of what a panic said.
-fn words(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     let line = text.and_then(|text| text.lines().next()).unwrap_or("the compiler does not say what");
     cut(line.to_owned(), REASON_BYTES_MAX)
 }
 
-impl fmt::Display for Task {
+impl fmt::Display for CompileTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
-impl FromStr for Task {
+impl FromStr for CompileTask {
     type Err = serde_json::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {

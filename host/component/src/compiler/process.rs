@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use super::{Compiler, Ended, Task};
+use super::{CompileTask, Compiler, CompilerExit};
 use crate::limits::LimitName;
 use crate::refused::Reason;
 
@@ -20,7 +20,7 @@ const SAID_BYTES_MAX: u64 = 4096;
 const NO_MEMORY: &str = "memory allocation of";
 
 /// What a process left behind.
-struct Answer {
+struct ProcessOutput {
     status: ExitStatus,
     output: Vec<u8>,
     said: String,
@@ -30,7 +30,7 @@ struct Answer {
 ///
 /// # Errors
 /// `Malformed`, `Limit`, `Compiler`.
-pub(super) fn run(compiler: &Compiler, task: &Task, bytes: &[u8]) -> Result<Vec<u8>, Reason> {
+pub(super) fn run(compiler: &Compiler, task: &CompileTask, bytes: &[u8]) -> Result<Vec<u8>, Reason> {
     let failed = |error: io::Error| Reason::Compiler { reason: format!("{}: {error}", compiler.program.display()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(async {
@@ -39,11 +39,11 @@ pub(super) fn run(compiler: &Compiler, task: &Task, bytes: &[u8]) -> Result<Vec<
         let answered = tokio::time::timeout(wall, talk(&mut child, task, bytes)).await;
         // It has ended, or shall. One that cannot be waited for is reaped later, when the child is dropped.
         drop(child.kill().await);
-        answered.map_err(|_| time(wall, "did not end within"))?.map_err(failed)?.judge(task)
+        answered.map_err(|_| time(wall, "did not end within"))?.map_err(failed)?.into_result(task)
     })
 }
 
-fn start(compiler: &Compiler, task: &Task) -> io::Result<Child> {
+fn start(compiler: &Compiler, task: &CompileTask) -> io::Result<Child> {
     let Compiler { program, arguments, environment } = compiler;
     let mut command = Command::new(program);
     command.args(arguments).arg(task.to_string()).env_clear().envs(environment).process_group(0).kill_on_drop(true);
@@ -51,7 +51,7 @@ fn start(compiler: &Compiler, task: &Task) -> io::Result<Child> {
 }
 
 /// Hands the component over and takes the answer, both at once: neither side waits for the other to read.
-async fn talk(child: &mut Child, task: &Task, bytes: &[u8]) -> io::Result<Answer> {
+async fn talk(child: &mut Child, task: &CompileTask, bytes: &[u8]) -> io::Result<ProcessOutput> {
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(io::Error::other("it has no streams"));
@@ -64,7 +64,7 @@ async fn talk(child: &mut Child, task: &Task, bytes: &[u8]) -> io::Result<Answer
     let ((), output, said) =
         tokio::join!(feed, read(stdout, task.memory_bytes_max.saturating_add(1)), read(stderr, SAID_BYTES_MAX));
     let said = String::from_utf8_lossy(&said?).trim().to_owned();
-    Ok(Answer { output: output?, said, status: child.wait().await? })
+    Ok(ProcessOutput { output: output?, said, status: child.wait().await? })
 }
 
 /// Reads at most so many bytes. A stream that has more of them is closed, and who writes on ends.
@@ -74,21 +74,21 @@ async fn read(stream: impl AsyncRead + Unpin, bytes_max: u64) -> io::Result<Vec<
     Ok(bytes)
 }
 
-impl Answer {
+impl ProcessOutput {
     /// Says what it means that the process ended so.
-    fn judge(self, task: &Task) -> Result<Vec<u8>, Reason> {
+    fn into_result(self, task: &CompileTask) -> Result<Vec<u8>, Reason> {
         use std::os::unix::process::ExitStatusExt;
         let Self { status, output, said } = self;
-        match status.code().map(Ended::of) {
+        match status.code().map(CompilerExit::of) {
             _ if output.len() as u64 > task.memory_bytes_max => Err(memory(task)),
-            Some(Some(Ended::Compiled)) => Ok(output),
-            Some(Some(Ended::Malformed)) => {
+            Some(Some(CompilerExit::Compiled)) => Ok(output),
+            Some(Some(CompilerExit::Malformed)) => {
                 Err(Reason::Malformed { reason: String::from_utf8_lossy(&output).into_owned() })
             }
-            Some(Some(Ended::GaveUp)) => {
+            Some(Some(CompilerExit::GaveUp)) => {
                 Err(Reason::Unsupported { needs: String::from_utf8_lossy(&output).into_owned() })
             }
-            Some(Some(Ended::NoMemory)) => Err(memory(task)),
+            Some(Some(CompilerExit::NoMemory)) => Err(memory(task)),
             None if status.signal() == Some(Signal::XCPU.as_raw()) => {
                 Err(time(task.time, "used more processor time than"))
             }
@@ -105,7 +105,7 @@ fn time(allowed: Duration, what: &str) -> Reason {
     Reason::Limit { limit: LimitName::CompileTime, message: format!("the compilation {what} {allowed:?}") }
 }
 
-fn memory(task: &Task) -> Reason {
+fn memory(task: &CompileTask) -> Reason {
     let message = format!("the compilation needs more than {} bytes of memory", task.memory_bytes_max);
     Reason::Limit { limit: LimitName::CompileMemory, message }
 }

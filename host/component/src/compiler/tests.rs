@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::{Compiled, Compiler, Ended, Task};
+use super::{CompilationCounts, CompileTask, Compiler, CompilerExit};
 use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
@@ -47,7 +47,7 @@ async fn a_compiler_that_is_killed_is_told_from_a_bad_component_and_the_next_try
     assert!(matches!(refused.reasons.as_slice(), [Reason::Compiler { .. }]), "{text}");
     assert!(text.contains("signal: 9") && text.contains("try again"), "{text}");
     engine.load(fixture::good(), &Grants::default()).await.unwrap();
-    assert_eq!(engine.compiled(), Compiled { good: 1, failed: 1, ..Compiled::default() });
+    assert_eq!(engine.compilation_counts(), CompilationCounts { good: 1, failed: 1, ..CompilationCounts::default() });
 }
 
 #[tokio::test]
@@ -156,17 +156,17 @@ async fn compilations_wait_for_one_another_and_what_is_kept_waits_for_none() {
     for loaded in waiting {
         loaded.await.unwrap().unwrap_err();
     }
-    assert_eq!((begun(), engine.compiled().failed), (4, 4));
+    assert_eq!((begun(), engine.compilation_counts().failed), (4, 4));
 }
 
 #[test]
 fn a_task_reads_as_it_was_written() {
-    let task = Task { time: Duration::from_millis(1500), memory_bytes_max: 7, parallel: false };
+    let task = CompileTask { time: Duration::from_millis(1500), memory_bytes_max: 7, parallel: false };
     assert_eq!(task.to_string(), r#"{"timeMs":1500,"memoryBytesMax":7,"parallel":false}"#);
-    assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
-    assert!("{}".parse::<Task>().is_err());
-    for ended in [Ended::Compiled, Ended::Malformed, Ended::GaveUp, Ended::NoMemory] {
-        assert_eq!(Ended::of(ended.code().into()), Some(ended));
+    assert_eq!(task.to_string().parse::<CompileTask>().unwrap(), task);
+    assert!("{}".parse::<CompileTask>().is_err());
+    for ended in [CompilerExit::Compiled, CompilerExit::Malformed, CompilerExit::GaveUp, CompilerExit::NoMemory] {
+        assert_eq!(CompilerExit::of(ended.code().into()), Some(ended));
     }
 }
 

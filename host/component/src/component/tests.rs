@@ -10,15 +10,15 @@ use homeostat_store::{Key, Kind};
 
 use super::Component;
 use crate::call::new_call;
-use crate::caller::Caller;
-use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::caller::CallSession;
+use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::options::EngineOptions;
-use crate::outcome::{Fault, Outcome, Report};
+use crate::outcome::{CallReport, Fault, Outcome};
 use crate::refused::Reason;
 
 const FOREVER: &str = "(loop $again (br $again)) unreachable";
@@ -37,7 +37,7 @@ struct Clock {
 #[async_trait]
 impl Effects for Clock {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
-        assert_eq!((call.entry, effect), (Entry::Reconcile, Effect::MonotonicClock));
+        assert_eq!((call.entry, effect), (EntryPoint::Reconcile, Effect::MonotonicClock));
         self.reads.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(self.delay).await;
         if self.wrong { Answer::Unit } else { Answer::Nanoseconds(1) }
@@ -52,12 +52,12 @@ async fn load(reconcile: &str) -> Component {
     engine(2).load(fixture::guest("global.get $spec", reconcile), &Grants::default()).await.unwrap()
 }
 
-async fn run(component: &Component, limits: Limits, clock: Clock) -> Report<Outcome> {
+async fn run(component: &Component, limits: Limits, clock: Clock) -> CallReport<Outcome> {
     let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
-    component.reconcile(&mut Caller::new("test"), &key, &limits, Arc::new(clock)).await
+    component.reconcile(&mut CallSession::new("test"), &key, &limits, Arc::new(clock)).await
 }
 
-fn limit(report: &Report<Outcome>) -> LimitName {
+fn limit(report: &CallReport<Outcome>) -> LimitName {
     match &report.result {
         Err(Fault::Limit { limit, .. }) => *limit,
         other => panic!("{other:?}"),
@@ -75,7 +75,7 @@ async fn reason(describe: &str) -> String {
 fn every_call_has_a_number_of_its_own_whichever_thread_makes_it() {
     let numbers = || -> Vec<u64> {
         let name = Arc::from("test");
-        (0..3000).map(|_| new_call(&name, Entry::Map, None).id).collect()
+        (0..3000).map(|_| new_call(&name, EntryPoint::Map, None).id).collect()
     };
     let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(numbers)).collect();
     let all: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
@@ -91,7 +91,7 @@ async fn a_component_says_what_it_is_and_what_it_has() {
     assert!(manages.namespaced && !manages.keys_only);
     assert_eq!(component.imports(), ["wasi:clocks/monotonic-clock@0.2.0"]);
     assert_eq!(component.exports(), super::Exports::default());
-    assert!(component.facts().pooled && component.digest().as_str().starts_with("sha256:"));
+    assert!(component.info().pooled && component.digest().as_str().starts_with("sha256:"));
 }
 
 #[tokio::test]

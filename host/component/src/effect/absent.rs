@@ -12,7 +12,7 @@ const TEXT_BYTES_MAX: usize = 256;
 /// Something that a guest reaches for through WASI, and that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Absent {
+pub enum WasiResource {
     /// A file or a folder, by its path.
     File(String),
     /// An address of the network, as `tcp 10.0.0.1:80`.
@@ -21,7 +21,7 @@ pub enum Absent {
     Name(String),
 }
 
-impl Absent {
+impl WasiResource {
     /// Returns the same with a text of at most 256 bytes.
     pub(crate) fn cut(self) -> Self {
         let short = |text| cut(text, TEXT_BYTES_MAX);
@@ -49,7 +49,7 @@ impl Absent {
     }
 }
 
-impl fmt::Display for Absent {
+impl fmt::Display for WasiResource {
     /// Writes what a guest said in quotes, with its control characters escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

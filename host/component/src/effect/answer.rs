@@ -20,7 +20,7 @@ pub enum Answer {
     Page(Result<PageData, StoreError>),
     /// To `Write`.
     #[serde(with = "reply")]
-    Written(Result<Written, StoreError>),
+    Written(Result<WriteData, StoreError>),
     /// To `Follow`, `FollowAll` and `Reach`; an error also to `Config`.
     #[serde(with = "reply")]
     Done(Result<(), StoreError>),
@@ -106,7 +106,7 @@ pub struct PageData {
 /// What a write did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Written {
+pub struct WriteData {
     /// The resource as stored; after a deletion its last state.
     pub resource: ResourceData,
     /// What changed; `None`: nothing, and there is no new revision.

@@ -50,7 +50,7 @@ struct Hex {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum EncodedBlob {
     Text(String),
     Binary(Hex),
 }
@@ -66,9 +66,9 @@ impl Serialize for Blob {
 
 impl<'de> Deserialize<'de> for Blob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Written::deserialize(deserializer)? {
-            Written::Text(text) => Ok(Self(text.into())),
-            Written::Binary(Hex { hex }) => match from_hex(&hex) {
+        match EncodedBlob::deserialize(deserializer)? {
+            EncodedBlob::Text(text) => Ok(Self(text.into())),
+            EncodedBlob::Binary(Hex { hex }) => match from_hex(&hex) {
                 Some(bytes) => Ok(Self(bytes.into())),
                 None => Err(D::Error::custom("`hex` must be an even number of hexadecimal digits")),
             },

@@ -6,7 +6,7 @@
 use homeostat_store::{Key, Selector, Write};
 use serde_json::Value;
 
-use super::{Absent, Answer, Blob, Effect, HttpRequest, PageData, ResourceData};
+use super::{Answer, Blob, Effect, HttpRequest, PageData, ResourceData, WasiResource};
 
 /// Charged for everything, so that nothing is free.
 const FLAT_BYTES: usize = 32;
@@ -25,7 +25,9 @@ impl Effect {
             Self::Http(HttpRequest { method, url, headers, body, .. }) => {
                 method.len() + url.len() + of_headers(headers) + body.len()
             }
-            Self::Reach(Absent::File(text) | Absent::Address(text) | Absent::Name(text)) => text.len(),
+            Self::Reach(WasiResource::File(text) | WasiResource::Address(text) | WasiResource::Name(text)) => {
+                text.len()
+            }
             Self::WallClock | Self::MonotonicClock | Self::Random { .. } => 0,
         };
         (bytes + FLAT_BYTES) as u64

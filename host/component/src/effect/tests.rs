@@ -1,7 +1,9 @@
 use homeostat_store::{EventType, Key, Kind, Precondition, Query, Revision, Selector, View, Write};
 use serde_json::json;
 
-use super::{Absent, Answer, Blob, Effect, HttpError, HttpRequest, Level, ResourceData, Severity, StoreError, Written};
+use super::{
+    Answer, Blob, Effect, HttpError, HttpRequest, Level, ResourceData, Severity, StoreError, WasiResource, WriteData,
+};
 use crate::limits::LimitName;
 
 fn key(name: &str) -> Key {
@@ -36,7 +38,7 @@ fn every_effect() -> Vec<Effect> {
         Effect::WallClock,
         Effect::MonotonicClock,
         Effect::Random { bytes: 16 },
-        Effect::Reach(Absent::File("/etc/hosts".into())),
+        Effect::Reach(WasiResource::File("/etc/hosts".into())),
     ]
 }
 
@@ -45,7 +47,7 @@ fn every_answer() -> Vec<Answer> {
         Answer::Resource(Ok(resource("{}"))),
         Answer::Resource(Err(StoreError::NotFound("x".into()))),
         Answer::Page(Err(StoreError::Expired("x".into()))),
-        Answer::Written(Ok(Written { resource: resource("{}"), change: Some(EventType::Modified) })),
+        Answer::Written(Ok(WriteData { resource: resource("{}"), change: Some(EventType::Modified) })),
         Answer::Done(Ok(())),
         Answer::Config(vec![("a".into(), "b".into())]),
         Answer::Http(Err(HttpError::Timeout)),

@@ -45,7 +45,7 @@ impl fmt::Display for AddressRange {
 
 /// Whom an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AddressScope {
     /// Anybody on the Internet.
     Public,
     /// One of the ranges that can be granted.
@@ -68,7 +68,7 @@ const METADATA_V6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
 ];
 
-impl Reach {
+impl AddressScope {
     /// Says whom `address` belongs to. An IPv6 address that stands for one of IPv4 belongs to whom that one does.
     pub(crate) fn of(address: IpAddr) -> Self {
         match address {
@@ -86,40 +86,40 @@ impl Reach {
     }
 }
 
-fn of_v4(address: Ipv4Addr) -> Reach {
+fn of_v4(address: Ipv4Addr) -> AddressScope {
     if METADATA_V4.contains(&address) {
-        return Reach::Within(AddressRange::Metadata);
+        return AddressScope::Within(AddressRange::Metadata);
     }
     match address.octets() {
-        [127, ..] => Reach::Within(AddressRange::Loopback),
-        [169, 254, ..] => Reach::Within(AddressRange::LinkLocal),
+        [127, ..] => AddressScope::Within(AddressRange::Loopback),
+        [169, 254, ..] => AddressScope::Within(AddressRange::LinkLocal),
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] | [198, 18..=19, ..] => {
-            Reach::Within(AddressRange::Private)
+            AddressScope::Within(AddressRange::Private)
         }
         // This network, protocol assignments, multicast, and what is reserved, broadcast among it.
-        [0, ..] | [192, 0, 0, _] | [224..=255, ..] => Reach::Nowhere,
-        _ => Reach::Public,
+        [0, ..] | [192, 0, 0, _] | [224..=255, ..] => AddressScope::Nowhere,
+        _ => AddressScope::Public,
     }
 }
 
-fn of_v6(address: Ipv6Addr) -> Reach {
+fn of_v6(address: Ipv6Addr) -> AddressScope {
     if METADATA_V6.contains(&address) {
-        return Reach::Within(AddressRange::Metadata);
+        return AddressScope::Within(AddressRange::Metadata);
     }
     let [a, b, c, d, e, f, g, h] = address.segments();
     let v4 = |high: u16, low: u16| of_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match [a, b, c, d, e, f] {
-        [0, 0, 0, 0, 0, 0] if (g, h) == (0, 1) => Reach::Within(AddressRange::Loopback),
+        [0, 0, 0, 0, 0, 0] if (g, h) == (0, 1) => AddressScope::Within(AddressRange::Loopback),
         // Mapped, compatible, translated (RFC 6052) and tunnelled (6to4): one of IPv4 in the clothes of IPv6.
         [0, 0, 0, 0, 0, 0 | 0xffff] | [0, 0, 0, 0, 0xffff, 0] | [0x64, 0xff9b, 0, 0, 0, 0] => v4(g, h),
         [0x2002, high, low, ..] => v4(high, low),
-        [0x64, 0xff9b, 1, ..] => Reach::Within(AddressRange::Private),
-        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => Reach::Within(AddressRange::Private),
-        [0xfe80..=0xfebf, ..] => Reach::Within(AddressRange::LinkLocal),
+        [0x64, 0xff9b, 1, ..] => AddressScope::Within(AddressRange::Private),
+        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressScope::Within(AddressRange::Private),
+        [0xfe80..=0xfebf, ..] => AddressScope::Within(AddressRange::LinkLocal),
         // Of all the rest 2000::/3 alone is given out; of that, Teredo (2001::/32) hides one of IPv4.
-        [0x2001, 0, ..] => Reach::Nowhere,
-        [0x2000..=0x3fff, ..] => Reach::Public,
-        _ => Reach::Nowhere,
+        [0x2001, 0, ..] => AddressScope::Nowhere,
+        [0x2000..=0x3fff, ..] => AddressScope::Public,
+        _ => AddressScope::Nowhere,
     }
 }
 

@@ -9,14 +9,14 @@ use std::net::IpAddr;
 use homeostat_store::Kind;
 use homeostat_text::{line, quoted, scalar};
 
-use super::{AddressRange, Reach, Request, Verb, pattern};
+use super::{AccessRequest, AddressRange, AddressScope, Verb, pattern};
 
 /// What stands before the lines.
 const WITH: &str = "the manifest would grant it with";
 /// Bytes of a name that can be granted by an exact pattern: as many as a resource's name may have.
 const NAME_BYTES_MAX: usize = 253;
 
-impl Request<'_> {
+impl AccessRequest<'_> {
     /// Says what is missing, ending with the lines of the manifest that would grant it; where nothing that is asked for can be a name, that
     /// there are none.
     pub fn missing(&self) -> String {
@@ -59,13 +59,13 @@ pub(crate) fn resource_lines(kind: &Kind, verbs: &str, namespace: &str) -> Strin
 
 /// Says which grant an HTTP request is missing, ending with the lines of the manifest that would grant it.
 pub(crate) fn missing_http(method: &str, url: &str) -> String {
-    let range = pattern::literal(url).and_then(|address| Reach::of(address).range());
+    let range = pattern::literal(url).and_then(|address| AddressScope::of(address).range());
     format!("no grant for {} {}; {}", line(method), line(url), http_lines(method, url, range))
 }
 
 /// Says why a request that is granted may not go to where its name leads, ending with the lines of the manifest that would let it.
 pub(crate) fn missing_address(method: &str, url: &str, address: IpAddr) -> String {
-    let (request, range) = (format!("{} {}", line(method), line(url)), Reach::of(address).range());
+    let (request, range) = (format!("{} {}", line(method), line(url)), AddressScope::of(address).range());
     let Some(range) = range else {
         return format!("{request} leads to {address}, where no request may go: no single machine has that address");
     };

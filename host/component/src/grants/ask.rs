@@ -2,16 +2,16 @@
 
 use homeostat_store::{Key, Kind, Selector, Target, Write};
 
-use super::{Request, Reveals, Verb};
-use crate::effect::{Absent, Effect, HttpRequest, StoreError};
+use super::{AccessRequest, Disclosure, Verb};
+use crate::effect::{Effect, HttpRequest, StoreError, WasiResource};
 
 /// What a controller wants to do, without the contents.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ask {
+pub(crate) enum Attempt {
     /// Something to one resource that is named.
-    One { verb: Verb, key: Key },
+    Resource { verb: Verb, key: Key },
     /// Something to the resources of a kind.
-    Some { verb: Verb, kind: Kind, namespace: Option<String>, name: Option<String> },
+    Resources { verb: Verb, kind: Kind, namespace: Option<String>, name: Option<String> },
     /// An HTTP request.
     Http { method: String, url: String },
     /// Settings: one of them, or all. Free for everyone.
@@ -21,20 +21,20 @@ pub(crate) enum Ask {
     /// Randomness. Free for everyone.
     Random,
     /// What no controller has, whatever its grants.
-    Absent(Absent),
+    Absent(WasiResource),
     /// To tell something. Free for everyone.
-    Tell,
+    Telemetry,
 }
 
-impl Ask {
+impl Attempt {
     /// Returns what `effect` needs leave for.
     ///
     /// # Errors
     /// Those of [`Write::target`]: what a document is about must be known before it can be granted.
     pub(crate) fn of(effect: &Effect) -> Result<Self, StoreError> {
         Ok(match effect {
-            Effect::Get { key, .. } => Self::One { verb: Verb::Get, key: key.clone() },
-            Effect::Follow { target } => Self::One { verb: Verb::Watch, key: target.clone() },
+            Effect::Get { key, .. } => Self::Resource { verb: Verb::Get, key: key.clone() },
+            Effect::Follow { target } => Self::Resource { verb: Verb::Watch, key: target.clone() },
             Effect::List { query, .. } => Self::all(Verb::List, &query.kind, &query.selector),
             Effect::FollowAll { kind, selector } => Self::all(Verb::Watch, kind, selector),
             Effect::Write(write) => Self::write(write)?,
@@ -43,14 +43,14 @@ impl Ask {
             Effect::WallClock | Effect::MonotonicClock => Self::Clock,
             Effect::Random { .. } => Self::Random,
             Effect::Reach(absent) => Self::Absent(absent.clone()),
-            Effect::Emit { .. } | Effect::Log { .. } => Self::Tell,
+            Effect::Emit { .. } | Effect::Log { .. } => Self::Telemetry,
         })
     }
 
     /// Returns what `effect` needs one of besides: whoever follows a selection by what stands in documents must be granted to read them.
     pub(crate) fn beside(effect: &Effect) -> Vec<Self> {
         match effect {
-            Effect::FollowAll { kind, selector } if Reveals::of(selector) == Reveals::Content => {
+            Effect::FollowAll { kind, selector } if Disclosure::of(selector) == Disclosure::Content => {
                 [Verb::List, Verb::Get].map(|verb| Self::all(verb, kind, selector)).into()
             }
             _ => Vec::new(),
@@ -58,7 +58,7 @@ impl Ask {
     }
 
     fn all(verb: Verb, kind: &Kind, selector: &Selector) -> Self {
-        Self::Some { verb, kind: kind.clone(), namespace: selector.namespace.clone(), name: None }
+        Self::Resources { verb, kind: kind.clone(), namespace: selector.namespace.clone(), name: None }
     }
 
     fn write(write: &Write) -> Result<Self, StoreError> {
@@ -74,37 +74,37 @@ impl Ask {
             Write::UpdateStatus { key, .. }
             | Write::PatchStatus { key, .. }
             | Write::Patch { key, .. }
-            | Write::Delete { key, .. } => Self::One { verb, key: key.clone() },
+            | Write::Delete { key, .. } => Self::Resource { verb, key: key.clone() },
             Write::Create { .. } | Write::Update { .. } | Write::Apply { .. } | Write::ApplyStatus { .. } => {
                 let Target { kind, namespace, name } = write.target()?;
-                Self::Some { verb, kind, namespace: Some(namespace), name }
+                Self::Resources { verb, kind, namespace: Some(namespace), name }
             }
         })
     }
 
     /// Returns the request to the resources, where it is one.
-    pub(crate) fn request(&self) -> Option<Request<'_>> {
+    pub(crate) fn request(&self) -> Option<AccessRequest<'_>> {
         match self {
-            Self::One { verb, key } => {
+            Self::Resource { verb, key } => {
                 let (namespace, name) = (Some(key.namespace()), Some(key.name()));
-                Some(Request { verb: *verb, kind: key.kind(), namespace, name })
+                Some(AccessRequest { verb: *verb, kind: key.kind(), namespace, name })
             }
-            Self::Some { verb, kind, namespace, name } => {
-                Some(Request { verb: *verb, kind, namespace: namespace.as_deref(), name: name.as_deref() })
+            Self::Resources { verb, kind, namespace, name } => {
+                Some(AccessRequest { verb: *verb, kind, namespace: namespace.as_deref(), name: name.as_deref() })
             }
             Self::Http { .. } | Self::Settings { .. } | Self::Clock | Self::Random => None,
-            Self::Absent(_) | Self::Tell => None,
+            Self::Absent(_) | Self::Telemetry => None,
         }
     }
 
     /// Returns what it would be a denial of; `None` for what is free for everyone.
     pub(crate) fn capability(&self) -> Option<Capability> {
         match self {
-            Self::One { verb, .. } | Self::Some { verb, .. } => Some(Capability::Resources(*verb)),
+            Self::Resource { verb, .. } | Self::Resources { verb, .. } => Some(Capability::Resources(*verb)),
             Self::Http { .. } => Some(Capability::Http),
-            Self::Absent(Absent::File(_)) => Some(Capability::Files),
-            Self::Absent(Absent::Address(_) | Absent::Name(_)) => Some(Capability::Sockets),
-            Self::Settings { .. } | Self::Clock | Self::Random | Self::Tell => None,
+            Self::Absent(WasiResource::File(_)) => Some(Capability::Files),
+            Self::Absent(WasiResource::Address(_) | WasiResource::Name(_)) => Some(Capability::Sockets),
+            Self::Settings { .. } | Self::Clock | Self::Random | Self::Telemetry => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Finds grants that can never cover anything, which nobody writes on purpose.
 
-use super::{Grants, HeaderSource, HttpGrant, Reach, ResourceGrant, pattern};
+use super::{AddressScope, Grants, HeaderSource, HttpGrant, ResourceGrant, pattern};
 
 /// Says whether `name` can be the name of a secret: what [`HeaderSource::Secret`] says of it.
 pub fn is_secret_name(name: &str) -> bool {
@@ -9,7 +9,7 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 pub(super) fn problems(grants: &Grants) -> Vec<String> {
-    let Grants { resources, http, kept_to: _ } = grants;
+    let Grants { resources, http, limited_to: _ } = grants;
     let resources = resources.iter().enumerate().flat_map(|(at, grant)| resource(&format!("resources[{at}]"), grant));
     let http = http.iter().enumerate().flat_map(|(at, grant)| request(&format!("http[{at}]"), grant));
     resources.chain(http).collect()
@@ -54,11 +54,11 @@ fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
         if !pattern::is_url(url) {
             problems.push(format!("{path}.urls[{at}]: {url:?} is no address like https://api.example.com/v1/*"));
         }
-        match pattern::literal(url).map(|address| (address, Reach::of(address))) {
-            Some((address, Reach::Within(range))) if !addresses.contains(&range) => problems.push(format!(
+        match pattern::literal(url).map(|address| (address, AddressScope::of(address))) {
+            Some((address, AddressScope::Within(range))) if !addresses.contains(&range) => problems.push(format!(
                 "{path}.urls[{at}]: {address} is a {range} address, which needs `addresses: [{range}]` beside it"
             )),
-            Some((address, Reach::Nowhere)) => {
+            Some((address, AddressScope::Nowhere)) => {
                 problems.push(format!("{path}.urls[{at}]: no single machine has the address {address}"))
             }
             _ => {}

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::needs::{HttpNeed, ResourceNeed, Seen};
-use super::{Grants, HttpGrant, Reach, ResourceGrant, Verb, covers_kind_name, pattern};
+use super::needs::{HttpNeed, NeedsSnapshot, ResourceNeed};
+use super::{AddressScope, Grants, HttpGrant, ResourceGrant, Verb, covers_kind_name, pattern};
 
 /// Namespaces that are listed. More become what the line of the manifest has, or `*` where there is none.
 const NAMESPACES_MAX: usize = 8;
@@ -20,7 +20,7 @@ const URLS_MAX: usize = 8;
 /// What was learned of the needs of a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Learned {
+pub struct LearnedGrants {
     /// What would have been enough. Within the grants that were there.
     pub grants: Grants,
     /// What would have allowed the rest, which was denied.
@@ -37,7 +37,7 @@ type Place = (Option<usize>, Vec<String>, Vec<String>);
 /// Patterns of addresses of one method, in the same way.
 type Urls = BTreeMap<(Option<usize>, String), Texts>;
 
-pub(super) fn learn(grants: &Grants, seen: &Seen) -> Learned {
+pub(super) fn learn(grants: &Grants, seen: &NeedsSnapshot) -> LearnedGrants {
     let (mut cells, mut urls) = (Cells::new(), Urls::new());
     for need in &seen.resources {
         allowed_resource(grants, need, &mut cells);
@@ -53,9 +53,9 @@ pub(super) fn learn(grants: &Grants, seen: &Seen) -> Learned {
     }
     let (of_lines, of_none) = cells.into_iter().partition(|((line, ..), _)| line.is_some());
     let (http_of_lines, http_of_none) = urls.into_iter().partition(|((line, _), _)| line.is_some());
-    Learned {
-        grants: Grants { resources: resources(grants, of_lines), http: http(grants, http_of_lines), kept_to: None },
-        denied: Grants { resources: resources(grants, of_none), http: http(grants, http_of_none), kept_to: None },
+    LearnedGrants {
+        grants: Grants { resources: resources(grants, of_lines), http: http(grants, http_of_lines), limited_to: None },
+        denied: Grants { resources: resources(grants, of_none), http: http(grants, http_of_none), limited_to: None },
         unused: unused(grants, seen),
     }
 }
@@ -149,7 +149,7 @@ fn http(grants: &Grants, urls: Urls) -> Vec<HttpGrant> {
     }
     let grant = |((line, urls), methods): ((Option<usize>, Vec<String>), _)| {
         let own = line.map(|line| grants.http[line].clone());
-        let literal = |url: &String| pattern::literal(url).and_then(|address| Reach::of(address).range());
+        let literal = |url: &String| pattern::literal(url).and_then(|address| AddressScope::of(address).range());
         let addresses = match &own {
             Some(own) => own.addresses.clone(),
             None => urls.iter().filter_map(literal).collect::<BTreeSet<_>>().into_iter().collect(),
@@ -214,7 +214,7 @@ fn covers_kind(pattern: &str, kind: &str) -> bool {
 }
 
 /// Returns what of the grants was not used.
-fn unused(grants: &Grants, seen: &Seen) -> Vec<String> {
+fn unused(grants: &Grants, seen: &NeedsSnapshot) -> Vec<String> {
     let mut unused = Vec::new();
     let used: Vec<&ResourceNeed> = seen.resources.iter().filter(|need| need.asked > need.denied).collect();
     for (at, grant) in grants.resources.iter().enumerate() {

@@ -2,14 +2,14 @@
 //!
 //! Each thing is kept by its names for as long as there are few: [`PLACES_MAX`] of a verb and a kind, as many of a method and a host. One
 //! more, and its names are taken together; still too many, and its namespaces are, or all of a host's addresses. What has been taken together is written `*`.
-//! Above [`CELLS_MAX`] verbs and kinds, or methods and hosts, nothing new is kept, and [`Seen::more`] says so.
+//! Above [`CELLS_MAX`] verbs and kinds, or methods and hosts, nothing new is kept, and [`NeedsSnapshot::more`] says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::ask::Ask;
+use super::ask::Attempt;
 use super::{Verb, advice, pattern};
 
 /// Pairs of verb and kind, and of method and host, that are kept.
@@ -43,13 +43,13 @@ struct Inner {
 /// Counts by namespace, then name; or by path, then nothing.
 #[derive(Debug, Default)]
 struct Places {
-    by_namespace: BTreeMap<String, BTreeMap<String, Counts>>,
+    by_namespace: BTreeMap<String, BTreeMap<String, NeedCounts>>,
     names_are_one: bool,
     namespaces_are_one: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct NeedCounts {
     asked: u64,
     denied: u64,
 }
@@ -57,7 +57,7 @@ struct Counts {
 /// What was seen, as plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Seen {
+pub struct NeedsSnapshot {
     /// Of resources, in the order of verb and kind.
     pub resources: Vec<ResourceNeed>,
     /// Of HTTP requests, in the order of method and address.
@@ -109,15 +109,15 @@ pub struct HttpNeed {
 
 impl Needs {
     /// Keeps one thing that was asked for.
-    pub(crate) fn note(&self, ask: &Ask, denied: bool) {
+    pub(crate) fn record(&self, ask: &Attempt, denied: bool) {
         let mut inner = self.0.lock();
         match ask {
-            Ask::Http { method, url } => inner.http(method, url, denied),
-            Ask::Settings { key } => inner.setting(key.as_deref().unwrap_or(ANY)),
-            Ask::Clock => inner.clock += 1,
-            Ask::Random => inner.random += 1,
-            Ask::Absent(absent) => inner.absent(absent.to_string()),
-            Ask::One { .. } | Ask::Some { .. } | Ask::Tell => {
+            Attempt::Http { method, url } => inner.http(method, url, denied),
+            Attempt::Settings { key } => inner.setting(key.as_deref().unwrap_or(ANY)),
+            Attempt::Clock => inner.clock += 1,
+            Attempt::Random => inner.random += 1,
+            Attempt::Absent(absent) => inner.absent(absent.to_string()),
+            Attempt::Resource { .. } | Attempt::Resources { .. } | Attempt::Telemetry => {
                 if let Some(request) = ask.request() {
                     if !request.has_names() {
                         // Nothing of it can be proposed: a pattern that a guest wrote would be granted as one.
@@ -129,7 +129,7 @@ impl Needs {
                     let is_it = |cell: &(Verb, String, String)| cell.0 == verb && cell.1 == *group && cell.2 == *kind;
                     let new = || (verb, group.clone(), kind.clone());
                     if let Some(places) = cell(&mut inner.resources, is_it, new) {
-                        places.note(namespace, name, denied);
+                        places.record(namespace, name, denied);
                     } else {
                         inner.more = true;
                     }
@@ -139,17 +139,17 @@ impl Needs {
     }
 
     /// Forgets everything.
-    pub fn forget(&self) {
+    pub fn clear(&self) {
         *self.0.lock() = Inner::default();
     }
 
     /// Returns what was seen until now.
-    pub fn seen(&self) -> Seen {
+    pub fn snapshot(&self) -> NeedsSnapshot {
         let inner = self.0.lock();
         let mut resources: Vec<ResourceNeed> = Vec::new();
         for ((verb, group, name), places) in &inner.resources {
             let kind = if group.is_empty() { name.clone() } else { format!("{group}/{name}") };
-            resources.extend(places.each().map(|(namespace, name, Counts { asked, denied })| ResourceNeed {
+            resources.extend(places.each().map(|(namespace, name, NeedCounts { asked, denied })| ResourceNeed {
                 verb: *verb,
                 kind: kind.clone(),
                 namespace: namespace.to_owned(),
@@ -160,7 +160,7 @@ impl Needs {
         }
         let mut http: Vec<HttpNeed> = Vec::new();
         for ((method, host), places) in &inner.http {
-            http.extend(places.each().map(|(path, _, Counts { asked, denied })| {
+            http.extend(places.each().map(|(path, _, NeedCounts { asked, denied })| {
                 let path = if path == ANY { "/*" } else { path };
                 HttpNeed { method: method.clone(), url: format!("{host}{path}"), asked, denied }
             }));
@@ -171,7 +171,7 @@ impl Needs {
         drop(inner);
         resources.sort_unstable();
         http.sort_unstable();
-        Seen { resources, http, settings, clock, random, absent, more }
+        NeedsSnapshot { resources, http, settings, clock, random, absent, more }
     }
 }
 
@@ -185,7 +185,7 @@ impl Inner {
         }
         let new = || (method.to_owned(), host.to_owned());
         match cell(&mut self.http, |cell: &(String, String)| cell.0 == method && cell.1 == host, new) {
-            Some(places) => places.note(path, "", denied),
+            Some(places) => places.record(path, "", denied),
             None => self.more = true,
         }
     }
@@ -223,14 +223,14 @@ fn cell<C>(cells: &mut Vec<(C, Places)>, is_it: impl Fn(&C) -> bool, new: impl F
 }
 
 impl Places {
-    fn note(&mut self, namespace: &str, name: &str, denied: bool) {
+    fn record(&mut self, namespace: &str, name: &str, denied: bool) {
         // A guest may write a star into a name, which is no pattern there.
         let is_plain = |text: &str| text.len() <= TEXT_BYTES_MAX && (text == ANY || !text.contains(ANY));
         if !is_plain(name) {
-            self.take_names_together();
+            self.merge_names();
         }
         if !is_plain(namespace) {
-            self.take_namespaces_together();
+            self.merge_namespaces();
         }
         let namespace = if self.namespaces_are_one { ANY } else { namespace };
         let name = if self.names_are_one { ANY } else { name };
@@ -247,36 +247,36 @@ impl Places {
     fn shrink(&mut self) {
         let count = |places: &Self| places.by_namespace.values().map(BTreeMap::len).sum::<usize>();
         if count(self) > PLACES_MAX {
-            self.take_names_together();
+            self.merge_names();
         }
         if count(self) > PLACES_MAX {
-            self.take_namespaces_together();
+            self.merge_namespaces();
         }
     }
 
-    fn take_names_together(&mut self) {
+    fn merge_names(&mut self) {
         self.names_are_one = true;
         for names in self.by_namespace.values_mut() {
-            let sum = Counts::sum(names.values());
+            let sum = NeedCounts::sum(names.values());
             *names = [(ANY.to_owned(), sum)].into();
         }
     }
 
-    fn take_namespaces_together(&mut self) {
-        self.take_names_together();
+    fn merge_namespaces(&mut self) {
+        self.merge_names();
         self.namespaces_are_one = true;
-        let sum = Counts::sum(self.by_namespace.values().flat_map(BTreeMap::values));
+        let sum = NeedCounts::sum(self.by_namespace.values().flat_map(BTreeMap::values));
         self.by_namespace = [(ANY.to_owned(), [(ANY.to_owned(), sum)].into())].into();
     }
 
-    fn each(&self) -> impl Iterator<Item = (&str, &str, Counts)> {
+    fn each(&self) -> impl Iterator<Item = (&str, &str, NeedCounts)> {
         self.by_namespace.iter().flat_map(|(namespace, names)| {
             names.iter().map(move |(name, counts)| (namespace.as_str(), name.as_str(), *counts))
         })
     }
 }
 
-impl Counts {
+impl NeedCounts {
     fn add(&mut self, denied: bool) {
         self.asked += 1;
         self.denied += u64::from(denied);
@@ -290,7 +290,7 @@ impl Counts {
     }
 }
 
-impl Seen {
+impl NeedsSnapshot {
     /// Returns what is in this and was not in `before`, a look at the same needs: what was asked for since.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {

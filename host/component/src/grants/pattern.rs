@@ -56,7 +56,7 @@ pub(super) fn overlap(one: &str, other: &str) -> bool {
 /// `https://a.example.evil/`, nor `https://a.example@evil/`. Anything that is no plain `http` or `https` address is covered by
 /// nothing.
 pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
-    let (Some(pattern), Some(url)) = (Address::parse(pattern), Address::parse(url)) else {
+    let (Some(pattern), Some(url)) = (UrlParts::parse(pattern), UrlParts::parse(url)) else {
         return false;
     };
     same_host(&pattern, &url) && !is_ambiguous(url.path) && matches_glob(pattern.path, url.path)
@@ -64,12 +64,12 @@ pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
 
 /// Says whether a pattern can cover any address at all.
 pub(super) fn is_url(pattern: &str) -> bool {
-    Address::parse(pattern).is_some()
+    UrlParts::parse(pattern).is_some()
 }
 
 /// Returns the host of an address or a pattern where it is no name.
 pub(super) fn literal(url: &str) -> Option<IpAddr> {
-    let host = Address::parse(url)?.host;
+    let host = UrlParts::parse(url)?.host;
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
@@ -84,7 +84,7 @@ pub(super) fn split(url: &str) -> (&str, &str) {
 
 /// Says whether the host, scheme and port of an address are those of a pattern: what is left where the path is not known.
 pub(super) fn is_at(pattern: &str, url: &str) -> bool {
-    let (Some(pattern), Some(url)) = (Address::parse(pattern), Address::parse(url)) else {
+    let (Some(pattern), Some(url)) = (UrlParts::parse(pattern), UrlParts::parse(url)) else {
         return false;
     };
     same_host(&pattern, &url)
@@ -100,14 +100,14 @@ pub(super) fn for_url(url: &str) -> String {
     }
 }
 
-struct Address<'a> {
+struct UrlParts<'a> {
     scheme: &'a str,
     host: &'a str,
     port: &'a str,
     path: &'a str,
 }
 
-impl<'a> Address<'a> {
+impl<'a> UrlParts<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
         let default_port = match scheme.to_ascii_lowercase().as_str() {
@@ -131,7 +131,7 @@ impl<'a> Address<'a> {
     }
 }
 
-fn same_host(pattern: &Address<'_>, url: &Address<'_>) -> bool {
+fn same_host(pattern: &UrlParts<'_>, url: &UrlParts<'_>) -> bool {
     pattern.scheme.eq_ignore_ascii_case(url.scheme)
         && matches_host(pattern.host, url.host)
         && (pattern.port == "*" || pattern.port == url.port)

@@ -2,7 +2,9 @@ use homeostat_store::{Key, Kind};
 use proptest::prelude::*;
 
 use super::pattern::{for_url, matches_glob, matches_url};
-use super::{AddressRange, Grants, HeaderSource, HttpGrant, Request, ResourceGrant, Verb, missing_http, safe_methods};
+use super::{
+    AccessRequest, AddressRange, Grants, HeaderSource, HttpGrant, ResourceGrant, Verb, missing_http, safe_methods,
+};
 
 fn deployment() -> Kind {
     Kind::new("apps", "v1", "Deployment")
@@ -19,8 +21,8 @@ fn grant(kinds: &[&str], verbs: &[Verb], namespaces: &[&str], names: &[&str]) ->
     Grants { resources, ..Grants::default() }
 }
 
-fn request<'a>(verb: Verb, kind: &'a Kind, namespace: Option<&'a str>, name: Option<&'a str>) -> Request<'a> {
-    Request { verb, kind, namespace, name }
+fn request<'a>(verb: Verb, kind: &'a Kind, namespace: Option<&'a str>, name: Option<&'a str>) -> AccessRequest<'a> {
+    AccessRequest { verb, kind, namespace, name }
 }
 
 #[test]
@@ -247,10 +249,10 @@ proptest! {
 fn grants_that_are_kept_to_others_cover_what_both_cover() {
     let own = grant(&["*"], &[Verb::Get, Verb::List], &["a", "b"], &["*"]);
     let wanted = grant(&["Pod"], &[Verb::Any], &["b", "c"], &["*"]);
-    let kept = own.kept_to(&wanted);
+    let kept = own.limited_to(&wanted);
     let may = |grants: &Grants, kind: &str, verb, namespace: &str| {
         let kind = Kind::new("", "v1", kind);
-        let request = Request { verb, kind: &kind, namespace: Some(namespace), name: Some("one") };
+        let request = AccessRequest { verb, kind: &kind, namespace: Some(namespace), name: Some("one") };
         let key = Key::new(kind.clone(), namespace, "one");
         let said = (grants.allows(&request), grants.allows_some(&request));
         assert_eq!(said.0, said.1, "{request:?}");
@@ -265,10 +267,10 @@ fn grants_that_are_kept_to_others_cover_what_both_cover() {
         }
     }
     assert!(may(&kept, "Pod", Verb::Get, "b"), "some are left");
-    assert_eq!(kept.kept_to(&own), own, "what is granted again is there again");
-    assert_eq!(own.kept_to(&grant(&[], &[], &[], &[])).kept_to, Some(grant(&[], &[], &[], &[]).into()));
+    assert_eq!(kept.limited_to(&own), own, "what is granted again is there again");
+    assert_eq!(own.limited_to(&grant(&[], &[], &[], &[])).limited_to, Some(grant(&[], &[], &[], &[]).into()));
     let pods = Kind::new("", "v1", "Pod");
-    assert_ne!(kept.about(&[&pods]), own.about(&[&pods]), "who is told something else is asked again");
+    assert_ne!(kept.for_kinds(&[&pods]), own.for_kinds(&[&pods]), "who is told something else is asked again");
 }
 
 #[test]
@@ -279,11 +281,11 @@ fn a_request_of_grants_that_are_kept_to_others_goes_as_both_say() {
         Grants { http: vec![grant], ..Grants::default() }
     };
     let own = http("https://*/*", &[AddressRange::Private, AddressRange::Loopback], "old");
-    let kept = own.kept_to(&http("https://a.example/*", &[AddressRange::Private], "new"));
+    let kept = own.limited_to(&http("https://a.example/*", &[AddressRange::Private], "new"));
     assert_eq!(kept.http_grant("GET", "https://b.example/"), None);
     let header = &kept.http_grant("GET", "https://a.example/x").unwrap().headers["x-key"];
     assert_eq!(*header, HeaderSource::Value("new".to_owned()));
     assert_eq!(kept.http_addresses("GET", "https://a.example/x"), [AddressRange::Private].into());
-    let nothing = own.kept_to(&Grants::default());
-    assert_eq!((nothing.http_grant("GET", "https://a.example/"), kept.kept_to(&own)), (None, own));
+    let nothing = own.limited_to(&Grants::default());
+    assert_eq!((nothing.http_grant("GET", "https://a.example/"), kept.limited_to(&own)), (None, own));
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use homeostat_store::{Key, Kind, Selector};
 
-use super::{Grants, Request, ResourceGrant, ResourceNeed, Verb, advice, covers_kind, pattern};
-use crate::refused::{Reason, Refused};
+use super::{AccessRequest, Grants, ResourceGrant, ResourceNeed, Verb, advice, covers_kind, pattern};
+use crate::refused::{LoadError, Reason};
 use crate::spec::{ControllerSpec, KindDeclaration, Mapping};
 
 /// What of a resource that has changed reaches the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reveals {
+pub enum Disclosure {
     /// That it has: its kind, namespace and name.
     Key,
     /// Something that stands in its document.
@@ -24,7 +24,7 @@ pub enum Reveals {
 /// The verbs that let a controller read a document. One of them is enough.
 const READ: [Verb; 2] = [Verb::Get, Verb::List];
 
-impl Reveals {
+impl Disclosure {
     /// Returns what a selector gives away by which resources it selects.
     pub fn of(selector: &Selector) -> Self {
         let Selector { namespace: _, labels, fields, owner } = selector;
@@ -34,27 +34,27 @@ impl Reveals {
 
 impl Mapping {
     /// Returns what of a changed resource reaches the guest. An owner is of the managed kind, whose keys need a `watch` themselves.
-    pub fn reveals(&self) -> Reveals {
+    pub fn disclosure(&self) -> Disclosure {
         match self {
-            Self::Owner | Self::SameName => Reveals::Key,
-            Self::Label(_) | Self::Field(_) | Self::Guest => Reveals::Content,
+            Self::Owner | Self::SameName => Disclosure::Key,
+            Self::Label(_) | Self::Field(_) | Self::Guest => Disclosure::Content,
         }
     }
 }
 
 impl Grants {
     /// Returns whether a change of the resource `key` may reach the guest in this way.
-    pub fn shows(&self, key: &Key, reveals: Reveals) -> bool {
+    pub fn discloses(&self, key: &Key, reveals: Disclosure) -> bool {
         let (namespace, name) = (Some(key.namespace()), Some(key.name()));
-        let may = |verb| self.allows(&Request { verb, kind: key.kind(), namespace, name });
-        may(Verb::Watch) && (reveals == Reveals::Key || READ.into_iter().any(may))
+        let may = |verb| self.allows(&AccessRequest { verb, kind: key.kind(), namespace, name });
+        may(Verb::Watch) && (reveals == Disclosure::Key || READ.into_iter().any(may))
     }
 
     /// Returns the part of these grants by which [`Grants::shows`] decides for resources of these kinds. Where it stays the same, so does
     /// what is told.
     #[must_use]
-    pub fn about(&self, kinds: &[&Kind]) -> Self {
-        let kept_to = self.kept_to.as_deref().map(|wanted| Arc::new(wanted.about(kinds)));
+    pub fn for_kinds(&self, kinds: &[&Kind]) -> Self {
+        let kept_to = self.limited_to.as_deref().map(|wanted| Arc::new(wanted.for_kinds(kinds)));
         let mut resources = Vec::new();
         for kind in kinds {
             for grant in self.resources.iter().filter(|grant| grant.is_about(kind)) {
@@ -66,7 +66,7 @@ impl Grants {
                 }
             }
         }
-        Self { resources, http: Vec::new(), kept_to }
+        Self { resources, http: Vec::new(), limited_to: kept_to }
     }
 
     /// Checks that these grants let a component be told of everything that it says it must be told of.
@@ -75,27 +75,28 @@ impl Grants {
     ///
     /// # Errors
     /// [`Reason::WatchWithoutGrant`] for each watch that brings nothing, with the lines that would grant it.
-    pub fn check_watches(&self, spec: &ControllerSpec) -> Result<(), Refused> {
-        let managed = self.lacks(&spec.manages, Reveals::Key).map(|verbs| Reason::watch(None, &spec.manages, &verbs));
+    pub fn check_watches(&self, spec: &ControllerSpec) -> Result<(), LoadError> {
+        let managed =
+            self.missing_verbs(&spec.manages, Disclosure::Key).map(|verbs| Reason::watch(None, &spec.manages, &verbs));
         let watches = spec.watches.iter().filter_map(|watch| {
-            let verbs = self.lacks(&watch.of, watch.mapping.reveals())?;
+            let verbs = self.missing_verbs(&watch.of, watch.mapping.disclosure())?;
             Some(Reason::watch(Some(&watch.name), &watch.of, &verbs))
         });
         let reasons: Vec<Reason> = managed.into_iter().chain(watches).collect();
-        if reasons.is_empty() { Ok(()) } else { Err(Refused { reasons }) }
+        if reasons.is_empty() { Ok(()) } else { Err(LoadError { reasons }) }
     }
 
     /// Returns what a component needs to be told of everything that it says it must be told of, as far as these grants have it: what
     /// [`Grants::learn`] may not leave out, whether anything has changed meanwhile or not.
-    pub fn watched(&self, spec: &ControllerSpec) -> Vec<ResourceNeed> {
-        let managed = std::iter::once((&spec.manages, Reveals::Key));
-        let watches = spec.watches.iter().map(|watch| (&watch.of, watch.mapping.reveals()));
+    pub fn watch_needs(&self, spec: &ControllerSpec) -> Vec<ResourceNeed> {
+        let managed = std::iter::once((&spec.manages, Disclosure::Key));
+        let watches = spec.watches.iter().map(|watch| (&watch.of, watch.mapping.disclosure()));
         let mut needs = Vec::new();
         for (declared, reveals) in managed.chain(watches).filter(|(declared, _)| !declared.keys_only) {
             let lines: Vec<&ResourceGrant> =
                 self.resources.iter().filter(|grant| grant.is_about(&declared.kind)).collect();
             let read = READ.into_iter().find(|verb| lines.iter().any(|grant| grant.has(*verb)));
-            let read = read.filter(|_| reveals == Reveals::Content);
+            let read = read.filter(|_| reveals == Disclosure::Content);
             for verb in [Verb::Watch].into_iter().chain(read) {
                 let (namespace, name) = ("*".to_owned(), "*".to_owned());
                 let need = ResourceNeed { verb, kind: kind_text(&declared.kind), namespace, name, asked: 1, denied: 0 };
@@ -108,7 +109,7 @@ impl Grants {
     }
 
     /// Returns the verbs that are missing before any resource of a kind could be told in this way; `None` when none is.
-    fn lacks(&self, declared: &KindDeclaration, reveals: Reveals) -> Option<Vec<Verb>> {
+    fn missing_verbs(&self, declared: &KindDeclaration, reveals: Disclosure) -> Option<Vec<Verb>> {
         if declared.keys_only {
             // Nothing is stored of it, so there is nothing to watch.
             return None;
@@ -123,9 +124,9 @@ impl Grants {
         let read = of_kind(&READ);
         let is_read = |watched: &ResourceGrant| read.iter().any(|read| watched.overlaps(read, declared));
         if watched.is_empty() {
-            return Some([&[Verb::Watch][..], if reveals == Reveals::Content { &READ[..1] } else { &[] }].concat());
+            return Some([&[Verb::Watch][..], if reveals == Disclosure::Content { &READ[..1] } else { &[] }].concat());
         }
-        let is_told = reveals == Reveals::Key || watched.into_iter().any(is_read);
+        let is_told = reveals == Disclosure::Key || watched.into_iter().any(is_read);
         (!is_told).then(|| READ[..1].to_vec())
     }
 }

@@ -9,14 +9,14 @@ use wasmtime::{StoreContextMut, bail};
 use super::answer;
 use super::filesystem::Folder;
 use super::sockets::{Network, Tcp, Udp};
-use crate::effect::{Absent, Effect};
+use crate::effect::{Effect, WasiResource};
 use crate::state::State;
 
 /// Reads off the arguments what a function was asked for; `None` where they do not name it.
-pub(super) type Named = fn(&[Val]) -> Option<Absent>;
+pub(super) type Named = fn(&[Val]) -> Option<WasiResource>;
 
 /// Links a function that answers the error `code(arguments)`, one of the cases of its interface's `error-code`.
-pub(super) fn refuse(
+pub(super) fn link_error(
     instance: &mut LinkerInstance<'_, State>,
     function: &str,
     named: Named,
@@ -27,7 +27,11 @@ pub(super) fn refuse(
 }
 
 /// Links a function that always answers `value`.
-pub(super) fn say(instance: &mut LinkerInstance<'_, State>, function: &str, value: Val) -> wasmtime::Result<()> {
+pub(super) fn link_constant(
+    instance: &mut LinkerInstance<'_, State>,
+    function: &str,
+    value: Val,
+) -> wasmtime::Result<()> {
     link(instance, function, unnamed, move |_| value.clone())
 }
 
@@ -38,7 +42,7 @@ fn link(
     value: impl Fn(&[Val]) -> Val + Send + Sync + 'static,
 ) -> wasmtime::Result<()> {
     instance.func_new_async(function, move |mut store, _, arguments, results| {
-        let (port, absent, value) = (Arc::clone(&store.data().port), named(arguments), value(arguments));
+        let (port, absent, value) = (Arc::clone(&store.data().context), named(arguments), value(arguments));
         Box::new(async move {
             if let Some(absent) = absent {
                 // Whatever the host says of it, it is not there.
@@ -72,7 +76,7 @@ fn is_given_back<T: 'static>(handle: ResourceAny, store: &mut StoreContextMut<'_
 }
 
 /// Names nothing.
-pub(super) fn unnamed(_: &[Val]) -> Option<Absent> {
+pub(super) fn unnamed(_: &[Val]) -> Option<WasiResource> {
     None
 }
 

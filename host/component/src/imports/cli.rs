@@ -13,7 +13,7 @@ use wasmtime_wasi::p2::{
 
 use super::WASI_VERSION;
 use crate::effect::Level;
-use crate::port::Port;
+use crate::port::CallContext;
 use crate::state::State;
 
 /// How much a guest may write at once.
@@ -28,19 +28,19 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     environment.func_wrap("initial-cwd", |_, (): ()| Ok((None::<String>,)))?;
 
     let mut exit = linker.instance(&name("exit"))?;
-    exit.func_wrap("exit", |_, (status,): (Result<(), ()>,)| leave(u8::from(status.is_err())))?;
-    exit.func_wrap("exit-with-code", |_, (code,): (u8,)| leave(code))?;
+    exit.func_wrap("exit", |_, (status,): (Result<(), ()>,)| exit_error(u8::from(status.is_err())))?;
+    exit.func_wrap("exit-with-code", |_, (code,): (u8,)| exit_error(code))?;
 
     let mut stdin = linker.instance(&name("stdin"))?;
     stdin.func_wrap("get-stdin", |mut store, (): ()| {
-        let stream: DynInputStream = Box::new(Closed);
+        let stream: DynInputStream = Box::new(ClosedStdin);
         Ok((store.data_mut().table.push(stream)?,))
     })?;
     for (interface, level) in [("stdout", Level::Info), ("stderr", Level::Warn)] {
         let mut instance = linker.instance(&name(interface))?;
         instance.func_wrap(&format!("get-{interface}"), move |mut store, (): ()| {
             let state: &mut State = store.data_mut();
-            let stream: DynOutputStream = Box::new(Lines { level, port: Arc::clone(&state.port) });
+            let stream: DynOutputStream = Box::new(LogOutput { level, context: Arc::clone(&state.context) });
             Ok((state.table.push(stream)?,))
         })?;
     }
@@ -57,7 +57,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     terminal.func_wrap("get-terminal-stderr", |_, (): ()| Ok((None::<Resource<TerminalOutput>>,)))
 }
 
-fn leave(code: u8) -> wasmtime::Result<()> {
+fn exit_error(code: u8) -> wasmtime::Result<()> {
     Err(format_err!("the guest called exit with code {code}; a controller answers, it does not exit"))
 }
 
@@ -66,35 +66,35 @@ struct TerminalInput;
 struct TerminalOutput;
 
 /// Standard input: at its end from the start.
-struct Closed;
+struct ClosedStdin;
 
 #[async_trait]
-impl Pollable for Closed {
+impl Pollable for ClosedStdin {
     async fn ready(&mut self) {}
 }
 
 #[async_trait]
-impl InputStream for Closed {
+impl InputStream for ClosedStdin {
     fn read(&mut self, _: usize) -> StreamResult<Bytes> {
         Err(StreamError::Closed)
     }
 }
 
 /// Standard output or standard error.
-struct Lines {
+struct LogOutput {
     level: Level,
-    port: Arc<Port>,
+    context: Arc<CallContext>,
 }
 
 #[async_trait]
-impl Pollable for Lines {
+impl Pollable for LogOutput {
     async fn ready(&mut self) {}
 }
 
 #[async_trait]
-impl OutputStream for Lines {
+impl OutputStream for LogOutput {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.port.write_output(self.level, &bytes).map_err(StreamError::Trap)
+        self.context.write_output(self.level, &bytes).map_err(StreamError::Trap)
     }
 
     fn flush(&mut self) -> StreamResult<()> {

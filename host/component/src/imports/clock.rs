@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
 use super::{WASI_VERSION, answer};
 use crate::effect::Effect;
-use crate::port::Port;
+use crate::port::CallContext;
 use crate::state::State;
 
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -22,7 +22,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut wall = linker.instance(&format!("wasi:clocks/wall-clock@{WASI_VERSION}"))?;
     wall.func_wrap_async("now", |store, (): ()| {
         Box::new(async move {
-            let now = read(&store.data().port, Effect::WallClock).await?;
+            let now = read(&store.data().context, Effect::WallClock).await?;
             Ok((Datetime { seconds: now / NANOSECONDS, nanoseconds: u32::try_from(now % NANOSECONDS)? },))
         })
     })?;
@@ -30,12 +30,12 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
     let mut monotonic = linker.instance(&format!("wasi:clocks/monotonic-clock@{WASI_VERSION}"))?;
     monotonic.func_wrap_async("now", |store, (): ()| {
-        Box::new(async move { Ok((read(&store.data().port, Effect::MonotonicClock).await?,)) })
+        Box::new(async move { Ok((read(&store.data().context, Effect::MonotonicClock).await?,)) })
     })?;
     monotonic.func_wrap("resolution", |_, (): ()| Ok((u64::from(RESOLUTION_NS),)))?;
     monotonic.func_wrap_async("subscribe-instant", |mut store, (when,): (u64,)| {
         Box::new(async move {
-            let now = read(&store.data().port, Effect::MonotonicClock).await?;
+            let now = read(&store.data().context, Effect::MonotonicClock).await?;
             Ok((timer(store.data_mut(), when.saturating_sub(now))?,))
         })
     })?;
@@ -43,7 +43,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         .func_wrap("subscribe-duration", |mut store, (duration,): (u64,)| Ok((timer(store.data_mut(), duration)?,)))
 }
 
-async fn read(port: &Port, effect: Effect) -> wasmtime::Result<u64> {
+async fn read(port: &CallContext, effect: Effect) -> wasmtime::Result<u64> {
     Ok(answer!(port.perform(effect).await?, Nanoseconds))
 }
 

@@ -18,7 +18,7 @@ impl wit::Host for State {
 
 impl State {
     async fn settings(&mut self, key: Option<String>) -> wasmtime::Result<Result<Vec<(String, String)>, wit::Error>> {
-        match self.port.perform(Effect::Config { key }).await? {
+        match self.context.perform(Effect::Config { key }).await? {
             Answer::Done(Err(error)) => Ok(Err(wit::Error::Upstream(error.to_string()))),
             answer => Ok(Ok(answer!(answer, Config))),
         }

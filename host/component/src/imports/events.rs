@@ -26,6 +26,6 @@ impl wit::Host for State {
             // There is no error to answer here: an event about a malformed key is about the key of the call.
             regarding: regarding.and_then(|key| convert::key(key).ok()),
         };
-        self.port.perform(effect).await.map(drop)
+        self.context.perform(effect).await.map(drop)
     }
 }

@@ -5,8 +5,8 @@
 use wasmtime::component::{Linker, Resource, ResourceType, Val};
 
 use super::WASI_VERSION;
-use super::absent::{refuse, say, unnamed};
-use crate::effect::Absent;
+use super::absent::{link_constant, link_error, unnamed};
+use crate::effect::WasiResource;
 use crate::state::State;
 
 /// What fails for a path, with the code for what is not there.
@@ -42,31 +42,31 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     types.resource("directory-entry-stream", ResourceType::host::<Entries>(), |_, _| Ok(()))?;
     let method = |name: &str| format!("[method]descriptor.{name}");
     for name in LOOKS {
-        refuse(&mut types, &method(name), file, of_look)?;
+        link_error(&mut types, &method(name), file, of_look)?;
     }
     for name in CHANGES {
-        refuse(&mut types, &method(name), file, |_| "read-only")?;
+        link_error(&mut types, &method(name), file, |_| "read-only")?;
     }
     for name in OF_FILES {
-        refuse(&mut types, &method(name), unnamed, |_| "unsupported")?;
+        link_error(&mut types, &method(name), unnamed, |_| "unsupported")?;
     }
-    refuse(&mut types, &method("read-directory"), |_| Some(Absent::File("/".to_owned())), |_| "no-entry")?;
+    link_error(&mut types, &method("read-directory"), |_| Some(WasiResource::File("/".to_owned())), |_| "no-entry")?;
     let ok = |value| Val::Result(Ok(Some(Box::new(value))));
-    say(&mut types, &method("get-type"), ok(Val::Enum("directory".to_owned())))?;
-    say(&mut types, &method("get-flags"), ok(Val::Flags(vec!["read".to_owned()])))?;
-    say(&mut types, &method("is-same-object"), Val::Bool(true))?;
+    link_constant(&mut types, &method("get-type"), ok(Val::Enum("directory".to_owned())))?;
+    link_constant(&mut types, &method("get-flags"), ok(Val::Flags(vec!["read".to_owned()])))?;
+    link_constant(&mut types, &method("is-same-object"), Val::Bool(true))?;
     let next = "[method]directory-entry-stream.read-directory-entry";
-    refuse(&mut types, next, unnamed, |_| "bad-descriptor")?;
-    say(&mut types, "filesystem-error-code", Val::Option(None))?;
+    link_error(&mut types, next, unnamed, |_| "bad-descriptor")?;
+    link_constant(&mut types, "filesystem-error-code", Val::Option(None))?;
 
     let mut preopens = linker.instance(&format!("wasi:filesystem/preopens@{WASI_VERSION}"))?;
     preopens.func_wrap("get-directories", |_, (): ()| Ok((vec![(Resource::<Folder>::new_own(0), "/".to_owned())],)))
 }
 
 /// Returns the first path among the arguments. The library of a language cuts off the name of the folder, `/`.
-fn file(arguments: &[Val]) -> Option<Absent> {
+fn file(arguments: &[Val]) -> Option<WasiResource> {
     arguments.iter().find_map(|argument| match argument {
-        Val::String(path) => Some(Absent::File(format!("/{}", path.trim_start_matches('/')))),
+        Val::String(path) => Some(WasiResource::File(format!("/{}", path.trim_start_matches('/')))),
         _ => None,
     })
 }

@@ -10,17 +10,17 @@ use http_body_util::{BodyExt, Full, Limited};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
 use crate::effect::{Answer, Blob, Effect, HttpError, HttpRequest, HttpResponse, Level};
-use crate::port::Port;
+use crate::port::CallContext;
 use crate::state::State;
 
 /// Sends the requests of one instance.
 pub(crate) struct HttpHooks {
-    port: Arc<Port>,
+    context: Arc<CallContext>,
 }
 
 impl HttpHooks {
-    pub(crate) fn new(port: Arc<Port>) -> Self {
-        Self { port }
+    pub(crate) fn new(port: Arc<CallContext>) -> Self {
+        Self { context: port }
     }
 }
 
@@ -40,7 +40,7 @@ impl WasiHttpHooks for HttpHooks {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Sent {
-        let port = Arc::clone(&self.port);
+        let port = Arc::clone(&self.context);
         Box::new(async move {
             let response = send(&port, request, options).await?;
             let done: Io = Box::new(async { Ok(()) });
@@ -50,7 +50,7 @@ impl WasiHttpHooks for HttpHooks {
 }
 
 async fn send(
-    port: &Port,
+    port: &CallContext,
     request: ::http::Request<WasiBody>,
     options: Option<RequestOptions>,
 ) -> Result<::http::Response<WasiBody>, Error> {
@@ -82,7 +82,7 @@ async fn send(
 }
 
 /// Tells in the log what the codes of `wasi:http` have no room for.
-async fn explain(port: &Port, what: &str, error: &HttpError) {
+async fn explain(port: &CallContext, what: &str, error: &HttpError) {
     let message = format!("{what}: {error}");
     // Only a limit can stop this, and it is noted already.
     drop(port.log(Effect::Log { level: Level::Warn, message, fields: Vec::new() }).await);

@@ -23,7 +23,7 @@ impl wit::Host for State {
             wit::Level::Error => Level::Error,
         };
         let (message, fields) = (cut(message, LOG_MESSAGE_BYTES_MAX), bounded(fields));
-        self.port.log(Effect::Log { level, message, fields }).await
+        self.context.log(Effect::Log { level, message, fields }).await
     }
 }
 

@@ -8,23 +8,23 @@ use wasmtime::component::Linker;
 use super::{WASI_VERSION, answer};
 use crate::effect::Effect;
 use crate::limits::contract::RANDOM_BYTES_MAX;
-use crate::port::Port;
+use crate::port::CallContext;
 use crate::state::State;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     for (interface, prefix) in [("random", "get-random"), ("insecure", "get-insecure-random")] {
         let mut instance = linker.instance(&format!("wasi:random/{interface}@{WASI_VERSION}"))?;
         instance.func_wrap_async(&format!("{prefix}-bytes"), |store, (length,): (u64,)| {
-            Box::new(async move { Ok((draw(&store.data().port, length).await?,)) })
+            Box::new(async move { Ok((draw(&store.data().context, length).await?,)) })
         })?;
         instance.func_wrap_async(&format!("{prefix}-u64"), |store, (): ()| {
-            Box::new(async move { Ok((number(&store.data().port).await?,)) })
+            Box::new(async move { Ok((number(&store.data().context).await?,)) })
         })?;
     }
     let mut instance = linker.instance(&format!("wasi:random/insecure-seed@{WASI_VERSION}"))?;
     instance.func_wrap_async("insecure-seed", |store, (): ()| {
         Box::new(async move {
-            let bytes: [u8; 16] = exactly(draw(&store.data().port, 16).await?)?;
+            let bytes: [u8; 16] = exactly(draw(&store.data().context, 16).await?)?;
             let seed = u128::from_le_bytes(bytes);
             #[expect(clippy::cast_possible_truncation, reason = "the two halves are what is wanted")]
             Ok(((seed as u64, (seed >> 64) as u64),))
@@ -32,11 +32,11 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     })
 }
 
-async fn number(port: &Port) -> wasmtime::Result<u64> {
+async fn number(port: &CallContext) -> wasmtime::Result<u64> {
     Ok(u64::from_le_bytes(exactly(draw(port, 8).await?)?))
 }
 
-async fn draw(port: &Port, length: u64) -> wasmtime::Result<Vec<u8>> {
+async fn draw(port: &CallContext, length: u64) -> wasmtime::Result<Vec<u8>> {
     if length > RANDOM_BYTES_MAX {
         bail!("{length} random bytes asked for in one call, {RANDOM_BYTES_MAX} allowed");
     }

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, Val};
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
 
-use super::absent::{refuse, say, unnamed};
+use super::absent::{link_constant, link_error, unnamed};
 use super::{WASI_VERSION, clock};
-use crate::effect::Absent;
+use crate::effect::WasiResource;
 use crate::state::State;
 
 /// What asks for the network itself.
@@ -47,44 +47,44 @@ pub(super) struct Tcp;
 pub(super) struct Udp;
 /// Handles of these are never given out.
 struct Addresses;
-struct Incoming;
-struct Outgoing;
+struct IncomingDatagrams;
+struct OutgoingDatagrams;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let name = |interface: &str| format!("wasi:sockets/{interface}@{WASI_VERSION}");
 
     let mut network = linker.instance(&name("network"))?;
     network.resource("network", ResourceType::host::<Network>(), |_, _| Ok(()))?;
-    say(&mut network, "network-error-code", Val::Option(None))?;
+    link_constant(&mut network, "network-error-code", Val::Option(None))?;
     let mut only = linker.instance(&name("instance-network"))?;
     only.func_wrap("instance-network", |_, (): ()| Ok((Resource::<Network>::new_own(0),)))?;
 
     let mut tcp = linker.instance(&name("tcp"))?;
     socket::<Tcp>(&mut tcp, "tcp-socket")?;
-    refuse(&mut tcp, "[method]tcp-socket.start-bind", tcp_address, |_| DENIED)?;
-    refuse(&mut tcp, "[method]tcp-socket.start-connect", tcp_address, |_| DENIED)?;
-    say(&mut tcp, "[method]tcp-socket.is-listening", Val::Bool(false))?;
+    link_error(&mut tcp, "[method]tcp-socket.start-bind", tcp_address, |_| DENIED)?;
+    link_error(&mut tcp, "[method]tcp-socket.start-connect", tcp_address, |_| DENIED)?;
+    link_constant(&mut tcp, "[method]tcp-socket.is-listening", Val::Bool(false))?;
     for method in OF_TCP.into_iter().chain(OF_BOTH) {
-        refuse(&mut tcp, &format!("[method]tcp-socket.{method}"), unnamed, |_| "invalid-state")?;
+        link_error(&mut tcp, &format!("[method]tcp-socket.{method}"), unnamed, |_| "invalid-state")?;
     }
     let mut create = linker.instance(&name("tcp-create-socket"))?;
     create.func_wrap("create-tcp-socket", |_, (family,): (IpAddressFamily,)| Ok((made::<Tcp>(family),)))?;
 
     let mut udp = linker.instance(&name("udp"))?;
     socket::<Udp>(&mut udp, "udp-socket")?;
-    refuse(&mut udp, "[method]udp-socket.start-bind", udp_address, |_| DENIED)?;
-    refuse(&mut udp, "[method]udp-socket.stream", udp_address, |_| DENIED)?;
+    link_error(&mut udp, "[method]udp-socket.start-bind", udp_address, |_| DENIED)?;
+    link_error(&mut udp, "[method]udp-socket.stream", udp_address, |_| DENIED)?;
     for method in OF_UDP.into_iter().chain(["receive-buffer-size"]).chain(OF_BOTH) {
-        refuse(&mut udp, &format!("[method]udp-socket.{method}"), unnamed, |_| "invalid-state")?;
+        link_error(&mut udp, &format!("[method]udp-socket.{method}"), unnamed, |_| "invalid-state")?;
     }
-    stream::<Incoming>(&mut udp, "incoming-datagram-stream", &["receive"])?;
-    stream::<Outgoing>(&mut udp, "outgoing-datagram-stream", &["check-send", "send"])?;
+    stream::<IncomingDatagrams>(&mut udp, "incoming-datagram-stream", &["receive"])?;
+    stream::<OutgoingDatagrams>(&mut udp, "outgoing-datagram-stream", &["check-send", "send"])?;
     let mut create = linker.instance(&name("udp-create-socket"))?;
     create.func_wrap("create-udp-socket", |_, (family,): (IpAddressFamily,)| Ok((made::<Udp>(family),)))?;
 
     let mut lookup = linker.instance(&name("ip-name-lookup"))?;
     stream::<Addresses>(&mut lookup, "resolve-address-stream", &["resolve-next-address"])?;
-    refuse(&mut lookup, "resolve-addresses", host_name, |_| "permanent-resolver-failure")
+    link_error(&mut lookup, "resolve-addresses", host_name, |_| "permanent-resolver-failure")
 }
 
 /// Links a resource whose handles are sockets.
@@ -104,7 +104,7 @@ fn stream<T: 'static>(
 ) -> wasmtime::Result<()> {
     instance.resource(resource, ResourceType::host::<T>(), |_, _| Ok(()))?;
     for method in methods {
-        refuse(instance, &format!("[method]{resource}.{method}"), unnamed, |_| "invalid-state")?;
+        link_error(instance, &format!("[method]{resource}.{method}"), unnamed, |_| "invalid-state")?;
     }
     subscribe::<T>(instance, resource)
 }
@@ -123,17 +123,17 @@ fn made<T: 'static>(family: IpAddressFamily) -> Result<Resource<T>, ErrorCode> {
     }))
 }
 
-fn tcp_address(arguments: &[Val]) -> Option<Absent> {
-    Some(Absent::Address(arguments.iter().find_map(address).map_or("tcp".to_owned(), |at| format!("tcp {at}"))))
+fn tcp_address(arguments: &[Val]) -> Option<WasiResource> {
+    Some(WasiResource::Address(arguments.iter().find_map(address).map_or("tcp".to_owned(), |at| format!("tcp {at}"))))
 }
 
-fn udp_address(arguments: &[Val]) -> Option<Absent> {
-    Some(Absent::Address(arguments.iter().find_map(address).map_or("udp".to_owned(), |at| format!("udp {at}"))))
+fn udp_address(arguments: &[Val]) -> Option<WasiResource> {
+    Some(WasiResource::Address(arguments.iter().find_map(address).map_or("udp".to_owned(), |at| format!("udp {at}"))))
 }
 
-fn host_name(arguments: &[Val]) -> Option<Absent> {
+fn host_name(arguments: &[Val]) -> Option<WasiResource> {
     arguments.iter().find_map(|argument| match argument {
-        Val::String(name) => Some(Absent::Name(name.clone())),
+        Val::String(name) => Some(WasiResource::Name(name.clone())),
         _ => None,
     })
 }

@@ -4,7 +4,7 @@ use homeostat_store::{Change, Propagation, Query, Write};
 
 use super::{answer, convert};
 use crate::bindings::{store as wit, types};
-use crate::effect::{Effect, StoreError, Written};
+use crate::effect::{Effect, StoreError, WriteData};
 use crate::limits::contract::LIST_ITEMS_MAX;
 use crate::state::State;
 
@@ -24,7 +24,7 @@ pub(super) use or_refuse;
 impl wit::Host for State {
     async fn get(&mut self, key: types::Key, view: types::View) -> Reply<types::Resource> {
         let effect = Effect::Get { key: or_refuse!(convert::key(key)), view: convert::view(view) };
-        let answer = answer!(self.port.perform(effect).await?, Resource);
+        let answer = answer!(self.context.perform(effect).await?, Resource);
         Ok(answer.map(convert::to_resource).map_err(convert::to_error))
     }
 
@@ -43,7 +43,7 @@ impl wit::Host for State {
             from,
         };
         let effect = Effect::List { query, view: convert::view(view) };
-        let answer = answer!(self.port.perform(effect).await?, Page);
+        let answer = answer!(self.context.perform(effect).await?, Page);
         Ok(answer.map(convert::to_page).map_err(convert::to_error))
     }
 
@@ -87,7 +87,7 @@ impl wit::Host for State {
 
     async fn apply(&mut self, json: String, force: bool) -> Reply<types::Resource> {
         let document = or_refuse!(convert::json("json", &json));
-        let manager = self.port.call.controller.to_string();
+        let manager = self.context.call.controller.to_string();
         self.write(Write::Apply { document, manager, force }).await
     }
 
@@ -110,8 +110,8 @@ impl wit::Host for State {
 
 impl State {
     async fn write(&mut self, write: Write) -> Reply<types::Resource> {
-        let answer = answer!(self.port.perform(Effect::Write(write)).await?, Written);
-        Ok(answer.map(|Written { resource, .. }| convert::to_resource(resource)).map_err(convert::to_error))
+        let answer = answer!(self.context.perform(Effect::Write(write)).await?, Written);
+        Ok(answer.map(|WriteData { resource, .. }| convert::to_resource(resource)).map_err(convert::to_error))
     }
 }
 

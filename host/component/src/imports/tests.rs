@@ -11,9 +11,9 @@ use wasmtime_wasi_http::{Error, WasiHttpHooks};
 use super::HttpHooks;
 use crate::bindings::{events as wit_events, log as wit_log, store as wit_store, types};
 use crate::call::new_call;
-use crate::effect::{Answer, Call, Effect, Effects, Entry, HttpResponse, Level, PageData, Severity};
+use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, HttpResponse, Level, PageData, Severity};
 use crate::limits::{Limits, contract};
-use crate::port::Port;
+use crate::port::CallContext;
 use crate::state::State;
 
 /// Keeps what comes, and answers requests with as many bytes as it is told.
@@ -47,8 +47,8 @@ impl World {
     }
 }
 
-fn port(limits: &Limits, world: &Arc<World>) -> Arc<Port> {
-    Arc::new(Port::new(new_call(&Arc::from("test"), Entry::Reconcile, None), limits, world.clone()))
+fn port(limits: &Limits, world: &Arc<World>) -> Arc<CallContext> {
+    Arc::new(CallContext::new(new_call(&Arc::from("test"), EntryPoint::Reconcile, None), limits, world.clone()))
 }
 
 fn store(world: &Arc<World>) -> Store<State> {

@@ -25,7 +25,7 @@ impl wit::Host for State {
 
 impl State {
     async fn perform_follow(&mut self, effect: Effect) -> wasmtime::Result<Result<(), types::StoreError>> {
-        let answer = answer!(self.port.perform(effect).await?, Done);
+        let answer = answer!(self.context.perform(effect).await?, Done);
         Ok(answer.map_err(convert::to_error))
     }
 }

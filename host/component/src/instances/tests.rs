@@ -20,9 +20,9 @@ fn now<T>(future: impl Future<Output = T>) -> Option<T> {
 fn the_last_quarter_of_the_places_is_for_others() {
     let instances = Instances::new(8);
     let [greedy, modest, _] = names();
-    let held: Vec<_> = std::iter::from_fn(|| now(instances.permit(&greedy))).collect();
+    let held: Vec<_> = std::iter::from_fn(|| now(instances.acquire(&greedy))).collect();
     assert_eq!(held.len(), 6);
-    assert!(now(instances.permit(&modest)).is_some());
+    assert!(now(instances.acquire(&modest)).is_some());
 }
 
 /// P5
@@ -30,12 +30,12 @@ fn the_last_quarter_of_the_places_is_for_others() {
 async fn controllers_that_wait_are_served_in_turn_however_many_calls_they_have() {
     let instances = Instances::new(1);
     let [greedy, modest, other] = names();
-    let held = instances.permit(&greedy).await;
+    let held = instances.acquire(&greedy).await;
     let (mut waiting, mut served) = (Vec::new(), Vec::new());
     for name in [&greedy, &greedy, &greedy, &modest, &other] {
         let mut asked = Box::pin({
             let (instances, name) = (instances.clone(), name.clone());
-            async move { instances.permit(&name).await }
+            async move { instances.acquire(&name).await }
         });
         assert!(now(asked.as_mut()).is_none());
         waiting.push((name.clone(), asked));
@@ -61,10 +61,10 @@ async fn controllers_that_wait_are_served_in_turn_however_many_calls_they_have()
 async fn a_place_that_is_given_to_who_has_left_goes_to_the_next() {
     let instances = Instances::new(1);
     let [greedy, modest, _] = names();
-    let held = instances.permit(&greedy).await;
-    let mut left = Box::pin(instances.permit(&modest));
+    let held = instances.acquire(&greedy).await;
+    let mut left = Box::pin(instances.acquire(&modest));
     assert!(now(left.as_mut()).is_none());
-    let mut stays = Box::pin(instances.permit(&greedy));
+    let mut stays = Box::pin(instances.acquire(&greedy));
     assert!(now(stays.as_mut()).is_none());
     drop(held);
     drop(left);
@@ -77,9 +77,9 @@ async fn a_place_that_is_given_to_who_has_left_goes_to_the_next() {
 fn places_pass_over_any_number_of_those_who_have_left() {
     let instances = Instances::new(1);
     let [greedy, modest, _] = names();
-    let held = now(instances.permit(&greedy)).unwrap();
+    let held = now(instances.acquire(&greedy)).unwrap();
     for _ in 0..100_000 {
-        assert!(now(instances.permit(&modest)).is_none());
+        assert!(now(instances.acquire(&modest)).is_none());
     }
     drop(held);
     assert_eq!(instances.free(), 1);

@@ -10,7 +10,7 @@ use crate::effect::{Answer, Call, Effect, EffectClass, Effects};
 use crate::outcome::EffectCounts;
 
 /// Counts what passes, in both directions.
-pub(crate) struct Accounted<E> {
+pub(crate) struct EffectCounter<E> {
     /// In the order of [`EffectClass::ALL`].
     counts: [AtomicU32; EffectClass::ALL.len()],
     bytes_out: AtomicU64,
@@ -20,13 +20,13 @@ pub(crate) struct Accounted<E> {
 
 /// What has passed so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Passed {
+pub(crate) struct EffectTotals {
     pub(crate) effects: EffectCounts,
     pub(crate) bytes_out: u64,
     pub(crate) bytes_in: u64,
 }
 
-impl<E> Accounted<E> {
+impl<E> EffectCounter<E> {
     /// Opens the account of one call before `inner`.
     pub(crate) fn new(inner: E) -> Self {
         let counts = std::array::from_fn(|_| AtomicU32::new(0));
@@ -34,10 +34,10 @@ impl<E> Accounted<E> {
     }
 
     /// Returns what has passed so far.
-    pub(crate) fn passed(&self) -> Passed {
+    pub(crate) fn totals(&self) -> EffectTotals {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Passed {
+        EffectTotals {
             effects: EffectCounts::new(counts),
             bytes_out: bytes(&self.bytes_out),
             bytes_in: bytes(&self.bytes_in),
@@ -46,7 +46,7 @@ impl<E> Accounted<E> {
 }
 
 #[async_trait]
-impl<E: Effects> Effects for Accounted<E> {
+impl<E: Effects> Effects for EffectCounter<E> {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
         self.counts[effect.class() as usize].fetch_add(1, Ordering::Relaxed);
         self.bytes_out.fetch_add(effect.size_bytes(), Ordering::Relaxed);

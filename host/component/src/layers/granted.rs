@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use homeostat_store::{PAGE_BYTES_MAX, Query, View, Write, continue_after};
 
 use crate::effect::{Answer, Call, Effect, Effects, HttpError, PageData, ResourceData, StoreError};
-use crate::grants::{Ask, Grants, Request, Reveals, Verb, missing_http};
+use crate::grants::{AccessRequest, Attempt, Disclosure, Grants, Verb, missing_http};
 use crate::limits::contract::EVENT_MESSAGE_BYTES_MAX;
 use crate::limits::cut;
 
 mod withheld;
 
-use withheld::Said;
+use withheld::WrittenDocument;
 
 /// Lets through what is granted, and answers `forbidden` to the rest, naming the grant that is missing.
 pub struct Granted<E> {
@@ -30,7 +30,7 @@ impl<E: Effects> Granted<E> {
     }
 
     /// Lets a list through as far as it is granted.
-    async fn list(&self, call: &Call, effect: Effect, ask: &Request<'_>) -> Answer {
+    async fn list(&self, call: &Call, effect: Effect, ask: &AccessRequest<'_>) -> Answer {
         let Effect::List { query, view } = effect else { return self.inner.perform(call, effect).await };
         if self.grants.allows(ask) {
             return self.inner.perform(call, Effect::List { query, view }).await;
@@ -43,7 +43,7 @@ impl<E: Effects> Granted<E> {
 
     /// Returns a page of those resources that may be seen. It is as full as if there were no others: neither its length, nor where it ends,
     /// nor whether more follows tells of them.
-    async fn list_granted(&self, call: &Call, mut query: Query, view: View, ask: &Request<'_>) -> Answer {
+    async fn list_granted(&self, call: &Call, mut query: Query, view: View, ask: &AccessRequest<'_>) -> Answer {
         let items_max = query.limit.unwrap_or(usize::MAX);
         let (mut seen, mut bytes) = (Vec::<ResourceData>::new(), 0_u64);
         loop {
@@ -51,7 +51,7 @@ impl<E: Effects> Granted<E> {
             let Answer::Page(Ok(PageData { items, revision, next })) = answer else { return answer };
             for item in items {
                 let (namespace, name) = (Some(item.key.namespace()), Some(item.key.name()));
-                if !self.grants.allows(&Request { namespace, name, ..*ask }) {
+                if !self.grants.allows(&AccessRequest { namespace, name, ..*ask }) {
                     continue;
                 }
                 bytes += item.json.len() as u64;
@@ -74,23 +74,23 @@ impl<E: Effects> Granted<E> {
     }
 
     /// Performs a write. The answer has what the controller may read.
-    async fn write(&self, call: &Call, write: Write, ask: &Request<'_>) -> Answer {
-        let get = Request { verb: Verb::Get, ..*ask };
-        if self.grants.allows(&get) || self.grants.allows(&Request { verb: Verb::List, ..*ask }) {
+    async fn write(&self, call: &Call, write: Write, ask: &AccessRequest<'_>) -> Answer {
+        let get = AccessRequest { verb: Verb::Get, ..*ask };
+        if self.grants.allows(&get) || self.grants.allows(&AccessRequest { verb: Verb::List, ..*ask }) {
             return self.inner.perform(call, Effect::Write(write)).await;
         }
         if withheld::reads(&write) {
-            let text = Request { name: None, ..get }.missing();
+            let text = AccessRequest { name: None, ..get }.missing();
             let text = format!("a JSON patch with `test`, `copy` or `move` reads as well: {text}");
             return Answer::Written(Err(StoreError::Forbidden(text)));
         }
-        let said = Said::in_write(&write);
-        said.alone(self.inner.perform(call, Effect::Write(write)).await)
+        let said = WrittenDocument::of(&write);
+        said.redact(self.inner.perform(call, Effect::Write(write)).await)
     }
 
     /// Returns an event about a resource of which the controller may do nothing as one about the key of the call, which says whom it meant. It
     /// would stand among the events of a resource that is nothing to the controller.
-    fn about_own(&self, call: &Call, effect: Effect) -> Effect {
+    fn redirect_foreign_event(&self, call: &Call, effect: Effect) -> Effect {
         let Effect::Emit { severity, reason, message, regarding: Some(about) } = effect else { return effect };
         let is_own = call.key.as_ref() == Some(&about);
         if is_own || self.grants.allows_any(&about) {
@@ -102,14 +102,14 @@ impl<E: Effects> Granted<E> {
 
     /// Lets a selection be followed as far as its kind may be watched: what changes elsewhere is not told. Which resources have a label, a
     /// field or an owner stands in their documents, so whoever selects by one must be granted to read some of them.
-    fn refuse_follow_all(&self, ask: &Request<'_>, reveals: Reveals) -> Option<Answer> {
-        let lacks = |verb| !self.grants.allows_some(&Request { verb, ..*ask });
+    fn refuse_follow_all(&self, ask: &AccessRequest<'_>, reveals: Disclosure) -> Option<Answer> {
+        let lacks = |verb| !self.grants.allows_some(&AccessRequest { verb, ..*ask });
         let missing = match reveals {
             _ if lacks(Verb::Watch) => Verb::Watch,
-            Reveals::Content if lacks(Verb::List) && lacks(Verb::Get) => Verb::List,
-            Reveals::Key | Reveals::Content => return None,
+            Disclosure::Content if lacks(Verb::List) && lacks(Verb::Get) => Verb::List,
+            Disclosure::Key | Disclosure::Content => return None,
         };
-        Some(Answer::Done(Err(StoreError::Forbidden(Request { verb: missing, ..*ask }.missing()))))
+        Some(Answer::Done(Err(StoreError::Forbidden(AccessRequest { verb: missing, ..*ask }.missing()))))
     }
 
     fn refuse_http(&self, method: &str, url: &str) -> Option<Answer> {
@@ -133,14 +133,16 @@ fn refused(effect: &Effect, error: StoreError) -> Option<Answer> {
 #[async_trait]
 impl<E: Effects> Effects for Granted<E> {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
-        let refusal = match Ask::of(&effect) {
+        let refusal = match Attempt::of(&effect) {
             Err(error) => refused(&effect, error),
-            Ok(Ask::Http { method, url }) => self.refuse_http(&method, &url),
-            Ok(Ask::Absent(absent)) => Some(Answer::Done(Err(StoreError::Forbidden(absent.denial())))),
+            Ok(Attempt::Http { method, url }) => self.refuse_http(&method, &url),
+            Ok(Attempt::Absent(absent)) => Some(Answer::Done(Err(StoreError::Forbidden(absent.denial())))),
             Ok(ask) => match ask.request() {
                 Some(request) if request.verb == Verb::List => return self.list(call, effect, &request).await,
                 Some(request) => match effect {
-                    Effect::FollowAll { ref selector, .. } => self.refuse_follow_all(&request, Reveals::of(selector)),
+                    Effect::FollowAll { ref selector, .. } => {
+                        self.refuse_follow_all(&request, Disclosure::of(selector))
+                    }
                     _ if !self.grants.allows(&request) => refused(&effect, StoreError::Forbidden(request.missing())),
                     Effect::Write(write) => return self.write(call, write, &request).await,
                     _ => None,
@@ -150,7 +152,7 @@ impl<E: Effects> Effects for Granted<E> {
         };
         match refusal {
             Some(answer) => answer,
-            None => self.inner.perform(call, self.about_own(call, effect)).await,
+            None => self.inner.perform(call, self.redirect_foreign_event(call, effect)).await,
         }
     }
 }

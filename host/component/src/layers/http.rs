@@ -18,7 +18,7 @@ use crate::grants::{AddressRange, Grants, missing_address};
 
 mod resolver;
 
-use resolver::{Checked, Refusal, Resolver, System};
+use resolver::{FilteringResolver, ForbiddenAddress, Resolver, System};
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,12 +29,12 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// A client with its connections, for one controller. Cheap to clone; all that come from one share what they can.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
-    shared: Arc<Shared>,
+    shared: Arc<ClientPool>,
     grants: Arc<Grants>,
 }
 
 /// What the clients of all controllers share.
-struct Shared {
+struct ClientPool {
     body_bytes_max: u64,
     resolver: Arc<dyn Resolver>,
     /// One for each set of ranges, sixteen at most: who may not connect somewhere may not use a connection there either.
@@ -44,7 +44,7 @@ struct Shared {
 /// Ranges of addresses that may be connected to, beside the public ones.
 type Ranges = BTreeSet<AddressRange>;
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ClientPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("body_bytes_max", &self.body_bytes_max).finish_non_exhaustive()
     }
@@ -60,7 +60,7 @@ impl HttpClient {
     }
 
     fn with_resolver(body_bytes_max: u64, resolver: Arc<dyn Resolver>) -> Result<Self, Error> {
-        let shared = Shared { body_bytes_max, resolver, clients: Mutex::default() };
+        let shared = ClientPool { body_bytes_max, resolver, clients: Mutex::default() };
         shared.client(&Ranges::new()).map_err(|error| Error::Http(error.into()))?;
         Ok(Self { shared: Arc::new(shared), grants: Arc::default() })
     }
@@ -77,10 +77,11 @@ impl HttpClient {
         let HttpRequest { method, url, headers, body, timeout_ms } = request;
         let allowed = self.grants.http_addresses(&method, &url);
         let parsed = reqwest::Url::parse(&url).map_err(invalid)?;
-        let refused = |refusal: &Refusal| HttpError::Forbidden(missing_address(&method, &url, refusal.address));
+        let refused =
+            |refusal: &ForbiddenAddress| HttpError::Forbidden(missing_address(&method, &url, refusal.address));
         // Nothing resolves what is an address already.
         resolver::check_literal(parsed.host_str(), &allowed).map_err(|refusal| refused(&refusal))?;
-        let failed = |error: reqwest::Error| match Refusal::behind(&error) {
+        let failed = |error: reqwest::Error| match ForbiddenAddress::behind(&error) {
             Some(refusal) => refused(refusal),
             None => to_error(error),
         };
@@ -109,7 +110,7 @@ impl HttpClient {
     }
 }
 
-impl Shared {
+impl ClientPool {
     /// Returns the client that connects to these ranges and to public addresses.
     fn client(&self, allowed: &Ranges) -> Result<reqwest::Client, reqwest::Error> {
         let mut clients = self.clients.lock();
@@ -119,7 +120,7 @@ impl Shared {
         let client = reqwest::Client::builder()
             .redirect(Policy::none())
             .no_proxy()
-            .dns_resolver(Arc::new(Checked::new(&self.resolver, allowed)))
+            .dns_resolver(Arc::new(FilteringResolver::new(&self.resolver, allowed)))
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(TIMEOUT)
             .build()?;

@@ -26,7 +26,7 @@ pub(crate) struct Limited<E> {
 
 /// A limit that stopped a call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Hit {
+pub(crate) struct LimitHit {
     pub(crate) limit: LimitName,
     pub(crate) message: String,
 }
@@ -53,15 +53,15 @@ impl<E> Limited<E> {
     }
 
     /// Charges what is written to the log, by whichever way.
-    pub(crate) fn charge_log(&self, bytes: u64, lines: u32) -> Result<(), Hit> {
+    pub(crate) fn charge_log(&self, bytes: u64, lines: u32) -> Result<(), LimitHit> {
         charge(&self.log_lines, lines, LimitName::LogLines, self.limits.log_lines_max, "lines of log")?;
         let bytes_max = self.limits.log_bytes_max;
         charge_bytes(&self.log_bytes, bytes, bytes_max)
-            .map_err(|()| Hit::new(LimitName::LogBytes, format!("more than {bytes_max} bytes of log in one call")))
+            .map_err(|()| LimitHit::new(LimitName::LogBytes, format!("more than {bytes_max} bytes of log in one call")))
     }
 
     /// Counts one more effect. A line of the log is none.
-    fn charge_effect(&self, effect: &Effect) -> Result<(), Hit> {
+    fn charge_effect(&self, effect: &Effect) -> Result<(), LimitHit> {
         let Limits { effects_max, writes_max, events_max, .. } = self.limits;
         if !matches!(effect, Effect::Log { .. }) {
             charge(&self.effects, 1, LimitName::Effects, effects_max, "effects")?;
@@ -74,19 +74,19 @@ impl<E> Limited<E> {
     }
 
     /// Counts the bytes of an effect or of its answer.
-    fn charge_effect_bytes(&self, bytes: u64) -> Result<(), Hit> {
+    fn charge_effect_bytes(&self, bytes: u64) -> Result<(), LimitHit> {
         let bytes_max = self.limits.effect_bytes_max;
         charge_bytes(&self.effect_bytes, bytes, bytes_max).map_err(|()| {
             let message = format!("the effects of one call and their answers carry more than {bytes_max} bytes");
-            Hit::new(LimitName::EffectBytes, message)
+            LimitHit::new(LimitName::EffectBytes, message)
         })
     }
 
-    fn charge_answer(&self, answer: &Answer) -> Result<(), Hit> {
+    fn charge_answer(&self, answer: &Answer) -> Result<(), LimitHit> {
         let (bytes, bytes_max) = (answer.size_bytes(), self.limits.transfer_bytes_max);
         if bytes > bytes_max {
             let message = format!("an answer to the guest has {bytes} bytes, {bytes_max} are allowed at once");
-            return Err(Hit::new(LimitName::Transfer, message));
+            return Err(LimitHit::new(LimitName::Transfer, message));
         }
         self.charge_effect_bytes(bytes)
     }
@@ -102,14 +102,14 @@ impl<E> Limited<E> {
     }
 }
 
-impl Hit {
+impl LimitHit {
     fn new(limit: LimitName, message: String) -> Self {
         Self { limit, message }
     }
 }
 
-impl From<Hit> for Answer {
-    fn from(Hit { limit, message }: Hit) -> Self {
+impl From<LimitHit> for Answer {
+    fn from(LimitHit { limit, message }: LimitHit) -> Self {
         Self::Limit { limit, message }
     }
 }
@@ -129,9 +129,9 @@ impl<E: Effects> Effects for Limited<E> {
 }
 
 /// Counts `more` things of which a call may have `most`.
-fn charge(count: &AtomicU32, more: u32, limit: LimitName, most: u32, what: &str) -> Result<(), Hit> {
+fn charge(count: &AtomicU32, more: u32, limit: LimitName, most: u32, what: &str) -> Result<(), LimitHit> {
     if count.fetch_add(more, Ordering::Relaxed).saturating_add(more) > most {
-        return Err(Hit::new(limit, format!("more than {most} {what} in one call")));
+        return Err(LimitHit::new(limit, format!("more than {most} {what} in one call")));
     }
     Ok(())
 }

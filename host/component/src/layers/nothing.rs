@@ -8,10 +8,10 @@ use crate::effect::{Answer, Call, Effect, Effects, HttpError, StoreError};
 ///
 /// What is asked for is not found, what is told is not kept, clocks stand at zero, and no address can be reached.
 #[derive(Clone, Copy, Debug)]
-pub struct Nothing;
+pub struct EmptyWorld;
 
 #[async_trait]
-impl Effects for Nothing {
+impl Effects for EmptyWorld {
     async fn perform(&self, _: &Call, effect: Effect) -> Answer {
         let gone = || StoreError::NotFound("nothing is here".to_owned());
         match effect {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::effect::{Answer, Call, Effect, Effects, HttpError, StoreError};
-use crate::grants::{Ask, Capability, Needs, Request};
+use crate::grants::{AccessRequest, Attempt, Capability, Needs};
 
 /// Told of every denial, while the guest waits. Must not wait.
-pub trait Witness: Send + Sync + 'static {
+pub trait DenialObserver: Send + Sync + 'static {
     /// Takes note of one. `missing` says which grant is missing, with the lines that would grant it; it names no resource, so that it
     /// is the same for all of a kind and a namespace.
     fn denied(&self, call: &Call, capability: Capability, missing: &str);
@@ -20,13 +20,13 @@ pub trait Witness: Send + Sync + 'static {
 /// Keeps what is asked for, and tells what is denied.
 pub struct Observed<E> {
     needs: Arc<Needs>,
-    witness: Arc<dyn Witness>,
+    witness: Arc<dyn DenialObserver>,
     inner: E,
 }
 
 impl<E: Effects> Observed<E> {
     /// Looks at what goes to `inner`. The needs may be those of other layers as well: of the ones before it, under the same name.
-    pub fn new(needs: Arc<Needs>, witness: Arc<dyn Witness>, inner: E) -> Self {
+    pub fn new(needs: Arc<Needs>, witness: Arc<dyn DenialObserver>, inner: E) -> Self {
         Self { needs, witness, inner }
     }
 }
@@ -35,17 +35,17 @@ impl<E: Effects> Observed<E> {
 impl<E: Effects> Effects for Observed<E> {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
         // What a document does not say nobody can be granted; it is refused as invalid.
-        let Ok(ask) = Ask::of(&effect) else { return self.inner.perform(call, effect).await };
-        if ask == Ask::Tell {
+        let Ok(ask) = Attempt::of(&effect) else { return self.inner.perform(call, effect).await };
+        if ask == Attempt::Telemetry {
             return self.inner.perform(call, effect).await;
         }
-        let beside = Ask::beside(&effect);
+        let beside = Attempt::beside(&effect);
         let answer = self.inner.perform(call, effect).await;
         let denial = denial(&answer);
-        self.needs.note(&ask, denial.is_some());
+        self.needs.record(&ask, denial.is_some());
         // Of several that are enough, one is proposed where all are missing, and what is granted is kept.
         for other in beside.iter().take(if denial.is_some() { 1 } else { beside.len() }) {
-            self.needs.note(other, denial.is_some());
+            self.needs.record(other, denial.is_some());
         }
         if let (Some(text), Some(capability)) = (denial, ask.capability()) {
             self.witness.denied(call, capability, &without_name(&ask, text));
@@ -55,9 +55,9 @@ impl<E: Effects> Effects for Observed<E> {
 }
 
 /// Returns a denial without the name of the resource, where it is for want of the grant that was asked for: equal ones are one event.
-fn without_name<'a>(ask: &Ask, text: &'a str) -> Cow<'a, str> {
+fn without_name<'a>(ask: &Attempt, text: &'a str) -> Cow<'a, str> {
     match ask.request() {
-        Some(request) if request.missing() == text => Request { name: None, ..request }.missing().into(),
+        Some(request) if request.missing() == text => AccessRequest { name: None, ..request }.missing().into(),
         _ => text.into(),
     }
 }

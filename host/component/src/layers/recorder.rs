@@ -13,11 +13,11 @@ use crate::effect::{Answer, Call, Effect, Effects, Exchange};
 pub struct Recorder<E> {
     inner: E,
     bytes_max: Option<u64>,
-    kept: Mutex<Kept>,
+    kept: Mutex<ExchangeLog>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct ExchangeLog {
     exchanges: Vec<Exchange>,
     bytes: u64,
     /// More has passed than may be kept.
@@ -37,15 +37,15 @@ impl<E: Effects> Recorder<E> {
 
     /// Takes what was recorded since the last time, in the order of the answers; `None`: it was more than may be kept.
     pub fn take(&self) -> Option<Vec<Exchange>> {
-        let Kept { exchanges, bytes: _, is_torn } = std::mem::take(&mut *self.kept());
+        let ExchangeLog { exchanges, bytes: _, is_torn } = std::mem::take(&mut *self.kept());
         (!is_torn).then_some(exchanges)
     }
 
-    fn keep(&self, exchange: Exchange) {
+    fn record(&self, exchange: Exchange) {
         let mut kept = self.kept();
         kept.bytes += exchange.size_bytes();
         if kept.is_torn || self.bytes_max.is_some_and(|bytes_max| kept.bytes > bytes_max) {
-            *kept = Kept { is_torn: true, ..Kept::default() };
+            *kept = ExchangeLog { is_torn: true, ..ExchangeLog::default() };
         } else {
             kept.exchanges.push(exchange);
         }
@@ -55,7 +55,7 @@ impl<E: Effects> Recorder<E> {
         self.kept().is_torn
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, ExchangeLog> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -67,7 +67,7 @@ impl<E: Effects> Effects for Recorder<E> {
             return self.inner.perform(call, effect).await;
         }
         let answer = self.inner.perform(call, effect.clone()).await;
-        self.keep(Exchange { effect, answer: answer.clone() });
+        self.record(Exchange { effect, answer: answer.clone() });
         answer
     }
 }

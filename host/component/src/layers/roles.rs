@@ -8,22 +8,22 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use homeostat_store::{Kind, Write};
 
-use super::Witness;
+use super::DenialObserver;
 use crate::effect::{Answer, Call, Effect, Effects, StoreError};
-use crate::grants::Ask;
+use crate::grants::Attempt;
 use crate::spec::{ControllerSpec, Role};
 
 /// Lets everything pass but writes to kinds that are read only.
 pub struct Roles<E> {
     /// Of each kind that is read only: the name of the watch that says so.
     read_only: Vec<(Kind, Arc<str>)>,
-    witness: Arc<dyn Witness>,
+    witness: Arc<dyn DenialObserver>,
     inner: E,
 }
 
 impl<E: Effects> Roles<E> {
     /// Puts the roles that `spec` declares before `inner`.
-    pub fn new(spec: &ControllerSpec, witness: Arc<dyn Witness>, inner: E) -> Self {
+    pub fn new(spec: &ControllerSpec, witness: Arc<dyn DenialObserver>, inner: E) -> Self {
         let tertiary = spec.watches.iter().filter(|watch| watch.role == Role::Tertiary);
         let read_only = tertiary.map(|watch| (watch.of.kind.clone(), watch.name.as_str().into())).collect();
         Self { read_only, witness, inner }
@@ -51,7 +51,7 @@ impl<E: Effects> Effects for Roles<E> {
             _ => None,
         };
         let Some(refusal) = refusal else { return self.inner.perform(call, effect).await };
-        if let Some(capability) = Ask::of(&effect).ok().and_then(|ask| ask.capability()) {
+        if let Some(capability) = Attempt::of(&effect).ok().and_then(|ask| ask.capability()) {
             self.witness.denied(call, capability, &refusal);
         }
         Answer::Written(Err(StoreError::Forbidden(refusal)))

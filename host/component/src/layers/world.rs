@@ -10,27 +10,27 @@ use wasmtime_wasi::Rng;
 
 use super::HttpClient;
 use crate::effect::{
-    Answer, Blob, Call, Effect, Effects, Level, PageData, ResourceData, Severity, StoreError, Written,
+    Answer, Blob, Call, Effect, Effects, Level, PageData, ResourceData, Severity, StoreError, WriteData,
 };
 
 /// Takes what a guest tells the host. Implementations must not wait: they keep it, bounded, and hand it on elsewhere.
 pub trait Sink: Send + Sync + 'static {
     /// Takes one event.
-    fn event(&self, call: &Call, event: Emitted);
+    fn event(&self, call: &Call, event: GuestEvent);
 
     /// Takes one line of the log.
-    fn line(&self, call: &Call, line: Line);
+    fn line(&self, call: &Call, line: GuestLogLine);
 
     /// Takes one more thing to follow on behalf of the key of the call. It counts once the reconcile has succeeded.
     ///
     /// # Errors
     /// `NotFound` for a kind that nobody knows, `Unavailable`.
-    fn follow(&self, call: &Call, followed: Followed) -> Result<(), StoreError>;
+    fn follow(&self, call: &Call, followed: FollowTarget) -> Result<(), StoreError>;
 }
 
 /// One event as a guest told it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Emitted {
+pub struct GuestEvent {
     /// How bad it is.
     pub severity: Severity,
     /// One word, at most 128 bytes.
@@ -43,7 +43,7 @@ pub struct Emitted {
 
 /// One line of the log as a guest wrote it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct GuestLogLine {
     /// How important it is.
     pub level: Level,
     /// At most 4096 bytes.
@@ -54,7 +54,7 @@ pub struct Line {
 
 /// What a guest wants followed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Followed {
+pub enum FollowTarget {
     /// One resource.
     Key(Key),
     /// Every resource of a kind that the selector means.
@@ -89,10 +89,10 @@ impl World {
         Ok(PageData { items, revision: revision.to_string(), next })
     }
 
-    async fn write(&self, call: &Call, write: Write) -> Result<Written, StoreError> {
+    async fn write(&self, call: &Call, write: Write) -> Result<WriteData, StoreError> {
         let request = Request { manager: call.controller.to_string(), ..write.into() };
         let homeostat_store::WriteResponse { resource, change, unknown_fields: _ } = self.store.submit(request).await?;
-        Ok(Written { resource: ResourceData::new(&resource, View::Whole), change })
+        Ok(WriteData { resource: ResourceData::new(&resource, View::Whole), change })
     }
 
     fn config(&self, key: Option<String>) -> Vec<(String, String)> {
@@ -119,14 +119,16 @@ impl Effects for World {
             }
             Effect::List { query, view } => Answer::Page(self.list(&query, view).await),
             Effect::Write(write) => Answer::Written(self.write(call, write).await),
-            Effect::Follow { target } => Answer::Done(self.sink.follow(call, Followed::Key(target))),
-            Effect::FollowAll { kind, selector } => Answer::Done(self.sink.follow(call, Followed::All(kind, selector))),
+            Effect::Follow { target } => Answer::Done(self.sink.follow(call, FollowTarget::Key(target))),
+            Effect::FollowAll { kind, selector } => {
+                Answer::Done(self.sink.follow(call, FollowTarget::All(kind, selector)))
+            }
             Effect::Emit { severity, reason, message, regarding } => {
-                self.sink.event(call, Emitted { severity, reason, message, regarding });
+                self.sink.event(call, GuestEvent { severity, reason, message, regarding });
                 Answer::Unit
             }
             Effect::Log { level, message, fields } => {
-                self.sink.line(call, Line { level, message, fields });
+                self.sink.line(call, GuestLogLine { level, message, fields });
                 Answer::Unit
             }
             Effect::Config { key } => Answer::Config(self.config(key)),

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use homeostat_digest::Digest;
 
-use crate::cache::{self, Authentic, Entry, Name, Trusted};
+use crate::cache::{self, AuthenticBytes, Entry, EntryName, TrustedBytes};
 use crate::code::{Code, Origin};
-use crate::compiler::Made;
+use crate::compiler::CompiledCode;
 use crate::engine::Engine;
 use crate::machine::Machine;
 use crate::refused::Reason;
@@ -19,7 +19,7 @@ use crate::refused::Reason;
 ///
 /// # Errors
 /// `Malformed`, `Limit`, `Compiler`.
-pub(crate) async fn make(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Code, Reason> {
+pub(crate) async fn compile_or_restore(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Code, Reason> {
     let start = Instant::now();
     let (known, name, size_bytes) = (engine.clone(), digest.clone(), bytes.len() as u64);
     let code = match blocking(move || from_cache(&known, &name, size_bytes)).await? {
@@ -48,7 +48,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reason> {
     let mut machine = Arc::clone(engine.pooled());
     let made = engine.compilations().compile(engine.options(), &machine.engine, bytes)?;
-    let (component, unpooled) = match cache::restore(&machine.engine, Trusted::Made(&made)) {
+    let (component, unpooled) = match cache::restore(&machine.engine, TrustedBytes::Made(&made)) {
         Ok(component) => (component, None),
         Err(error) => {
             let unusable = |error: &dyn std::fmt::Display| Reason::Compiler {
@@ -56,7 +56,8 @@ fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reaso
             };
             // It exceeds a bound of the pool, which the error names.
             machine = engine.on_demand().map_err(|_| unusable(&error))?;
-            let component = cache::restore(&machine.engine, Trusted::Made(&made)).map_err(|error| unusable(&error))?;
+            let component =
+                cache::restore(&machine.engine, TrustedBytes::Made(&made)).map_err(|error| unusable(&error))?;
             (component, Some(format!("{error:#}")))
         }
     };
@@ -70,12 +71,12 @@ fn from_cache(engine: &Engine, digest: &Digest, size_bytes: u64) -> Option<Code>
     let pooled = engine.pooled();
     // Both machines compile alike, so the name for the other one is known before it is started.
     let found = |is_pooled| {
-        let entry = cache.find(&Name::of(digest, &pooled.engine, is_pooled))?;
+        let entry = cache.find(&EntryName::of(digest, &pooled.engine, is_pooled))?;
         let compiled = entry.read()?;
         Some((entry, compiled))
     };
-    let made = |machine: Arc<Machine>, (entry, compiled): (Entry, Authentic), unpooled| {
-        let component = cache::restore(&machine.engine, Trusted::Kept(&compiled)).ok()?;
+    let made = |machine: Arc<Machine>, (entry, compiled): (Entry, AuthenticBytes), unpooled| {
+        let component = cache::restore(&machine.engine, TrustedBytes::Kept(&compiled)).ok()?;
         let code = Code::new(Origin::Cache, size_bytes, (machine, unpooled), component);
         Some(code.kept_at(Some(entry)))
     };
@@ -84,15 +85,15 @@ fn from_cache(engine: &Engine, digest: &Digest, size_bytes: u64) -> Option<Code>
     }
     let found = found(false)?;
     // The pool says again which bound it exceeds.
-    let refused = cache::restore(&pooled.engine, Trusted::Kept(&found.1)).err();
+    let refused = cache::restore(&pooled.engine, TrustedBytes::Kept(&found.1)).err();
     let unpooled = refused.map_or_else(|| "it was compiled for another pool".to_owned(), |error| format!("{error:#}"));
     made(engine.on_demand().ok()?, found, Some(unpooled))
 }
 
 /// Keeps what was compiled, and returns where.
-fn keep(engine: &Engine, digest: &Digest, made: &Made, pooled: bool) -> Option<Entry> {
+fn keep(engine: &Engine, digest: &Digest, made: &CompiledCode, pooled: bool) -> Option<Entry> {
     let cache = engine.cache()?;
-    let name = Name::of(digest, &engine.pooled().engine, pooled);
+    let name = EntryName::of(digest, &engine.pooled().engine, pooled);
     match cache.put(&name, made.bytes()) {
         Ok(()) => cache.find(&name),
         Err(error) => {

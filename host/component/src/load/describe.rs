@@ -8,17 +8,17 @@ use async_trait::async_trait;
 
 use crate::bindings::reconciler as wit;
 use crate::call::{self, Sandbox, new_call};
-use crate::caller::Leave;
-use crate::code::Linked;
+use crate::caller::ExecutionPermit;
+use crate::code::LinkedCode;
 use crate::contract;
-use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, HttpError, StoreError};
+use crate::effect::{Answer, Blob, Call, Effect, Effects, EntryPoint, HttpError, StoreError};
 use crate::engine::Engine;
 use crate::imports::convert;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::outcome::Fault;
-use crate::refused::{Reason, Refused};
+use crate::refused::{LoadError, Reason};
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 
 const NAME_BYTES_MAX: usize = 63;
@@ -44,13 +44,13 @@ pub(super) fn limits(controller: &Limits) -> Limits {
 pub(super) async fn describe(
     engine: &Engine,
     machine: &Arc<Machine>,
-    Linked { pre, entries }: &Linked,
+    LinkedCode { pre, entries }: &LinkedCode,
     limits: &Limits,
-) -> Result<ControllerSpec, Refused> {
-    let sealed = Arc::new(Sealed::default());
-    let call = new_call(&Arc::from(""), Entry::Describe, None);
+) -> Result<ControllerSpec, LoadError> {
+    let sealed = Arc::new(DescribeWorld::default());
+    let call = new_call(&Arc::from(""), EntryPoint::Describe, None);
     let effects: Arc<dyn Effects> = sealed.clone();
-    let leave = Leave::of(machine, engine, &call.controller).await;
+    let leave = ExecutionPermit::acquire_on(machine, engine, &call.controller).await;
     let sandbox = Sandbox::new(&leave, call, limits, effects);
     let report = sandbox.run(async {
         let (mut store, instance) = sandbox.open(pre).await?;
@@ -67,8 +67,8 @@ pub(super) async fn describe(
     if !refused.is_empty() {
         tracing::warn!(imports = refused.join(", "), "describe used what it may not, and was answered errors");
     }
-    let exports = Has { mapper: entries.mapper.is_some(), poller: entries.poller.is_some() };
-    check(spec, exports).map_err(|reasons| Refused { reasons })
+    let exports = AvailableExports { mapper: entries.mapper.is_some(), poller: entries.poller.is_some() };
+    check(spec, exports).map_err(|reasons| LoadError { reasons })
 }
 
 /// Returns where a person allows `describe` more of a limit, to stand behind what was hit; nothing where nobody can.
@@ -103,11 +103,11 @@ const CLOCK_NS: u64 = 946_684_800_000_000_000;
 /// A world that is the same each time. What a language's own library uses before a program begins is answered (log, clocks, randomness), and
 /// everything else by the error that its import has.
 #[derive(Default)]
-struct Sealed(Mutex<Used>);
+struct DescribeWorld(Mutex<DescribeUsage>);
 
 /// What was used. Names of imports alone, so that there are few.
 #[derive(Default)]
-struct Used {
+struct DescribeUsage {
     /// What was answered by an error.
     refused: BTreeSet<&'static str>,
     /// An event was told: that has no error.
@@ -116,7 +116,7 @@ struct Used {
     drawn: u64,
 }
 
-impl Sealed {
+impl DescribeWorld {
     /// Returns the imports that were answered by an error, and whether an event was told.
     fn used(&self) -> (Vec<&'static str>, bool) {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +142,7 @@ fn fixed_byte(at: u64) -> u8 {
 }
 
 #[async_trait]
-impl Effects for Sealed {
+impl Effects for DescribeWorld {
     async fn perform(&self, _: &Call, effect: Effect) -> Answer {
         let reason = || format!("describe may not use {}", effect.import());
         let answer = match &effect {
@@ -167,7 +167,7 @@ impl Effects for Sealed {
 
 /// The exports that a description may rely on.
 #[derive(Clone, Copy)]
-pub(super) struct Has {
+pub(super) struct AvailableExports {
     pub(super) mapper: bool,
     pub(super) poller: bool,
 }
@@ -176,10 +176,10 @@ pub(super) struct Has {
 ///
 /// # Errors
 /// Everything that is wrong.
-pub(super) fn check(spec: wit::ControllerSpec, has: Has) -> Result<ControllerSpec, Vec<Reason>> {
+pub(super) fn check(spec: wit::ControllerSpec, has: AvailableExports) -> Result<ControllerSpec, Vec<Reason>> {
     let wit::ControllerSpec { manages, changes, watches, poll_every, resync_every, backoff, concurrency, during_delay } =
         spec;
-    let mut check = Check { reasons: Vec::new() };
+    let mut check = SpecChecker { reasons: Vec::new() };
     check.that("watches", watches.len() <= WATCHES_MAX, || format!("{} of them, at most {WATCHES_MAX}", watches.len()));
     check.unique_names(&watches);
     check.one_role_for_each_kind(&watches);
@@ -227,11 +227,11 @@ fn changes(changes: wit::Changes) -> Changes {
 }
 
 /// Gathers what is wrong.
-struct Check {
+struct SpecChecker {
     reasons: Vec<Reason>,
 }
 
-impl Check {
+impl SpecChecker {
     fn that(&mut self, path: &str, holds: bool, reason: impl FnOnce() -> String) {
         if !holds {
             self.reasons.push(Reason::Description { path: path.to_owned(), reason: reason() });
@@ -295,7 +295,7 @@ impl Check {
         }
     }
 
-    fn watch(&mut self, at: usize, watch: wit::Watch, has: Has) -> Option<Watch> {
+    fn watch(&mut self, at: usize, watch: wit::Watch, has: AvailableExports) -> Option<Watch> {
         let wit::Watch { name, of, mapping, changes, role } = watch;
         let path = format!("watches[{at}]");
         self.that(&format!("{path}.name"), (1..=NAME_BYTES_MAX).contains(&name.len()), || {

@@ -10,12 +10,12 @@ use wasmparser::{
     Instance, Parser, Payload, ValidPayload, Validator, WasmFeatures,
 };
 
-use super::world::{self, Names};
+use super::world::{self, InterfaceNames};
 use super::{describe, members};
 use crate::contract::CONTRACT;
 use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::names::Name;
+use crate::names::InterfaceName;
 use crate::refused::Reason;
 
 const WASM_PAGE_BYTES: u64 = 64 << 10;
@@ -36,13 +36,13 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Vec<Reason> {
     };
     let mut reasons = world::check(&outline.names);
     reasons.extend(outline.differences());
-    reasons.extend(outline.total().beyond(limits));
+    reasons.extend(outline.total().exceeded_limits(limits));
     reasons
 }
 
 /// What is in a component.
 struct Outline {
-    names: Names,
+    names: InterfaceNames,
     types: Option<Types>,
     /// Of the core modules of the component itself, by their index.
     modules: Vec<Sizes>,
@@ -60,7 +60,7 @@ struct Sizes {
 
 fn read(bytes: &[u8], features: WasmFeatures) -> Result<Outline, BinaryReaderError> {
     let mut validator = Validator::new_with_features(features);
-    let names = Names { imports: Vec::new(), exports: Vec::new() };
+    let names = InterfaceNames { imports: Vec::new(), exports: Vec::new() };
     let mut outline = Outline { names, types: None, modules: Vec::new(), instances: Vec::new() };
     let mut parser = Parser::new(0);
     parser.set_features(features);
@@ -76,8 +76,8 @@ fn read(bytes: &[u8], features: WasmFeatures) -> Result<Outline, BinaryReaderErr
             }
         }
         match within.as_slice() {
-            [Encoding::Component] => outline.note(&payload)?,
-            [Encoding::Component, Encoding::Module] => outline.note_module(&payload)?,
+            [Encoding::Component] => outline.read_section(&payload)?,
+            [Encoding::Component, Encoding::Module] => outline.read_module_section(&payload)?,
             _ => {}
         }
         if let ValidPayload::End(types) = valid {
@@ -92,7 +92,7 @@ fn read(bytes: &[u8], features: WasmFeatures) -> Result<Outline, BinaryReaderErr
 
 impl Outline {
     /// Takes note of a part of the component itself.
-    fn note(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
+    fn read_section(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
         match payload {
             Payload::ComponentImportSection(section) => {
                 for import in section.clone() {
@@ -137,7 +137,7 @@ impl Outline {
     }
 
     /// Takes note of a part of the last core module.
-    fn note_module(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
+    fn read_module_section(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
         let Some(sizes) = self.modules.last_mut() else { return Ok(()) };
         match payload {
             Payload::MemorySection(section) => {
@@ -170,21 +170,21 @@ impl Outline {
     fn differences(&self) -> Vec<Reason> {
         let Some(types) = &self.types else { return Vec::new() };
         let known = |name: &&String| {
-            let name = Name::parse(name);
+            let name = InterfaceName::parse(name);
             name.package() == CONTRACT && world::is_known(name)
         };
         let mut reasons = Vec::new();
         for name in self.names.imports.iter().filter(known) {
             let item = types.component_item_for_import(name);
-            let found = item.map(|item| different(types, &item.ty)).unwrap_or_default();
-            let unknown = item.and_then(|item| not_in_both(types, name, &item.ty).unknown());
+            let found = item.map(|item| type_differences(types, &item.ty)).unwrap_or_default();
+            let unknown = item.and_then(|item| function_difference(types, name, &item.ty).unknown());
             let found = found.into_iter().chain(unknown);
             reasons.extend(found.map(|found| Reason::Link { reason: format!("{name}: {found}") }));
         }
         for name in self.names.exports.iter().filter(known) {
             let item = types.component_item_for_export(name);
-            let found = item.map(|item| different(types, &item.ty)).unwrap_or_default();
-            let missing = item.and_then(|item| not_in_both(types, name, &item.ty).missing());
+            let found = item.map(|item| type_differences(types, &item.ty)).unwrap_or_default();
+            let missing = item.and_then(|item| function_difference(types, name, &item.ty).missing());
             let found = found.into_iter().chain(missing);
             reasons.extend(found.map(|reason| Reason::ExportType { name: name.clone(), reason }));
         }
@@ -194,14 +194,14 @@ impl Outline {
 
 /// Functions that only one of an interface and of the contract has.
 #[derive(Default)]
-struct NotInBoth {
+struct FunctionDifference {
     /// Only the contract has them.
     missing: Vec<&'static str>,
     /// Only the component has them.
     unknown: Vec<String>,
 }
 
-impl NotInBoth {
+impl FunctionDifference {
     fn missing(&self) -> Option<String> {
         (!self.missing.is_empty()).then(|| format!("it lacks the function {}", self.missing.join(", ")))
     }
@@ -214,21 +214,21 @@ impl NotInBoth {
     }
 }
 
-fn not_in_both(types: &Types, name: &str, item: &ComponentEntityType) -> NotInBoth {
-    let interface = Name::parse(name).interface.rsplit('/').next().unwrap_or_default();
+fn function_difference(types: &Types, name: &str, item: &ComponentEntityType) -> FunctionDifference {
+    let interface = InterfaceName::parse(name).interface.rsplit('/').next().unwrap_or_default();
     let (ComponentEntityType::Instance(instance), Some(wanted)) = (item, members::functions_of(interface)) else {
-        return NotInBoth::default();
+        return FunctionDifference::default();
     };
     let is_function = |item: &ComponentItem| matches!(item.ty, ComponentEntityType::Func(_));
     let exports = types[*instance].exports.iter();
     let found: Vec<&str> = exports.filter(|(_, item)| is_function(item)).map(|(name, _)| name.as_str()).collect();
     let missing = wanted.iter().filter(|name| !found.contains(name)).copied().collect();
     let unknown = found.into_iter().filter(|name| !wanted.contains(name)).map(str::to_owned).collect();
-    NotInBoth { missing, unknown }
+    FunctionDifference { missing, unknown }
 }
 
 /// Returns a sentence for each type of an interface whose members are not those of the contract.
-fn different(types: &Types, item: &ComponentEntityType) -> Vec<String> {
+fn type_differences(types: &Types, item: &ComponentEntityType) -> Vec<String> {
     let ComponentEntityType::Instance(instance) = item else { return Vec::new() };
     let exports = types[*instance].exports.iter();
     let difference = |(name, item): (&String, &ComponentItem)| {
@@ -259,7 +259,7 @@ fn different(types: &Types, item: &ComponentEntityType) -> Vec<String> {
 
 impl Sizes {
     /// Returns a reason for each limit that the first moment exceeds.
-    fn beyond(&self, limits: &Limits) -> Vec<Reason> {
+    fn exceeded_limits(&self, limits: &Limits) -> Vec<Reason> {
         let Self { memory_bytes, memories, table_elements } = *self;
         let checks = [
             (LimitName::Memory, memory_bytes, limits.memory_bytes_max, "bytes of memory"),

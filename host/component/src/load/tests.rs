@@ -69,7 +69,7 @@ async fn code_that_is_named_by_its_digest_is_that_code_or_is_not_compiled() {
     let found = Digest::of(&other);
     let refused = engine.load_within(other, Some(&wanted), &grants, &limits).await.unwrap_err();
     assert_eq!(refused.reasons, [Reason::OtherDigest { wanted: wanted.clone(), found: found.clone() }]);
-    assert!(engine.load_again(&found, &grants, &limits).await.is_none(), "nobody has compiled it");
+    assert!(engine.load_known(&found, &grants, &limits).await.is_none(), "nobody has compiled it");
     let loaded = engine.load_within(fixture::good(), Some(&wanted), &grants, &limits).await.unwrap();
     assert_eq!(*loaded.digest(), wanted);
 }
@@ -144,8 +144,8 @@ async fn a_guest_that_begins_with_much_memory_loads_where_its_controller_has_it(
         let refused = engine.load(bytes.clone(), &grants).await.unwrap_err().to_string();
         assert!(refused.contains("limit memory") && refused.contains("`spec.limits.memory`"), "{refused}");
         let loaded = engine.load_within(bytes, None, &grants, &much).await.unwrap();
-        assert!(engine.load_again(loaded.digest(), &grants, &much).await.unwrap().is_ok());
-        assert!(engine.load_again(loaded.digest(), &grants, &little).await.unwrap().is_err());
+        assert!(engine.load_known(loaded.digest(), &grants, &much).await.unwrap().is_ok());
+        assert!(engine.load_known(loaded.digest(), &grants, &little).await.unwrap().is_err());
     }
 }
 

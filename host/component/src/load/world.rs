@@ -6,16 +6,16 @@ use wasmtime::component::Component;
 
 use crate::contract::{CONTRACT, LIFECYCLE, MAPPER, POLLER, RECONCILER};
 use crate::imports::OFFERED;
-use crate::names::Name;
+use crate::names::InterfaceName;
 use crate::refused::Reason;
 
 /// The names of everything that a component imports and exports, each list sorted.
-pub(super) struct Names {
+pub(super) struct InterfaceNames {
     pub(super) imports: Vec<String>,
     pub(super) exports: Vec<String>,
 }
 
-impl Names {
+impl InterfaceNames {
     pub(super) fn of(component: &Component, engine: &wasmtime::Engine) -> Self {
         let component = component.component_type();
         let mut imports: Vec<String> = component.imports(engine).map(|(name, _)| name.to_owned()).collect();
@@ -26,34 +26,34 @@ impl Names {
     }
 
     pub(super) fn imports_package(&self, package: &str) -> bool {
-        self.imports.iter().any(|name| Name::parse(name).package() == package)
+        self.imports.iter().any(|name| InterfaceName::parse(name).package() == package)
     }
 
     pub(super) fn exports_interface(&self, interface: &str) -> bool {
-        let wanted = Name::parse(interface);
-        self.exports.iter().any(|name| Name::parse(name).is_compatible(wanted))
+        let wanted = InterfaceName::parse(interface);
+        self.exports.iter().any(|name| InterfaceName::parse(name).is_compatible(wanted))
     }
 }
 
 /// Returns every reason to refuse that the names alone give.
-pub(super) fn check(names: &Names) -> Vec<Reason> {
+pub(super) fn check(names: &InterfaceNames) -> Vec<Reason> {
     let exports = check_exports(names);
     let unknown = names.imports.iter().filter_map(|name| check_import(name));
     exports.into_iter().chain(unknown).collect()
 }
 
 /// Says whether this host knows an interface of the contract, in a version that fits.
-pub(super) fn is_known(name: Name<'_>) -> bool {
+pub(super) fn is_known(name: InterfaceName<'_>) -> bool {
     let exported = [RECONCILER, MAPPER, POLLER, LIFECYCLE];
-    exported.into_iter().chain(OFFERED).any(|known| Name::parse(known).is_compatible(name))
+    exported.into_iter().chain(OFFERED).any(|known| InterfaceName::parse(known).is_compatible(name))
 }
 
-fn check_exports(names: &Names) -> Vec<Reason> {
+fn check_exports(names: &InterfaceNames) -> Vec<Reason> {
     let mut reasons: Vec<Reason> = Vec::new();
     for found in &names.exports {
-        let name = Name::parse(found);
+        let name = InterfaceName::parse(found);
         let known = [RECONCILER, MAPPER, POLLER, LIFECYCLE]
-            .map(Name::parse)
+            .map(InterfaceName::parse)
             .into_iter()
             .find(|known| known.interface == name.interface && !known.is_compatible(name));
         if let Some(known) = known {
@@ -70,21 +70,21 @@ fn check_exports(names: &Names) -> Vec<Reason> {
 }
 
 fn check_import(import: &str) -> Option<Reason> {
-    let name = Name::parse(import);
-    let offered = OFFERED.into_iter().any(|offered| Name::parse(offered).is_compatible(name));
+    let name = InterfaceName::parse(import);
+    let offered = OFFERED.into_iter().any(|offered| InterfaceName::parse(offered).is_compatible(name));
     (!offered).then(|| Reason::UnknownImport { name: import.to_owned(), reason: why_not(name) })
 }
 
 /// Says why an import is not offered, and what to do instead.
-fn why_not(name: Name<'_>) -> String {
-    let same = OFFERED.into_iter().map(Name::parse).find(|offered| offered.interface == name.interface);
+fn why_not(name: InterfaceName<'_>) -> String {
+    let same = OFFERED.into_iter().map(InterfaceName::parse).find(|offered| offered.interface == name.interface);
     if let Some(offered) = same {
         return format!("this host offers version {} of it", offered.version);
     }
     match name.package() {
         "wasi:http" => "a controller answers no requests; it sends them through wasi:http/outgoing-handler".to_owned(),
         CONTRACT => "this contract has no such interface".to_owned(),
-        package if OFFERED.into_iter().any(|offered| Name::parse(offered).package() == package) => {
+        package if OFFERED.into_iter().any(|offered| InterfaceName::parse(offered).package() == package) => {
             "only a part of this package is offered".to_owned()
         }
         _ => "nothing of this package is".to_owned(),

@@ -1,7 +1,7 @@
-use super::Name;
+use super::InterfaceName;
 
 fn compatible(a: &str, b: &str) -> bool {
-    Name::parse(a).is_compatible(Name::parse(b))
+    InterfaceName::parse(a).is_compatible(InterfaceName::parse(b))
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::effect::EffectClass;
 
-use super::{Cost, EffectCounts, Fault, Outcome, Report, Retry};
+use super::{CallReport, Cost, EffectCounts, Fault, Outcome, Retry};
 use crate::limits::LimitName;
 
 #[test]
@@ -13,12 +13,12 @@ fn a_report_is_the_same_after_a_trip_through_json() {
     let (cpu, wall) = (Duration::from_micros(7), Duration::from_micros(9));
     let effects = EffectCounts::new([2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
     let cost = Cost { cpu, wall, memory_bytes_max: 1, effects, bytes_out: 3, bytes_in: 4 };
-    let report: Report<Outcome> = Report { result: Err(fault), cost };
+    let report: CallReport<Outcome> = CallReport { result: Err(fault), cost };
     let value = serde_json::to_value(&report).unwrap();
     assert_eq!(value["result"], json!({"err": {"failure": {"message": "no", "retry": {"afterMs": 5}}}}));
     assert_eq!(value["cost"]["cpuUs"], 7);
     assert_eq!(value["cost"]["effects"], json!({"get": 2, "write": 1}));
-    assert_eq!(serde_json::from_value::<Report<Outcome>>(value).unwrap(), report);
+    assert_eq!(serde_json::from_value::<CallReport<Outcome>>(value).unwrap(), report);
 }
 
 #[test]

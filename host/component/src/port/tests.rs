@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
 
-use super::Port;
+use super::CallContext;
 use crate::call::new_call;
-use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, Level, Severity};
+use crate::effect::{Answer, Blob, Call, Effect, Effects, EntryPoint, Level, Severity};
 use crate::limits::LimitName;
 use crate::limits::Limits;
 
@@ -24,10 +24,10 @@ impl Effects for Recorder {
     }
 }
 
-fn port(limits: Limits) -> (Port, Arc<Recorder>) {
+fn port(limits: Limits) -> (CallContext, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
-    let call = new_call(&Arc::from("test"), Entry::Reconcile, None);
-    (Port::new(call, &limits, recorder.clone()), recorder)
+    let call = new_call(&Arc::from("test"), EntryPoint::Reconcile, None);
+    (CallContext::new(call, &limits, recorder.clone()), recorder)
 }
 
 fn line(message: &str) -> Effect {

@@ -6,10 +6,10 @@ use wasmtime::component::ResourceTableError;
 
 use super::State;
 use crate::call::new_call;
-use crate::effect::{Answer, Call, Effect, Effects, Entry};
+use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::port::Port;
+use crate::port::CallContext;
 
 struct Silent;
 
@@ -22,7 +22,7 @@ impl Effects for Silent {
 
 fn with_state<T>(limits: &Limits, test: impl FnOnce(&mut State) -> T) -> T {
     let engine = wasmtime::Engine::default();
-    let port = Port::new(new_call(&Arc::from("test"), Entry::Reconcile, None), limits, Arc::new(Silent));
+    let port = CallContext::new(new_call(&Arc::from("test"), EntryPoint::Reconcile, None), limits, Arc::new(Silent));
     test(State::store(&engine, Arc::new(port)).data_mut())
 }
 
@@ -35,8 +35,8 @@ fn all_memories_of_a_component_count_together() {
         assert!(state.memory_growing(0, 30, None).unwrap());
         let error = state.memory_growing(30, 31, None).unwrap_err();
         assert!(error.to_string().contains("memory"), "{error}");
-        assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Memory);
-        assert_eq!(state.port.cost().memory_bytes_max, 100);
+        assert_eq!(state.context.first_hit().unwrap().limit, LimitName::Memory);
+        assert_eq!(state.context.cost().memory_bytes_max, 100);
     });
 }
 
@@ -46,7 +46,7 @@ fn elements_of_tables_have_a_limit_of_their_own() {
     with_state(&limits, |state| {
         assert!(state.table_growing(0, 10, None).unwrap());
         state.table_growing(0, 1, None).unwrap_err();
-        assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Tables);
+        assert_eq!(state.context.first_hit().unwrap().limit, LimitName::Tables);
     });
 }
 
@@ -56,7 +56,7 @@ fn a_table_that_the_pool_has_no_room_for_has_hit_the_limit_and_one_that_is_full_
         assert!(state.table_growing(0, 2, Some(1)).unwrap());
         assert!(state.table_growing(0, 20_000, Some(20_000)).unwrap());
         state.table_growing(20_000, 20_001, Some(20_000)).unwrap_err();
-        assert_eq!(state.port.first_hit().unwrap().limit, LimitName::Tables);
+        assert_eq!(state.context.first_hit().unwrap().limit, LimitName::Tables);
     });
 }
 

@@ -1,4 +1,4 @@
-use homeostat_component::{Entry, KindDeclaration};
+use homeostat_component::{EntryPoint, KindDeclaration};
 use homeostat_store::{Key, Query, View};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -31,7 +31,7 @@ async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
     let declaration = KindDeclaration { kind: site(), plural: "sites".into(), namespaced: false, ..declaration };
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
     let layer = Declared::new(kinds, Reached::default());
-    let call = Call { id: 1, controller: "test".into(), entry: Entry::Reconcile, key: None };
+    let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
     let answer = layer.perform(&call, effect).await;
     (answer, layer.inner.0.into_inner().pop())
 }
@@ -132,7 +132,7 @@ async fn nothing_is_created_of_a_kind_whose_definition_is_being_deleted() {
     let kinds = Arc::new(Kinds::with_built_in(Default::default()));
     kinds.declare(KindInfo::from_definition(&document).unwrap()).unwrap();
     let layer = Declared::new(kinds, Reached::default());
-    let call = Call { id: 1, controller: "test".into(), entry: Entry::Reconcile, key: None };
+    let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
     let site = json!({ "apiVersion": "demo.dev/v1", "kind": "Site", "metadata": { "name": "a" } });
     let refused = layer.perform(&call, create(site.clone())).await;
     assert!(matches!(refused, Answer::Written(Err(StoreError::NotFound(text))) if text.contains("being deleted")));

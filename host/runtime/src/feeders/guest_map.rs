@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use homeostat_component::{Reveals, Severity, Watch};
+use homeostat_component::{Disclosure, Severity, Watch};
 use homeostat_store::{Key, Resource};
 use homeostat_workqueue::{AddError, Claim, Next, Priority, Queue};
 use parking_lot::Mutex;
@@ -74,7 +74,7 @@ impl Guest for OfSlot {
     async fn map(&self, watch: &Watch, changed: &Resource) -> Option<Result<Vec<Key>, String>> {
         let Asked { loaded, trial } = self.slot.asked(self.whose.as_ref());
         let is_wanted = loaded.component().describe().watches.contains(watch);
-        if !is_wanted || !loaded.definition.grants.shows(changed.key(), Reveals::Content) {
+        if !is_wanted || !loaded.definition.grants.discloses(changed.key(), Disclosure::Content) {
             return None;
         }
         let (limits, effects) = (&loaded.definition.limits, loaded.effects.clone());
@@ -217,7 +217,7 @@ impl GuestMap {
         let asked = format!("map of the watch {}", self.watch.name);
         let refuse = |message: &str| self.guest.refused(message);
         let mut fits = add_answered(intake, keys.iter().cloned(), Some(key), &asked, refuse);
-        for left in left.iter().filter(|left| intake.may_learn(left, key, Reveals::Content)) {
+        for left in left.iter().filter(|left| intake.may_learn(left, key, Disclosure::Content)) {
             fits &= intake.add(left.clone(), Priority::NORMAL) != Err(NotTaken::Full);
         }
         let mut all = self.seen.lock();

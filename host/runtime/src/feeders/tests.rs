@@ -62,11 +62,11 @@ pub(super) fn intake_of(gate: &Gate, keys_max: Option<u32>) -> (Queue<Key>, Inta
 /// One version, with these grants.
 impl Audience for Grants {
     fn may_get(&self, key: &Key) -> bool {
-        self.shows(key, Reveals::Key)
+        self.discloses(key, Disclosure::Key)
     }
 
-    fn may_learn(&self, key: &Key, of: &Key, reveals: Reveals) -> bool {
-        self.may_get(key) && self.shows(of, reveals)
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool {
+        self.may_get(key) && self.discloses(of, reveals)
     }
 }
 

@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::{Changes, Grants, Mapping, Reveals};
+use homeostat_component::{Changes, Disclosure, Grants, Mapping};
 use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision};
 use homeostat_workqueue::Priority;
 use parking_lot::Mutex;
@@ -90,11 +90,11 @@ impl WatchFeeder {
 }
 
 impl How {
-    fn reveals(&self) -> Reveals {
+    fn reveals(&self) -> Disclosure {
         match self {
-            Self::Itself => Reveals::Key,
-            Self::Mapped(mapping) => mapping.reveals(),
-            Self::Asked(_) => Mapping::Guest.reveals(),
+            Self::Itself => Disclosure::Key,
+            Self::Mapped(mapping) => mapping.disclosure(),
+            Self::Asked(_) => Mapping::Guest.disclosure(),
         }
     }
 }
@@ -302,7 +302,7 @@ impl WatchFeeder {
 
     /// Returns whether the controller may be told that this resource has changed.
     fn shows(&self, changed: &Key) -> bool {
-        self.grants.shows(changed, self.how.reveals())
+        self.grants.discloses(changed, self.how.reveals())
     }
 
     /// Returns those of the keys to which a change of `of` led whose version may learn of it.

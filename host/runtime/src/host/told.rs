@@ -31,7 +31,7 @@ impl Host {
             instances_running: instances_max.saturating_sub(instances_free),
             instances_free,
             room: Room::of(&self.inner.context.room, self.inner.controllers.read().count(), self.inner.controllers_max),
-            compiled: engine.compiled(),
+            compiled: engine.compilation_counts(),
         }
     }
 

@@ -232,7 +232,7 @@ impl Keeper {
         source: &ComponentSource,
         checked: &Checked,
     ) -> Result<Component, Failed> {
-        let refused = |refused: homeostat_component::Refused| Failed::Refused(list(&refused.reasons));
+        let refused = |refused: homeostat_component::LoadError| Failed::Refused(list(&refused.reasons));
         if let Some(digest) = &checked.digest
             && let Some(loaded) = host.load_again(digest, &checked.grants, &checked.limits).await
         {

@@ -132,7 +132,7 @@ pub(super) async fn record(
 
 /// Returns what a component says of itself, so that revisions can be compared without their code; nothing, where that is very long.
 fn said_by(code: &Component) -> Value {
-    let said = json!({ "describe": code.describe(), "imports": code.imports(), "exports": code.facts().exports });
+    let said = json!({ "describe": code.describe(), "imports": code.imports(), "exports": code.info().exports });
     if said.to_string().len() > SAID_BYTES_MAX { json!({}) } else { said }
 }
 

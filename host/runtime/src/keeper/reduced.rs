@@ -34,7 +34,7 @@ impl WantedGrants {
     pub(super) fn reduce(&self, running: &mut Definition) {
         let Definition { component, limits, config, .. } = &running;
         if *component.digest() == self.digest && *limits == self.limits && *config == self.config {
-            running.grants = running.grants.kept_to(&self.grants);
+            running.grants = running.grants.limited_to(&self.grants);
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use homeostat_component::{Answer, Effect, Exchange, Fault, HttpRequest, Outcome, Retry, StoreError, Written};
+use homeostat_component::{Answer, Effect, Exchange, Fault, HttpRequest, Outcome, Retry, StoreError, WriteData};
 use homeostat_store::semantics::HOST_OWNED;
 use homeostat_store::{Change, Key, Kind, Write};
 use serde::Serialize;
@@ -122,7 +122,7 @@ enum Part {
 /// One write with its answer.
 struct Deed<'r> {
     write: &'r Write,
-    answer: &'r Result<Written, StoreError>,
+    answer: &'r Result<WriteData, StoreError>,
 }
 
 impl<'r> Deed<'r> {

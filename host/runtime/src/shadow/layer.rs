@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{Emitted, Followed, Line, Sink, World};
-use homeostat_component::{Answer, Call, Effect, Effects, HttpError, StoreError, Written};
+use homeostat_component::layers::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};
+use homeostat_component::{Answer, Call, Effect, Effects, HttpError, StoreError, WriteData};
 use homeostat_store::{Key, Query, Store, View, Write};
 use parking_lot::Mutex;
 
@@ -59,7 +59,7 @@ impl Shadowed {
         }))
     }
 
-    async fn write(&self, call: &Call, write: Write) -> Result<Written, StoreError> {
+    async fn write(&self, call: &Call, write: Write) -> Result<WriteData, StoreError> {
         let known = self.scene.lock().rewrite(&write);
         if let Some(answer) = known {
             return answer;
@@ -120,11 +120,11 @@ impl Effects for Shadowed {
 pub(super) struct Silence;
 
 impl Sink for Silence {
-    fn event(&self, _: &Call, _: Emitted) {}
+    fn event(&self, _: &Call, _: GuestEvent) {}
 
-    fn line(&self, _: &Call, _: Line) {}
+    fn line(&self, _: &Call, _: GuestLogLine) {}
 
-    fn follow(&self, _: &Call, _: Followed) -> Result<(), StoreError> {
+    fn follow(&self, _: &Call, _: FollowTarget) -> Result<(), StoreError> {
         Ok(())
     }
 }

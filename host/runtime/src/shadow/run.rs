@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use homeostat_component::layers::Witness;
+use homeostat_component::layers::DenialObserver;
 use homeostat_component::{Call, Capability, Exchange, Fault, Outcome};
 use parking_lot::Mutex;
 
@@ -22,13 +22,13 @@ pub(super) struct Run {
 
 /// Keeps what one reconcile is denied, and hands it on.
 pub(super) struct Denials {
-    next: Option<Arc<dyn Witness>>,
+    next: Option<Arc<dyn DenialObserver>>,
     kept: Mutex<BTreeSet<String>>,
 }
 
 impl Denials {
     /// Hands on to `next`, where there is one.
-    pub(super) fn before(next: Option<Arc<dyn Witness>>) -> Arc<Self> {
+    pub(super) fn before(next: Option<Arc<dyn DenialObserver>>) -> Arc<Self> {
         Arc::new(Self { next, kept: Mutex::default() })
     }
 
@@ -38,7 +38,7 @@ impl Denials {
     }
 }
 
-impl Witness for Denials {
+impl DenialObserver for Denials {
     fn denied(&self, call: &Call, capability: Capability, missing: &str) {
         if let Some(next) = &self.next {
             next.denied(call, capability, missing);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use homeostat_component::{Answer, Effect, Exchange, PageData, ResourceData, StoreError, Written};
+use homeostat_component::{Answer, Effect, Exchange, PageData, ResourceData, StoreError, WriteData};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
     EventType, Key, Kind, Query, Request, Resource, Revision, SystemClockAndIds, View, Write, semantics,
@@ -156,7 +156,7 @@ impl Scene {
     }
 
     /// Answers a write that the old one made in the same way.
-    pub(super) fn rewrite(&mut self, write: &Write) -> Option<Result<Written, StoreError>> {
+    pub(super) fn rewrite(&mut self, write: &Write) -> Option<Result<WriteData, StoreError>> {
         let target = write.target().ok();
         let key = target.and_then(|target| Some(bare(&Key::new(target.kind, &target.namespace, &target.name?))));
         let place = key.as_ref().and_then(|key| self.places.get(key));
@@ -166,7 +166,7 @@ impl Scene {
         let steps = key.is_some().then(|| place.map_or(0, |place| place.steps));
         let effect = Effect::Write(write.clone());
         let Some(Answer::Written(answer)) = self.recall(&effect, steps, false) else { return None };
-        if let Ok(Written { resource: data, change }) = &answer {
+        if let Ok(WriteData { resource: data, change }) = &answer {
             let place = self.places.entry(bare(&data.key)).or_default();
             place.now = if *change == Some(EventType::Deleted) { None } else { resource(data) };
             place.steps += usize::from(change.is_some());
@@ -187,14 +187,14 @@ impl Scene {
         schemas: &Schemas,
         revision: Revision,
         current: Option<Arc<Resource>>,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteData, StoreError> {
         let request = Request { manager: manager.to_owned(), ..write.into() };
         let performed = semantics::plan_write(&SystemClockAndIds, schemas, request, revision, |_| Ok(current.clone()))?;
         let (resource, change) = (performed.decision.resource().clone(), performed.event());
         let place = self.places.entry(bare(&performed.key)).or_default();
         place.parted |= change.is_some();
         place.now = (change != Some(EventType::Deleted)).then(|| resource.clone());
-        Ok(Written { resource: ResourceData::new(&resource, View::Whole), change })
+        Ok(WriteData { resource: ResourceData::new(&resource, View::Whole), change })
     }
 
     /// Answers an HTTP request that the old one sent as well; each once.
@@ -261,7 +261,7 @@ fn written(exchange: &Exchange) -> Option<Key> {
 /// Returns the key that a write changed.
 fn changed(exchange: &Exchange) -> Option<Key> {
     match &exchange.answer {
-        Answer::Written(Ok(Written { resource, change: Some(_) })) => Some(bare(&resource.key)),
+        Answer::Written(Ok(WriteData { resource, change: Some(_) })) => Some(bare(&resource.key)),
         _ => None,
     }
 }
@@ -283,7 +283,7 @@ fn sights(exchange: &Exchange) -> Vec<(Key, Sight<'_>)> {
         (Effect::List { view: View::Whole, .. }, Answer::Page(Ok(page))) => {
             page.items.iter().map(|item| (bare(&item.key), Sight::Present(item))).collect()
         }
-        (Effect::Write(_), Answer::Written(Ok(Written { resource: data, change }))) => {
+        (Effect::Write(_), Answer::Written(Ok(WriteData { resource: data, change }))) => {
             let sight = match change {
                 None => Sight::Present(data),
                 Some(EventType::Added) => Sight::Absent,

@@ -22,14 +22,14 @@ fn equal_traces_have_no_difference() {
 #[test]
 fn an_answer_that_changed_is_of_the_world() {
     let found = difference(&trace(&[1, 2], Outcome::Settled), &trace(&[1, 3], Outcome::Settled)).unwrap();
-    assert!(matches!(found, Difference::Answer { at: 1, .. }));
+    assert!(matches!(found, TraceDifference::Answer { at: 1, .. }));
     assert!(!found.is_of_the_guest());
 }
 
 #[test]
 fn an_effect_that_is_missing_is_of_the_guest() {
     let found = difference(&trace(&[1, 2], Outcome::Settled), &trace(&[1], Outcome::Settled)).unwrap();
-    assert_eq!(found, Difference::Effect { at: 1, was: Some(Effect::WallClock), is: None });
+    assert_eq!(found, TraceDifference::Effect { at: 1, was: Some(Effect::WallClock), is: None });
     assert!(found.is_of_the_guest());
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         }
         (first, second) => return Err(format!("a component is refused once: {first:?}, {second:?}")),
     };
-    same("a component is the same twice", first.facts(), second.facts())?;
+    same("a component is the same twice", first.info(), second.info())?;
     let said = first.describe();
     same("a component says the same twice", said, second.describe())?;
     let text = serde_json::to_string(said).map_err(|error| error.to_string())?;

@@ -10,7 +10,7 @@ struct Exclusive {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Ran {
+struct ExclusiveStatus {
     value: u64,
 }
 
@@ -18,7 +18,7 @@ impl Kind for Exclusive {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Exclusive";
     const PLURAL: &str = "exclusives";
-    type Status = Ran;
+    type Status = ExclusiveStatus;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl Reconciler for Guest {
         let lock = Resource::new(&key.namespace, &key.name, Lock {});
         lock.create().map_err(|_| Failure::never("two at once"))?;
         let value = exclusive.spec.value;
-        let written = exclusive.set_status(Ran { value });
+        let written = exclusive.set_status(ExclusiveStatus { value });
         lock.delete()?;
         written?;
         Ok(Outcome::settled())

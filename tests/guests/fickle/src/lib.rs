@@ -24,7 +24,7 @@ use homeostat_sdk::prelude::*;
 struct Fickle {}
 
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Seen {
+struct FickleStatus {
     /// The versions, each once for as long as no other one came between.
     by: Vec<String>,
     #[serde(default)]
@@ -38,7 +38,7 @@ impl Kind for Fickle {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Fickle";
     const PLURAL: &str = "fickles";
-    type Status = Seen;
+    type Status = FickleStatus;
 }
 
 struct Guest;

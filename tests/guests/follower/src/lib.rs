@@ -9,7 +9,7 @@ struct Follower {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Read {
+struct FollowerStatus {
     text: String,
 }
 
@@ -17,7 +17,7 @@ impl Kind for Follower {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Follower";
     const PLURAL: &str = "followers";
-    type Status = Read;
+    type Status = FollowerStatus;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Reconciler for Guest {
         let note = key.beside::<Note>(&follower.spec.target);
         watches::follow(&note)?;
         let text = Note::get_opt(&note)?.map_or_else(|| "nothing".to_owned(), |note| note.spec.text);
-        follower.set_status(Read { text })?;
+        follower.set_status(FollowerStatus { text })?;
         Ok(Outcome::settled())
     }
 }

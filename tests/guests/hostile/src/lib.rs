@@ -44,7 +44,7 @@ use wasip2::random::random;
 struct Hostile {}
 
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct HostileStatus {
     message: String,
 }
 
@@ -52,7 +52,7 @@ impl Kind for Hostile {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Hostile";
     const PLURAL: &str = "hostiles";
-    type Status = Seen;
+    type Status = HostileStatus;
 }
 
 const HUGE_BYTES: usize = 10_000_000;
@@ -137,7 +137,7 @@ fn settle(key: &Key, message: &str) -> Result<Outcome, Failure> {
     let Some(mut resource) = Hostile::get_opt(key)? else {
         return Ok(Outcome::settled());
     };
-    resource.set_status(Seen { message: message.to_owned() })?;
+    resource.set_status(HostileStatus { message: message.to_owned() })?;
     Ok(Outcome::settled())
 }
 

@@ -14,7 +14,7 @@ struct Phase {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Started {
+struct PhaseStatus {
     starts: u32,
 }
 
@@ -22,7 +22,7 @@ impl Kind for Phase {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Phase";
     const PLURAL: &str = "phases";
-    type Status = Started;
+    type Status = PhaseStatus;
 }
 
 const STARTS: &str = "demo.homeostat.dev/starts";
@@ -40,7 +40,7 @@ impl Reconciler for Guest {
             return Ok(Outcome::settled());
         };
         let starts = Phase::get_opt(&start_key())?.map_or(0, |start| count(&start, STARTS));
-        phase.set_status(Started { starts })?;
+        phase.set_status(PhaseStatus { starts })?;
         Ok(Outcome::settled())
     }
 }

@@ -1,14 +1,14 @@
-//! Counts what every kind of mapping brings: a `Mapped` says in its status which `Source` documents point at it.
+//! Counts what every kind of mapping brings: a `MappedSpec` says in its status which `Source` documents point at it.
 //!
-//! A `Source` reaches a `Mapped` by its name, by the label `mapped`, by the string or list at `/spec/mapped`, and by the guest's own
+//! A `Source` reaches a `MappedSpec` by its name, by the label `mapped`, by the string or list at `/spec/mapped`, and by the guest's own
 //! mapper, which reads `/spec/through` as names with spaces between them. Two names are special there: `foreign` makes the mapper answer
-//! a key of another kind, and with `later` it fails for as long as there is no `Mapped` of that name.
+//! a key of another kind, and with `later` it fails for as long as there is no `MappedSpec` of that name.
 
-use homeostat_sdk::Changed;
+use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Mapped {}
+struct MappedSpec {}
 
 #[derive(Serialize, Deserialize)]
 struct Sources {
@@ -16,7 +16,7 @@ struct Sources {
     sources: Vec<String>,
 }
 
-impl Kind for Mapped {
+impl Kind for MappedSpec {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Mapped";
     const PLURAL: &str = "mappeds";
@@ -55,7 +55,7 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Mapped>()
+        Spec::manages::<MappedSpec>()
             .watch(Watch::of::<Source>(Mapping::same_name()).named("same-name"))
             .watch(Watch::of::<Source>(Mapping::label("mapped")).named("label"))
             .watch(Watch::of::<Source>(Mapping::field("/spec/mapped")).named("field"))
@@ -63,7 +63,7 @@ impl Reconciler for Guest {
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(mut mapped) = Mapped::get_opt(&key)? else {
+        let Some(mut mapped) = MappedSpec::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
         let all = Source::list(Selector::everything().in_namespace(&key.namespace)).all()?;
@@ -76,7 +76,7 @@ impl Reconciler for Guest {
 }
 
 impl Mapper for Guest {
-    fn map(watch: &str, changed: Changed) -> Result<Vec<Key>, Failure> {
+    fn map(watch: &str, changed: ChangedResource) -> Result<Vec<Key>, Failure> {
         if watch != "guest" {
             return Err(Failure::never(format!("nobody should ask for {watch:?}")));
         }
@@ -86,10 +86,10 @@ impl Mapper for Guest {
 }
 
 fn lead_to(source: &Key, name: &str) -> Result<Key, Failure> {
-    let key = source.beside::<Mapped>(name);
+    let key = source.beside::<MappedSpec>(name);
     match name {
         "foreign" => Ok(source.beside::<Source>(name)),
-        "later" if Mapped::get_opt(&key)?.is_none() => Err(Failure::new("not yet")),
+        "later" if MappedSpec::get_opt(&key)?.is_none() => Err(Failure::new("not yet")),
         _ => Ok(key),
     }
 }

@@ -9,7 +9,7 @@ struct Needy {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Fetched {
+struct NeedyStatus {
     code: Option<u16>,
     error: Option<String>,
 }
@@ -18,7 +18,7 @@ impl Kind for Needy {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Needy";
     const PLURAL: &str = "needies";
-    type Status = Fetched;
+    type Status = NeedyStatus;
 }
 
 struct Guest;
@@ -33,8 +33,8 @@ impl Reconciler for Guest {
             return Ok(Outcome::settled());
         };
         let status = match http::get(&needy.spec.url).send() {
-            Ok(answer) => Fetched { code: Some(answer.status), error: None },
-            Err(error) => Fetched { code: None, error: Some(error.to_string()) },
+            Ok(answer) => NeedyStatus { code: Some(answer.status), error: None },
+            Err(error) => NeedyStatus { code: None, error: Some(error.to_string()) },
         };
         needy.set_status(status)?;
         Ok(Outcome::settled())

@@ -4,7 +4,7 @@
 //! whose `spec.follows` is `all` follows every `Note`; with `color` it follows those whose `/spec/color` is red.
 
 use homeostat_sdk::prelude::*;
-use homeostat_sdk::{Changed, info, watches};
+use homeostat_sdk::{ChangedResource, info, watches};
 
 #[derive(Serialize, Deserialize)]
 struct Nosy {
@@ -65,7 +65,7 @@ impl Reconciler for Guest {
 }
 
 impl Mapper for Guest {
-    fn map(_: &str, changed: Changed) -> Result<Vec<Key>, Failure> {
+    fn map(_: &str, changed: ChangedResource) -> Result<Vec<Key>, Failure> {
         let vault: Resource<Vault> = changed.resource()?;
         let (key, password) = (changed.key(), &vault.spec.password);
         let (namespace, name) = (&key.namespace, &key.name);

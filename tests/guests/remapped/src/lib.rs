@@ -1,14 +1,14 @@
 //! Another version of `mapped`: its watch `guest` is of another kind, and it has a poll.
 //!
-//! A `Mapped` says in its status which `Origin` documents name it, as `origin/NAME`, and each look counts in the `Tally` of its name. The mapper reads their `/spec/names`; nobody may ask
+//! A `MappedSpec` says in its status which `Origin` documents name it, as `origin/NAME`, and each look counts in the `Tally` of its name. The mapper reads their `/spec/names`; nobody may ask
 //! it about anything else, and the name `trap` makes it panic. The poll answers the names in the setting `items`, with spaces between them; there too
 //! `trap` makes it panic.
 
-use homeostat_sdk::Changed;
+use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Mapped {}
+struct MappedSpec {}
 
 #[derive(Serialize, Deserialize)]
 struct Sources {
@@ -16,7 +16,7 @@ struct Sources {
     sources: Vec<String>,
 }
 
-impl Kind for Mapped {
+impl Kind for MappedSpec {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Mapped";
     const PLURAL: &str = "mappeds";
@@ -52,7 +52,7 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Mapped>()
+        Spec::manages::<MappedSpec>()
             .watch(Watch::of::<Origin>(Mapping::guest()).named("guest"))
             // It declares the kind; nothing has the label, so that a tally brings no key.
             .watch(Watch::of::<Tally>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
@@ -60,7 +60,7 @@ impl Reconciler for Guest {
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(mut mapped) = Mapped::get_opt(&key)? else {
+        let Some(mut mapped) = MappedSpec::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
         let all = Origin::list(Selector::everything().in_namespace(&key.namespace)).all()?;
@@ -75,19 +75,19 @@ impl Reconciler for Guest {
 }
 
 impl Mapper for Guest {
-    fn map(watch: &str, changed: Changed) -> Result<Vec<Key>, Failure> {
+    fn map(watch: &str, changed: ChangedResource) -> Result<Vec<Key>, Failure> {
         let origin: Resource<Origin> = changed.resource()?;
         if watch != "guest" || changed.key().kind.name != Origin::NAME {
             return Err(Failure::never(format!("nobody should ask {watch:?} about a {}", changed.key().kind.name)));
         }
-        origin.spec.names.iter().map(|name| Ok(changed.key().beside::<Mapped>(found(name)))).collect()
+        origin.spec.names.iter().map(|name| Ok(changed.key().beside::<MappedSpec>(found(name)))).collect()
     }
 }
 
 impl Poller for Guest {
     fn poll() -> Result<Vec<Key>, Failure> {
         let items = config::get("items")?.unwrap_or_default();
-        Ok(items.split_whitespace().map(|name| Mapped::key("default", found(name))).collect())
+        Ok(items.split_whitespace().map(|name| MappedSpec::key("default", found(name))).collect())
     }
 }
 

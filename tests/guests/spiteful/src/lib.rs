@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 
-use homeostat_sdk::Changed;
+use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Reconciler for Guest {
 }
 
 impl Mapper for Guest {
-    fn map(_watch: &str, _changed: Changed) -> Result<Vec<Key>, Failure> {
+    fn map(_watch: &str, _changed: ChangedResource) -> Result<Vec<Key>, Failure> {
         attack("map")
     }
 }

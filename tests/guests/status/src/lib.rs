@@ -4,7 +4,7 @@
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Measured {
+struct MeasuredText {
     text: String,
 }
 
@@ -13,7 +13,7 @@ struct Length {
     characters: usize,
 }
 
-impl Kind for Measured {
+impl Kind for MeasuredText {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Measured";
     const PLURAL: &str = "measureds";
@@ -24,11 +24,11 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Measured>()
+        Spec::manages::<MeasuredText>()
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(mut measured) = Measured::get_opt(&key)? else {
+        let Some(mut measured) = MeasuredText::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
         let characters = measured.spec.text.chars().count();

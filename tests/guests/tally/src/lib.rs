@@ -16,7 +16,7 @@ struct Tally {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct TallyStatus {
     generation: u64,
 }
 
@@ -24,7 +24,7 @@ impl Kind for Tally {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Tally";
     const PLURAL: &str = "tallies";
-    type Status = Seen;
+    type Status = TallyStatus;
 }
 
 struct Guest;
@@ -40,7 +40,7 @@ impl Reconciler for Guest {
             return Ok(Outcome::settled());
         };
         let generation = tally.metadata.generation;
-        tally.set_status(Seen { generation })?;
+        tally.set_status(TallyStatus { generation })?;
         // A run goes on after its last write: what changes meanwhile must bring it back.
         let _again = Tally::get_opt(&key)?;
         match tally.spec.mood.as_str() {

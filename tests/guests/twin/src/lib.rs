@@ -25,7 +25,7 @@ struct Twin {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Counted {
+struct TwinStatus {
     count: u64,
 }
 
@@ -33,7 +33,7 @@ impl Kind for Twin {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Twin";
     const PLURAL: &str = "twins";
-    type Status = Counted;
+    type Status = TwinStatus;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,10 +80,10 @@ impl Reconciler for Guest {
             part(&format!("{}-second", key.name))?;
         }
         let mut count = twin.status.as_ref().map_or(0, |counted| counted.count) + 1;
-        twin.set_status(Counted { count })?;
+        twin.set_status(TwinStatus { count })?;
         if face == "more" {
             count += 1;
-            twin.set_status(Counted { count })?;
+            twin.set_status(TwinStatus { count })?;
         }
         events::normal(if face == "tell" { "Told" } else { "Counted" }, Time::now().to_string());
         match face.as_str() {

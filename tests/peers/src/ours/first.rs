@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use homeostat_component::layers::Nothing;
-use homeostat_component::{Caller, Component, Effects, Grants, Limits};
+use homeostat_component::layers::EmptyWorld;
+use homeostat_component::{CallSession, Component, Effects, Grants, Limits};
 
 use super::host::key;
 use super::idle::{all_rest, compile_apart, engine, variant};
@@ -29,7 +29,7 @@ pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
         components.push(component);
     }
     tokio::select! {
-        never = engine.rest() => match never {},
+        never = engine.evict_idle() => match never {},
         rested = all_rest(&engine) => rested?,
     }
     let (mut rested, mut again) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
 
 /// Calls a component once, and returns how long that took.
 async fn call(component: &Component) -> Result<Duration> {
-    let (mut caller, nothing): (Caller, Arc<dyn Effects>) = (Caller::new("measured"), Arc::new(Nothing));
+    let (mut caller, nothing): (CallSession, Arc<dyn Effects>) = (CallSession::new("measured"), Arc::new(EmptyWorld));
     let key = key(&component.describe().manages.kind, 0);
     let start = Instant::now();
     let report = component.reconcile(&mut caller, &key, &Limits::default(), nothing).await;

@@ -69,7 +69,7 @@ impl Measured {
         workers: usize,
         http: Vec<HttpGrant>,
     ) -> Result<Definition> {
-        let grants = Grants { resources: vec![everything()], http, kept_to: None };
+        let grants = Grants { resources: vec![everything()], http, limited_to: None };
         let component = self.host.load(guests::read(folder, guest)?, &grants).await?;
         let concurrency = Some(u32::try_from(workers).context("there are too many workers")?);
         let overrides = Overrides { concurrency, ..Overrides::default() };

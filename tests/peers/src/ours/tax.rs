@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use homeostat_component::layers::Nothing;
-use homeostat_component::{Caller, Effects, Engine, EngineOptions, Grants, Limits};
+use homeostat_component::layers::EmptyWorld;
+use homeostat_component::{CallSession, Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_store::Key;
 
 use super::host::key;
@@ -36,8 +36,8 @@ pub(crate) async fn sandbox(work: &str, size: &Size, guests: &Path) -> Result<Va
         async move {
             let mut laps = laps;
             let keys: Vec<Key> = (0..BATCH).map(|number| key(&component.describe().manages.kind, number)).collect();
-            let (mut caller, limits) = (Caller::new("measured"), Limits::default());
-            let (nothing, mut failed): (Arc<dyn Effects>, usize) = (Arc::new(Nothing), 0);
+            let (mut caller, limits) = (CallSession::new("measured"), Limits::default());
+            let (nothing, mut failed): (Arc<dyn Effects>, usize) = (Arc::new(EmptyWorld), 0);
             while laps.another() {
                 for key in &keys {
                     let report = component.reconcile(&mut caller, key, &limits, nothing.clone()).await;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use homeostat_component::{Grants, Learned, ResourceNeed, Seen};
+use homeostat_component::{Grants, LearnedGrants, NeedsSnapshot, ResourceNeed};
 use homeostat_runtime::manifest::Span;
 use hyper::Method;
 use hyper::body::Bytes;
@@ -59,7 +59,7 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     used.resources.append(&mut watched);
     let mut learned = granted.learn(&used);
     if include_denied {
-        let Grants { resources, http, kept_to: _ } = std::mem::take(&mut learned.denied);
+        let Grants { resources, http, limited_to: _ } = std::mem::take(&mut learned.denied);
         learned.grants.resources.extend(resources);
         learned.grants.http.extend(http);
     }
@@ -86,7 +86,7 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
 #[derive(Deserialize)]
 struct Looked {
     /// What it was seen to ask for.
-    seen: Seen,
+    seen: NeedsSnapshot,
     /// What its watches need.
     watched: Vec<ResourceNeed>,
 }
@@ -97,8 +97,8 @@ async fn look(client: &Client, controller: &str) -> anyhow::Result<Looked> {
 }
 
 /// Returns the grants as lines of a manifest, with what else is to be said in comments.
-fn page(controller: &str, learned: &Learned, seen: &Seen) -> anyhow::Result<String> {
-    let Learned { grants, denied, unused } = learned;
+fn page(controller: &str, learned: &LearnedGrants, seen: &NeedsSnapshot) -> anyhow::Result<String> {
+    let LearnedGrants { grants, denied, unused } = learned;
     let mut page = format!("# What controller {controller} was seen to use, out of what it is granted.\n");
     page.push_str(&yaml(&json!({ "grants": brief(grants)? }))?);
     if grants.http.iter().any(|grant| !grant.headers.is_empty()) {
@@ -130,8 +130,8 @@ fn comment(page: &mut String, text: &str) {
 }
 
 /// Returns what of the seen needs no grant.
-fn free(seen: &Seen) -> Vec<String> {
-    let Seen { settings, clock, random, .. } = seen;
+fn free(seen: &NeedsSnapshot) -> Vec<String> {
+    let NeedsSnapshot { settings, clock, random, .. } = seen;
     let mut free = Vec::new();
     if settings.iter().any(|name| name == "*") {
         free.push("all settings".to_owned());

@@ -5,30 +5,30 @@ use std::sync::{Arc, Mutex};
 use homeostat_store::{Key, Kind};
 
 use super::engine;
-use crate::caller::Caller;
+use crate::caller::CallSession;
 use crate::component::Component;
 use crate::effect::{Call, Effects};
 use crate::fixture::Guest;
 use crate::grants::{Capability, Grants, Needs};
-use crate::layers::{Granted, Nothing, Observed, Witness};
+use crate::layers::{DenialObserver, EmptyWorld, Granted, Observed};
 use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::{Fault, Outcome, Report};
+use crate::outcome::{CallReport, Fault, Outcome};
 use crate::refused::Reason;
 
 /// Keeps what was denied.
 #[derive(Default)]
 struct Denials(Mutex<Vec<(Capability, String)>>);
 
-impl Witness for Denials {
+impl DenialObserver for Denials {
     fn denied(&self, _: &Call, capability: Capability, missing: &str) {
         self.0.lock().unwrap().push((capability, missing.to_owned()));
     }
 }
 
-async fn call(component: &Component, effects: Arc<dyn Effects>) -> Report<Outcome> {
+async fn call(component: &Component, effects: Arc<dyn Effects>) -> CallReport<Outcome> {
     let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
-    component.reconcile(&mut Caller::new("test"), &key, &Limits::default(), effects).await
+    component.reconcile(&mut CallSession::new("test"), &key, &Limits::default(), effects).await
 }
 
 /// In an engine that has what one guest needs, and not more.
@@ -93,7 +93,7 @@ async fn a_file_that_is_opened_is_not_there_and_people_see_its_path() {
     );
     let component = load(opens(&reconcile)).await;
     let (needs, denials) = (Arc::new(Needs::default()), Arc::new(Denials::default()));
-    let granted = Granted::new(Arc::default(), Nothing);
+    let granted = Granted::new(Arc::default(), EmptyWorld);
     let report = call(&component, Arc::new(Observed::new(needs.clone(), denials.clone(), granted))).await;
     assert_eq!(report.result, Ok(Outcome::Settled));
     let told = denials.0.lock().unwrap();
@@ -101,7 +101,7 @@ async fn a_file_that_is_opened_is_not_there_and_people_see_its_path() {
     for part in ["no file \"/etc/hosts\"", "wasi:config/store", "--stub-wasi"] {
         assert!(told[0].1.contains(part), "{part} in {}", told[0].1);
     }
-    assert_eq!(needs.seen().absent, ["file \"/etc/hosts\""]);
+    assert_eq!(needs.snapshot().absent, ["file \"/etc/hosts\""]);
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_connection_is_denied_and_people_see_its_address() {
     let linked = "(with \"sockets\" (instance $sockets))";
     let component = load(Guest { parts: SOCKETS, imports, linked, reconcile, ..Guest::default() }).await;
     let (needs, denials) = (Arc::new(Needs::default()), Arc::new(Denials::default()));
-    let granted = Granted::new(Arc::default(), Nothing);
+    let granted = Granted::new(Arc::default(), EmptyWorld);
     let report = call(&component, Arc::new(Observed::new(needs.clone(), denials.clone(), granted))).await;
     assert_eq!(report.result, Ok(Outcome::Settled));
     let told = denials.0.lock().unwrap();
@@ -191,7 +191,7 @@ async fn a_connection_is_denied_and_people_see_its_address() {
     for part in ["no address \"tcp 10.0.0.1:80\"", "wasi:http/outgoing-handler"] {
         assert!(told[0].1.contains(part), "{part} in {}", told[0].1);
     }
-    assert_eq!(needs.seen().absent, ["address \"tcp 10.0.0.1:80\""]);
+    assert_eq!(needs.snapshot().absent, ["address \"tcp 10.0.0.1:80\""]);
 }
 
 /// What the guest of [`composed`] imports: the length of a text, which another component counts.
@@ -239,8 +239,8 @@ async fn a_component_of_components_with_several_memories_runs() {
         ..Guest::default()
     };
     let component = engine(2).load(composed(guest), &Grants::default()).await.unwrap();
-    assert!(!component.facts().pooled, "it has more memories than a slot of the pool");
-    let report = call(&component, Arc::new(Nothing)).await;
+    assert!(!component.info().pooled, "it has more memories than a slot of the pool");
+    let report = call(&component, Arc::new(EmptyWorld)).await;
     assert_eq!(report.result, Ok(Outcome::Settled));
     assert_eq!(report.cost.memory_bytes_max, 4 << 16, "all memories count");
 }
@@ -250,7 +250,7 @@ async fn a_component_with_more_memories_than_allowed_is_stopped_by_name() {
     let component = load(Guest { items: "(memory $second 1)", ..Guest::default() }).await;
     let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
     let limits = Limits { memories_max: 1, ..Limits::default() };
-    let report = component.reconcile(&mut Caller::new("test"), &key, &limits, Arc::new(Nothing)).await;
+    let report = component.reconcile(&mut CallSession::new("test"), &key, &limits, Arc::new(EmptyWorld)).await;
     let Err(Fault::Limit { limit, message }) = report.result else { panic!("{:?}", report.result) };
     assert_eq!(limit, LimitName::Memories);
     assert!(message.contains("more than 1 memories"), "{message}");

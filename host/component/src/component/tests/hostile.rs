@@ -9,7 +9,7 @@ use crate::grants::Grants;
 use crate::imports::OFFERED;
 use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::outcome::{Fault, Outcome, Report};
+use crate::outcome::{CallReport, Fault, Outcome};
 use crate::refused::Reason;
 
 /// Answers a failure whose message has this address and length, in units of its encoding.
@@ -22,7 +22,7 @@ fn fails_with(address: u32, length: u32) -> String {
 }
 
 /// Runs a hostile guest, and then sees to it that a good one runs on the same engine and nothing is held.
-async fn attack(guest: Guest<'_>, limits: Limits) -> Report<Outcome> {
+async fn attack(guest: Guest<'_>, limits: Limits) -> CallReport<Outcome> {
     let engine = engine(2);
     let memory_bytes_max = limits.memory_bytes_max;
     let component = engine.load(guest.build(), &Grants::default()).await.unwrap();
@@ -46,7 +46,7 @@ async fn refusal(component: Vec<u8>) -> String {
     refused.to_string()
 }
 
-fn trapped(report: &Report<Outcome>, with: &str) {
+fn trapped(report: &CallReport<Outcome>, with: &str) {
     assert!(matches!(&report.result, Err(Fault::Trap { message }) if message.contains(with)), "{with}: {report:?}");
 }
 

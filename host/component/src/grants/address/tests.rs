@@ -1,10 +1,10 @@
 use std::net::IpAddr;
 
 use super::AddressRange::{LinkLocal, Loopback, Metadata, Private};
-use super::Reach::{self, Nowhere, Public, Within};
+use super::AddressScope::{self, Nowhere, Public, Within};
 
-fn of(text: &str) -> Reach {
-    Reach::of(text.parse::<IpAddr>().unwrap())
+fn of(text: &str) -> AddressScope {
+    AddressScope::of(text.parse::<IpAddr>().unwrap())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use homeostat_store::{Key, Kind};
 
 use super::*;
-use crate::grants::{Ask, Grants, Needs};
+use crate::grants::{Attempt, Grants, Needs};
 
 const INJECTED: &str = r#""*"], verbs: ["*"], namespaces: ["*"]} #"#;
 
@@ -14,7 +14,7 @@ fn proposed(advice: &str) -> Grants {
 }
 
 fn missing(group: &str, name: &str, namespace: Option<&str>) -> String {
-    Request { verb: Verb::Get, kind: &Kind::new(group, "v1", name), namespace, name: None }.missing()
+    AccessRequest { verb: Verb::Get, kind: &Kind::new(group, "v1", name), namespace, name: None }.missing()
 }
 
 /// Texts that a guest may ask for, in place of a name.
@@ -49,7 +49,7 @@ fn a_proposed_grant_never_covers_more_than_what_was_asked_for() {
     let good = proposed(&missing("apps", "Deployment", Some("default")));
     let kind = |name| Kind::new("apps", "v1", name);
     let allows = |name, namespace, verb| {
-        good.allows(&Request { verb, kind: &kind(name), namespace: Some(namespace), name: Some("a") })
+        good.allows(&AccessRequest { verb, kind: &kind(name), namespace: Some(namespace), name: Some("a") })
     };
     assert!(allows("Deployment", "default", Verb::Get));
     assert!(!allows("Deployment", "default", Verb::Delete));
@@ -82,18 +82,21 @@ fn a_proposed_grant_for_http_is_for_one_method_and_one_host() {
 #[test]
 fn what_is_learned_of_a_denial_grants_no_pattern_that_a_guest_wrote() {
     let needs = Needs::default();
-    let one = |kind: &Kind, namespace: &str| Ask::One { verb: Verb::Get, key: Key::new(kind.clone(), namespace, "a") };
+    let one = |kind: &Kind, namespace: &str| Attempt::Resource {
+        verb: Verb::Get,
+        key: Key::new(kind.clone(), namespace, "a"),
+    };
     for text in HOSTILE {
-        needs.note(&one(&Kind::new("", "v1", text), "default"), true);
-        needs.note(&one(&Kind::new(text, "v1", "Pod"), "default"), true);
-        needs.note(&one(&Kind::new("", "v1", "Pod"), text), true);
-        needs.note(&Ask::Http { method: text.to_owned(), url: "https://a.example/".to_owned() }, true);
+        needs.record(&one(&Kind::new("", "v1", text), "default"), true);
+        needs.record(&one(&Kind::new(text, "v1", "Pod"), "default"), true);
+        needs.record(&one(&Kind::new("", "v1", "Pod"), text), true);
+        needs.record(&Attempt::Http { method: text.to_owned(), url: "https://a.example/".to_owned() }, true);
     }
-    let seen = needs.seen();
+    let seen = needs.snapshot();
     assert!(seen.is_empty(), "{seen:?}");
     assert!(seen.more);
-    needs.note(&one(&Kind::new("", "v1", "Pod"), "default"), true);
-    assert_eq!(Grants::default().learn(&needs.seen()).denied.resources.len(), 1);
+    needs.record(&one(&Kind::new("", "v1", "Pod"), "default"), true);
+    assert_eq!(Grants::default().learn(&needs.snapshot()).denied.resources.len(), 1);
 }
 
 #[test]

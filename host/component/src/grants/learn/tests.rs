@@ -4,35 +4,35 @@ use proptest::sample::{select, subsequence};
 use serde_json::json;
 
 use super::*;
-use crate::grants::{Ask, Needs, Request};
+use crate::grants::{AccessRequest, Attempt, Needs};
 
 fn grants(value: &serde_json::Value) -> Grants {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-fn get(kind: &str, namespace: &str, name: &str) -> Ask {
+fn get(kind: &str, namespace: &str, name: &str) -> Attempt {
     one(Verb::Get, kind, namespace, name)
 }
 
-fn one(verb: Verb, kind: &str, namespace: &str, name: &str) -> Ask {
-    Ask::One { verb, key: Key::new(Kind::new("apps", "v1", kind), namespace, name) }
+fn one(verb: Verb, kind: &str, namespace: &str, name: &str) -> Attempt {
+    Attempt::Resource { verb, key: Key::new(Kind::new("apps", "v1", kind), namespace, name) }
 }
 
 /// Notes what is asked for, as the grants decide it.
-fn seen(grants: &Grants, asks: impl IntoIterator<Item = Ask>) -> Seen {
+fn seen(grants: &Grants, asks: impl IntoIterator<Item = Attempt>) -> NeedsSnapshot {
     let needs = Needs::default();
     for ask in asks {
         let denied = match &ask {
-            Ask::Http { method, url } => grants.http_grant(method, url).is_none(),
+            Attempt::Http { method, url } => grants.http_grant(method, url).is_none(),
             other => other.request().is_some_and(|request| {
-                let is_of_many = matches!(ask, Ask::Some { verb: Verb::List | Verb::Watch, .. });
+                let is_of_many = matches!(ask, Attempt::Resources { verb: Verb::List | Verb::Watch, .. });
                 let part = is_of_many && grants.allows_some(&request);
                 !part && !grants.allows(&request)
             }),
         };
-        needs.note(&ask, denied);
+        needs.record(&ask, denied);
     }
-    needs.seen()
+    needs.snapshot()
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_list_that_came_back_in_part_needs_the_parts_that_it_had() {
         {"kinds": ["apps/A"], "verbs": ["list"], "namespaces": ["blue"]},
         {"kinds": ["apps/A"], "verbs": ["list", "get"], "namespaces": ["green"]}
     ]}));
-    let list = Ask::Some { verb: Verb::List, kind: Kind::new("apps", "v1", "A"), namespace: None, name: None };
+    let list = Attempt::Resources { verb: Verb::List, kind: Kind::new("apps", "v1", "A"), namespace: None, name: None };
     let learned = granted.learn(&seen(&granted, [list]));
     let namespaces: Vec<_> = learned.grants.resources.iter().flat_map(|grant| grant.namespaces.clone()).collect();
     assert_eq!((namespaces, learned.denied), (vec!["blue".to_owned(), "green".to_owned()], Grants::default()));
@@ -117,7 +117,7 @@ fn addresses_are_as_narrow_as_their_folder_and_never_wider_than_the_manifest() {
         {"urls": ["https://one.example.com/exact"], "methods": ["GET"], "addresses": ["private"]},
         {"urls": ["https://never.example.com/*"]}
     ]}));
-    let http = |method: &str, url: &str| Ask::Http { method: method.to_owned(), url: url.to_owned() };
+    let http = |method: &str, url: &str| Attempt::Http { method: method.to_owned(), url: url.to_owned() };
     let asks = [
         http("POST", "https://api.example.com/v1/items/7?all=1"),
         http("GET", "https://one.example.com/exact"),
@@ -161,12 +161,12 @@ prop_compose! {
         namespace in prop_oneof![select(&["a", "ab", "b", "abb", ""][..]).prop_map(str::to_owned), "a[0-9]{1,2}b"],
         name in prop_oneof![select(&["x", "xy", "y"][..]).prop_map(str::to_owned), "x[0-9]{1,2}"],
         of_all in any::<bool>(),
-    ) -> Ask {
+    ) -> Attempt {
         let kind = Kind::new("apps", "v1", kind);
         match (verb, of_all) {
-            (Verb::List, true) => Ask::Some { verb, kind, namespace: None, name: None },
-            (Verb::List, false) => Ask::Some { verb, kind, namespace: Some(namespace), name: None },
-            _ => Ask::One { verb, key: Key::new(kind, &namespace, &name) },
+            (Verb::List, true) => Attempt::Resources { verb, kind, namespace: None, name: None },
+            (Verb::List, false) => Attempt::Resources { verb, kind, namespace: Some(namespace), name: None },
+            _ => Attempt::Resource { verb, key: Key::new(kind, &namespace, &name) },
         }
     }
 }
@@ -182,7 +182,7 @@ proptest! {
     ) {
         let granted = Grants { resources, ..Grants::default() };
         let learned = granted.learn(&seen(&granted, asks.clone()));
-        for request in asks.iter().filter_map(Ask::request) {
+        for request in asks.iter().filter_map(Attempt::request) {
             if granted.allows(&request) {
                 prop_assert!(learned.grants.allows(&request), "{request:?} of {:?}", learned.grants);
             } else if !granted.allows_some(&request) {
@@ -190,11 +190,11 @@ proptest! {
                 prop_assert!(both.allows(&request), "{request:?} of {both:?}");
             }
         }
-        for request in asks.iter().chain(&others).filter_map(Ask::request) {
+        for request in asks.iter().chain(&others).filter_map(Attempt::request) {
             prop_assert!(!learned.grants.allows(&request) || granted.allows(&request), "{request:?} of {learned:?}");
         }
         let again = learned.grants.learn(&seen(&learned.grants, asks.iter().filter(|ask| {
-            ask.request().is_some_and(|request: Request<'_>| granted.allows(&request))
+            ask.request().is_some_and(|request: AccessRequest<'_>| granted.allows(&request))
         }).cloned()));
         prop_assert_eq!(again.denied, Grants::default(), "with what was learned, nothing is denied");
     }

@@ -2,16 +2,16 @@ use homeostat_store::{Key, Kind};
 
 use super::*;
 
-fn ask(verb: Verb, namespace: &str, name: &str) -> Ask {
-    Ask::One { verb, key: Key::new(Kind::new("apps", "v1", "Deployment"), namespace, name) }
+fn ask(verb: Verb, namespace: &str, name: &str) -> Attempt {
+    Attempt::Resource { verb, key: Key::new(Kind::new("apps", "v1", "Deployment"), namespace, name) }
 }
 
-fn http(url: &str) -> Ask {
-    Ask::Http { method: "GET".to_owned(), url: url.to_owned() }
+fn http(url: &str) -> Attempt {
+    Attempt::Http { method: "GET".to_owned(), url: url.to_owned() }
 }
 
 fn places(needs: &Needs) -> Vec<(String, String, u64, u64)> {
-    let seen = needs.seen().resources.into_iter();
+    let seen = needs.snapshot().resources.into_iter();
     seen.map(|need| (need.namespace, need.name, need.asked, need.denied)).collect()
 }
 
@@ -19,26 +19,26 @@ fn places(needs: &Needs) -> Vec<(String, String, u64, u64)> {
 fn few_things_are_kept_by_name_and_counted() {
     let needs = Needs::default();
     for (name, denied) in [("a", false), ("a", true), ("b", false)] {
-        needs.note(&ask(Verb::Get, "blue", name), denied);
+        needs.record(&ask(Verb::Get, "blue", name), denied);
     }
     let of = |name: &str, asked, denied| ("blue".to_owned(), name.to_owned(), asked, denied);
     assert_eq!(places(&needs), [of("a", 2, 1), of("b", 1, 0)]);
-    assert_eq!(needs.seen().resources[0].kind, "apps/Deployment");
-    needs.forget();
-    assert!(needs.seen().is_empty());
+    assert_eq!(needs.snapshot().resources[0].kind, "apps/Deployment");
+    needs.clear();
+    assert!(needs.snapshot().is_empty());
 }
 
 #[test]
 fn many_names_are_taken_together_and_then_many_namespaces() {
     let needs = Needs::default();
     for n in 0..=PLACES_MAX {
-        needs.note(&ask(Verb::Get, "blue", &n.to_string()), n == 0);
+        needs.record(&ask(Verb::Get, "blue", &n.to_string()), n == 0);
     }
-    needs.note(&ask(Verb::Get, "green", "a"), false);
+    needs.record(&ask(Verb::Get, "green", "a"), false);
     let all = |namespace: &str, asked, denied| (namespace.to_owned(), "*".to_owned(), asked, denied);
     assert_eq!(places(&needs), [all("blue", 65, 1), all("green", 1, 0)]);
     for n in 0..PLACES_MAX {
-        needs.note(&ask(Verb::Get, &n.to_string(), "a"), false);
+        needs.record(&ask(Verb::Get, &n.to_string(), "a"), false);
     }
     assert_eq!(places(&needs), [all("*", 65 + 1 + 64, 1)]);
 }
@@ -46,9 +46,9 @@ fn many_names_are_taken_together_and_then_many_namespaces() {
 #[test]
 fn a_star_in_a_name_widens_nothing_but_its_own() {
     let needs = Needs::default();
-    needs.note(&ask(Verb::Get, "blue", "a*"), true);
+    needs.record(&ask(Verb::Get, "blue", "a*"), true);
     assert_eq!(places(&needs), [("blue".to_owned(), "*".to_owned(), 1, 1)]);
-    needs.note(&ask(Verb::Delete, "blue", "b"), false);
+    needs.record(&ask(Verb::Delete, "blue", "b"), false);
     assert_eq!(places(&needs)[1].1, "b");
 }
 
@@ -57,23 +57,23 @@ fn whatever_is_asked_for_what_is_kept_is_bounded() {
     let needs = Needs::default();
     for n in 0..1000 {
         let kind = Kind::new("demo", "v1", format!("K{n}"));
-        needs.note(&Ask::One { verb: Verb::Get, key: Key::new(kind, "a", "b") }, true);
-        needs.note(&http(&format!("https://h{n}.example/")), true);
-        needs.note(&Ask::Settings { key: Some(n.to_string()) }, false);
+        needs.record(&Attempt::Resource { verb: Verb::Get, key: Key::new(kind, "a", "b") }, true);
+        needs.record(&http(&format!("https://h{n}.example/")), true);
+        needs.record(&Attempt::Settings { key: Some(n.to_string()) }, false);
     }
-    let Seen { resources, http, settings, more, .. } = needs.seen();
+    let NeedsSnapshot { resources, http, settings, more, .. } = needs.snapshot();
     assert_eq!((resources.len(), http.len(), settings.len(), more), (CELLS_MAX, CELLS_MAX, SETTINGS_MAX, true));
 }
 
 #[test]
 fn addresses_are_kept_without_their_query_and_by_host_when_they_are_many() {
     let needs = Needs::default();
-    needs.note(&http("https://api.example.com/v1/items?token=secret#part"), false);
-    needs.note(&http("https://api.example.com"), false);
-    let urls = |needs: &Needs| needs.seen().http.into_iter().map(|need| need.url).collect::<Vec<_>>();
+    needs.record(&http("https://api.example.com/v1/items?token=secret#part"), false);
+    needs.record(&http("https://api.example.com"), false);
+    let urls = |needs: &Needs| needs.snapshot().http.into_iter().map(|need| need.url).collect::<Vec<_>>();
     assert_eq!(urls(&needs), ["https://api.example.com/", "https://api.example.com/v1/items"]);
     for n in 0..PLACES_MAX {
-        needs.note(&http(&format!("https://api.example.com/{n}")), false);
+        needs.record(&http(&format!("https://api.example.com/{n}")), false);
     }
     assert_eq!(urls(&needs), ["https://api.example.com/*"]);
 }
@@ -81,13 +81,13 @@ fn addresses_are_kept_without_their_query_and_by_host_when_they_are_many() {
 #[test]
 fn what_was_asked_between_two_looks_is_their_difference() {
     let needs = Needs::default();
-    needs.note(&ask(Verb::Get, "blue", "a"), false);
-    needs.note(&Ask::Clock, false);
-    let before = needs.seen();
-    needs.note(&ask(Verb::Get, "blue", "b"), true);
-    needs.note(&ask(Verb::List, "blue", "a"), false);
-    let since = needs.seen().since(&before);
+    needs.record(&ask(Verb::Get, "blue", "a"), false);
+    needs.record(&Attempt::Clock, false);
+    let before = needs.snapshot();
+    needs.record(&ask(Verb::Get, "blue", "b"), true);
+    needs.record(&ask(Verb::List, "blue", "a"), false);
+    let since = needs.snapshot().since(&before);
     let seen: Vec<_> = since.resources.iter().map(|need| (need.verb, need.name.as_str(), need.denied)).collect();
     assert_eq!(seen, [(Verb::Get, "b", 1), (Verb::List, "a", 0)]);
-    assert_eq!((since.clock, needs.seen().since(&needs.seen()).is_empty()), (0, true));
+    assert_eq!((since.clock, needs.snapshot().since(&needs.snapshot()).is_empty()), (0, true));
 }

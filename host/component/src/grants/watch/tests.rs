@@ -110,7 +110,7 @@ fn a_kind_of_which_nothing_is_stored_needs_no_watch() {
     let mut spec = spec(Vec::new());
     spec.manages.keys_only = true;
     assert_eq!(refusals(&Grants::default(), &spec), Vec::<String>::new());
-    assert_eq!(Grants::default().watched(&spec), []);
+    assert_eq!(Grants::default().watch_needs(&spec), []);
 }
 
 #[test]
@@ -120,20 +120,20 @@ fn what_a_change_may_reveal_needs_watch_and_for_its_content_get_or_list_too() {
         { "kinds": ["demo.dev/Part"], "verbs": ["watch"], "namespaces": ["blue", "green"] },
         { "kinds": ["demo.dev/Part"], "verbs": ["list"], "namespaces": ["green", "red"] },
     ]));
-    let shown = |reveals| ["blue", "green", "red"].map(|namespace| granted.shows(&part(namespace), reveals));
-    assert_eq!(shown(Reveals::Key), [true, true, false]);
-    assert_eq!(shown(Reveals::Content), [false, true, false]);
+    let shown = |reveals| ["blue", "green", "red"].map(|namespace| granted.discloses(&part(namespace), reveals));
+    assert_eq!(shown(Disclosure::Key), [true, true, false]);
+    assert_eq!(shown(Disclosure::Content), [false, true, false]);
 }
 
 #[test]
 fn a_selection_by_what_stands_in_documents_reveals_content() {
-    let select = |selector: Selector| Reveals::of(&selector);
-    assert_eq!(select(Selector { namespace: Some("blue".into()), ..Selector::default() }), Reveals::Key);
+    let select = |selector: Selector| Disclosure::of(&selector);
+    assert_eq!(select(Selector { namespace: Some("blue".into()), ..Selector::default() }), Disclosure::Key);
     let labels = vec![LabelRequirement::Exists("a".into())];
-    assert_eq!(select(Selector { labels, ..Selector::default() }), Reveals::Content);
+    assert_eq!(select(Selector { labels, ..Selector::default() }), Disclosure::Content);
     let fields = vec![("/spec/password".into(), "a".into())];
-    assert_eq!(select(Selector { fields, ..Selector::default() }), Reveals::Content);
-    assert_eq!(select(Selector { owner: Some("uid".into()), ..Selector::default() }), Reveals::Content);
+    assert_eq!(select(Selector { fields, ..Selector::default() }), Disclosure::Content);
+    assert_eq!(select(Selector { owner: Some("uid".into()), ..Selector::default() }), Disclosure::Content);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_watch_stays_in_what_is_learned_though_nothing_has_changed() {
         { "kinds": ["*"], "verbs": ["watch", "list"] },
     ]));
     let spec = spec(vec![watch(Mapping::Guest)]);
-    let seen = crate::grants::Seen { resources: granted.watched(&spec), ..Default::default() };
+    let seen = crate::grants::NeedsSnapshot { resources: granted.watch_needs(&spec), ..Default::default() };
     let learned = granted.learn(&seen);
     assert_eq!(refusals(&learned.grants, &spec), Vec::<String>::new(), "{:?}", learned.grants);
     assert!(learned.unused.iter().all(|unused| !unused.contains("watch")), "{:?}", learned.unused);
@@ -186,7 +186,7 @@ proptest! {
         let texts = ["", "a", "b", "aa", "ab", "ba", "bb", "aaa", "aba", "bab", "bbb", "abab", "baba", "aabb", "abba", "bbaa"];
         let part = |namespace: &str, name: &str| Key::new(spec.watches[0].of.kind.clone(), namespace, name);
         let shown = texts[1..].iter().any(|namespace| {
-            texts.iter().any(|name| granted.shows(&part(namespace, name), mapping.reveals()))
+            texts.iter().any(|name| granted.discloses(&part(namespace, name), mapping.disclosure()))
         });
         // Few texts are tried here: what none of them shows some other one may.
         prop_assert!(!shown || refusals(&granted, &spec).is_empty());
@@ -196,11 +196,11 @@ proptest! {
     fn what_is_about_kinds_decides_as_the_whole_does(lines in prop::collection::vec(line(), 0..4), namespace in "[ab]{0,2}", name in "[ab]{1,2}") {
         let granted = Grants { resources: lines, ..Grants::default() };
         let kinds = ["Part", "App"].map(|name| Kind::new("demo.dev", "v1", name));
-        let about = granted.about(&[&kinds[0], &kinds[1]]);
+        let about = granted.for_kinds(&[&kinds[0], &kinds[1]]);
         for kind in &kinds {
             let key = Key::new(kind.clone(), &namespace, &name);
-            for reveals in [Reveals::Key, Reveals::Content] {
-                prop_assert_eq!(about.shows(&key, reveals), granted.shows(&key, reveals));
+            for reveals in [Disclosure::Key, Disclosure::Content] {
+                prop_assert_eq!(about.discloses(&key, reveals), granted.discloses(&key, reveals));
             }
         }
     }

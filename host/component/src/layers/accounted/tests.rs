@@ -2,21 +2,21 @@ use std::sync::Arc;
 
 use homeostat_store::{Key, Kind, Precondition, Propagation, View, Write};
 
-use super::{Accounted, Passed};
+use super::{EffectCounter, EffectTotals};
 use crate::call::new_call;
-use crate::effect::{Effect, EffectClass, Effects, Entry, Level};
-use crate::layers::Nothing;
+use crate::effect::{Effect, EffectClass, Effects, EntryPoint, Level};
+use crate::layers::EmptyWorld;
 
 fn key() -> Key {
     Key::new(Kind::new("", "v1", "Thing"), "default", "a")
 }
 
-async fn passed(effects: Vec<Effect>) -> Passed {
-    let accounted = Accounted::new(Nothing);
+async fn passed(effects: Vec<Effect>) -> EffectTotals {
+    let accounted = EffectCounter::new(EmptyWorld);
     for effect in effects {
-        accounted.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await;
+        accounted.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), effect).await;
     }
-    accounted.passed()
+    accounted.totals()
 }
 
 #[tokio::test]
@@ -24,7 +24,8 @@ async fn every_effect_counts_in_its_class_and_lines_of_the_log_are_none() {
     let line = || Effect::Log { level: Level::Info, message: "said".to_owned(), fields: Vec::new() };
     let delete = Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Orphan };
     let get = Effect::Get { key: key(), view: View::Whole };
-    let Passed { effects, .. } = passed(vec![get, Effect::Write(delete), Effect::WallClock, line(), line()]).await;
+    let EffectTotals { effects, .. } =
+        passed(vec![get, Effect::Write(delete), Effect::WallClock, line(), line()]).await;
     let counts = EffectClass::ALL.map(|class| (class.as_str(), effects.of(class)));
     let used: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     assert_eq!(used, [("get", 1), ("write", 1), ("log", 2), ("clock", 1)]);

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::Granted;
 use crate::call::new_call;
-use crate::effect::{Answer, Call, Effect, Effects, Entry, HttpError, HttpRequest, PageData, ResourceData, StoreError};
+use crate::effect::{
+    Answer, Call, Effect, Effects, EntryPoint, HttpError, HttpRequest, PageData, ResourceData, StoreError,
+};
 use crate::grants::Grants;
 
 mod over_store;
@@ -50,7 +52,7 @@ async fn perform(grants: &str, effect: Effect) -> (Answer, usize) {
     let grants: Grants = serde_json::from_str(grants).unwrap();
     let inner = Arc::new(Inner::default());
     let granted = Granted::new(Arc::new(grants), Arc::clone(&inner));
-    let answer = granted.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await;
+    let answer = granted.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), effect).await;
     let passed = inner.0.lock().unwrap().len();
     (answer, passed)
 }

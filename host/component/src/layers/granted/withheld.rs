@@ -7,7 +7,7 @@
 use homeostat_store::{Change, Write};
 use serde_json::{Value, json};
 
-use crate::effect::{Answer, ResourceData, StoreError, Written};
+use crate::effect::{Answer, ResourceData, StoreError, WriteData};
 
 /// Operations of a JSON patch whose outcome tells what stands in a document.
 const READING: [&str; 3] = ["test", "copy", "move"];
@@ -23,14 +23,14 @@ pub(super) fn reads(write: &Write) -> bool {
 }
 
 /// What a controller has said in a write, and so may hear again.
-pub(super) struct Said {
+pub(super) struct WrittenDocument {
     document: Value,
     /// Whether what is refused as invalid is made of what is there as well.
     is_laid_over: bool,
 }
 
-impl Said {
-    pub(super) fn in_write(write: &Write) -> Self {
+impl WrittenDocument {
+    pub(super) fn of(write: &Write) -> Self {
         let named = |key: &homeostat_store::Key| {
             let metadata = json!({"name": key.name(), "namespace": key.namespace()});
             json!({"apiVersion": key.kind().api_version(), "kind": key.kind().name, "metadata": metadata})
@@ -51,13 +51,13 @@ impl Said {
     }
 
     /// Leaves in an answer what was said, and what the store gave.
-    pub(super) fn alone(self, answer: Answer) -> Answer {
+    pub(super) fn redact(self, answer: Answer) -> Answer {
         let error = |text: &str| {
             format!("{text}; what is there is told to a controller that may `get` it, which this one may not")
         };
         match answer {
-            Answer::Written(Ok(Written { resource, change })) => {
-                Answer::Written(Ok(Written { resource: self.into_stored(resource), change }))
+            Answer::Written(Ok(WriteData { resource, change })) => {
+                Answer::Written(Ok(WriteData { resource: self.into_stored(resource), change }))
             }
             Answer::Written(Err(StoreError::Owned(_))) => {
                 Answer::Written(Err(StoreError::Owned(error("fields of the document belong to somebody else"))))

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{Headers, Secrets};
 use crate::call::new_call;
-use crate::effect::{Answer, Blob, Call, Effect, Effects, Entry, HttpError, HttpRequest};
+use crate::effect::{Answer, Blob, Call, Effect, Effects, EntryPoint, HttpError, HttpRequest};
 use crate::grants::Grants;
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ async fn send(secret: &str, url: &str) -> (Answer, Vec<Effect>) {
         body: "".into(),
         timeout_ms: None,
     };
-    let answer = layer.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), Effect::Http(request)).await;
+    let answer = layer.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), Effect::Http(request)).await;
     let sent = inner.0.lock().unwrap().clone();
     (answer, sent)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::grants::{AddressRange, Reach};
+use crate::grants::{AddressRange, AddressScope};
 
 /// Knows where hosts are.
 #[async_trait]
@@ -28,18 +28,18 @@ impl Resolver for System {
 }
 
 /// Lets through what another resolver answers, as far as it may be connected to.
-pub(super) struct Checked {
+pub(super) struct FilteringResolver {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<BTreeSet<AddressRange>>,
 }
 
-impl Checked {
+impl FilteringResolver {
     pub(super) fn new(resolver: &Arc<dyn Resolver>, allowed: &BTreeSet<AddressRange>) -> Self {
         Self { resolver: Arc::clone(resolver), allowed: Arc::new(allowed.clone()) }
     }
 }
 
-impl Resolve for Checked {
+impl Resolve for FilteringResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (resolver, allowed) = (Arc::clone(&self.resolver), Arc::clone(&self.allowed));
         Box::pin(async move {
@@ -53,11 +53,11 @@ impl Resolve for Checked {
 /// An address that may not be connected to, where there is no other.
 #[derive(Debug, thiserror::Error)]
 #[error("{address} may not be connected to")]
-pub(super) struct Refusal {
+pub(super) struct ForbiddenAddress {
     pub(super) address: IpAddr,
 }
 
-impl Refusal {
+impl ForbiddenAddress {
     /// Returns the refusal that an error has for its cause.
     pub(super) fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
@@ -68,28 +68,28 @@ impl Refusal {
 ///
 /// # Errors
 /// When it may not be connected to.
-pub(super) fn check_literal(host: Option<&str>, allowed: &BTreeSet<AddressRange>) -> Result<(), Refusal> {
+pub(super) fn check_literal(host: Option<&str>, allowed: &BTreeSet<AddressRange>) -> Result<(), ForbiddenAddress> {
     let host = host.unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     match host.parse() {
-        Ok(address) if !may_connect(address, allowed) => Err(Refusal { address }),
+        Ok(address) if !may_connect(address, allowed) => Err(ForbiddenAddress { address }),
         _ => Ok(()),
     }
 }
 
 /// Returns those addresses that may be connected to. None at all is no refusal.
-fn permitted(found: Vec<SocketAddr>, allowed: &BTreeSet<AddressRange>) -> Result<Vec<SocketAddr>, Refusal> {
+fn permitted(found: Vec<SocketAddr>, allowed: &BTreeSet<AddressRange>) -> Result<Vec<SocketAddr>, ForbiddenAddress> {
     let (permitted, refused): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|address| may_connect(address.ip(), allowed));
     match refused.first() {
-        Some(address) if permitted.is_empty() => Err(Refusal { address: address.ip() }),
+        Some(address) if permitted.is_empty() => Err(ForbiddenAddress { address: address.ip() }),
         _ => Ok(permitted),
     }
 }
 
 fn may_connect(address: IpAddr, allowed: &BTreeSet<AddressRange>) -> bool {
-    match Reach::of(address) {
-        Reach::Public => true,
-        Reach::Within(range) => allowed.contains(&range),
-        Reach::Nowhere => false,
+    match AddressScope::of(address) {
+        AddressScope::Public => true,
+        AddressScope::Within(range) => allowed.contains(&range),
+        AddressScope::Nowhere => false,
     }
 }

@@ -2,16 +2,16 @@ use std::sync::{Arc, Mutex};
 
 use homeostat_store::{Key, Kind, Query, Selector, View};
 
-use super::{Observed, Witness};
+use super::{DenialObserver, Observed};
 use crate::call::new_call;
-use crate::effect::{Answer, Call, Effect, Effects, Entry, Level, StoreError};
+use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, Level, StoreError};
 use crate::grants::{Capability, Grants, Needs, Verb};
-use crate::layers::{Granted, Nothing};
+use crate::layers::{EmptyWorld, Granted};
 
 #[derive(Default)]
 struct Heard(Mutex<Vec<(Capability, String)>>);
 
-impl Witness for Heard {
+impl DenialObserver for Heard {
     fn denied(&self, _: &Call, capability: Capability, missing: &str) {
         self.0.lock().unwrap().push((capability, missing.to_owned()));
     }
@@ -28,11 +28,11 @@ fn get(kind: &str, name: &str) -> Effect {
 #[tokio::test]
 async fn denials_are_told_by_kind_and_namespace_and_everything_is_kept() {
     let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
-    let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), Nothing));
+    let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), EmptyWorld));
     let line = Effect::Log { level: Level::Info, message: "said".to_owned(), fields: Vec::new() };
     let list = Effect::List { query: Query::all(Kind::new("", "v1", "Secret")), view: View::Whole };
     for effect in [get("Pod", "a"), get("Secret", "b"), get("Secret", "c"), list, line, Effect::WallClock] {
-        observed.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await;
+        observed.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), effect).await;
     }
     let told = heard.0.lock().unwrap();
     let capabilities: Vec<_> = told.iter().map(|(capability, _)| *capability).collect();
@@ -40,7 +40,7 @@ async fn denials_are_told_by_kind_and_namespace_and_everything_is_kept() {
     assert_eq!(capabilities, [get, get, list]);
     assert_eq!(told[0].1, told[1].1, "equal events are counted, so they have to be equal");
     assert!(told[0].1.contains("- {kinds: [Secret], verbs: [get], namespaces: [\"default\"]}"), "{}", told[0].1);
-    let seen = needs.seen();
+    let seen = needs.snapshot();
     let of = |kind: &str| seen.resources.iter().filter(|need| need.kind == kind).count();
     assert_eq!((of("Pod"), of("Secret"), seen.clock), (1, 3, 1));
     assert!(seen.resources.iter().all(|need| (need.denied == need.asked) == (need.kind == "Secret")), "{seen:?}");
@@ -49,11 +49,11 @@ async fn denials_are_told_by_kind_and_namespace_and_everything_is_kept() {
 #[tokio::test]
 async fn what_fails_for_another_reason_is_no_denial() {
     let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
-    let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), Nothing));
-    let answer = observed.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), get("Pod", "a")).await;
+    let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), EmptyWorld));
+    let answer = observed.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), get("Pod", "a")).await;
     assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(_)))));
     assert!(heard.0.lock().unwrap().is_empty());
-    assert_eq!((needs.seen().resources[0].asked, needs.seen().resources[0].denied), (1, 0));
+    assert_eq!((needs.snapshot().resources[0].asked, needs.snapshot().resources[0].denied), (1, 0));
 }
 
 #[tokio::test]
@@ -69,9 +69,9 @@ async fn what_a_selection_reads_is_a_need_as_well_as_its_watch() {
         let granted: Grants =
             serde_json::from_str(&format!(r#"{{"resources": [{{"kinds": ["Pod"], "verbs": [{verbs}]}}]}}"#)).unwrap();
         let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
-        let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(granted.clone()), Nothing));
-        observed.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), follow()).await;
-        let found = granted.learn(&needs.seen());
+        let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(granted.clone()), EmptyWorld));
+        observed.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), follow()).await;
+        let found = granted.learn(&needs.snapshot());
         let verbs = |grants: &Grants| {
             let verbs = grants.resources.iter().flat_map(|line| line.verbs.iter().map(|verb| verb.as_str()));
             verbs.collect::<std::collections::BTreeSet<_>>()

@@ -2,16 +2,16 @@ use std::sync::Arc;
 
 use super::Recorder;
 use crate::call::new_call;
-use crate::effect::{Answer, Effect, Effects, Entry, Exchange};
-use crate::layers::Nothing;
+use crate::effect::{Answer, Effect, Effects, EntryPoint, Exchange};
+use crate::layers::EmptyWorld;
 
-async fn ask(recorder: &Recorder<Nothing>, bytes: u32) -> Answer {
-    recorder.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), Effect::Random { bytes }).await
+async fn ask(recorder: &Recorder<EmptyWorld>, bytes: u32) -> Answer {
+    recorder.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), Effect::Random { bytes }).await
 }
 
 #[tokio::test]
 async fn what_passed_is_kept_in_order_and_taken_once() {
-    let recorder = Recorder::new(Nothing);
+    let recorder = Recorder::new(EmptyWorld);
     for bytes in [1, 2] {
         ask(&recorder, bytes).await;
     }
@@ -25,7 +25,7 @@ async fn what_passed_is_kept_in_order_and_taken_once() {
 
 #[tokio::test]
 async fn more_than_may_be_kept_is_answered_and_nothing_of_it_is_kept() {
-    let recorder = Recorder::within(1000, Nothing);
+    let recorder = Recorder::within(1000, EmptyWorld);
     for bytes in [100, 1000, 100] {
         assert_eq!(ask(&recorder, bytes).await, Answer::Bytes(vec![0; bytes as usize].into()));
     }

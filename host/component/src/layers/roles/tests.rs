@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::call::new_call;
-use crate::effect::Entry;
+use crate::effect::EntryPoint;
 use crate::grants::{Capability, Grants, Needs, Verb};
 use crate::layers::{Granted, Observed};
 use crate::spec::{Changes, DuringDelay, KindDeclaration, Mapping, Watch};
@@ -23,7 +23,7 @@ impl Effects for Inner {
 #[derive(Default)]
 struct Heard(Mutex<Vec<(Capability, String)>>);
 
-impl Witness for Heard {
+impl DenialObserver for Heard {
     fn denied(&self, _: &Call, capability: Capability, missing: &str) {
         self.0.lock().unwrap().push((capability, missing.to_owned()));
     }
@@ -80,9 +80,9 @@ async fn perform(effect: Effect) -> (Answer, Vec<(Capability, String)>, usize) {
     let (heard, needs) = (Arc::new(Heard::default()), Arc::new(Needs::default()));
     let granted = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(grants), Inner));
     let roles = Roles::new(&spec(), heard.clone(), granted);
-    let answer = roles.perform(&new_call(&Arc::from("test"), Entry::Reconcile, None), effect).await;
+    let answer = roles.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), effect).await;
     let heard = std::mem::take(&mut *heard.0.lock().unwrap());
-    (answer, heard, needs.seen().resources.len())
+    (answer, heard, needs.snapshot().resources.len())
 }
 
 #[tokio::test]

@@ -4,27 +4,27 @@ use homeostat_store::memory::MemoryStore;
 use homeostat_store::{EventType, Key, Kind, Options, Query, View, Write};
 use serde_json::json;
 
-use super::{Emitted, Followed, Line, Sink, World};
+use super::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};
 use crate::call::new_call;
-use crate::effect::{Answer, Call, Effect, Effects, Entry, Level, StoreError};
+use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, Level, StoreError};
 use crate::layers::HttpClient;
 
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 
 impl Sink for Told {
-    fn event(&self, call: &Call, event: Emitted) {
+    fn event(&self, call: &Call, event: GuestEvent) {
         self.0.lock().unwrap().push(format!("{} event {}", call.controller, event.reason));
     }
 
-    fn line(&self, call: &Call, line: Line) {
+    fn line(&self, call: &Call, line: GuestLogLine) {
         self.0.lock().unwrap().push(format!("{} {:?} {}", call.controller, line.level, line.message));
     }
 
-    fn follow(&self, _: &Call, followed: Followed) -> Result<(), StoreError> {
+    fn follow(&self, _: &Call, followed: FollowTarget) -> Result<(), StoreError> {
         match followed {
-            Followed::Key(_) => Ok(()),
-            Followed::All(kind, _) => Err(StoreError::NotFound(kind.to_string())),
+            FollowTarget::Key(_) => Ok(()),
+            FollowTarget::All(kind, _) => Err(StoreError::NotFound(kind.to_string())),
         }
     }
 }
@@ -41,7 +41,7 @@ impl Setting {
         let told = Arc::new(Told::default());
         let config = Arc::new([("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into());
         let world = World::new(store, told.clone(), config, HttpClient::new(1000).unwrap());
-        Self { world, told, call: new_call(&Arc::from("test"), Entry::Reconcile, None) }
+        Self { world, told, call: new_call(&Arc::from("test"), EntryPoint::Reconcile, None) }
     }
 
     async fn perform(&self, effect: Effect) -> Answer {

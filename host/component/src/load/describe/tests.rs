@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use super::{Has, check};
+use super::{AvailableExports, check};
 use crate::bindings::reconciler as wit;
 use crate::outcome::Outcome;
 use crate::refused::Reason;
 use crate::spec::{Changes, Mapping};
 
-const ALL: Has = Has { mapper: true, poller: true };
-const NONE: Has = Has { mapper: false, poller: false };
+const ALL: AvailableExports = AvailableExports { mapper: true, poller: true };
+const NONE: AvailableExports = AvailableExports { mapper: false, poller: false };
 
 fn declaration() -> wit::KindDeclaration {
     let kind = wit::Kind { group: "apps".into(), version: "v1".into(), name: "Deployment".into() };
@@ -31,7 +31,7 @@ fn spec() -> wit::ControllerSpec {
     }
 }
 
-fn paths(spec: wit::ControllerSpec, has: Has) -> Vec<String> {
+fn paths(spec: wit::ControllerSpec, has: AvailableExports) -> Vec<String> {
     let reasons = check(spec, has).unwrap_err();
     let path = |reason| match reason {
         Reason::Description { path, .. } => path,

@@ -1,9 +1,9 @@
-use super::{LIFECYCLE, Names, RECONCILER, check};
+use super::{InterfaceNames, LIFECYCLE, RECONCILER, check};
 use crate::refused::Reason;
 
-fn names(imports: &[&str], exports: &[&str]) -> Names {
+fn names(imports: &[&str], exports: &[&str]) -> InterfaceNames {
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Names { imports: texts(imports), exports: texts(exports) }
+    InterfaceNames { imports: texts(imports), exports: texts(exports) }
 }
 
 #[test]

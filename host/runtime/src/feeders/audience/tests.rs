@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use homeostat_component::{Changes, Grants, Mapping, Reveals, Watch};
+use homeostat_component::{Changes, Disclosure, Grants, Mapping, Watch};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Precondition, Propagation, Resource, Selector, Store, Write};
 use homeostat_workqueue::{Next, Queue};
@@ -177,7 +177,7 @@ impl Audience for Version {
         self.grants.read().may_get(key)
     }
 
-    fn may_learn(&self, key: &Key, of: &Key, reveals: Reveals) -> bool {
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool {
         self.grants.read().may_learn(key, of, reveals)
     }
 }
@@ -247,7 +247,7 @@ impl World {
     /// Begins what a controller with these grants has.
     fn start_watches(&self) -> Vec<JoinHandle<()>> {
         let watches = Watches::of(self.store.clone());
-        let grants = self.model.grants().about(&[&managed(), &part()]);
+        let grants = self.model.grants().for_kinds(&[&managed(), &part()]);
         let how = match &self.case.mapping {
             Mapping::Guest => How::Asked(GuestMap::new(watch(), self.version.clone(), Queue::default())),
             mapping => How::Mapped(mapping.clone()),

@@ -32,7 +32,7 @@ fn done(write: Write, document: Value, change: Option<EventType>) -> Exchange {
         generation: 1,
         json: document.to_string(),
     };
-    Exchange { effect: Effect::Write(write), answer: Answer::Written(Ok(Written { resource, change })) }
+    Exchange { effect: Effect::Write(write), answer: Answer::Written(Ok(WriteData { resource, change })) }
 }
 
 fn applied(name: &str, spec: Value) -> Exchange {

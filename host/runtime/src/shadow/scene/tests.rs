@@ -52,7 +52,7 @@ impl Old {
 
     async fn write(&mut self, write: Write) {
         let request = Request { manager: ME.into(), ..write.clone().into() };
-        let written = self.store.submit(request).await.map_err(Into::into).map(|written| Written {
+        let written = self.store.submit(request).await.map_err(Into::into).map(|written| WriteData {
             resource: ResourceData::new(&written.resource, View::Whole),
             change: written.change,
         });
@@ -83,7 +83,7 @@ impl Scene {
     }
 
     /// Writes as the layer does, with what is known alone.
-    fn submit(&mut self, write: Write) -> Result<Written, StoreError> {
+    fn submit(&mut self, write: Write) -> Result<WriteData, StoreError> {
         if let Some(answer) = self.rewrite(&write) {
             return answer;
         }

@@ -7,16 +7,16 @@ fn grants(value: Value) -> Grants {
 #[test]
 fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
     let line = |kind: &str| json!([{ "kinds": [kind], "verbs": ["get"], "namespaces": ["*"], "names": ["a\n- b"] }]);
-    let learned = Learned {
+    let learned = LearnedGrants {
         grants: grants(json!({ "resources": line("Pod") })),
         denied: grants(json!({ "resources": line("Secret") })),
         unused: vec!["resources[1]: Node, to get".to_owned()],
     };
-    let seen = Seen {
+    let seen = NeedsSnapshot {
         settings: vec!["greeting".to_owned()],
         clock: 2,
         absent: vec!["file \"/etc/hosts\"".to_owned()],
-        ..Seen::default()
+        ..NeedsSnapshot::default()
     };
     let page = page("web", &learned, &seen).unwrap();
     let read: Value = serde_saphyr::from_str(&page).unwrap();
@@ -37,6 +37,6 @@ fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
 
 #[test]
 fn nothing_seen_is_no_grant() {
-    let page = page("web", &Learned::default(), &Seen::default()).unwrap();
+    let page = page("web", &LearnedGrants::default(), &NeedsSnapshot::default()).unwrap();
     assert!(page.ends_with("grants: {}\n"), "{page}");
 }

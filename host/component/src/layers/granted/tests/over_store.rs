@@ -7,7 +7,7 @@ use homeostat_store::{Change, Key, Kind, Options, Precondition, Query, Request, 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::effect::{Effect, ResourceData, Severity, Written};
+use crate::effect::{Effect, ResourceData, Severity, WriteData};
 
 /// What nobody may learn.
 const SECRET: &str = "hunter2";
@@ -35,7 +35,7 @@ impl Effects for Stored {
                 Answer::Written(match written {
                     Ok(written) => {
                         let resource = ResourceData::new(&written.resource, View::Whole);
-                        Ok(Written { resource, change: written.change })
+                        Ok(WriteData { resource, change: written.change })
                     }
                     Err(error) => Err(error.into()),
                 })
@@ -63,7 +63,7 @@ async fn over(verbs: &[&str], places: &[(&str, &str)]) -> (Granted<Arc<Stored>>,
 
 async fn ask(granted: &Granted<Arc<Stored>>, effect: Effect) -> Answer {
     let own = Some(Key::new(Kind::new("", "v1", "Pod"), "team-a", "own"));
-    granted.perform(&new_call(&Arc::from("guest"), Entry::Reconcile, own), effect).await
+    granted.perform(&new_call(&Arc::from("guest"), EntryPoint::Reconcile, own), effect).await
 }
 
 /// Reads all pages of a list of all namespaces, and returns the names on each with the mark at its end.
@@ -151,7 +151,7 @@ async fn a_write_tells_one_who_may_not_get_what_it_said_itself() {
     for (verb, write) in writes() {
         let (granted, _) = over(&[verb], &[("team-a", "p")]).await;
         let answer = ask(&granted, Effect::Write(write.clone())).await;
-        let Answer::Written(Ok(Written { resource, .. })) = &answer else { panic!("{verb}: {answer:?}") };
+        let Answer::Written(Ok(WriteData { resource, .. })) = &answer else { panic!("{verb}: {answer:?}") };
         assert!(!format!("{answer:?}").contains(SECRET), "{verb}: {answer:?}");
         assert_eq!((resource.key.name(), resource.uid.is_empty()), ("p", false));
         let document: Value = serde_json::from_str(&resource.json).unwrap();
