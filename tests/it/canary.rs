@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use homeostat_component::{Digest, Engine, EngineOptions};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
-use homeostat_runtime::{Code, ControllerState, Options};
+use homeostat_runtime::{CodeSource, ControllerState, Options};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Change, Key, Kind, Precondition, Query, Revision, Store, Write};
@@ -30,7 +30,7 @@ mod watches;
 struct Fickle;
 
 #[async_trait]
-impl Code for Fickle {
+impl CodeSource for Fickle {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let bytes = std::fs::read(guest("guest-fickle")).unwrap();
         let wanted = source.digest.as_deref().unwrap_or_default();
@@ -47,7 +47,7 @@ struct Lost {
 }
 
 #[async_trait]
-impl Code for Lost {
+impl CodeSource for Lost {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         if self.is_found.load(Ordering::SeqCst) { Fickle.fetch(source).await } else { Err("it is lost".to_owned()) }
     }
@@ -108,9 +108,9 @@ impl World {
         Self::with_code(store, Arc::new(Fickle)).await
     }
 
-    async fn with_code(store: Arc<dyn Store>, code: Arc<dyn Code>) -> Self {
+    async fn with_code(store: Arc<dyn Store>, code: Arc<dyn CodeSource>) -> Self {
         let test = TestHost::with(store, |options| Options { seed: Some(7), ..options }).await;
-        test.host.keep_controllers(code).await.unwrap();
+        test.host.run_controllers(code).await.unwrap();
         Self { test }
     }
 
@@ -124,7 +124,7 @@ impl World {
         let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
         let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
         let test = TestHost::with(store, |options| Options { seed: Some(7), engine, ..options }).await;
-        test.host.keep_controllers(Arc::new(Fickle)).await.unwrap();
+        test.host.run_controllers(Arc::new(Fickle)).await.unwrap();
         let world = Self { test };
         world.begin(version(json!({ "version": "one" }), json!({})), keys).await;
         world
@@ -145,7 +145,7 @@ impl World {
 
     async fn put(&self, document: Value) -> Revision {
         let written = self.test.host.apply_resource(document, "me", true).await.unwrap();
-        self.test.host.verdict(NAME, written.resource.revision()).await;
+        self.test.host.sync_result(NAME, written.resource.revision()).await;
         written.resource.revision()
     }
 
@@ -156,7 +156,7 @@ impl World {
             precondition: Precondition::default(),
         };
         let written = self.test.host.write(write.into()).await.unwrap();
-        self.test.host.verdict(NAME, written.resource.revision()).await;
+        self.test.host.sync_result(NAME, written.resource.revision()).await;
     }
 
     async fn status(&self) -> Value {

@@ -9,7 +9,7 @@ use homeostat_component::{BackoffSpec, DuringDelay, Limits};
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{
     ControllerState, Definition, Feeder, FeederError, Intake, Observer, Options, Overrides, Priority, QueueEntry,
-    Reconciled, Recorder, Suspend,
+    ReconcileRecord, Recorder, Suspend,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
@@ -441,7 +441,7 @@ impl Observer for Sees {
 }
 
 impl Recorder for Sees {
-    fn reconciled(&self, _: &Reconciled<'_>) {
+    fn record(&self, _: &ReconcileRecord<'_>) {
         if self.1 {
             self.0.busy.fetch_add(1, Ordering::SeqCst);
         } else {

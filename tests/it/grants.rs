@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use homeostat_component::{Digest, Grants};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
-use homeostat_runtime::{Code, Definition, Error};
+use homeostat_runtime::{CodeSource, Definition, Error};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_tests::{TestHost, demo, eventually, guest};
 use serde_json::{Value, json};
@@ -223,7 +223,7 @@ async fn a_selection_by_content_of_a_kind_that_may_not_be_read_is_denied() {
 struct Nosy;
 
 #[async_trait]
-impl Code for Nosy {
+impl CodeSource for Nosy {
     async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
         std::fs::read(guest("guest-nosy")).map_err(|error| error.to_string())
     }
@@ -245,7 +245,7 @@ fn version(version: &str, resources: &Value, rollout: &Value) -> Value {
 /// Waits until a refusal, or a try, of what was applied is known.
 async fn apply_version(test: &TestHost, version: Value) {
     let written = test.host.apply_resource(version, "me", true).await.unwrap();
-    test.host.verdict(NAME, written.resource.revision()).await;
+    test.host.sync_result(NAME, written.resource.revision()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,7 +253,7 @@ async fn grants_that_are_taken_away_are_gone_also_where_what_is_left_is_refused(
     let folder = tempfile::tempdir().unwrap();
     let store = || EmbeddedStore::open(folder.path().join("store"), homeostat_store::Options::default()).unwrap();
     let test = declared(TestHost::over(Arc::new(store())).await).await;
-    test.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    test.host.run_controllers(Arc::new(Nosy)).await.unwrap();
     apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
     test.host.ready(NAME).await.unwrap();
     apply(&test, "Nosy", "blue/a", json!({})).await;
@@ -282,7 +282,7 @@ async fn grants_that_are_taken_away_are_gone_also_where_what_is_left_is_refused(
     test.host.shutdown(std::time::Duration::from_secs(10)).await;
     drop(test);
     let again = TestHost::over(Arc::new(store())).await;
-    again.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    again.host.run_controllers(Arc::new(Nosy)).await.unwrap();
     eventually("it to run again", async || again.host.ready(NAME).await.ok()).await;
     assert_eq!(told(&again).await, texts([]));
 
@@ -294,7 +294,7 @@ async fn grants_that_are_taken_away_are_gone_also_where_what_is_left_is_refused(
 #[tokio::test(flavor = "multi_thread")]
 async fn grants_that_are_taken_away_are_gone_before_a_canary_has_all_keys() {
     let test = host().await;
-    test.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    test.host.run_controllers(Arc::new(Nosy)).await.unwrap();
     apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
     test.host.ready(NAME).await.unwrap();
     let rollout = json!({ "strategy": "canary", "share": "10%", "gate": { "for": "1h", "reconciles": 1 } });
@@ -313,7 +313,7 @@ async fn grants_that_are_taken_away_are_gone_before_a_canary_has_all_keys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canary_gets_none_of_the_keys_that_its_own_grants_do_not_name() {
     let test = host().await;
-    test.host.keep_controllers(Arc::new(Nosy)).await.unwrap();
+    test.host.run_controllers(Arc::new(Nosy)).await.unwrap();
     test.apply(version("-one", &within(&["*"]), &json!({}))).await;
     eventually("it to be ready", async || test.host.ready(NAME).await.ok()).await;
     let gate = json!({ "for": "1h", "reconciles": 1 });

@@ -258,7 +258,7 @@ async fn kubectl_shows_events_of_a_resource_and_follows_them() {
         let (controller, source) = (&"web".into(), EventSource::Guest);
         let (key, severity) = (Some(key.clone()), Severity::Warning);
         let event = NewEvent { controller, source, key, severity, reason: "Looked", message: "by a test" };
-        cluster.test.host.events().note("2026-11-20T08:00:00Z".into(), event);
+        cluster.test.host.events().record("2026-11-20T08:00:00Z".into(), event);
         while !line().await.contains("Looked") {}
     }
     let list = cluster.json(&["get", "events", "--field-selector", "reason=Looked"]).await;

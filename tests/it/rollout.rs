@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::Digest;
-use homeostat_runtime::keeper::Outcome;
+use homeostat_runtime::keeper::SyncOutcome;
 use homeostat_runtime::manifest::ComponentSource;
-use homeostat_runtime::{Code, ControllerState};
+use homeostat_runtime::{CodeSource, ControllerState};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Change, Key, Kind, Query, Store, Write};
 use homeostat_tests::{TestHost, demo, demo_key, eventually, guest, renamed};
@@ -39,7 +39,7 @@ impl Kept {
 }
 
 #[async_trait]
-impl Code for Kept {
+impl CodeSource for Kept {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let digest = source.digest.as_deref().unwrap_or_default();
         self.0.lock().unwrap().get(digest).cloned().ok_or_else(|| format!("no code {digest}"))
@@ -64,7 +64,7 @@ fn controller(name: &str, digest: &str) -> Value {
 /// A host that runs the controllers of its store, with code that it has.
 async fn keeping() -> (TestHost, Kept) {
     let (test, kept) = (TestHost::start().await, Kept::default());
-    test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
+    test.host.run_controllers(Arc::new(kept.clone())).await.unwrap();
     (test, kept)
 }
 
@@ -74,8 +74,8 @@ async fn a_component_that_runs_is_put_in_under_another_name_without_its_code() {
     let digest = kept.greeter("a");
     for name in ["one", "two"] {
         let written = test.host.write(Write::Create { document: controller(name, &digest) }.into()).await.unwrap();
-        let verdict = test.host.verdict(name, written.resource.revision()).await;
-        assert!(matches!(verdict.outcome, Outcome::Put(_)), "{:?}", verdict.outcome);
+        let verdict = test.host.sync_result(name, written.resource.revision()).await;
+        assert!(matches!(verdict.outcome, SyncOutcome::Put(_)), "{:?}", verdict.outcome);
         kept.0.lock().unwrap().clear();
     }
 }
@@ -97,13 +97,13 @@ async fn a_component_that_begins_with_more_memory_runs_where_its_manifest_has_it
     let digest = kept.keep(with_memory(65));
     let mut document = controller("greeter", &digest);
     let written = test.host.write(Write::Create { document: document.clone() }.into()).await.unwrap();
-    let verdict = test.host.verdict("greeter", written.resource.revision()).await;
-    let Outcome::Refused(because) = &verdict.outcome else { panic!("{:?}", verdict.outcome) };
+    let verdict = test.host.sync_result("greeter", written.resource.revision()).await;
+    let SyncOutcome::Refused(because) = &verdict.outcome else { panic!("{:?}", verdict.outcome) };
     assert!(because.contains("`spec.limits.memory`"), "{because}");
     document["spec"]["limits"] = json!({ "memory": "128Mi" });
     let written = test.host.apply_resource(document, "me", true).await.unwrap();
-    let verdict = test.host.verdict("greeter", written.resource.revision()).await;
-    assert!(matches!(verdict.outcome, Outcome::Put(_)), "{:?}", verdict.outcome);
+    let verdict = test.host.sync_result("greeter", written.resource.revision()).await;
+    assert!(matches!(verdict.outcome, SyncOutcome::Put(_)), "{:?}", verdict.outcome);
     test.apply(demo("Greeting", "world", json!({ "name": "world" }))).await;
     test.until(&demo_key("Greeting", "world"), "was greeted", |document| !document["status"].is_null()).await;
 }
@@ -117,7 +117,7 @@ async fn opened(file: &Path) -> Arc<EmbeddedStore> {
 /// Starts a host over a store in a file that runs its controllers.
 async fn over(file: &Path, kept: &Kept) -> TestHost {
     let test = TestHost::over(opened(file).await).await;
-    test.host.keep_controllers(Arc::new(kept.clone())).await.unwrap();
+    test.host.run_controllers(Arc::new(kept.clone())).await.unwrap();
     test
 }
 
@@ -127,7 +127,7 @@ async fn end(test: TestHost) {
 
 async fn put(test: &TestHost, digest: &str) {
     let written = test.host.apply_resource(controller("greeter", digest), "me", true).await.unwrap();
-    test.host.verdict("greeter", written.resource.revision()).await;
+    test.host.sync_result("greeter", written.resource.revision()).await;
 }
 
 fn of_host(kind: &str, name: &str) -> Key {

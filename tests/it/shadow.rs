@@ -9,7 +9,7 @@ use homeostat_component::{Digest, Grants, Limits};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::shadow::ShadowReport;
-use homeostat_runtime::{Code, Definition, Error};
+use homeostat_runtime::{CodeSource, Definition, Error};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind};
 use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
@@ -202,7 +202,7 @@ async fn a_shadow_has_an_end_and_what_it_came_to_stays() {
 async fn what_manages_another_kind_is_no_shadow() {
     let test = running("").await;
     let other = Definition { name: "it".to_owned(), ..test.definition("it", &guest("guest-noop")).await };
-    assert!(matches!(test.host.begin_shadow(other).await, Err(Error::ManagesAnother { .. })));
+    assert!(matches!(test.host.begin_shadow(other).await, Err(Error::ManagedKindChanged { .. })));
 }
 
 /// The one component that is every version.
@@ -213,7 +213,7 @@ fn bytes() -> Vec<u8> {
 }
 
 #[async_trait]
-impl Code for Twin {
+impl CodeSource for Twin {
     async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
         Ok(bytes())
     }
@@ -225,7 +225,7 @@ impl Code for Twin {
 async fn keeping() -> TestHost {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let test = TestHost::over(store).await;
-    test.host.keep_controllers(Arc::new(Twin)).await.unwrap();
+    test.host.run_controllers(Arc::new(Twin)).await.unwrap();
     want(&test, "", json!({})).await;
     eventually("it to be ready", async || test.host.ready("it").await.ok()).await;
     test

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Component, Engine, EngineOptions};
 use homeostat_runtime::{
-    ControllerState, ControllerStatus, Counts, Definition, Host, KeyVerb, LogBook, Observer, Options, Overrides,
-    Reconciled, Recorder, Removed,
+    ControllerState, ControllerStatus, Definition, Host, KeyVerb, LogBook, Observer, Options, Overrides, QueueCounts,
+    ReconcileRecord, Recorder, RemovalReport,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Precondition, Propagation, Query, Resource, Selector, Store, Write};
@@ -133,8 +133,8 @@ impl Observer for Tell {
 }
 
 impl Recorder for Tell {
-    fn reconciled(&self, reconciled: &Reconciled<'_>) {
-        let Reconciled { key, label, worked_for, result, .. } = *reconciled;
+    fn record(&self, reconciled: &ReconcileRecord<'_>) {
+        let ReconcileRecord { key, label, worked_for, result, .. } = *reconciled;
         let book = &self.0;
         book.read_log();
         let why = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -215,7 +215,7 @@ impl World {
                 format!("suspend {hold}")
             }
             10 => {
-                let Removed { interrupted, dropped, .. } = self.host.remove(NAME).await.unwrap();
+                let RemovalReport { interrupted, dropped, .. } = self.host.remove(NAME).await.unwrap();
                 self.book.interrupted(&interrupted);
                 self.book.inner.lock().held_since = None;
                 self.put().await;
@@ -293,7 +293,7 @@ impl World {
         self.book.note("every mood is good");
         sleep(BACKOFF_MAX).await;
         let status = self.status().unwrap();
-        if status.state != ControllerState::Ready || status.counts != Counts::default() {
+        if status.state != ControllerState::Ready || status.counts != QueueCounts::default() {
             self.book.wrong(&format!("it does not come to rest: {status:?}"));
         }
     }
@@ -307,7 +307,7 @@ impl World {
     /// Stops the host in the middle of everything: nothing begins or ends after that.
     async fn shut_down(&self) {
         let left = self.host.shutdown(Duration::from_millis(500)).await;
-        let Removed { finished, dropped, interrupted } = &left[NAME];
+        let RemovalReport { finished, dropped, interrupted } = &left[NAME];
         self.book.note(&format!("shutdown: {finished} finished, {dropped:?} dropped, {interrupted:?} interrupted"));
         self.book.interrupted(interrupted);
         let before = self.book.inner.lock().trace.len();

@@ -134,7 +134,7 @@ async fn a_component_that_manages_another_kind_is_refused_and_the_old_one_goes_o
     test.add("it", &guest("greeter")).await;
     let component = other(&test, &guest("guest-hostile"), "other").await;
     let error = test.host.swap("it", component).await.unwrap_err();
-    assert!(matches!(error, Error::ManagesAnother { .. }), "{error}");
+    assert!(matches!(error, Error::ManagedKindChanged { .. }), "{error}");
     test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
     test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
     assert_eq!(test.status("it").generation, 1);

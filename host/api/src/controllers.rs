@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_component::Needs;
-use homeostat_runtime::{ControllerStatus, Counts, Definition, Host, QueueEntry, manifest};
+use homeostat_runtime::{ControllerStatus, Definition, Host, QueueCounts, QueueEntry, manifest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failur
     let limit = params.limit.unwrap_or(ENTRIES).clamp(1, ENTRIES_MAX);
     let mut items = api.host.queue(name, if params.is_everything() { limit } else { LOOKED_AT_MAX })?;
     let counts = find(api, name)?.counts;
-    let Counts { waiting, ready, running, parked } = counts;
+    let QueueCounts { waiting, ready, running, parked } = counts;
     // Between the two looks, keys come and go.
     let unseen = (waiting + ready + running + parked).saturating_sub(items.len());
     items.retain(|entry| params.wants(entry));

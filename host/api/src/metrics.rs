@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 
 use homeostat_component::CompilationCounts;
 use homeostat_runtime::events::EventFilter;
-use homeostat_runtime::{ControllerMeasures, Host, Measures, Observer, Recorder, Room};
+use homeostat_runtime::{ControllerMeasures, Host, HostCapacity, Measures, Observer, Recorder};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -58,7 +58,7 @@ struct Scrape {
     controllers: Vec<One>,
     instances_running: usize,
     instances_free: usize,
-    room: Room,
+    room: HostCapacity,
     compiled: CompilationCounts,
     events: u64,
     refusals: Refusals,

@@ -191,8 +191,8 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::NoRoom(_) | Error::TooManyControllers(_) => Self::too_many(1, message),
             Error::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message),
             Error::NoRevision { .. } => Self::not_found(message),
-            Error::HostsOwn(_) => Self::forbidden(message),
-            Error::ManagesAnother { .. }
+            Error::ReservedKind(_) => Self::forbidden(message),
+            Error::ManagedKindChanged { .. }
             | Error::StartHook(_)
             | Error::KindDiffers { .. }
             | Error::NothingQueued(_)

@@ -448,7 +448,7 @@ async fn events_are_chosen_and_followed() {
     let note = |controller: &str, reason: &str| {
         let (controller, source, severity) = (&controller.into(), EventSource::Host, Severity::Normal);
         let event = NewEvent { controller, source, key: None, severity, reason, message: "text" };
-        log.note("2026-11-20T08:00:00Z".into(), event);
+        log.record("2026-11-20T08:00:00Z".into(), event);
     };
     note("a", "First");
     note("b", "Other");

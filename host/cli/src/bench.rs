@@ -15,8 +15,8 @@ use clap::Args;
 use homeostat_component::layers::EmptyWorld;
 use homeostat_component::{CallSession, Component, Effects, Engine, EngineOptions, Grants, Limits};
 use homeostat_runtime::{
-    ControllerState, Definition, Feeder, FeederError, Host, Intake, NotTaken, Observer, Options, Overrides, Priority,
-    Reconciled, Recorder,
+    ControllerState, Definition, Feeder, FeederError, Host, Intake, IntakeError, Observer, Options, Overrides,
+    Priority, ReconcileRecord, Recorder,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Store, Write};
@@ -166,7 +166,7 @@ impl Observer for Tallied {
 }
 
 impl Recorder for Tally {
-    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+    fn record(&self, reconciled: &ReconcileRecord<'_>) {
         let mut round = self.round.lock();
         round.waits.push(reconciled.queued_for);
         round.failures += u64::from(reconciled.label.is_failure());
@@ -186,8 +186,8 @@ impl Feeder for AllAtOnce {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         for key in &self.0 {
-            while intake.add(key.clone(), Priority::NORMAL) == Err(NotTaken::Full) {
-                intake.room().await;
+            while intake.add(key.clone(), Priority::NORMAL) == Err(IntakeError::Full) {
+                intake.wait_for_room().await;
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use homeostat_component::Digest;
 use homeostat_registry::{Policy, Reference, Registry};
-use homeostat_runtime::Code;
+use homeostat_runtime::CodeSource;
 use homeostat_runtime::manifest::ComponentSource;
 
 use crate::private;
@@ -144,7 +144,7 @@ impl Components {
 }
 
 #[async_trait]
-impl Code for Components {
+impl CodeSource for Components {
     fn check(&self, source: &ComponentSource) -> Result<(), String> {
         if let Some(reference) = &source.oci {
             reference.parse::<Reference>().map_err(|error| error.to_string())?;

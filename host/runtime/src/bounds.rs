@@ -3,7 +3,7 @@
 use homeostat_component::{Amount, FixedBound};
 
 use crate::costs::dearest;
-use crate::feeders::{LED_TO_ALL_MAX, OWED_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, WAITING_BYTES_MAX};
+use crate::feeders::{MAPPED_KEYS_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, UNDELIVERED_KEYS_MAX, WAITING_BYTES_MAX};
 use crate::keeper::GONE_MAX;
 use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
 
@@ -44,10 +44,14 @@ pub fn kept() -> Vec<FixedBound> {
         ),
         (
             "keys that a watch remembers of what `map` answered",
-            count(LED_TO_ALL_MAX),
+            count(MAPPED_KEYS_MAX),
             "whoever is left is found by the next resync",
         ),
-        ("keys of deleted resources that wait for room, of a watch", count(OWED_MAX), "found by the next resync"),
+        (
+            "keys of deleted resources that wait for room, of a watch",
+            count(UNDELIVERED_KEYS_MAX),
+            "found by the next resync",
+        ),
         ("changes of a kind that feeders share", count(SHARED_EVENTS_MAX), "read again from the history of the store"),
         (
             "bytes of these, with their documents as they are when somebody has read them",
@@ -57,7 +61,7 @@ pub fn kept() -> Vec<FixedBound> {
         ("keys of which a rollout counts rows of writes, by version", count(rollout::KEYS_MAX), "counted in sum alone"),
         (
             "keys that the labels of a rollout choose",
-            count(rollout::CHOSEN_MAX),
+            count(rollout::PINNED_KEYS_MAX),
             "those with the least hashes are chosen",
         ),
         ("outcomes of controllers that are gone", count(GONE_MAX), "the oldest go"),

@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 
 use crate::context::{for_each_listed, now};
 use crate::controller::Controller;
-use crate::feeders::{Audience, Deletions, Feeder, FeederError, Intake};
-use crate::slot::{Loaded, Slot};
+use crate::feeders::{Audience, Feeder, FeederError, Intake, SuspendFilter};
+use crate::slot::{LoadedVersion, Slot};
 use crate::status::SwapRecord;
 use crate::{Definition, Error, Settings, sink};
 
 /// What a swap was.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Swapped {
+pub struct SwapReport {
     /// The generation that began with it.
     pub generation: u64,
     /// Digest before.
@@ -33,24 +33,24 @@ pub struct Swapped {
 
 impl Controller {
     /// Puts another component in, with everything else as it is.
-    pub(crate) async fn swap(self: &Arc<Self>, component: Component) -> Result<Swapped, Error> {
+    pub(crate) async fn swap(self: &Arc<Self>, component: Component) -> Result<SwapReport, Error> {
         let changing = self.changing.lock().await;
         let definition = Definition { component, ..self.slot.current().definition.clone() };
-        let swapped = self.take(definition, false).await;
+        let swapped = self.replace(definition, false).await;
         drop(changing);
         swapped
     }
 
     /// Begins anew with the definition that runs, as if its component were another one.
-    pub(crate) async fn renew(self: &Arc<Self>) -> Result<Swapped, Error> {
+    pub(crate) async fn restart(self: &Arc<Self>) -> Result<SwapReport, Error> {
         let changing = self.changing.lock().await;
-        let swapped = self.take(self.slot.current().definition.clone(), true).await;
+        let swapped = self.replace(self.slot.current().definition.clone(), true).await;
         drop(changing);
         swapped
     }
 
     /// Takes another definition. Returns `None` when it is the one that runs.
-    pub(crate) async fn change(self: &Arc<Self>, definition: Definition) -> Result<Option<Swapped>, Error> {
+    pub(crate) async fn change(self: &Arc<Self>, definition: Definition) -> Result<Option<SwapReport>, Error> {
         let changing = self.changing.lock().await;
         if self.is_stopping() {
             return Err(Error::UnknownController(self.name.to_string()));
@@ -58,40 +58,45 @@ impl Controller {
         let taken = if self.slot.current().definition.is_same(&definition) {
             Ok(None)
         } else {
-            self.take(definition, false).await.map(Some)
+            self.replace(definition, false).await.map(Some)
         };
         drop(changing);
         taken
     }
 
     /// Holds `changing`. `anew`: the same component counts as another one.
-    async fn take(self: &Arc<Self>, definition: Definition, anew: bool) -> Result<Swapped, Error> {
+    async fn replace(self: &Arc<Self>, definition: Definition, anew: bool) -> Result<SwapReport, Error> {
         let before = self.slot.current();
         let next = self.prepare(&before, definition, anew).await?;
         let (old, new) = (before.component(), next.component().clone());
         let generation = next.generation;
-        self.put(Arc::new(next));
-        let keys = self.look_again(Look::every()).await;
-        let swapped = Swapped { generation, from: old.digest().to_string(), to: new.digest().to_string(), keys };
+        self.install(Arc::new(next));
+        let keys = self.resync(KeyFilter::every()).await;
+        let swapped = SwapReport { generation, from: old.digest().to_string(), to: new.digest().to_string(), keys };
         if generation != before.generation {
-            self.tell(&swapped);
+            self.report_swap(&swapped);
         }
         Ok(swapped)
     }
 
     /// Puts a definition in that was prepared. Holds `changing`.
-    pub(crate) fn put(self: &Arc<Self>, next: Arc<Loaded>) {
-        if let Some(trial) = self.slot.trial() {
-            trial.end();
+    pub(crate) fn install(self: &Arc<Self>, next: Arc<LoadedVersion>) {
+        if let Some(trial) = self.slot.canary() {
+            trial.finish();
         }
         self.end_shadow();
-        self.slot.put(next);
+        self.slot.replace(next);
         self.tell_missing_grants();
         self.apply_settings();
     }
 
     /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
-    pub(crate) async fn prepare(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
+    pub(crate) async fn prepare(
+        &self,
+        before: &LoadedVersion,
+        definition: Definition,
+        anew: bool,
+    ) -> Result<LoadedVersion, Error> {
         let next = self.load(before, definition, anew).await?;
         if next.generation != before.generation {
             self.run_start_hook(&next).await.map_err(Error::StartHook)?;
@@ -100,21 +105,26 @@ impl Controller {
     }
 
     /// As `prepare`, without the start hook.
-    pub(crate) async fn load(&self, before: &Loaded, definition: Definition, anew: bool) -> Result<Loaded, Error> {
+    pub(crate) async fn load(
+        &self,
+        before: &LoadedVersion,
+        definition: Definition,
+        anew: bool,
+    ) -> Result<LoadedVersion, Error> {
         self.fits(before, &definition).await?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
-        let effects = sink::effects(&self.context, &self.follows, &self.observations, &definition);
+        let effects = sink::build(&self.context, &self.follows, &self.observations, &definition);
         let generation = if is_swap { self.slot.next_generation() } else { before.generation };
-        Ok(Loaded::new(definition, settings, effects, generation))
+        Ok(LoadedVersion::new(definition, settings, effects, generation))
     }
 
     /// Checks that a definition can take the place of another one and may be told what it says it must be, and declares its kinds.
-    pub(crate) async fn fits(&self, before: &Loaded, definition: &Definition) -> Result<(), Error> {
+    pub(crate) async fn fits(&self, before: &LoadedVersion, definition: &Definition) -> Result<(), Error> {
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
             let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
-            return Err(Error::ManagesAnother { old, new });
+            return Err(Error::ManagedKindChanged { old, new });
         }
         self.context.admit(definition).await
     }
@@ -125,18 +135,18 @@ impl Controller {
         self.queue.configure(current.settings.queue_options(&current.definition.limits));
         self.apply_suspension();
         self.spawn_workers();
-        self.feeding.follow_slot();
+        self.feeders.sync_feeders();
     }
 
     /// Looks again at keys of the store, at low priority, and returns how many they are. If the store cannot be read now, a feeder of its own
     /// tries until it can.
-    pub(crate) async fn look_again(&self, which: Look) -> usize {
+    pub(crate) async fn resync(&self, which: KeyFilter) -> usize {
         let manages = self.slot.current().component().describe().manages.clone();
         if manages.keys_only {
             return 0;
         }
-        let look = LookAgain {
-            deletions: self.feeding.deletions().clone(),
+        let look = KeyResync {
+            deletions: self.feeders.deletions().clone(),
             slot: self.slot.clone(),
             store: self.context.store.clone(),
             kind: manages.kind,
@@ -146,18 +156,18 @@ impl Controller {
         match look.once().await {
             Ok((keys, true)) => keys,
             Ok((keys, false)) => {
-                self.feeding.add(Arc::new(look));
+                self.feeders.add(Arc::new(look));
                 keys
             }
             Err(_) => {
-                self.feeding.add(Arc::new(look));
+                self.feeders.add(Arc::new(look));
                 0
             }
         }
     }
 
-    pub(crate) fn tell(&self, swapped: &Swapped) {
-        let Swapped { generation, from, to, keys } = swapped.clone();
+    pub(crate) fn report_swap(&self, swapped: &SwapReport) {
+        let SwapReport { generation, from, to, keys } = swapped.clone();
         let message = format!("generation {generation}: {to} after {from}, {keys} keys are looked at again");
         self.context.event(&self.name, None, Severity::Normal, "Swapped", &message);
         tracing::info!(controller = %self.name, generation, %from, %to, keys, "swapped");
@@ -167,42 +177,42 @@ impl Controller {
 
 /// Which keys are looked at again. Those that wait keep their due time and failures.
 #[derive(Clone)]
-pub(crate) struct Look {
-    which: Arc<Which>,
+pub(crate) struct KeyFilter {
+    which: Arc<KeyPredicate>,
 }
 
 /// Says whether a key is looked at, and then whether it gets a fresh try where it was given up.
-type Which = dyn Fn(&Key) -> Option<Fresh> + Send + Sync;
+type KeyPredicate = dyn Fn(&Key) -> Option<ResetParked> + Send + Sync;
 
 /// Whether a key that was given up gets a fresh try.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fresh {
+pub(crate) enum ResetParked {
     Yes,
     No,
 }
 
-impl Look {
+impl KeyFilter {
     /// Means all keys: another version may do better with those that were given up.
     pub(crate) fn every() -> Self {
-        Self::at(|_| Some(Fresh::Yes))
+        Self::at(|_| Some(ResetParked::Yes))
     }
 
-    pub(crate) fn at(which: impl Fn(&Key) -> Option<Fresh> + Send + Sync + 'static) -> Self {
+    pub(crate) fn at(which: impl Fn(&Key) -> Option<ResetParked> + Send + Sync + 'static) -> Self {
         Self { which: Arc::new(which) }
     }
 }
 
-struct LookAgain {
-    deletions: Arc<Deletions>,
+struct KeyResync {
+    deletions: Arc<SuspendFilter>,
     slot: Arc<Slot>,
     store: Arc<dyn Store>,
     kind: Kind,
-    which: Look,
+    which: KeyFilter,
     /// Namespace and name of the last one that was looked at, where there was no room for those behind it. Lists are in this order.
     behind: Mutex<Option<(String, String)>>,
 }
 
-impl LookAgain {
+impl KeyResync {
     /// Looks at the keys, and returns how many they were, and whether there was room for all.
     async fn once(&self) -> homeostat_store::Result<(usize, bool)> {
         let (mut keys, mut fits) = (0, true);
@@ -214,7 +224,8 @@ impl LookAgain {
                 return;
             }
             let Some(fresh) = (self.which.which)(&key).filter(|_| self.slot.may_get(&key)) else { return };
-            let look = |queue: &Queue<Key>, key, priority| queue.add_without_event(key, priority, fresh == Fresh::Yes);
+            let look =
+                |queue: &Queue<Key>, key, priority| queue.add_without_event(key, priority, fresh == ResetParked::Yes);
             let added = self.deletions.add(key.clone(), Priority::LOW, look);
             fits = added != Err(AddError::Full);
             if fits {
@@ -229,15 +240,15 @@ impl LookAgain {
 }
 
 #[async_trait]
-impl Feeder for LookAgain {
+impl Feeder for KeyResync {
     fn name(&self) -> &str {
         "second look"
     }
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         while !self.once().await?.1 {
-            intake.full();
-            intake.room().await;
+            intake.report_full();
+            intake.wait_for_room().await;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::manifest::ComponentSource;
 /// What was fetched once can be fetched again by its digest alone, for as long as somebody names it: a revision of a controller has nothing
 /// else to go back with.
 #[async_trait]
-pub trait Code: Send + Sync + 'static {
+pub trait CodeSource: Send + Sync + 'static {
     /// Says what is wrong with a source whatever is there: what is written of a controller is refused for that. Nothing is read or asked.
     ///
     /// # Errors

@@ -12,10 +12,10 @@ use tokio::runtime::Handle;
 
 use crate::declarations::Declarations;
 use crate::events::{EventSource, NewEvent};
-use crate::feeders::Watches;
+use crate::feeders::SharedWatches;
 use crate::kinds::{kind_of, place};
-use crate::turns::Turns;
-use crate::{Code, Definition, Error, EventLog, Kinds, LogBook, Observer, Options};
+use crate::turns::Scheduler;
+use crate::{CodeSource, Definition, Error, EventLog, Kinds, LogBook, Observer, Options};
 use crate::{declarations, definitions, keeper};
 
 /// Items asked for at once.
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn Store>,
     /// The watches that the feeders of all controllers share.
-    pub(crate) watches: Arc<Watches>,
+    pub(crate) watches: Arc<SharedWatches>,
     pub(crate) kinds: Arc<Kinds>,
     /// The kinds that components declare, as the store has them.
     pub(crate) declarations: Declarations,
@@ -34,11 +34,11 @@ pub(crate) struct Context {
     pub(crate) http: HttpClient,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) scheduler: Arc<Scheduler>,
     /// What the queues of all controllers share.
     pub(crate) room: Arc<SharedCapacity>,
     /// Where the code of controllers comes from, once the host runs those of its store.
-    pub(crate) code: OnceLock<Arc<dyn Code>>,
+    pub(crate) code: OnceLock<Arc<dyn CodeSource>>,
     seed: Option<u64>,
 }
 
@@ -65,12 +65,12 @@ impl Context {
         let kinds = Arc::new(Kinds::with_built_in(store.schemas().clone()));
         Ok(Self {
             engine,
-            watches: Watches::of(store.clone()),
+            watches: SharedWatches::of(store.clone()),
             store,
             http: HttpClient::new(Limits::default().http_body_bytes_max)?,
             secrets,
             observer,
-            turns: Turns::new(Handle::current().metrics().num_workers()),
+            scheduler: Scheduler::new(Handle::current().metrics().num_workers()),
             code: OnceLock::new(),
             room: SharedCapacity::new(queue_keys_max, queue_error_bytes_max),
             seed,
@@ -99,7 +99,7 @@ impl Context {
         message: &str,
     ) {
         let source = EventSource::Host;
-        self.events.note(now(), NewEvent { controller, source, key, severity, reason, message });
+        self.events.record(now(), NewEvent { controller, source, key, severity, reason, message });
     }
 }
 
@@ -108,7 +108,7 @@ impl Context {
     /// definition comes by here before anything of it runs.
     ///
     /// # Errors
-    /// [`Error::HostsOwn`], [`Error::Refused`], and those of [`Context::declare`].
+    /// [`Error::ReservedKind`], [`Error::Refused`], and those of [`Context::declare`].
     pub(crate) async fn admit(&self, definition: &Definition) -> Result<(), Error> {
         let spec = definition.component.describe();
         declarations::check_owner(spec)?;
@@ -161,7 +161,7 @@ impl Context {
         let write = &request.write;
         let kind = write.target()?.kind;
         if kind.same_type(&declarations::kind()) {
-            return Err(Error::HostsOwn(kind.to_string()));
+            return Err(Error::ReservedKind(kind.to_string()));
         }
         if definitions::declares(write)? {
             return definitions::write(&*self.store, &self.kinds, request).await;

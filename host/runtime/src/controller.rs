@@ -15,17 +15,17 @@ use tokio_util::task::TaskTracker;
 use crate::context::Context;
 use crate::costs::Costs;
 use crate::failures::FailureLog;
-use crate::feeders::THROUGH;
-use crate::feeding::Feeding;
+use crate::feeders::DELETIONS_BAND;
+use crate::feeding::FeederSet;
 use crate::follows::Follows;
 use crate::observations::Observations;
 use crate::observer::Recorder;
 use crate::shadow::{Shadow, ShadowReport};
-use crate::slot::{Loaded, Slot};
+use crate::slot::{LoadedVersion, Slot};
 use crate::stats::{Stats, Workers};
-use crate::status::{ControllerState, ControllerStatus, Counts};
-use crate::turns::Account;
-use crate::{Definition, Removed, Settings, Suspend, sink, worker};
+use crate::status::{ControllerState, ControllerStatus, QueueCounts};
+use crate::turns::Tenant;
+use crate::{Definition, RemovalReport, Settings, Suspend, sink, worker};
 
 /// The wait before a start hook that failed is tried again: after the first failure, and at most.
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
@@ -38,7 +38,7 @@ pub(crate) struct Controller {
     pub(crate) context: Arc<Context>,
     pub(crate) queue: Queue<Key>,
     pub(crate) slot: Arc<Slot>,
-    pub(crate) feeding: Feeding,
+    pub(crate) feeders: FeederSet,
     pub(crate) follows: Arc<Follows>,
     pub(crate) observations: Arc<Observations>,
     pub(crate) costs: Costs,
@@ -53,7 +53,7 @@ pub(crate) struct Controller {
     /// What came of the last one that was tried.
     pub(crate) last_shadow: Mutex<Option<ShadowReport>>,
     /// Its share of the processors.
-    account: Account,
+    tenant: Tenant,
     /// Held while the definition changes: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Cancelled when the start hook has succeeded.
@@ -84,16 +84,16 @@ impl Controller {
         let options = homeostat_workqueue::Options { seed, ..settings.queue_options(&definition.limits) };
         let queue = Queue::within(context.room.clone(), options);
         let observations = Arc::<Observations>::default();
-        let effects = sink::effects(&context, &follows, &observations, &definition);
-        let slot = Arc::new(Slot::new(Loaded::new(definition, settings, effects, 1)));
-        let (tasks, account) = (TaskTracker::new(), context.turns.account());
+        let effects = sink::build(&context, &follows, &observations, &definition);
+        let slot = Arc::new(Slot::new(LoadedVersion::new(definition, settings, effects, 1)));
+        let (tasks, account) = (TaskTracker::new(), context.scheduler.tenant());
         let feeding = {
             let (name, context, slot, account) = (name.clone(), context.clone(), slot.clone(), account.clone());
-            Feeding::start(name, context, slot, account, queue.clone(), tasks.clone())
+            FeederSet::start(name, context, slot, account, queue.clone(), tasks.clone())
         };
         let controller = Arc::new(Self {
             recorder: context.observer.controller(&name),
-            feeding,
+            feeders: feeding,
             name,
             context,
             queue,
@@ -107,7 +107,7 @@ impl Controller {
             workers: Workers::default(),
             shadow: ArcSwapOption::empty(),
             last_shadow: Mutex::default(),
-            account,
+            tenant: account,
             changing: tokio::sync::Mutex::default(),
             started: CancellationToken::new(),
             held: Mutex::new(held),
@@ -117,7 +117,7 @@ impl Controller {
         });
         controller.tell_missing_grants();
         controller.apply_suspension();
-        controller.tasks.spawn(controller.account.run(|_| controller.clone().hook_then_work()));
+        controller.tasks.spawn(controller.tenant.run(|_| controller.clone().hook_then_work()));
         controller
     }
 
@@ -135,7 +135,7 @@ impl Controller {
         tokio::select! {
             biased;
             () = started => {}
-            () = self.feeding.stopped() => return,
+            () = self.feeders.stopped() => return,
         }
         self.started.cancel();
         self.spawn_workers();
@@ -145,8 +145,8 @@ impl Controller {
     pub(crate) async fn is_ready(&self) -> bool {
         tokio::select! {
             biased;
-            () = self.started.cancelled() => self.feeding.has_listed().await,
-            () = self.feeding.stopped() => false,
+            () = self.started.cancelled() => self.feeders.wait_for_sync().await,
+            () = self.feeders.stopped() => false,
         }
     }
 
@@ -157,7 +157,7 @@ impl Controller {
     }
 
     /// Runs the start hook of a component that has one.
-    pub(crate) async fn run_start_hook(&self, loaded: &Loaded) -> Result<(), String> {
+    pub(crate) async fn run_start_hook(&self, loaded: &LoadedVersion) -> Result<(), String> {
         if !loaded.component().exports().lifecycle {
             return Ok(());
         }
@@ -169,22 +169,22 @@ impl Controller {
     pub(crate) fn spawn_workers(self: &Arc<Self>) {
         if self.started.is_cancelled() {
             for _ in 0..self.workers.missing(self.slot.concurrency()) {
-                self.tasks.spawn(self.account.run(|turn| worker::work(self.clone(), turn)));
+                self.tasks.spawn(self.tenant.run(|turn| worker::work(self.clone(), turn)));
             }
         }
     }
 
     /// Runs something in its turns, until the controller has ended.
     pub(crate) fn spawn_in_turns(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(self.account.run(|_| task));
+        self.tasks.spawn(self.tenant.run(|_| task));
     }
 
     /// Ends a controller in order: its feeders, then its queue, then its stop hook.
     ///
     /// With `drain` what is ready still runs, else it is dropped. What runs may go on until the deadline, and is stopped then.
-    pub(crate) async fn stop(&self, deadline: Duration, drain: bool) -> Removed {
+    pub(crate) async fn stop(&self, deadline: Duration, drain: bool) -> RemovalReport {
         let end = Instant::now() + deadline;
-        self.feeding.stop();
+        self.feeders.stop();
         // What is held back by a start hook, by a first list or by a person cannot drain.
         if drain && self.readiness().0 == ControllerState::Ready {
             self.queue.drain(deadline).await;
@@ -198,12 +198,12 @@ impl Controller {
         drop(tokio::time::timeout(STOP_HOOK_MAX, self.run_stop_hook()).await);
         self.before_has_ended().await;
         self.ended.cancel();
-        Removed { finished: left.finished, dropped: left.dropped, interrupted: left.running }
+        RemovalReport { finished: left.finished, dropped: left.dropped, interrupted: left.running }
     }
 
     /// Returns whether it is being removed, or the host stops.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.feeding.is_stopped()
+        self.feeders.is_stopped()
     }
 
     /// Holds the keys back, or lets them go again, whatever the definition says.
@@ -221,22 +221,22 @@ impl Controller {
 
     /// `held` stays locked meanwhile.
     fn suspend_by(&self, held: Suspend) {
-        let deletions = self.feeding.deletions();
+        let deletions = self.feeders.deletions();
         match self.suspension(held) {
             Suspend::No => {
-                deletions.let_through(false);
+                deletions.set_deletions_only(false);
                 self.queue.resume();
             }
             Suspend::Yes => {
                 self.end_shadow();
                 self.queue.suspend();
-                deletions.let_through(false);
+                deletions.set_deletions_only(false);
             }
             Suspend::ExceptDeletes => {
                 // In full first, so that nothing slips through while the bands are put in order.
                 self.queue.suspend();
-                deletions.let_through(true);
-                self.queue.suspend_below(THROUGH);
+                deletions.set_deletions_only(true);
+                self.queue.suspend_below(DELETIONS_BAND);
             }
         }
     }
@@ -292,7 +292,7 @@ impl Controller {
             manages: spec.manages.kind.clone(),
             watches: spec.watches.iter().map(|watch| watch.of.kind.clone()).collect(),
             concurrency: loaded.settings.concurrency,
-            counts: Counts {
+            counts: QueueCounts {
                 waiting: counts.waiting,
                 ready: counts.ready,
                 running: counts.running,
@@ -309,14 +309,14 @@ impl Controller {
     }
 
     fn readiness(&self) -> (ControllerState, Option<String>) {
-        let unlisted = self.feeding.waiting_for();
+        let unlisted = self.feeders.unsynced();
         if !self.started.is_cancelled() {
             (ControllerState::Starting, Some("the start hook has not succeeded yet".into()))
         } else if !unlisted.is_empty() {
             (ControllerState::Syncing, Some(format!("waits for the first list of {}", unlisted.join(", "))))
         } else {
             let held = *self.held.lock();
-            let failing = self.feeding.failing();
+            let failing = self.feeders.failing();
             let failing = (!failing.is_empty()).then(|| failing.join("; "));
             match self.suspension(held) {
                 Suspend::No => (ControllerState::Ready, failing),

@@ -7,31 +7,31 @@ use homeostat_store::Key;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::Spread;
+use crate::ShardedSum;
 use crate::controller::Controller;
 
 pub(crate) mod dearest;
 mod minute;
 
-use dearest::{Dearest, Together};
+use dearest::{MergedTopKeys, TopKeys};
 use minute::Minute;
 
 /// The account of one controller. Holds a few hundred bytes, and up to 64 keys with their sums once it has reconciled: 20 KiB at most,
 /// with keys of ordinary length, for each thread that did.
 #[derive(Debug, Default)]
-pub(crate) struct Costs(Spread<Inner>);
+pub(crate) struct Costs(ShardedSum<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    spent: Spent,
+    spent: Usage,
     minute: Minute,
-    dearest: Dearest,
+    dearest: TopKeys,
 }
 
 /// What some reconciles used together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spent {
+pub struct Usage {
     /// How many they were.
     pub runs: u64,
     /// How many of them failed.
@@ -59,11 +59,11 @@ pub struct EffectSums([u64; EffectClass::ALL.len()]);
 /// One key, and what its reconciles used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeySpent {
+pub struct KeyUsage {
     /// Which.
     pub key: Key,
     /// What it used for as long as it has been among the dearest.
-    pub spent: Spent,
+    pub spent: Usage,
     /// It may have used more before, when it was not among the dearest.
     pub at_least: bool,
 }
@@ -71,7 +71,7 @@ pub struct KeySpent {
 /// What was used lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Lately {
+pub struct RecentUsage {
     /// Over how long: 55 s to a minute, or as long as the controller has been there.
     pub seconds: f64,
     /// Reconciles that ended.
@@ -90,34 +90,34 @@ pub struct ControllerCosts {
     /// Its name.
     pub controller: String,
     /// Since it was added.
-    pub spent: Spent,
+    pub spent: Usage,
     /// In the last minute.
-    pub lately: Lately,
+    pub lately: RecentUsage,
     /// The keys that were dearest since it was added, 64 at most, in no order. Every key that cost more than a 64th of the whole is among
     /// them. Empty where nobody asked for keys.
-    pub keys: Vec<KeySpent>,
+    pub keys: Vec<KeyUsage>,
 }
 
 impl Costs {
     /// Takes note of one reconcile that ended `elapsed` after the controller's start.
     pub(crate) fn note(&self, key: &Key, cost: &Cost, failed: bool, elapsed: Duration) {
-        let Inner { spent, minute, dearest } = &mut *self.0.own();
+        let Inner { spent, minute, dearest } = &mut *self.0.local();
         spent.add(cost, failed);
         minute.note(elapsed, cost.cpu, failed);
         dearest.note(key, cost, failed);
     }
 
     /// Returns the sums alone.
-    pub(crate) fn spent(&self) -> Spent {
-        let mut spent = Spent::default();
-        self.0.each().for_each(|part| spent.merge(&part.spent));
+    pub(crate) fn spent(&self) -> Usage {
+        let mut spent = Usage::default();
+        self.0.shards().for_each(|part| spent.merge(&part.spent));
         spent
     }
 
     /// Returns everything, `elapsed` after the controller's start.
     pub(crate) fn account(&self, controller: &str, elapsed: Duration, with_keys: bool) -> ControllerCosts {
-        let (mut spent, mut minute, mut together) = (Spent::default(), Minute::default(), Together::default());
-        for part in self.0.each() {
+        let (mut spent, mut minute, mut together) = (Usage::default(), Minute::default(), MergedTopKeys::default());
+        for part in self.0.shards() {
             spent.merge(&part.spent);
             minute.merge(&part.minute);
             if with_keys {
@@ -140,7 +140,7 @@ impl Controller {
     }
 }
 
-impl Spent {
+impl Usage {
     fn add(&mut self, cost: &Cost, failed: bool) {
         let Cost { cpu, wall: _, memory_bytes_max, effects, bytes_out, bytes_in } = cost;
         self.runs += 1;

@@ -19,14 +19,14 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Context, for_each_listed};
-use crate::kinds::{Id, Review, id_of};
+use crate::kinds::{KindId, Review, id_of};
 use crate::manifest::API_VERSION;
 use crate::{Error, KindInfo, definitions, keeper};
 
 /// The name of the kind of declarations.
 const NAME: &str = "KindDeclaration";
 /// How often declarations that nobody needs are looked for.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
 /// The wait before one that is about to end is looked at again: what was being created of its kind is there by then.
 const ENDING: Duration = Duration::from_secs(1);
 
@@ -40,8 +40,8 @@ pub(crate) fn kind() -> Kind {
 #[derive(Default)]
 pub(crate) struct Declarations {
     /// One for each kind that is stored. Locked while one is written, so that two controllers cannot declare one kind differently at a time.
-    kept: Mutex<BTreeMap<Id, StoredDeclaration>>,
-    look: Notify,
+    stored: Mutex<BTreeMap<KindId, StoredDeclaration>>,
+    prune: Notify,
 }
 
 /// One declaration as it is stored.
@@ -102,7 +102,7 @@ impl Context {
     /// Notes that a controller is gone. What it declared stays for as long as it is needed.
     pub(crate) fn withdraw(&self, controller: &str) {
         self.kinds.withdraw(&source(controller));
-        self.declarations.look.notify_one();
+        self.declarations.prune.notify_one();
     }
 
     /// Declares the kinds that a component names. When this returns, the store has what is declared, so that the kinds outlive the component.
@@ -110,7 +110,7 @@ impl Context {
     /// # Errors
     /// [`Error::KindDiffers`], [`Error::BadDocument`]; [`Error::Store`].
     pub(crate) async fn declare(&self, controller: &str, spec: &ControllerSpec) -> Result<(), Error> {
-        let mut kept = self.declarations.kept.lock().await;
+        let mut kept = self.declarations.stored.lock().await;
         let source = source(controller);
         let declared: Vec<_> =
             declared(spec).map(|declaration| (declaration, KindInfo::declared(declaration, &source))).collect();
@@ -126,12 +126,12 @@ impl Context {
         }
         for (declaration, info) in declared {
             if !declaration.keys_only && !self.kinds.is_built_in(&declaration.kind) {
-                self.keep(&mut kept, controller, declaration).await?;
+                self.store_declaration(&mut kept, controller, declaration).await?;
             }
             if self.kinds.of(&info.kind).is_some_and(|known| known.kind.version != info.kind.version) {
                 // One that nobody claims gives way, and its resources come along.
                 self.kinds.prepare(&info)?;
-                definitions::restore(&*self.store, &info.kind).await?;
+                definitions::migrate(&*self.store, &info.kind).await?;
             }
             self.kinds.declare(info)?;
         }
@@ -148,9 +148,9 @@ impl Context {
     }
 
     /// Stores a declaration, unless it stands there as it is.
-    async fn keep(
+    async fn store_declaration(
         &self,
-        kept: &mut BTreeMap<Id, StoredDeclaration>,
+        kept: &mut BTreeMap<KindId, StoredDeclaration>,
         controller: &str,
         declaration: &KindDeclaration,
     ) -> Result<(), Error> {
@@ -183,7 +183,7 @@ impl Context {
     /// # Errors
     /// Those of the store.
     pub(crate) async fn declare_kept(&self) -> Result<(), Error> {
-        let mut kept = self.declarations.kept.lock().await;
+        let mut kept = self.declarations.stored.lock().await;
         let mut stored = Vec::new();
         for_each_listed(&*self.store, &kind(), |resource| stored.push(Arc::clone(resource))).await?;
         for resource in stored {
@@ -207,8 +207,8 @@ impl Context {
     ///
     /// # Errors
     /// Those of the store; what has not ended is looked at the next time.
-    pub(crate) async fn end_declarations(&self) -> homeostat_store::Result<bool> {
-        let mut kept = self.declarations.kept.lock().await;
+    pub(crate) async fn prune_declarations(&self) -> homeostat_store::Result<bool> {
+        let mut kept = self.declarations.stored.lock().await;
         if kept.keys().all(|id| self.kinds.is_claimed(id)) {
             return Ok(false);
         }
@@ -219,7 +219,7 @@ impl Context {
         if is_any_unloaded {
             return Ok(false);
         }
-        let there = self.there().await?;
+        let there = self.kinds_with_resources().await?;
         let (mut is_any_ending, mut going) = (false, Vec::new());
         for (id, word) in &*kept {
             match self.kinds.review(id, there.contains(id)) {
@@ -230,7 +230,7 @@ impl Context {
         }
         for (id, word) in going {
             // Something may have been created of it meanwhile, of a kind that nothing else declares.
-            if self.kinds.of(&word.declaration.kind).is_none() && self.there().await?.contains(&id) {
+            if self.kinds.of(&word.declaration.kind).is_none() && self.kinds_with_resources().await?.contains(&id) {
                 self.kinds.remember(word.info()).ok();
                 continue;
             }
@@ -245,7 +245,7 @@ impl Context {
     }
 
     /// Returns the kinds of which there are resources.
-    async fn there(&self) -> homeostat_store::Result<BTreeSet<Id>> {
+    async fn kinds_with_resources(&self) -> homeostat_store::Result<BTreeSet<KindId>> {
         Ok(self.store.kinds().await?.iter().map(id_of).collect())
     }
 }
@@ -258,10 +258,10 @@ pub(crate) fn declared(spec: &ControllerSpec) -> impl Iterator<Item = &KindDecla
 /// Checks that a component declares no kind that the host alone writes.
 ///
 /// # Errors
-/// [`Error::HostsOwn`].
+/// [`Error::ReservedKind`].
 pub(crate) fn check_owner(spec: &ControllerSpec) -> Result<(), Error> {
     match declared(spec).find(|declaration| keeper::is_of_host(&declaration.kind)) {
-        Some(of_host) => Err(Error::HostsOwn(of_host.kind.to_string())),
+        Some(of_host) => Err(Error::ReservedKind(of_host.kind.to_string())),
         None => Ok(()),
     }
 }
@@ -271,11 +271,11 @@ pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
     let followed = async {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = context.declarations.look.notified() => {}
+                () = tokio::time::sleep(PRUNE_INTERVAL) => {}
+                () = context.declarations.prune.notified() => {}
             }
             loop {
-                match context.end_declarations().await {
+                match context.prune_declarations().await {
                     Ok(true) => tokio::time::sleep(ENDING).await,
                     Ok(false) => break,
                     Err(StoreError::Closed) => return,

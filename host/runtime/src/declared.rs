@@ -12,12 +12,12 @@ use crate::Kinds;
 use crate::keeper::is_of_host;
 use crate::kinds::{kind_of, place};
 
-pub(crate) struct Declared<E> {
+pub(crate) struct KnownKinds<E> {
     kinds: Arc<Kinds>,
     inner: E,
 }
 
-impl<E: Effects> Declared<E> {
+impl<E: Effects> KnownKinds<E> {
     pub(crate) fn new(kinds: Arc<Kinds>, inner: E) -> Self {
         Self { kinds, inner }
     }
@@ -88,7 +88,7 @@ fn ending(kind: &Kind) -> StoreError {
 }
 
 #[async_trait]
-impl<E: Effects> Effects for Declared<E> {
+impl<E: Effects> Effects for KnownKinds<E> {
     async fn perform(&self, call: &Call, mut effect: Effect) -> Answer {
         let refused = match &mut effect {
             Effect::Get { key, .. } => self.key_fits(key).err().map(|error| Answer::Resource(Err(error))),

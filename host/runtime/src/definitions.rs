@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::context::for_each_listed;
 use crate::{Error, KindInfo, Kinds};
-pub(crate) use checked::CheckedStore;
+pub(crate) use checked::ValidatingStore;
 pub(crate) use follow::follow;
 
 /// The wait before a watch that failed is opened again, and before resources that wait for their finalizers are looked at again.
@@ -56,7 +56,7 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
         // Who follows its deletion may have been faster, and has taken back what was not there yet.
         let now = found(store.get(written.resource.key()).await)?;
         if now.is_none_or(|now| now.uid() != written.resource.uid()) {
-            kinds.take_back(&KindInfo::from_definition(written.resource.document())?);
+            kinds.remove_definition(&KindInfo::from_definition(written.resource.document())?);
         }
     }
     Ok(written)
@@ -73,13 +73,13 @@ pub(crate) async fn declare(store: &dyn Store, kinds: &Kinds, definition: &Resou
     let info = KindInfo::from_definition(definition.document())?;
     if definition.status()["storedVersions"] != json!([info.kind.version]) {
         kinds.prepare(&info)?;
-        restore(store, &info.kind).await?;
+        migrate(store, &info.kind).await?;
     }
     kinds.declare(info)
 }
 
 /// Stores every resource of a kind in the version that its kind is stored in now.
-pub(crate) async fn restore(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
+pub(crate) async fn migrate(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
     let mut old = Vec::new();
     let note = |resource: &Arc<Resource>| old.extend((resource.key().kind() != kind).then(|| resource.key().clone()));
     for_each_listed(store, kind, note).await?;

@@ -16,7 +16,7 @@ pub enum Error {
     Stopping,
     /// A swap to a component that manages another kind. Its queue would hold keys that mean nothing to it.
     #[error("the new component manages {new}, the one that runs manages {old}: remove the controller and add it again")]
-    ManagesAnother {
+    ManagedKindChanged {
         /// What the running component manages.
         old: String,
         /// What the new one manages.
@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// A component names a kind that the host has for itself, or somebody writes one that the host alone writes.
     #[error("the kind {0} is the host's own: nobody else can name or write it")]
-    HostsOwn(String),
+    ReservedKind(String),
     /// A controller has no revision to go back to, or none of this number.
     #[error("controller `{controller}` has no {}", numbered(*.number))]
     NoRevision {

@@ -96,9 +96,9 @@ pub struct EventLog {
 #[derive(Default)]
 struct Inner {
     sequence: u64,
-    events: HashMap<Arc<Identity>, Event>,
+    events: HashMap<Arc<EventIdentity>, Event>,
     /// The same events, by controller. None is empty.
-    shares: HashMap<Arc<str>, Share>,
+    shares: HashMap<Arc<str>, ControllerEvents>,
     /// Every share once, and the one that loses the next event last.
     sizes: BTreeSet<Size>,
     /// The greatest sequence of those that were forgotten.
@@ -106,13 +106,13 @@ struct Inner {
 }
 
 /// The events of one controller by the sequence each has now: the first is the one to forget.
-type Share = BTreeMap<u64, Arc<Identity>>;
+type ControllerEvents = BTreeMap<u64, Arc<EventIdentity>>;
 
 /// How many events a controller has, and the sequence of its first: among equals loses who has had one for longest.
 type Size = (usize, Reverse<u64>, Arc<str>);
 
 #[derive(Clone, Eq, Hash, PartialEq)]
-struct Identity {
+struct EventIdentity {
     controller: Arc<str>,
     source: EventSource,
     key: Option<Key>,
@@ -140,14 +140,14 @@ impl EventLog {
     }
 
     /// Notes one event that happened at `now` (RFC 3339).
-    pub fn note(&self, now: String, event: NewEvent<'_>) {
+    pub fn record(&self, now: String, event: NewEvent<'_>) {
         let NewEvent { controller, source, key, severity, reason, message } = event;
         let mut inner = self.inner.lock();
         inner.sequence += 1;
         let sequence = inner.sequence;
         let controller = controller.clone();
         let message = &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)];
-        let identity = Identity { controller, source, key, reason: reason.into(), message: message.into() };
+        let identity = EventIdentity { controller, source, key, reason: reason.into(), message: message.into() };
         inner.note(sequence, now, severity, Arc::new(identity));
         drop(inner);
         // Two who note at once may come here in the other order.
@@ -182,7 +182,7 @@ impl EventFilter {
 }
 
 impl Inner {
-    fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Arc<Identity>) {
+    fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Arc<EventIdentity>) {
         let before = if let Some(event) = self.events.get_mut(&identity) {
             event.count += 1;
             event.last_seen = now;
@@ -202,14 +202,14 @@ impl Inner {
 
     fn forget_one(&mut self) {
         let Some((_, _, controller)) = self.sizes.last().cloned() else { return };
-        if let Some((sequence, oldest)) = self.change(&controller, Share::pop_first) {
+        if let Some((sequence, oldest)) = self.change(&controller, ControllerEvents::pop_first) {
             self.forgotten = self.forgotten.max(sequence);
             self.events.remove(&oldest);
         }
     }
 
     /// Changes a share, and keeps its size in step.
-    fn change<T>(&mut self, controller: &Arc<str>, change: impl FnOnce(&mut Share) -> T) -> T {
+    fn change<T>(&mut self, controller: &Arc<str>, change: impl FnOnce(&mut ControllerEvents) -> T) -> T {
         let share = self.shares.entry(controller.clone()).or_default();
         let before = size(controller, share);
         let changed = change(share);
@@ -226,12 +226,12 @@ impl Inner {
 }
 
 /// Returns the size of a share that is not empty.
-fn size(controller: &Arc<str>, share: &Share) -> Option<Size> {
+fn size(controller: &Arc<str>, share: &ControllerEvents) -> Option<Size> {
     let (first, _) = share.first_key_value()?;
     Some((share.len(), Reverse(*first), controller.clone()))
 }
 
-impl Identity {
+impl EventIdentity {
     fn first(&self, sequence: u64, now: String, severity: Severity) -> Event {
         let Self { controller, source, key, reason, message } = self.clone();
         Event {

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
-use crate::mapping::Managed;
+use crate::mapping::ManagedKind;
 
 mod audience;
 mod deletions;
@@ -32,16 +32,16 @@ mod shared;
 mod watch;
 
 pub(crate) use audience::Audience;
-pub(crate) use deletions::{Deletions, Fate, THROUGH};
+pub(crate) use deletions::{DELETIONS_BAND, DeletionState, SuspendFilter};
 pub(crate) use follow::FollowFeeder;
-pub(crate) use gate::{Gate, Ticket};
-pub(crate) use guest_map::{GuestMap, LED_TO_ALL_MAX, OfSlot, WAITING_BYTES_MAX};
-pub(crate) use missed::OWED_MAX;
+pub(crate) use gate::{FeederId, SyncBarrier};
+pub(crate) use guest_map::{GuestMap, MAPPED_KEYS_MAX, SlotGuest, WAITING_BYTES_MAX};
+pub(crate) use missed::UNDELIVERED_KEYS_MAX;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
-pub(crate) use room::{Place, Waiting};
-pub(crate) use shared::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX, Watches};
-pub(crate) use watch::{How, WatchFeeder};
+pub(crate) use room::{Capacity, RoomWait};
+pub(crate) use shared::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX, SharedWatches};
+pub(crate) use watch::{KeyMapper, WatchFeeder};
 
 /// The wait before a feeder that failed is started again: after the first failure, and at most.
 const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
@@ -66,7 +66,7 @@ impl From<homeostat_store::Error> for FeederError {
 
 /// Why a key was not put on the queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NotTaken {
+pub enum IntakeError {
     /// No resource that the controller manages can have it: its kind is another one, or lives elsewhere.
     #[error("no resource that the controller manages can have it")]
     OtherKind,
@@ -101,24 +101,24 @@ pub trait Feeder: Send + Sync + 'static {
 /// Where a feeder puts its keys.
 #[derive(Clone)]
 pub struct Intake {
-    deletions: Arc<Deletions>,
+    deletions: Arc<SuspendFilter>,
     audience: Arc<dyn Audience>,
-    manages: Managed,
-    gate: Gate,
-    ticket: Ticket,
+    manages: ManagedKind,
+    barrier: SyncBarrier,
+    id: FeederId,
     /// Whose it is, and where that is told.
     told: Option<(Arc<str>, Arc<Context>)>,
 }
 
 impl Intake {
     pub(crate) fn new(
-        deletions: Arc<Deletions>,
+        deletions: Arc<SuspendFilter>,
         audience: Arc<dyn Audience>,
-        manages: Managed,
-        gate: Gate,
-        ticket: Ticket,
+        manages: ManagedKind,
+        gate: SyncBarrier,
+        ticket: FeederId,
     ) -> Self {
-        Self { deletions, audience, manages, gate, ticket, told: None }
+        Self { deletions, audience, manages, barrier: gate, id: ticket, told: None }
     }
 
     /// Returns the same, which tells by events of the controller when keys find no room.
@@ -135,10 +135,10 @@ impl Intake {
     /// it.
     ///
     /// # Errors
-    /// [`NotTaken`]; [`NotTaken::OtherKind`] is for every key that no managed resource can have: also one without a namespace where the kind
-    /// lives in namespaces, and one with a namespace where it does not. With [`NotTaken::Full`] the feeder has to come back to what it was
+    /// [`IntakeError`]; [`IntakeError::OtherKind`] is for every key that no managed resource can have: also one without a namespace where the kind
+    /// lives in namespaces, and one with a namespace where it does not. With [`IntakeError::Full`] the feeder has to come back to what it was
     /// about to tell: wait for [`Intake::room`], or tell it all again after a while.
-    pub fn add(&self, key: Key, priority: Priority) -> Result<(), NotTaken> {
+    pub fn add(&self, key: Key, priority: Priority) -> Result<(), IntakeError> {
         self.put(key, priority, |queue, key, priority| queue.add(key, priority))
     }
 
@@ -146,7 +146,7 @@ impl Intake {
     ///
     /// # Errors
     /// As [`Intake::add`].
-    pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> Result<(), NotTaken> {
+    pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> Result<(), IntakeError> {
         self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority))
     }
 
@@ -154,19 +154,19 @@ impl Intake {
     ///
     /// # Errors
     /// As [`Intake::add`].
-    pub fn look_again(&self, key: Key, priority: Priority) -> Result<(), NotTaken> {
+    pub fn resync(&self, key: Key, priority: Priority) -> Result<(), IntakeError> {
         self.put(key, priority, |queue, key, priority| queue.add_without_event(key, priority, false))
     }
 
     /// Waits until there is room for new keys again, enough to be worth a look at what was refused.
     ///
     /// *Cancel safety*: it takes nothing.
-    pub async fn room(&self) {
-        Waiting::begin().room(|| vec![self.place()]).await;
-        self.well();
+    pub async fn wait_for_room(&self) {
+        RoomWait::begin().wait(|| vec![self.place()]).await;
+        self.mark_healthy();
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> Capacity {
         self.deletions.place()
     }
 
@@ -175,23 +175,23 @@ impl Intake {
         key: Key,
         priority: Priority,
         add: impl FnOnce(&Queue<Key>, Key, Priority) -> Result<AddOutcome, AddError>,
-    ) -> Result<(), NotTaken> {
-        let key = self.ours(key).ok_or(NotTaken::OtherKind)?;
+    ) -> Result<(), IntakeError> {
+        let key = self.ours(key).ok_or(IntakeError::OtherKind)?;
         self.deletions.add(key, priority, add).map(drop).map_err(|refused| match refused {
-            AddError::Closed => NotTaken::Closed,
-            AddError::Full => NotTaken::Full,
+            AddError::Closed => IntakeError::Closed,
+            AddError::Full => IntakeError::Full,
         })
     }
 
     /// Tells that keys found no room, by an event and in the status of the controller.
-    pub(crate) fn full(&self) {
-        let feeder = &self.ticket.feeder;
+    pub(crate) fn report_full(&self) {
+        let feeder = &self.id.feeder;
         let why = "limit keys: the queue has as many keys as it may have, and newer ones are refused; it comes back to them when there is room";
-        self.gate.failed(&self.ticket, why);
-        self.tell(Severity::Warning, "LimitExceeded", &format!("{feeder}: {why}"));
+        self.barrier.mark_failed(&self.id, why);
+        self.emit_event(Severity::Warning, "LimitExceeded", &format!("{feeder}: {why}"));
     }
 
-    fn tell(&self, severity: Severity, reason: &str, message: &str) {
+    fn emit_event(&self, severity: Severity, reason: &str, message: &str) {
         if let Some((controller, context)) = &self.told {
             context.event(controller, None, severity, reason, message);
         }
@@ -203,9 +203,9 @@ impl Intake {
     }
 
     /// Takes note of what becomes of a managed resource.
-    fn note(&self, key: &Key, revision: Revision, fate: Fate) {
+    fn record_deletion(&self, key: &Key, revision: Revision, fate: DeletionState) {
         if let Some(key) = self.ours(key.clone()) {
-            self.deletions.note(&key, revision, fate);
+            self.deletions.record(&key, revision, fate);
         }
     }
 
@@ -220,7 +220,7 @@ impl Intake {
 
     /// Says why a key is not wanted: it can be none of a managed resource, or the grants of whoever would get it cover no watch of it.
     fn refusal(&self, key: &Key) -> Option<String> {
-        let Managed { kind, namespaced } = &self.manages;
+        let ManagedKind { kind, namespaced } = &self.manages;
         if !key.kind().same_type(kind) {
             Some(format!("a key of {}, and not of {kind}", key.kind()))
         } else if !self.manages.has_place_of(key) {
@@ -239,15 +239,15 @@ impl Intake {
 
     /// Says that the first full list is on the queue. Saying it again does nothing.
     pub fn listed(&self) {
-        self.gate.open(&self.ticket);
+        self.barrier.mark_synced(&self.id);
     }
 
-    fn failed(&self, error: &FeederError) {
-        self.gate.failed(&self.ticket, &error.0);
+    fn mark_failed(&self, error: &FeederError) {
+        self.barrier.mark_failed(&self.id, &error.0);
     }
 
-    fn well(&self) {
-        self.gate.well(&self.ticket);
+    fn mark_healthy(&self) {
+        self.barrier.mark_healthy(&self.id);
     }
 }
 
@@ -268,13 +268,13 @@ fn add_answered(
             refuse(&format!("{asked} answered {refusal}: it is dropped"));
         } else if of.is_none_or(|of| intake.may_learn(&key, of, Disclosure::Content)) {
             // Behind one that was refused there may be some that are on the queue already.
-            fits &= intake.add(key, Priority::NORMAL) != Err(NotTaken::Full);
+            fits &= intake.add(key, Priority::NORMAL) != Err(IntakeError::Full);
         }
     }
     if fits {
-        intake.well()
+        intake.mark_healthy()
     } else {
-        intake.full()
+        intake.report_full()
     }
     fits
 }
@@ -304,7 +304,7 @@ pub(crate) async fn supervise(
         }
         let delay = restart_delay(failures);
         failures += 1;
-        intake.failed(&error);
+        intake.mark_failed(&error);
         let message = format!("{} failed: {error}", feeder.name());
         context.event(&controller, None, Severity::Warning, "FeederFailed", &message);
         tracing::warn!(%controller, feeder = feeder.name(), %error, ?delay, "feeder failed, it is started again after a while");
@@ -314,13 +314,13 @@ pub(crate) async fn supervise(
             () = tokio::time::sleep(delay) => {}
         }
     }
-    intake.well();
+    intake.mark_healthy();
 }
 
 /// Notes that a feeder is well when it has not failed for a while, and never ends.
 async fn well_after_a_while(intake: &Intake) -> Infallible {
     tokio::time::sleep(WELL_AFTER).await;
-    intake.well();
+    intake.mark_healthy();
     std::future::pending().await
 }
 

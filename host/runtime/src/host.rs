@@ -12,14 +12,14 @@ use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::change::Swapped;
+use crate::change::SwapReport;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::declarations;
 use crate::definitions;
 use crate::feeders::Feeder;
-use crate::keeper::{Compiling, Keeper, Verdicts};
-use crate::observer::Nobody;
+use crate::keeper::{CompilationTracker, ControllerReconciler, SyncResults};
+use crate::observer::NoopObserver;
 use crate::sink::NoSecrets;
 use crate::{Definition, Error, Observer, Suspend};
 
@@ -66,7 +66,7 @@ impl Options {
             engine,
             store,
             secrets: Arc::new(NoSecrets),
-            observer: Arc::new(Nobody),
+            observer: Arc::new(NoopObserver),
             drain_deadline: Duration::from_secs(10),
             queue_keys_max: QUEUE_KEYS_MAX,
             queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
@@ -88,9 +88,9 @@ struct Inner {
     controllers: RwLock<Controllers>,
     controllers_max: usize,
     /// Sees to the controllers of the store, once somebody has said where code comes from.
-    keeper: OnceLock<Arc<Keeper>>,
-    verdicts: Verdicts,
-    compiling: Compiling,
+    reconciler: OnceLock<Arc<ControllerReconciler>>,
+    verdicts: SyncResults,
+    compiling: CompilationTracker,
     tasks: TaskTracker,
     /// Ends the tasks that belong to no controller.
     end: CancellationToken,
@@ -118,14 +118,14 @@ pub enum Put {
     /// It is new.
     Added,
     /// It was there and has changed; the component too when the digests differ.
-    Changed(Swapped),
+    Changed(SwapReport),
     /// It runs just like this already.
     Unchanged,
 }
 
 /// What was left when a controller ended.
 #[derive(Clone, Debug, Default)]
-pub struct Removed {
+pub struct RemovalReport {
     /// Reconciles that ended while it was ending.
     pub finished: u64,
     /// Keys that were queued and will not run.
@@ -134,7 +134,7 @@ pub struct Removed {
     pub interrupted: Vec<Key>,
 }
 
-impl Removed {
+impl RemovalReport {
     /// Returns whether nothing was left, and nothing had to end.
     pub(crate) fn is_nothing(&self) -> bool {
         let Self { finished, dropped, interrupted } = self;
@@ -143,7 +143,7 @@ impl Removed {
 }
 
 /// What was left when the host stopped, by controller.
-pub type ShutdownReport = BTreeMap<String, Removed>;
+pub type ShutdownReport = BTreeMap<String, RemovalReport>;
 
 impl Host {
     /// Starts a host without controllers: declares the kinds that the store knows, by definitions and by components of before, follows
@@ -160,9 +160,9 @@ impl Host {
             drain_deadline,
             controllers_max,
             controllers: RwLock::default(),
-            keeper: OnceLock::new(),
-            verdicts: Verdicts::default(),
-            compiling: Compiling::default(),
+            reconciler: OnceLock::new(),
+            verdicts: SyncResults::default(),
+            compiling: CompilationTracker::default(),
             tasks: TaskTracker::new(),
             end: CancellationToken::new(),
         };
@@ -281,7 +281,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::LoadError`], [`Error::KindDiffers`], [`Error::StartHook`]. The old one
     /// goes on.
-    pub async fn swap(&self, name: &str, component: Component) -> Result<Swapped, Error> {
+    pub async fn swap(&self, name: &str, component: Component) -> Result<SwapReport, Error> {
         self.controller(name)?.swap(component).await
     }
 
@@ -298,13 +298,13 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::UnknownController`].
-    pub async fn remove(&self, name: &str) -> Result<Removed, Error> {
-        let controller = self.take_out(name)?;
-        Ok(self.end(name, &controller).await)
+    pub async fn remove(&self, name: &str) -> Result<RemovalReport, Error> {
+        let controller = self.detach(name)?;
+        Ok(self.stop_detached(name, &controller).await)
     }
 
     /// Takes a controller out, so that its name is free. It still runs.
-    pub(crate) fn take_out(&self, name: &str) -> Result<Arc<Controller>, Error> {
+    pub(crate) fn detach(&self, name: &str) -> Result<Arc<Controller>, Error> {
         let mut controllers = self.inner.controllers.write();
         let taken = controllers.by_name.remove(name).ok_or_else(|| Error::UnknownController(name.into()))?;
         controllers.leaving.insert(name.to_owned(), taken.ended.clone());
@@ -314,7 +314,7 @@ impl Host {
     }
 
     /// Ends a controller that was taken out.
-    pub(crate) async fn end(&self, name: &str, controller: &Controller) -> Removed {
+    pub(crate) async fn stop_detached(&self, name: &str, controller: &Controller) -> RemovalReport {
         let left = controller.stop(self.inner.drain_deadline, false).await;
         let mut controllers = self.inner.controllers.write();
         if controllers.leaving.get(name).is_some_and(CancellationToken::is_cancelled) {
@@ -353,7 +353,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`].
     pub fn feed(&self, name: &str, feeder: Arc<dyn Feeder>) -> Result<(), Error> {
-        self.controller(name)?.feeding.add(feeder);
+        self.controller(name)?.feeders.add(feeder);
         Ok(())
     }
 
@@ -381,13 +381,13 @@ impl Host {
     /// Stops everything in order: feeders, then what is ready and running within the deadline, then stop hooks, garbage collection and
     /// the store.
     pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
-        if let Some(keeper) = self.inner.keeper.get() {
+        if let Some(keeper) = self.inner.reconciler.get() {
             keeper.stop();
         }
         self.inner.controllers.write().stopping = true;
         let running = self.running();
         for controller in &running {
-            controller.feeding.stop();
+            controller.feeders.stop();
         }
         let left = join_all(running.iter().map(|controller| controller.stop(deadline, true))).await;
         self.inner.end.cancel();

@@ -4,7 +4,7 @@
 //! into the history, and put in. What is refused leaves what runs alone and is tried again with backoff; when nothing runs, as after a
 //! restart, the newest revision of the history that can be put in does. Nothing else puts controllers in that stand in the store.
 //!
-//! Absent on purpose: where code comes from ([`Code`]), and who writes the resources.
+//! Absent on purpose: where code comes from ([`CodeSource`]), and who writes the resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::for_each_listed;
 use crate::controller::Controller;
 use crate::manifest::{API_VERSION, KIND};
-use crate::{Code, Error, Host, declarations};
+use crate::{CodeSource, Error, Host, declarations};
 
 mod bring;
 mod canary;
@@ -38,14 +38,14 @@ mod undo;
 mod verdicts;
 mod wanted;
 
-use canary::Trying;
-pub(crate) use compiling::Compiling;
-use reduced::WantedGrants;
+use canary::ActiveRollout;
+pub(crate) use compiling::CompilationTracker;
+use reduced::DesiredGrants;
 
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};
-pub(crate) use verdicts::{GONE_MAX, Verdicts};
-pub use verdicts::{Outcome, Verdict};
+pub(crate) use verdicts::{GONE_MAX, SyncResults};
+pub use verdicts::{SyncOutcome, SyncResult};
 pub(crate) use wanted::write;
 
 /// Names that are worked on at once. Compiling takes its own threads.
@@ -57,7 +57,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The wait before code that nobody names is looked for: the collector of garbage comes first.
 const SWEEP_AFTER: Duration = Duration::from_secs(60);
 /// How long a controller may take to become ready before its status says that it is not.
-const BEGINNING_MAX: Duration = Duration::from_secs(10);
+const STARTUP_MAX: Duration = Duration::from_secs(10);
 /// Where a person says that a controller is to keep its keys and run nothing: `"true"`.
 pub const SUSPENDED: &str = "homeostat.dev/suspended";
 /// Where a person says when a controller was told to begin anew: any text; another one is another time.
@@ -89,14 +89,14 @@ pub(crate) fn is_of_host(kind: &Kind) -> bool {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Job {
     /// Look at the controller of this name.
-    Look(Arc<str>),
+    Reconcile(Arc<str>),
     /// Forget code that nobody names.
     Sweep,
 }
 
 /// What was put in under a name.
 #[derive(Clone, Debug)]
-struct Taken {
+struct AppliedState {
     /// Of the resource that it stands in.
     uid: String,
     /// Of the resource, when what it wants is what runs; `None`: something older runs.
@@ -108,34 +108,47 @@ struct Taken {
 }
 
 /// Controllers that are there, each at its revision, and from where to watch on.
-pub(crate) type Listed = (Vec<(String, Revision)>, Revision);
+pub(crate) type ControllerRevisions = (Vec<(String, Revision)>, Revision);
 
 /// Sees to it that what runs is what the store says.
-pub(crate) struct Keeper {
-    code: Arc<dyn Code>,
+pub(crate) struct ControllerReconciler {
+    code: Arc<dyn CodeSource>,
     queue: Queue<Job>,
-    taken: Mutex<BTreeMap<String, Taken>>,
+    applied: Mutex<BTreeMap<String, AppliedState>>,
     /// Candidates that are tried.
-    trying: Mutex<BTreeMap<String, Trying>>,
+    rollouts: Mutex<BTreeMap<String, ActiveRollout>>,
     /// Controllers that have run and of which nothing runs, and why.
     down: Mutex<BTreeMap<String, String>>,
     /// What each controller is to be granted now.
-    wanted_grants: Mutex<BTreeMap<String, WantedGrants>>,
+    desired_grants: Mutex<BTreeMap<String, DesiredGrants>>,
     /// Time is counted from here.
     began: Instant,
 }
 
-impl Keeper {
-    pub(crate) fn new(code: Arc<dyn Code>, seed: Option<u64>) -> Arc<Self> {
+impl ControllerReconciler {
+    pub(crate) fn new(code: Arc<dyn CodeSource>, seed: Option<u64>) -> Arc<Self> {
         let backoff = Backoff { base: RETRY.0, max: RETRY.1, ..Backoff::default() };
         let queue = Queue::new(homeostat_workqueue::Options { backoff, seed, ..Default::default() });
         let (taken, trying, down, wanted_grants) = Default::default();
-        Arc::new(Self { code, queue, taken, trying, down, wanted_grants, began: Instant::now() })
+        Arc::new(Self {
+            code,
+            queue,
+            applied: taken,
+            rollouts: trying,
+            down,
+            desired_grants: wanted_grants,
+            began: Instant::now(),
+        })
     }
 
     /// Starts to look at the controllers that were listed, and at each that changes, until the host ends. Returns when all of them have been
     /// looked at once.
-    pub(crate) async fn start(self: Arc<Self>, host: &Host, (names, from): Listed, end: CancellationToken) {
+    pub(crate) async fn start(
+        self: Arc<Self>,
+        host: &Host,
+        (names, from): ControllerRevisions,
+        end: CancellationToken,
+    ) {
         for _ in 0..WORKERS {
             let (keeper, host, end) = (self.clone(), host.clone(), end.clone());
             host.clone().spawn(async move {
@@ -151,11 +164,11 @@ impl Keeper {
             tokio::select! {
                 biased;
                 () = end.cancelled() => {}
-                () = keeper.follow(&following, from) => {}
+                () = keeper.watch(&following, from) => {}
             }
         });
         for (name, revision) in names {
-            host.verdict(&name, revision).await;
+            host.sync_result(&name, revision).await;
         }
     }
 
@@ -170,21 +183,21 @@ impl Keeper {
     }
 
     /// Queues every controller that is there or was. Returns those that are there, and from where to watch on.
-    pub(crate) async fn look_at_all(&self, store: &dyn Store) -> homeostat_store::Result<Listed> {
+    pub(crate) async fn enqueue_all(&self, store: &dyn Store) -> homeostat_store::Result<ControllerRevisions> {
         let mut names = Vec::new();
         let from = for_each_listed(store, &controllers(), |resource| {
             names.push((resource.key().name().to_owned(), resource.revision()));
         })
         .await?;
-        names.iter().for_each(|(name, _)| self.look(name));
-        let taken: Vec<String> = self.taken.lock().keys().cloned().collect();
-        taken.iter().for_each(|name| self.look(name));
+        names.iter().for_each(|(name, _)| self.enqueue(name));
+        let taken: Vec<String> = self.applied.lock().keys().cloned().collect();
+        taken.iter().for_each(|name| self.enqueue(name));
         Ok((names, from))
     }
 
-    fn look(&self, name: &str) {
+    fn enqueue(&self, name: &str) {
         // A queue that is closed is that of a host that ends.
-        let _ = self.queue.add(Job::Look(name.into()), Priority::NORMAL);
+        let _ = self.queue.add(Job::Reconcile(name.into()), Priority::NORMAL);
     }
 
     fn sweep_later(&self) {
@@ -192,11 +205,11 @@ impl Keeper {
     }
 
     /// Follows what is written of controllers.
-    async fn follow(&self, host: &Host, mut from: Revision) {
+    async fn watch(&self, host: &Host, mut from: Revision) {
         loop {
-            match self.through(host, &mut from).await {
+            match self.watch_once(host, &mut from).await {
                 homeostat_store::Error::Closed => return,
-                homeostat_store::Error::Expired { .. } => match self.look_at_all(&*host.store()).await {
+                homeostat_store::Error::Expired { .. } => match self.enqueue_all(&*host.store()).await {
                     Ok((_, revision)) => from = revision,
                     Err(error) => tracing::warn!(%error, "the controllers cannot be listed"),
                 },
@@ -207,7 +220,7 @@ impl Keeper {
     }
 
     /// Follows them for as long as the watch lasts, and returns why it ended.
-    async fn through(&self, host: &Host, from: &mut Revision) -> homeostat_store::Error {
+    async fn watch_once(&self, host: &Host, from: &mut Revision) -> homeostat_store::Error {
         let mut watch = match host.store().watch(Scope::Kind(controllers()), *from).await {
             Ok(watch) => watch,
             Err(error) => return error,
@@ -220,7 +233,7 @@ impl Keeper {
                     // Nothing is to be done about a status, which is this one's own word as a rule.
                     match event.previous.as_deref().filter(|previous| is_status_alone(&event, previous)) {
                         Some(previous) => host.verdicts().see(name, previous.revision(), event.revision),
-                        None => self.look(name),
+                        None => self.enqueue(name),
                     }
                 }
                 Err(error) => return error,
@@ -231,7 +244,7 @@ impl Keeper {
     async fn work(&self, host: &Host) {
         while let Some(claim) = self.queue.claim().await {
             let done = match claim.key().clone() {
-                Job::Look(name) => self.reconcile(host, &name).await,
+                Job::Reconcile(name) => self.reconcile(host, &name).await,
                 Job::Sweep => match self.sweep(&*host.store()).await {
                     Ok(()) => Ok(Next::Done),
                     Err(error) => Err(error.to_string()),
@@ -257,33 +270,33 @@ impl Keeper {
     }
 
     /// Takes out what was put in under a name. It ends beside everything else, so that the name is free at once.
-    fn take_out(&self, host: &Host, name: &str, seen: Revision) {
+    fn remove(&self, host: &Host, name: &str, seen: Revision) {
         self.sweep_later();
-        self.trying.lock().remove(name);
+        self.rollouts.lock().remove(name);
         self.down.lock().remove(name);
-        self.wanted_grants.lock().remove(name);
-        let taken = self.taken.lock().remove(name);
-        match taken.and_then(|_| host.take_out(name).ok()) {
+        self.desired_grants.lock().remove(name);
+        let taken = self.applied.lock().remove(name);
+        match taken.and_then(|_| host.detach(name).ok()) {
             Some(controller) => {
                 let (leaving, name) = (host.clone(), name.to_owned());
                 host.spawn(async move {
-                    let left = leaving.end(&name, &controller).await;
-                    leaving.verdicts().note(&name, seen, seen, Outcome::Removed(Arc::new(left)));
+                    let left = leaving.stop_detached(&name, &controller).await;
+                    leaving.verdicts().record(&name, seen, seen, SyncOutcome::Removed(Arc::new(left)));
                 });
             }
-            None => host.verdicts().note(name, seen, seen, Outcome::Removed(Arc::default())),
+            None => host.verdicts().record(name, seen, seen, SyncOutcome::Removed(Arc::default())),
         }
     }
 }
 
 /// Wakes the keeper when a controller has become ready, and when that takes long, so that its status says so.
-fn wake_when_ready(host: &Host, keeper: &Keeper, name: &str, controller: Arc<Controller>) {
+fn wake_when_ready(host: &Host, keeper: &ControllerReconciler, name: &str, controller: Arc<Controller>) {
     let (queue, name) = (keeper.queue.clone(), Arc::<str>::from(name));
     host.spawn(async move {
         let look = || {
-            let _ = queue.add(Job::Look(name.clone()), Priority::LOW);
+            let _ = queue.add(Job::Reconcile(name.clone()), Priority::LOW);
         };
-        let is_ready = match tokio::time::timeout(BEGINNING_MAX, controller.is_ready()).await {
+        let is_ready = match tokio::time::timeout(STARTUP_MAX, controller.is_ready()).await {
             Ok(is_ready) => is_ready,
             Err(_) => {
                 look();

@@ -17,10 +17,10 @@ mod info;
 pub use info::{KindInfo, ScalePaths};
 
 /// A kind in whatever version: its group and its name.
-pub(crate) type Id = (String, String);
+pub(crate) type KindId = (String, String);
 
 /// Returns what a kind is in whatever version.
-pub(crate) fn id_of(kind: &Kind) -> Id {
+pub(crate) fn id_of(kind: &Kind) -> KindId {
     (kind.group.clone(), kind.name.clone())
 }
 
@@ -28,19 +28,19 @@ pub(crate) fn id_of(kind: &Kind) -> Id {
 #[derive(Default)]
 pub struct Kinds {
     /// By group and name, in the version that is stored.
-    by_type: RwLock<BTreeMap<Id, KindInfo>>,
+    by_type: RwLock<BTreeMap<KindId, KindInfo>>,
     /// The newest word of each definition that was heard, by what it is called as a source. Touched only while `by_type` is locked for writing.
     heard: Mutex<BTreeMap<String, Revision>>,
     /// What was declared by something else than a definition: what stays when the definition goes.
-    without_definition: RwLock<BTreeMap<Id, ByComponents>>,
+    without_definition: RwLock<BTreeMap<KindId, ComponentDeclaration>>,
     /// What is known whoever declares it.
-    built_in: BTreeSet<Id>,
+    built_in: BTreeSet<KindId>,
     /// Where the store looks up what documents must be like.
     schemas: Schemas,
 }
 
 /// What components say of a kind.
-struct ByComponents {
+struct ComponentDeclaration {
     info: KindInfo,
     /// Who of this host declares it, as sources are called.
     claimants: BTreeSet<String>,
@@ -70,7 +70,7 @@ pub(crate) enum Review {
     Goes,
 }
 
-impl ByComponents {
+impl ComponentDeclaration {
     /// Returns whether no component is known to need the kind as it is.
     fn is_unclaimed(&self) -> bool {
         self.claimants.is_empty() && self.claim != Claim::Held
@@ -122,7 +122,7 @@ impl Kinds {
     /// said before its newest word is not heard any more.
     ///
     /// # Errors
-    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::HostsOwn`] when a definition declares what is
+    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::ReservedKind`] when a definition declares what is
     /// built in; [`Error::BadDocument`] when its schema is not structural.
     pub fn declare(&self, info: KindInfo) -> Result<(), Error> {
         let claim = (!info.is_of_definition()).then(|| (info.source.clone(), id_of(&info.kind)));
@@ -161,7 +161,8 @@ impl Kinds {
                 Some(_) => {}
                 None => {
                     let (claimants, claim) = (BTreeSet::new(), Claim::Held);
-                    without_definition.insert(id.clone(), ByComponents { info: info.clone(), claimants, claim });
+                    without_definition
+                        .insert(id.clone(), ComponentDeclaration { info: info.clone(), claimants, claim });
                 }
             }
             if by_type.get(&id).is_some_and(is_known_better) {
@@ -223,7 +224,7 @@ impl Kinds {
     pub(crate) fn goes_with(&self, definition: &KindInfo) -> bool {
         let id = id_of(&definition.kind);
         let is_its = self.by_type.read().get(&id).is_some_and(|known| known.source == definition.source);
-        is_its && self.without_definition.read().get(&id).is_none_or(ByComponents::is_unclaimed)
+        is_its && self.without_definition.read().get(&id).is_none_or(ComponentDeclaration::is_unclaimed)
     }
 
     /// Returns whether a kind is about to go with its last declaration, so that nothing new of it is of use.
@@ -234,14 +235,14 @@ impl Kinds {
         let without_definition = self.without_definition.read();
         let by_components = without_definition.get(&id);
         if known.is_of_definition() {
-            known.ending && by_components.is_none_or(ByComponents::is_unclaimed)
+            known.ending && by_components.is_none_or(ComponentDeclaration::is_unclaimed)
         } else {
             by_components.is_some_and(|known| known.claim == Claim::Ending)
         }
     }
 
     /// Notes who declares a kind, which is known.
-    fn claim(&self, source: String, id: &Id) {
+    fn claim(&self, source: String, id: &KindId) {
         if let Some(known) = self.without_definition.write().get_mut(id) {
             known.claim = Claim::Held;
             known.claimants.insert(source);
@@ -269,7 +270,7 @@ impl Kinds {
     }
 
     /// Returns whether a controller that runs declares a kind.
-    pub(crate) fn is_claimed(&self, id: &Id) -> bool {
+    pub(crate) fn is_claimed(&self, id: &KindId) -> bool {
         self.without_definition.read().get(id).is_some_and(|known| !known.claimants.is_empty())
     }
 
@@ -281,7 +282,7 @@ impl Kinds {
 
     /// Looks whether a kind is still to be declared by components, when every controller is loaded. What no controller declares
     /// goes when a definition declares it as well, or when twice in a row there was no resource of it.
-    pub(crate) fn review(&self, id: &Id, has_resources: bool) -> Review {
+    pub(crate) fn review(&self, id: &KindId, has_resources: bool) -> Review {
         let mut by_type = self.by_type.write();
         let mut without_definition = self.without_definition.write();
         let Some(known) = without_definition.get_mut(id) else { return Review::Goes };
@@ -307,7 +308,7 @@ impl Kinds {
     }
 
     /// Takes back what a definition has declared, up to this word of it. A kind that something else has declared too stays, as that declared it.
-    pub(crate) fn take_back(&self, definition: &KindInfo) {
+    pub(crate) fn remove_definition(&self, definition: &KindInfo) {
         let mut by_type = self.by_type.write();
         let id = id_of(&definition.kind);
         if !self.is_news(definition) {
@@ -339,7 +340,7 @@ impl Kinds {
     fn agree(&self, known: &KindInfo, info: &KindInfo) -> Result<(), Error> {
         if info.is_of_definition() && self.is_built_in(&info.kind) {
             // Its resources would go with the definition: every controller, where it is that kind.
-            return Err(Error::HostsOwn(info.kind.to_string()));
+            return Err(Error::ReservedKind(info.kind.to_string()));
         }
         let without_definition = self.without_definition.read();
         let by_components = without_definition.get(&id_of(&info.kind));

@@ -51,23 +51,23 @@ mod trial;
 mod turns;
 mod worker;
 
-pub use change::Swapped;
-pub use code::Code;
+pub use change::SwapReport;
+pub use code::CodeSource;
 pub use controller::STOP_HOOK_MAX;
-pub use costs::{ControllerCosts, EffectSums, KeySpent, Lately, Spent};
+pub use costs::{ControllerCosts, EffectSums, KeyUsage, RecentUsage, Usage};
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
-pub use feeders::{Feeder, FeederError, Intake, NotTaken};
+pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{
-    CONTROLLERS_MAX, Host, KeyVerb, Options, Put, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, Removed, ShutdownReport,
+    CONTROLLERS_MAX, Host, KeyVerb, Options, Put, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, RemovalReport, ShutdownReport,
 };
 pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;
-pub use observer::{Observer, Reconciled, Recorder};
+pub use observer::{Observer, ReconcileRecord, Recorder};
 pub use settings::Settings;
-pub use spread::Spread;
-pub use stats::{ControllerMeasures, Measures, Rollout, Room, Shadowed};
-pub use status::{Answered, ControllerState, ControllerStatus, Counts, QueueEntry, SwapRecord};
+pub use spread::ShardedSum;
+pub use stats::{ControllerMeasures, HostCapacity, Measures, RolloutResult, ShadowOutcome};
+pub use status::{ControllerState, ControllerStatus, QueueCounts, QueueEntry, SwapRecord, VersionInfo};
 pub use suspend::Suspend;

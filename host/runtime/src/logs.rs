@@ -47,18 +47,18 @@ pub struct LogBook {
 #[derive(Default)]
 struct Inner {
     sequence: u64,
-    lines: BTreeMap<Arc<str>, Lines>,
+    lines: BTreeMap<Arc<str>, ControllerLog>,
     bytes: u64,
 }
 
 /// The lines of one controller.
 #[derive(Default)]
-struct Lines {
+struct ControllerLog {
     lines: VecDeque<LogLine>,
     bytes: u64,
 }
 
-impl Lines {
+impl ControllerLog {
     /// Forgets the oldest line, and returns its bytes.
     fn forget_one(&mut self) -> u64 {
         let bytes = self.lines.pop_front().map_or(0, |line| line.bytes());

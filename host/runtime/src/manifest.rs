@@ -1,6 +1,6 @@
 //! `kind: Controller` as people write it, and as it is once checked.
 //!
-//! Two types: [`Manifest`] is what stands in the file, where unknown fields are refused; [`Checked`] is what the runtime can use.
+//! Two types: [`Manifest`] is what stands in the file, where unknown fields are refused; [`ValidSpec`] is what the runtime can use.
 //! Reading files, and naming lines and columns, is the binary's work.
 
 use std::collections::BTreeMap;
@@ -147,7 +147,7 @@ pub struct BackoffWritten {
 
 /// A spec whose numbers are within their bounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checked {
+pub struct ValidSpec {
     /// What it may do.
     pub grants: Grants,
     /// What one reconcile may use.
@@ -183,7 +183,7 @@ impl Spec {
     ///
     /// # Errors
     /// Every value that is out of its bounds, and every grant that can never cover anything, all at once.
-    pub fn check(&self) -> Result<Checked, Vec<OutOfBounds>> {
+    pub fn check(&self) -> Result<ValidSpec, Vec<OutOfBounds>> {
         let Self {
             component, config, grants, limits, concurrency, backoff, resync, poll, during_delay, suspend, ..
         } = self;
@@ -210,7 +210,7 @@ impl Spec {
         };
         let (grants, config) = (grants.clone(), config.clone());
         let old_revisions = self.revision_history_limit.unwrap_or(OLD_REVISIONS);
-        Ok(Checked { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions, plan })
+        Ok(ValidSpec { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions, plan })
     }
 }
 

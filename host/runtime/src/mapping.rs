@@ -18,14 +18,14 @@ use homeostat_store::{Key, Kind, Resource};
 
 /// The kind whose keys are wanted, and where its resources live.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Managed {
+pub struct ManagedKind {
     /// Group, version and name.
     pub kind: Kind,
     /// Whether its resources live in namespaces.
     pub namespaced: bool,
 }
 
-impl Managed {
+impl ManagedKind {
     /// Returns what a declaration says.
     pub fn of(declaration: &KindDeclaration) -> Self {
         Self { kind: declaration.kind.clone(), namespaced: declaration.namespaced }
@@ -51,7 +51,7 @@ impl Managed {
 ///
 /// Empty for [`Mapping::Guest`]. The caller keeps the answer for the version before, and adds both: the owner that was left
 /// matters as much as the new one.
-pub fn keys(mapping: &Mapping, managed: &Managed, changed: &Resource) -> Vec<Key> {
+pub fn keys(mapping: &Mapping, managed: &ManagedKind, changed: &Resource) -> Vec<Key> {
     let named = |name: &str| managed.named_from(changed.key().namespace(), name);
     match mapping {
         Mapping::Owner => changed

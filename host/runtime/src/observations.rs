@@ -35,12 +35,12 @@ impl Observations {
 /// Counts denials, and makes each an event about the key that was reconciled. Equal ones are one event, which is counted.
 ///
 /// Files and sockets, which a language's own library may try, are told the first time only: nobody can grant them. What comes after is in [`Needs`].
-pub(crate) struct ToldDenials {
+pub(crate) struct DenialReporter {
     pub(crate) context: Arc<Context>,
     pub(crate) observations: Arc<Observations>,
 }
 
-impl DenialObserver for ToldDenials {
+impl DenialObserver for DenialReporter {
     fn denied(&self, call: &Call, capability: Capability, missing: &str) {
         let before = self.observations.count(capability);
         let (is_absent, reason) = match capability {

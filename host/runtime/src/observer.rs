@@ -23,12 +23,12 @@ pub trait Observer: Send + Sync + 'static {
 /// Told of every reconcile of one controller that ended, on the worker that ran it. Must not wait.
 pub trait Recorder: Send + Sync + 'static {
     /// Takes note of one.
-    fn reconciled(&self, reconciled: &Reconciled<'_>);
+    fn record(&self, reconciled: &ReconcileRecord<'_>);
 }
 
 /// One reconcile that ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Reconciled<'a> {
+pub struct ReconcileRecord<'a> {
     /// What it was about.
     pub key: &'a Key,
     /// From the moment that the key was due to the claim.
@@ -45,14 +45,14 @@ pub struct Reconciled<'a> {
 }
 
 /// Looks away.
-pub(crate) struct Nobody;
+pub(crate) struct NoopObserver;
 
-impl Observer for Nobody {
+impl Observer for NoopObserver {
     fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
         Arc::new(Self)
     }
 }
 
-impl Recorder for Nobody {
-    fn reconciled(&self, _: &Reconciled<'_>) {}
+impl Recorder for NoopObserver {
+    fn record(&self, _: &ReconcileRecord<'_>) {}
 }

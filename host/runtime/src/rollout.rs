@@ -15,11 +15,11 @@ mod machine;
 mod part;
 mod share;
 
-pub(crate) use chosen::{CHOSEN_MAX, Chosen};
-pub(crate) use figures::{Both, End, Figures, KEYS_MAX, Past, Run};
-pub(crate) use gate::{Judgement, judge};
-pub(crate) use machine::{Machine, Move, PATIENCE, Sight};
-pub(crate) use part::{Part, Side, hash};
+pub(crate) use chosen::{PINNED_KEYS_MAX, PinnedKeys};
+pub(crate) use figures::{Comparison, KEYS_MAX, RunRecord, RunResult, RunTotals, VersionStats};
+pub(crate) use gate::{Analysis, analyse};
+pub(crate) use machine::{Action, CanaryMachine, Observation, STEP_TIMEOUT_FACTOR};
+pub(crate) use part::{KeySplit, Track, key_hash};
 pub use share::{Factor, Share};
 
 /// How a definition is put in.
@@ -28,12 +28,12 @@ pub enum Plan {
     /// For all keys at once.
     Immediate,
     /// For some keys first.
-    Canary(Canary),
+    Canary(CanaryPlan),
 }
 
 /// Which keys a candidate gets, one step after the other, and when it goes back. Without a step it gets all at once.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Canary {
+pub struct CanaryPlan {
     /// The shares of the keys, each greater than the one before. After the last one come all. The first is none at all when labels choose
     /// the keys of the first step.
     pub steps: Vec<Share>,
@@ -66,9 +66,9 @@ pub struct Gate {
     pub reconciles: u32,
 }
 
-impl Canary {
+impl CanaryPlan {
     /// Returns the share that comes after this one; `None`: all keys.
-    pub(crate) fn after(&self, share: Option<Share>) -> Option<Share> {
+    pub(crate) fn next_step(&self, share: Option<Share>) -> Option<Share> {
         self.steps.iter().copied().find(|step| share.is_none_or(|share| *step > share))
     }
 
@@ -93,7 +93,7 @@ impl Default for Gate {
     }
 }
 
-impl Default for Canary {
+impl Default for CanaryPlan {
     fn default() -> Self {
         let steps = vec![Share::percent(10), Share::percent(50)];
         Self { steps, labels: BTreeMap::new(), gate: Gate::default(), shadow: None }

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::observations::ToldDenials;
-use crate::slot::Loaded;
+use crate::observations::DenialReporter;
+use crate::slot::LoadedVersion;
 use crate::{Definition, Error, Host, sink, stats};
 
 mod compare;
@@ -31,13 +31,13 @@ mod report;
 mod run;
 mod scene;
 
-pub use compare::Difference;
-pub use report::{Allowed, Counted, ShadowPlan, ShadowReport, ShadowVerdict, Unfit};
+pub use compare::ReconcileDifference;
+pub use report::{DifferenceCount, DifferenceLimit, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason};
 
-use layer::{Shadowed, Silence};
-use report::Compared;
-use run::{Denials, Run};
-use scene::{Before, Scene};
+use layer::{NullSink, ShadowEffects};
+use report::CompareResult;
+use run::{DenialCollector, Run};
+use scene::{Before, ReplayState};
 
 /// What may be kept of one reconcile, in bytes as the limit `effect-bytes` counts them.
 const RECORDING_BYTES_MAX: u64 = 4 << 20;
@@ -45,33 +45,33 @@ const RECORDING_BYTES_MAX: u64 = 4 << 20;
 /// A new version that is tried beside the one that runs.
 pub(crate) struct Shadow {
     /// The version that runs.
-    old: Arc<Loaded>,
+    stable: Arc<LoadedVersion>,
     /// Where what the old one asks for is done.
     outside: Arc<Headers<World>>,
-    new: Definition,
-    inbox: mpsc::Sender<Box<Recorded>>,
+    candidate: Definition,
+    inbox: mpsc::Sender<Box<CapturedReconcile>>,
     report: Mutex<ShadowReport>,
     /// Cancelled when nothing is compared any more.
     over: CancellationToken,
 }
 
 /// A reconcile of the old version that is over.
-struct Recorded {
+struct CapturedReconcile {
     key: Key,
     result: Result<Outcome, Fault>,
-    denials: Arc<Denials>,
+    denials: Arc<DenialCollector>,
     recorder: Arc<Recorder<Arc<Headers<World>>>>,
 }
 
 /// A place in the line of a shadow, for a reconcile that runs.
-pub(crate) struct Seat {
-    permit: mpsc::OwnedPermit<Box<Recorded>>,
-    denials: Arc<Denials>,
+pub(crate) struct Capture {
+    permit: mpsc::OwnedPermit<Box<CapturedReconcile>>,
+    denials: Arc<DenialCollector>,
     recorder: Arc<Recorder<Arc<Headers<World>>>>,
     effects: Arc<dyn Effects>,
 }
 
-impl Seat {
+impl Capture {
     /// Returns the way out of the old version's sandbox on which what passes is kept.
     pub(crate) fn effects(&self) -> Arc<dyn Effects> {
         self.effects.clone()
@@ -80,7 +80,7 @@ impl Seat {
     /// Hands over what was kept, once the key is settled.
     pub(crate) fn settled(self, key: &Key, result: &Result<Outcome, Fault>) {
         let Self { permit, denials, recorder, effects: _ } = self;
-        permit.send(Box::new(Recorded { key: key.clone(), result: result.clone(), denials, recorder }));
+        permit.send(Box::new(CapturedReconcile { key: key.clone(), result: result.clone(), denials, recorder }));
     }
 }
 
@@ -126,8 +126,8 @@ impl Controller {
         let old = self.slot.current();
         let shadow = Arc::new(Shadow {
             outside: Arc::new(sink::outside(&self.context, &self.follows, &old.definition)),
-            old,
-            new,
+            stable: old,
+            candidate: new,
             inbox,
             report: Mutex::default(),
             over: CancellationToken::new(),
@@ -152,23 +152,23 @@ impl Controller {
     }
 
     /// Returns a place in the line of the shadow, for a reconcile that begins; `None`: none is on, or it has no time for this one.
-    pub(crate) fn seat(&self, loaded: &Arc<Loaded>) -> Option<Seat> {
+    pub(crate) fn start_capture(&self, loaded: &Arc<LoadedVersion>) -> Option<Capture> {
         let shadow = self.shadow.load();
         let shadow = shadow.as_ref()?;
-        if !Arc::ptr_eq(loaded, &shadow.old) || shadow.is_over() {
+        if !Arc::ptr_eq(loaded, &shadow.stable) || shadow.is_over() {
             return None;
         }
         let Ok(permit) = shadow.inbox.clone().try_reserve_owned() else {
             shadow.report.lock().skipped += 1;
-            self.stats.shadowed(stats::Shadowed::Skipped);
+            self.stats.shadowed(stats::ShadowOutcome::Skipped);
             return None;
         };
-        let told = ToldDenials { context: self.context.clone(), observations: self.observations.clone() };
-        let denials = Denials::before(Some(Arc::new(told)));
+        let told = DenialReporter { context: self.context.clone(), observations: self.observations.clone() };
+        let denials = DenialCollector::before(Some(Arc::new(told)));
         let recorder = Arc::new(Recorder::within(RECORDING_BYTES_MAX, shadow.outside.clone()));
         let (needs, definition) = (self.observations.needs.clone(), &loaded.definition);
         let effects = sink::within(&self.context, needs, denials.clone(), definition, recorder.clone());
-        Some(Seat { permit, denials, recorder, effects })
+        Some(Capture { permit, denials, recorder, effects })
     }
 }
 
@@ -183,13 +183,13 @@ impl Shadow {
     }
 
     /// Compares one reconcile after the other.
-    async fn run(&self, controller: &Controller, mut arrivals: mpsc::Receiver<Box<Recorded>>) {
+    async fn run(&self, controller: &Controller, mut arrivals: mpsc::Receiver<Box<CapturedReconcile>>) {
         let compared = async {
             while let Some(recorded) = arrivals.recv().await {
                 let compared = AssertUnwindSafe(self.compare(controller, *recorded)).catch_unwind().await;
                 let compared = compared.unwrap_or_else(|_| {
                     controller.note_panic();
-                    Compared::Unfit(Unfit::HostFailed)
+                    CompareResult::Unfit(UnfitReason::HostFailed)
                 });
                 controller.stats.shadowed(compared.in_one_word());
                 self.report.lock().note(compared);
@@ -198,78 +198,81 @@ impl Shadow {
         tokio::select! {
             biased;
             () = self.over.cancelled() => {}
-            () = controller.feeding.stopped() => controller.end_shadow(),
+            () = controller.feeders.stopped() => controller.end_shadow(),
             () = compared => {}
         }
     }
 
     /// Runs the new version for a key that the old one has settled, and compares the two.
-    async fn compare(&self, controller: &Controller, recorded: Recorded) -> Compared {
-        let Recorded { key, result, denials, recorder } = recorded;
-        if !self.new.may_get(&key) {
-            return Compared::Unfit(Unfit::NotGranted);
+    async fn compare(&self, controller: &Controller, recorded: CapturedReconcile) -> CompareResult {
+        let CapturedReconcile { key, result, denials, recorder } = recorded;
+        if !self.candidate.may_get(&key) {
+            return CompareResult::Unfit(UnfitReason::NotGranted);
         }
-        let Some(exchanges) = recorder.take() else { return Compared::Unfit(Unfit::TooLong) };
+        let Some(exchanges) = recorder.take() else { return CompareResult::Unfit(UnfitReason::TooLong) };
         if matches!(result, Err(Fault::Trap { .. } | Fault::Limit { .. })) {
-            return Compared::Unfit(Unfit::OldStopped);
+            return CompareResult::Unfit(UnfitReason::OldStopped);
         }
         let context = &controller.context;
-        let scene = match set_scene(&*context.store, &exchanges).await {
+        let scene = match build_replay_state(&*context.store, &exchanges).await {
             Ok(scene) => scene,
-            Err(unfit) => return Compared::Unfit(unfit),
+            Err(unfit) => return CompareResult::Unfit(unfit),
         };
         let old = Run { exchanges, result, denials: denials.take() };
         match self.run_new(controller, &key, scene).await {
             Ok(new) => compared(&key, &old, &new),
-            Err(unfit) => Compared::Unfit(unfit),
+            Err(unfit) => CompareResult::Unfit(unfit),
         }
     }
 
     /// Runs the new version for a key, with the world as the old one found it.
-    async fn run_new(&self, controller: &Controller, key: &Key, scene: Scene) -> Result<Run, Unfit> {
+    async fn run_new(&self, controller: &Controller, key: &Key, scene: ReplayState) -> Result<Run, UnfitReason> {
         let context: &Context = &controller.context;
-        let world = sink::world(context, Silence, &self.new);
-        let shadowed = Arc::new(Shadowed::new(scene, context.store.clone(), world));
+        let world = sink::world(context, NullSink, &self.candidate);
+        let shadowed = Arc::new(ShadowEffects::new(scene, context.store.clone(), world));
         let recorder = Arc::new(Recorder::new(shadowed.clone()));
-        let denials = Denials::before(None);
+        let denials = DenialCollector::before(None);
         let needs = Arc::<Needs>::default();
-        let effects = sink::within(context, needs, denials.clone(), &self.new, recorder.clone());
+        let effects = sink::within(context, needs, denials.clone(), &self.candidate, recorder.clone());
         let mut caller = CallSession::new(&controller.name);
-        let report = self.new.component.reconcile(&mut caller, key, &self.new.limits, effects).await;
+        let report = self.candidate.component.reconcile(&mut caller, key, &self.candidate.limits, effects).await;
         if let Some(unfit) = shadowed.unfit() {
             return Err(unfit);
         }
         // Its limits bound what it does.
-        let exchanges = recorder.take().ok_or(Unfit::TooLong)?;
+        let exchanges = recorder.take().ok_or(UnfitReason::TooLong)?;
         Ok(Run { exchanges, result: report.result, denials: denials.take() })
     }
 }
 
 /// Finds out what was there before the old version wrote, and sets the scene.
-async fn set_scene(store: &dyn Store, exchanges: &[homeostat_component::Exchange]) -> Result<Scene, Unfit> {
+async fn build_replay_state(
+    store: &dyn Store,
+    exchanges: &[homeostat_component::Exchange],
+) -> Result<ReplayState, UnfitReason> {
     let mut before: Before = BTreeMap::new();
-    for (kind, revision) in Scene::unseen(exchanges) {
-        before.insert(revision, what_was_before(store, kind, revision).await?);
+    for (kind, revision) in ReplayState::unobserved_changes(exchanges) {
+        before.insert(revision, read_previous(store, kind, revision).await?);
     }
-    Scene::set(exchanges.to_vec(), &before)
+    ReplayState::set(exchanges.to_vec(), &before)
 }
 
 /// Reads in the store's history what a resource was before the change that made a revision.
-async fn what_was_before(
+async fn read_previous(
     store: &dyn Store,
     kind: Kind,
     revision: Revision,
-) -> Result<Option<Arc<homeostat_store::Resource>>, Unfit> {
+) -> Result<Option<Arc<homeostat_store::Resource>>, UnfitReason> {
     let from = Revision(revision.0.saturating_sub(1));
-    let mut watch = store.watch(Scope::Kind(kind), from).await.map_err(|_| Unfit::PastIsGone)?;
-    let event = watch.next().await.map_err(|_| Unfit::PastIsGone)?;
-    if event.revision == revision { Ok(event.previous) } else { Err(Unfit::PastIsGone) }
+    let mut watch = store.watch(Scope::Kind(kind), from).await.map_err(|_| UnfitReason::PastIsGone)?;
+    let event = watch.next().await.map_err(|_| UnfitReason::PastIsGone)?;
+    if event.revision == revision { Ok(event.previous) } else { Err(UnfitReason::PastIsGone) }
 }
 
-fn compared(key: &Key, old: &Run, new: &Run) -> Compared {
+fn compared(key: &Key, old: &Run, new: &Run) -> CompareResult {
     let differences = compare::differences(key, old, new);
     if differences.is_empty() {
-        return Compared::Equal;
+        return CompareResult::Equal;
     }
-    Compared::Differing { differences, failed_alone: old.result.is_ok() && new.result.is_err() }
+    CompareResult::Differing { differences, failed_alone: old.result.is_ok() && new.result.is_err() }
 }

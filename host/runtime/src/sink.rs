@@ -10,21 +10,21 @@ use homeostat_component::{Blob, Call, Effects, Needs, StoreError};
 
 use crate::Definition;
 use crate::context::{Context, now};
-use crate::declared::Declared;
-use crate::definitions::CheckedStore;
+use crate::declared::KnownKinds;
+use crate::definitions::ValidatingStore;
 use crate::events::{EventSource, NewEvent};
 use crate::follows::{Follows, Target};
 use crate::logs::LogLine;
-use crate::observations::{Observations, ToldDenials};
+use crate::observations::{DenialReporter, Observations};
 
 /// Puts the layers of one definition together: its roles, who looks on, its grants, its secrets, the world.
-pub(crate) fn effects(
+pub(crate) fn build(
     context: &Arc<Context>,
     follows: &Arc<Follows>,
     observations: &Arc<Observations>,
     definition: &Definition,
 ) -> Arc<dyn Effects> {
-    let witness = Arc::new(ToldDenials { context: context.clone(), observations: observations.clone() });
+    let witness = Arc::new(DenialReporter { context: context.clone(), observations: observations.clone() });
     within(context, observations.needs.clone(), witness, definition, outside(context, follows, definition))
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn within(
     definition: &Definition,
     inner: impl Effects,
 ) -> Arc<dyn Effects> {
-    let granted = Granted::new(Arc::new(definition.grants.clone()), Declared::new(context.kinds.clone(), inner));
+    let granted = Granted::new(Arc::new(definition.grants.clone()), KnownKinds::new(context.kinds.clone(), inner));
     let observed = Observed::new(needs, witness.clone(), granted);
     Arc::new(Roles::new(definition.component.describe(), witness, observed))
 }
@@ -51,7 +51,7 @@ pub(crate) fn outside(context: &Arc<Context>, follows: &Arc<Follows>, definition
 pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition) -> World {
     let config = Arc::new(definition.config.clone());
     let http = context.http.within(Arc::new(definition.grants.clone()));
-    let store = CheckedStore { store: context.store.clone(), kinds: context.kinds.clone() };
+    let store = ValidatingStore { store: context.store.clone(), kinds: context.kinds.clone() };
     World::new(Arc::new(store), Arc::new(sink), config, http)
 }
 
@@ -76,7 +76,7 @@ impl Sink for ToHost {
         let GuestEvent { severity, reason, message, regarding } = &event;
         let key = regarding.as_ref().or(call.key.as_ref()).cloned();
         let (controller, source) = (&call.controller, EventSource::Guest);
-        self.context.events.note(now(), NewEvent { controller, source, key, severity: *severity, reason, message });
+        self.context.events.record(now(), NewEvent { controller, source, key, severity: *severity, reason, message });
     }
 
     fn line(&self, call: &Call, line: GuestLogLine) {

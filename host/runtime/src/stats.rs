@@ -10,10 +10,10 @@ use homeostat_workqueue::{Ages, Counters, KeyCounts};
 use parking_lot::Mutex;
 
 use crate::controller::Controller;
-use crate::costs::Spent;
+use crate::costs::Usage;
 use crate::rollout::Share;
-use crate::slot::Loaded;
-use crate::status::{Answered, ControllerStatus, SwapRecord};
+use crate::slot::LoadedVersion;
+use crate::status::{ControllerStatus, SwapRecord, VersionInfo};
 
 /// A host in numbers, at the moment that it was asked.
 #[derive(Clone, Debug)]
@@ -25,14 +25,14 @@ pub struct Measures {
     /// Guests that could start besides without waiting.
     pub instances_free: usize,
     /// The room that all controllers share.
-    pub room: Room,
+    pub room: HostCapacity,
     /// What has come of compilations since the start, of components of all controllers and of none.
     pub compiled: CompilationCounts,
 }
 
 /// What all controllers have, and may have, together: in their queues, and of themselves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Room {
+pub struct HostCapacity {
     /// Keys.
     pub keys: u64,
     /// Keys, at most.
@@ -47,7 +47,7 @@ pub struct Room {
     pub controllers_max: u64,
 }
 
-impl Room {
+impl HostCapacity {
     pub(crate) fn of(room: &homeostat_workqueue::SharedCapacity, controllers: usize, controllers_max: usize) -> Self {
         Self {
             keys: room.keys(),
@@ -75,16 +75,16 @@ pub struct ControllerMeasures {
     pub swaps: u64,
     /// Components and definitions that were refused while it ran: calls of [`Host::refused`](crate::Host::refused).
     pub refusals: u64,
-    /// Trials of candidates that ended, in the order of [`Rollout::ALL`].
-    pub rollouts: [u64; Rollout::ALL.len()],
+    /// Trials of candidates that ended, in the order of [`RolloutResult::ALL`].
+    pub rollouts: [u64; RolloutResult::ALL.len()],
     /// The share of the keys that a candidate has now, from 0 to 1; 0 when there is none.
     pub candidate_share: f64,
     /// What its reconciles used.
-    pub spent: Spent,
+    pub spent: Usage,
     /// How often it was denied something, in the order of [`Capability::ALL`].
     pub denials: [u64; Capability::ALL.len()],
-    /// What came of its reconciles while another version was tried as a shadow, in the order of [`Shadowed::ALL`].
-    pub shadowed: [u64; Shadowed::ALL.len()],
+    /// What came of its reconciles while another version was tried as a shadow, in the order of [`ShadowOutcome::ALL`].
+    pub shadowed: [u64; ShadowOutcome::ALL.len()],
 }
 
 impl Controller {
@@ -98,7 +98,7 @@ impl Controller {
             swaps: stats.swaps.load(Ordering::Relaxed),
             refusals: stats.refusals.load(Ordering::Relaxed),
             rollouts: stats.rollouts.each_ref().map(|count| count.load(Ordering::Relaxed)),
-            candidate_share: slot.trial().and_then(|trial| trial.share()).map_or(0.0, Share::fraction),
+            candidate_share: slot.canary().and_then(|trial| trial.share()).map_or(0.0, Share::fraction),
             spent: costs.spent(),
             denials: observations.denials(),
             shadowed: stats.shadowed.each_ref().map(|count| count.load(Ordering::Relaxed)),
@@ -108,18 +108,18 @@ impl Controller {
 
 #[derive(Default)]
 pub(crate) struct Stats {
-    answered: ArcSwapOption<Answered>,
+    answered: ArcSwapOption<VersionInfo>,
     last_swap: Mutex<Option<SwapRecord>>,
     swaps: AtomicU64,
     refusals: AtomicU64,
-    rollouts: [AtomicU64; Rollout::ALL.len()],
-    /// In the order of [`Shadowed::ALL`].
-    shadowed: [AtomicU64; Shadowed::ALL.len()],
+    rollouts: [AtomicU64; RolloutResult::ALL.len()],
+    /// In the order of [`ShadowOutcome::ALL`].
+    shadowed: [AtomicU64; ShadowOutcome::ALL.len()],
 }
 
 /// How the trial of a candidate ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Rollout {
+pub enum RolloutResult {
     /// It has all keys.
     Promoted,
     /// It went back by itself.
@@ -128,7 +128,7 @@ pub enum Rollout {
     Replaced,
 }
 
-impl Rollout {
+impl RolloutResult {
     /// Every one, each at its own place: `ALL[end as usize] == end`.
     pub const ALL: [Self; 3] = [Self::Promoted, Self::RolledBack, Self::Replaced];
 
@@ -144,7 +144,7 @@ impl Rollout {
 
 /// What comes of reconciles while another version is tried as a shadow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Shadowed {
+pub enum ShadowOutcome {
     /// Both versions did the same.
     Equal,
     /// They did not.
@@ -157,7 +157,7 @@ pub enum Shadowed {
     Skipped,
 }
 
-impl Shadowed {
+impl ShadowOutcome {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Equal, Self::Differing, Self::Error, Self::Unfit, Self::Skipped];
 
@@ -175,23 +175,23 @@ impl Shadowed {
 
 impl Stats {
     /// Counts what came of one reconcile beside a shadow.
-    pub(crate) fn shadowed(&self, what: Shadowed) {
+    pub(crate) fn shadowed(&self, what: ShadowOutcome) {
         self.shadowed[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes who answered a reconcile that ended.
-    pub(crate) fn answered_by(&self, by: &Loaded) {
-        let is_known = |answered: &Answered| {
+    pub(crate) fn answered_by(&self, by: &LoadedVersion) {
+        let is_known = |answered: &VersionInfo| {
             answered.generation == by.generation
                 && answered.revision == by.revision()
                 && answered.digest == by.component().digest().as_str()
         };
         if !self.answered.load().as_deref().is_some_and(is_known) {
-            self.answered.store(Some(Arc::new(by.answered())));
+            self.answered.store(Some(Arc::new(by.version_info())));
         }
     }
 
-    pub(crate) fn answered(&self) -> Option<Answered> {
+    pub(crate) fn answered(&self) -> Option<VersionInfo> {
         self.answered.load().as_deref().cloned()
     }
 
@@ -207,7 +207,7 @@ impl Stats {
     }
 
     /// Counts the end of a trial.
-    pub(crate) fn rollout(&self, end: Rollout) {
+    pub(crate) fn rollout(&self, end: RolloutResult) {
         self.rollouts[end as usize].fetch_add(1, Ordering::Relaxed);
     }
 

@@ -36,7 +36,7 @@ pub struct ControllerStatus {
     pub generation: u64,
     /// What answered the last reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answered: Option<Answered>,
+    pub answered: Option<VersionInfo>,
     /// The kind whose keys it reconciles.
     pub manages: Kind,
     /// The other kinds that it watches.
@@ -44,7 +44,7 @@ pub struct ControllerStatus {
     /// Reconciles that may run at once.
     pub concurrency: u32,
     /// Keys by state.
-    pub counts: Counts,
+    pub counts: QueueCounts,
     /// Reconciles ended since the controller was added.
     pub reconciles: u64,
     /// How many of them failed.
@@ -57,7 +57,7 @@ pub struct ControllerStatus {
 /// The definition that answered a reconcile: what runs, or what is tried beside it, or what ran before a swap.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answered {
+pub struct VersionInfo {
     /// Digest of its component.
     pub digest: String,
     /// Counts the components that the controller has had.
@@ -70,7 +70,7 @@ pub struct Answered {
 /// Keys of a queue by state.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct QueueCounts {
     /// Due later.
     pub waiting: usize,
     /// Due now.

@@ -43,9 +43,9 @@ impl Serialize for Suspend {
 
 impl<'de> Deserialize<'de> for Suspend {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
+        struct SuspendVisitor;
 
-        impl Visitor<'_> for Written {
+        impl Visitor<'_> for SuspendVisitor {
             type Value = Suspend;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,6 +64,6 @@ impl<'de> Deserialize<'de> for Suspend {
             }
         }
 
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(SuspendVisitor)
     }
 }

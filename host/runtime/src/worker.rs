@@ -12,18 +12,18 @@ use homeostat_workqueue::{Claim, Next, Queue};
 use tokio::time::Instant;
 
 use crate::controller::Controller;
-use crate::observer::Reconciled;
+use crate::observer::ReconcileRecord;
 use crate::settle::{Label, settle};
-use crate::shadow::Seat;
-use crate::slot::{Kept, Loaded, Taken};
-use crate::trial::ended;
-use crate::turns::Turn;
+use crate::shadow::Capture;
+use crate::slot::{Assignment, CachedVersion, LoadedVersion};
+use crate::trial::run_result;
+use crate::turns::Quantum;
 
 /// How long a worker that panicked stays away: a key that makes it panic again must not keep a processor busy.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// Claims and runs keys until the queue closes, or the controller has workers enough without this one.
-pub(crate) async fn work(controller: Arc<Controller>, turn: Turn) {
+pub(crate) async fn work(controller: Arc<Controller>, turn: Quantum) {
     let mut aborted = pin!(controller.queue.aborted());
     while let Some(claim) = next(&controller).await {
         if controller.leaves() {
@@ -39,7 +39,7 @@ pub(crate) async fn work(controller: Arc<Controller>, turn: Turn) {
         if controller.leaves() {
             return;
         }
-        turn.pause_when_over().await;
+        turn.yield_if_expired().await;
     }
 }
 
@@ -48,9 +48,9 @@ async fn run_keys(
     controller: &Controller,
     claim: Claim<Key>,
     mut aborted: Pin<&mut impl Future<Output = ()>>,
-    turn: &Turn,
+    turn: &Quantum,
 ) {
-    let (mut claimed, mut hands) = (Some(claim), Hands::of(controller));
+    let (mut claimed, mut hands) = (Some(claim), WorkerCache::of(controller));
     while let Some(claim) = claimed {
         claimed = run_one(controller, claim, aborted.as_mut(), turn, &mut hands).await;
     }
@@ -58,23 +58,23 @@ async fn run_keys(
 
 /// What a worker keeps from key to key. All workers of a controller share it, and to take it for each key costs them more than the rest
 /// of a turn; so it takes it once, and lays it down when it waits for anything but its guest.
-struct Hands {
+struct WorkerCache {
     caller: CallSession,
-    kept: Option<Kept>,
+    cached: Option<CachedVersion>,
 }
 
-impl Hands {
+impl WorkerCache {
     fn of(controller: &Controller) -> Self {
-        Self { caller: CallSession::new(&controller.name), kept: None }
+        Self { caller: CallSession::new(&controller.name), cached: None }
     }
 }
 
 /// Waits for a key, and for the first list of every watch before that. `None`: there will be no more.
 async fn next(controller: &Controller) -> Option<Claim<Key>> {
-    while controller.feeding.has_listed().await {
+    while controller.feeders.wait_for_sync().await {
         let claim = controller.queue.claim().await?;
         // A swap may have brought a watch meanwhile that has not listed. The key goes back: nobody holds one that does not run.
-        if controller.feeding.is_listed() {
+        if controller.feeders.has_synced() {
             return Some(claim);
         }
     }
@@ -86,8 +86,8 @@ async fn run_one(
     controller: &Controller,
     claim: Claim<Key>,
     aborted: Pin<&mut impl Future<Output = ()>>,
-    turn: &Turn,
-    hands: &mut Hands,
+    turn: &Quantum,
+    hands: &mut WorkerCache,
 ) -> Option<Claim<Key>> {
     let (key, began) = (claim.key().clone(), Instant::now());
     let reconciled = tokio::select! {
@@ -100,7 +100,7 @@ async fn run_one(
         controller.follows.roll_back(&key);
         return None;
     };
-    let Some((Taken { kept, trial }, report, seat)) = reconciled else {
+    let Some((Assignment { cached: kept, canary: trial }, report, seat)) = reconciled else {
         // It was queued by grants that the controller has no more. What it follows, it follows no more.
         controller.follows.keep(&key);
         claim.finish(Next::Done);
@@ -108,20 +108,20 @@ async fn run_one(
     };
     // Before the key is free: whoever takes it next knows what this run has shown.
     if let Some((trial, side)) = trial {
-        trial.note(side, &claim, &report);
+        trial.record(side, &claim, &report);
     }
-    kept.loaded.note(ended(&report.result));
+    kept.loaded.record(run_result(&report.result));
     let CallReport { result, cost } = report;
     let (next, label) = settle(&result);
-    if controller.keep(&key, &result, claim.failures()) {
+    if controller.commit_follows(&key, &result, claim.failures()) {
         // It follows something else than before: whatever changed until now is looked at once more.
         let again = |queue: &Queue<Key>, key, priority| queue.add(key, priority);
-        let _ = controller.feeding.deletions().add(key.clone(), claim.priority(), again);
+        let _ = controller.feeders.deletions().add(key.clone(), claim.priority(), again);
     }
     let (queued_for, ended) = (claim.queued_for(), Instant::now());
     let pauses = turn.is_over(ended)
         || controller.workers.are_surplus(controller.slot.concurrency())
-        || !controller.feeding.is_listed();
+        || !controller.feeders.has_synced();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
     if let Some(seat) = seat {
         seat.settled(&key, &result);
@@ -130,7 +130,7 @@ async fn run_one(
     controller.costs.note(&key, &cost, label.is_failure(), ended - controller.began);
     controller.note_end(&kept.loaded, &key, label);
     let worked_for = ended - began;
-    controller.recorder.reconciled(&Reconciled { key: &key, queued_for, worked_for, result: &result, label, cost });
+    controller.recorder.record(&ReconcileRecord { key: &key, queued_for, worked_for, result: &result, label, cost });
     claimed
 }
 
@@ -139,12 +139,12 @@ async fn run_one(
 async fn reconcile<'a>(
     controller: &Controller,
     key: &Key,
-    Hands { caller, kept }: &'a mut Hands,
-) -> Option<(Taken<'a>, CallReport<Outcome>, Option<Seat>)> {
-    let taken = controller.slot.take(key, kept)?;
-    let Kept { loaded, effects } = taken.kept;
-    let seat = controller.seat(loaded);
-    let effects = seat.as_ref().map_or_else(|| effects.clone(), Seat::effects);
+    WorkerCache { caller, cached: kept }: &'a mut WorkerCache,
+) -> Option<(Assignment<'a>, CallReport<Outcome>, Option<Capture>)> {
+    let taken = controller.slot.assign(key, kept)?;
+    let CachedVersion { loaded, effects } = taken.cached;
+    let seat = controller.start_capture(loaded);
+    let effects = seat.as_ref().map_or_else(|| effects.clone(), Capture::effects);
     let report = loaded.component().reconcile(caller, key, &loaded.definition.limits, effects).await;
     Some((taken, report, seat))
 }
@@ -157,11 +157,11 @@ impl Controller {
 
     /// Keeps what a reconcile asked to follow, and tells of a failure, after so many in a row. Returns whether the key follows something
     /// else than before.
-    fn keep(&self, key: &Key, result: &Result<Outcome, Fault>, failures_before: u32) -> bool {
+    fn commit_follows(&self, key: &Key, result: &Result<Outcome, Fault>, failures_before: u32) -> bool {
         let Err(fault) = result else {
             let changed = self.follows.keep(key);
             if changed {
-                self.feeding.follow(&self.follows);
+                self.feeders.watch_followed(&self.follows);
             }
             return changed;
         };
@@ -181,7 +181,7 @@ impl Controller {
         false
     }
 
-    fn note_end(&self, loaded: &Loaded, key: &Key, label: Label) {
+    fn note_end(&self, loaded: &LoadedVersion, key: &Key, label: Label) {
         self.stats.answered_by(loaded);
         if label == Label::Dropped {
             let message = "every retry is used up: parked until it changes or somebody asks";

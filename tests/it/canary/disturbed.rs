@@ -215,7 +215,7 @@ fn several(name: &str) -> Vec<u8> {
 }
 
 #[async_trait]
-impl Code for Several {
+impl CodeSource for Several {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let wanted = source.digest.as_deref().unwrap_or_default();
         let found = ["a", "b", "c"].into_iter().find(|name| Digest::of(&several(name)).as_str() == wanted);
@@ -239,7 +239,7 @@ fn one_of_several(name: &str, rollout: Value) -> Value {
 async fn what_is_tried_no_more_is_not_told_of_while_what_replaces_it_is_loaded() {
     let code = Arc::new(Several { is_held: tokio::sync::watch::Sender::new(true) });
     let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
-    test.host.keep_controllers(code.clone()).await.unwrap();
+    test.host.run_controllers(code.clone()).await.unwrap();
     let world = World { test };
     world.begin(one_of_several("a", json!({})), 20).await;
     world.put(one_of_several("b", watched(json!({})))).await;
@@ -276,7 +276,7 @@ async fn a_swap_beside_the_resource_ends_what_is_tried_and_is_told_as_what_it_is
 struct Once(AtomicUsize);
 
 #[async_trait]
-impl Code for Once {
+impl CodeSource for Once {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         if source.digest.is_none() && self.0.fetch_add(1, Ordering::SeqCst) > 0 {
             return Err("the registry is away".to_owned());
@@ -290,7 +290,7 @@ impl Code for Once {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tag_is_resolved_once_for_a_canary_however_often_it_is_paused_and_resumed() {
     let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
-    test.host.keep_controllers(Arc::new(Once::default())).await.unwrap();
+    test.host.run_controllers(Arc::new(Once::default())).await.unwrap();
     let world = World { test };
     world.begin(version(json!({ "version": "one" }), json!({})), 10).await;
     let mut tagged = version(json!({ "version": "two" }), watched(json!({})));
@@ -365,7 +365,7 @@ fn lives(number: u8) -> Vec<u8> {
 }
 
 #[async_trait]
-impl Code for Lives {
+impl CodeSource for Lives {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let found = (1..=2).map(lives).find(|bytes| Some(Digest::of(bytes).as_str()) == source.digest.as_deref());
         found.ok_or_else(|| "no such code".to_owned())
@@ -380,7 +380,7 @@ async fn a_start_hook_that_fails_stops_the_rollout_before_the_candidate_has_a_ke
     let shadow = json!({ "strategy": "shadow", "shadow": { "for": "100ms", "reconciles": 1, "differences": "any" } });
     for rollout in [json!({ "strategy": "canary" }), shadow] {
         let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
-        test.host.keep_controllers(Arc::new(Lives)).await.unwrap();
+        test.host.run_controllers(Arc::new(Lives)).await.unwrap();
         let world = World { test };
         let digest = |number| Digest::of(&lives(number)).to_string();
         let wanted = |number, rollout: &Value| {

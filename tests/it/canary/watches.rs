@@ -14,7 +14,7 @@ fn digest_of(name: &str) -> String {
 }
 
 #[async_trait]
-impl Code for Mapped {
+impl CodeSource for Mapped {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let wanted = source.digest.clone().unwrap_or_default();
         let found = ["guest-mapped", "guest-remapped"].into_iter().find(|name| digest_of(name) == wanted);
@@ -47,7 +47,7 @@ impl World {
     /// A host with a controller that is told of sources, and a source that names every key.
     async fn mapped() -> Self {
         let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
-        test.host.keep_controllers(Arc::new(Mapped)).await.unwrap();
+        test.host.run_controllers(Arc::new(Mapped)).await.unwrap();
         let world = Self { test };
         let mut first = version(json!({}), json!({}));
         first["spec"]["component"]["digest"] = json!(digest_of("guest-mapped"));

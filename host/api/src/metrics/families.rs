@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use homeostat_component::{Capability, CompilationCounts, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{ControllerState, Counters, Priority, Rollout, Room, Shadowed};
+use homeostat_runtime::{ControllerState, Counters, HostCapacity, Priority, RolloutResult, ShadowOutcome};
 
 use super::refusals::{File, Scarce};
 use super::tally::{RESULTS, Tally};
@@ -155,7 +155,7 @@ pub(super) const FAMILIES: [Family; 47] = [
         "homeostat_room_used",
         "What all controllers have together: keys, error-bytes, and controllers.",
         |scrape, text| {
-            let Room { keys, error_bytes, controllers, .. } = scrape.room;
+            let HostCapacity { keys, error_bytes, controllers, .. } = scrape.room;
             ROOMS
                 .into_iter()
                 .zip([keys, error_bytes, controllers])
@@ -163,7 +163,7 @@ pub(super) const FAMILIES: [Family; 47] = [
         },
     ),
     gauge("homeostat_room", "What all controllers may have together.", |scrape, text| {
-        let Room { keys_max, error_bytes_max, controllers_max, .. } = scrape.room;
+        let HostCapacity { keys_max, error_bytes_max, controllers_max, .. } = scrape.room;
         ROOMS
             .into_iter()
             .zip([keys_max, error_bytes_max, controllers_max])
@@ -226,7 +226,7 @@ pub(super) const FAMILIES: [Family; 47] = [
         "Definitions that were tried on some keys first, by how that ended.",
         |scrape, text| {
             for one in &scrape.controllers {
-                for (end, count) in Rollout::ALL.into_iter().zip(one.measures.rollouts) {
+                for (end, count) in RolloutResult::ALL.into_iter().zip(one.measures.rollouts) {
                     text.sample(&[one.name("controller"), ("result", end.as_str())], count);
                 }
             }
@@ -237,7 +237,7 @@ pub(super) const FAMILIES: [Family; 47] = [
         "Reconciles while another version was tried as a shadow, by what came of the comparison.",
         |scrape, text| {
             for one in &scrape.controllers {
-                for (what, count) in Shadowed::ALL.into_iter().zip(one.measures.shadowed) {
+                for (what, count) in ShadowOutcome::ALL.into_iter().zip(one.measures.shadowed) {
                     text.sample(&[one.name("controller"), ("result", what.as_str())], count);
                 }
             }

@@ -2,7 +2,7 @@
 
 use homeostat_component::{Fault, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{Reconciled, Recorder, Spread};
+use homeostat_runtime::{ReconcileRecord, Recorder, ShardedSum};
 
 use super::histogram::{Histogram, QUEUE, RECONCILE};
 
@@ -12,7 +12,7 @@ pub(super) const RESULTS: [Label; 6] =
 
 /// Tallies as reconciles end.
 #[derive(Default)]
-pub(super) struct Tallier(Spread<Tally>);
+pub(super) struct Tallier(ShardedSum<Tally>);
 
 /// What was tallied, since the controller's start.
 #[derive(Clone, Debug)]
@@ -44,22 +44,22 @@ impl Default for Tally {
 }
 
 impl Recorder for Tallier {
-    fn reconciled(&self, reconciled: &Reconciled<'_>) {
-        self.0.own().note(reconciled);
+    fn record(&self, reconciled: &ReconcileRecord<'_>) {
+        self.0.local().note(reconciled);
     }
 }
 
 impl Tallier {
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
-        self.0.each().for_each(|part| tally.merge(&part));
+        self.0.shards().for_each(|part| tally.merge(&part));
         tally
     }
 }
 
 impl Tally {
-    fn note(&mut self, reconciled: &Reconciled<'_>) {
-        let Reconciled { key: _, queued_for, worked_for, result, label, cost } = reconciled;
+    fn note(&mut self, reconciled: &ReconcileRecord<'_>) {
+        let ReconcileRecord { key: _, queued_for, worked_for, result, label, cost } = reconciled;
         self.queued.observe(*queued_for);
         self.worked.observe(*worked_for);
         self.reconciled.observe(cost.wall);

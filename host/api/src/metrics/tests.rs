@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use homeostat_component::{Cost, EffectCounts, Fault, LimitName, Outcome};
-use homeostat_runtime::Reconciled;
+use homeostat_runtime::ReconcileRecord;
 use homeostat_runtime::settle::Label;
 use homeostat_store::{Key, Kind};
 
@@ -13,7 +13,7 @@ fn record(recorder: &dyn Recorder, label: Label, result: &Result<Outcome, Fault>
     let (cpu, wall) = (Duration::from_millis(2), Duration::from_millis(30));
     let cost = Cost { cpu, wall, memory_bytes_max: 7, effects, bytes_out: 0, bytes_in: 0 };
     let (queued_for, worked_for) = (Duration::from_micros(5), Duration::from_millis(40));
-    recorder.reconciled(&Reconciled { key: &key, queued_for, worked_for, result, label, cost });
+    recorder.record(&ReconcileRecord { key: &key, queued_for, worked_for, result, label, cost });
 }
 
 #[test]

@@ -325,7 +325,7 @@ fn note(server: &Server, reason: &str) {
 fn note_from(server: &Server, source: EventSource, key: Option<homeostat_store::Key>, reason: &str) {
     let (controller, severity) = (&"web".into(), Severity::Normal);
     let event = NewEvent { controller, source, key, severity, reason, message: "text" };
-    server.host.events().note("2026-11-20T08:00:00Z".into(), event);
+    server.host.events().record("2026-11-20T08:00:00Z".into(), event);
 }
 
 #[tokio::test]

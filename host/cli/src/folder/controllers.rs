@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use homeostat_component::Digest;
-use homeostat_runtime::keeper::{MANAGED_BY, Outcome, UNDONE_TO, Verdict};
+use homeostat_runtime::keeper::{MANAGED_BY, SyncOutcome, SyncResult, UNDONE_TO};
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest};
 use homeostat_runtime::reasons::{chain, list};
 use homeostat_runtime::{Error, Put};
@@ -197,7 +197,7 @@ impl Folder {
         let began = match brought {
             Ok(page) => {
                 self.brought = page.items.iter().map(|item| item.key().name().to_owned()).collect();
-                self.host.keep_controllers(std::sync::Arc::new(self.code.clone())).await
+                self.host.run_controllers(std::sync::Arc::new(self.code.clone())).await
             }
             Err(error) => Err(error.into()),
         };
@@ -271,21 +271,21 @@ impl Folder {
 
     /// Waits for what the host comes to about a controller, and tells it where it `is_news`: every file is read again now and then.
     async fn judge(&self, name: &str, revision: Revision, digest: Option<Digest>, is_news: bool) -> Result<(), Why> {
-        let Ok(verdict) = tokio::time::timeout(JUDGEMENT, self.host.verdict(name, revision)).await else {
+        let Ok(verdict) = tokio::time::timeout(JUDGEMENT, self.host.sync_result(name, revision)).await else {
             self.screen.warn(&format!(
                 "controller/{name} takes long to be taken over; `homeostat describe controller {name}` tells more"
             ));
             return Ok(());
         };
         match verdict.outcome {
-            Outcome::Refused(reason) => return Err(Why { digest, reason, stage: Stage::Run }),
+            SyncOutcome::Refused(reason) => return Err(Why { digest, reason, stage: Stage::Run }),
             _ if !is_news => {}
-            Outcome::Put(put) => self.tell_put(name, &put),
-            Outcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
+            SyncOutcome::Put(put) => self.tell_put(name, &put),
+            SyncOutcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
             // Each step is an event, and told as such.
-            Outcome::Trying { .. } | Outcome::Replaced | Outcome::RolledBack(_) => {}
+            SyncOutcome::RollingOut { .. } | SyncOutcome::Replaced | SyncOutcome::RolledBack(_) => {}
             // Somebody else was faster.
-            Outcome::Removed(_) => {}
+            SyncOutcome::Removed(_) => {}
         }
         Ok(())
     }
@@ -314,7 +314,7 @@ impl Folder {
         let mut controllers = std::mem::take(&mut self.controllers);
         for (name, installed) in &mut controllers {
             let Some(refusal) = installed.refused.as_mut() else { continue };
-            if let Some(Verdict { seen, outcome: Outcome::Put(put) }) = self.host.last_verdict(name)
+            if let Some(SyncResult { seen, outcome: SyncOutcome::Put(put) }) = self.host.last_sync_result(name)
                 && installed.written.is_some_and(|written| seen >= written)
             {
                 // The host has tried again.
@@ -362,8 +362,8 @@ impl Folder {
                 return self.screen.warn(&format!("controller/{name} could not be removed: {}", chain(&error)));
             }
         };
-        match tokio::time::timeout(REMOVAL, self.host.verdict(name, revision)).await {
-            Ok(Verdict { outcome: Outcome::Removed(removed), .. }) => {
+        match tokio::time::timeout(REMOVAL, self.host.sync_result(name, revision)).await {
+            Ok(SyncResult { outcome: SyncOutcome::Removed(removed), .. }) => {
                 let dropped = removed.dropped.len() + removed.interrupted.len();
                 let keys = if dropped == 0 { String::new() } else { format!(", {dropped} keys were left") };
                 self.screen.say(&format!("controller/{name} removed{keys}"));

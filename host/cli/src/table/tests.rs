@@ -1,4 +1,4 @@
-use homeostat_runtime::Counts;
+use homeostat_runtime::QueueCounts;
 use serde_json::json;
 
 use super::*;
@@ -14,7 +14,7 @@ fn status(name: &str, state: ControllerState) -> ControllerStatus {
         manages: Kind::new("apps", "v1", "Deployment"),
         watches: Vec::new(),
         concurrency: 4,
-        counts: Counts { waiting: 1, ready: 20, running: 3, parked: 0 },
+        counts: QueueCounts { waiting: 1, ready: 20, running: 3, parked: 0 },
         reconciles: 1234,
         failures: 5,
         last_swap: None,

@@ -88,7 +88,7 @@ measured! {
                 let (controller, message) = (format!("flooder-{}", n % 5).into(), format!("{n} {text}"));
                 let (source, key, severity) = (EventSource::Guest, Some(key("a")), Severity::Warning);
                 let event = NewEvent { controller: &controller, source, key, severity, reason: "Flood", message: &message };
-                log.note("now".into(), event);
+                log.record("now".into(), event);
             }
             log
         });

@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use homeostat_component::Cost;
 use homeostat_store::Key;
 
-use super::{KeySpent, Spent};
+use super::{KeyUsage, Usage};
 
 /// Keys that are kept.
 pub(crate) const KEYS_MAX: usize = 64;
@@ -25,7 +25,7 @@ const MEMORY_BYTES_A_POINT: u64 = 64;
 /// **Invariants.** The lists are equally long, at most [`KEYS_MAX`], and no key is there twice. The points of all keys together are
 /// those of everything that was noted; so the points of the cheapest are a 64th of these at most, and a key that has more is there.
 #[derive(Debug, Default)]
-pub(super) struct Dearest {
+pub(super) struct TopKeys {
     /// The key's hash: looked through before keys are compared.
     hashes: Vec<u64>,
     points: Vec<u64>,
@@ -35,12 +35,12 @@ pub(super) struct Dearest {
 #[derive(Debug)]
 struct Entry {
     key: Key,
-    spent: Spent,
+    spent: Usage,
     /// Points of the key whose place this one took: its own before that are these at most.
     inherited: u64,
 }
 
-impl Dearest {
+impl TopKeys {
     /// Takes note of one reconcile.
     pub(super) fn note(&mut self, key: &Key, cost: &Cost, failed: bool) {
         let at = self.place(key);
@@ -55,7 +55,7 @@ impl Dearest {
         if let Some((at, _)) = same.find(|(at, _)| self.entries[*at].key == *key) {
             return at;
         }
-        let entry = |inherited| Entry { key: key.clone(), spent: Spent::default(), inherited };
+        let entry = |inherited| Entry { key: key.clone(), spent: Usage::default(), inherited };
         if self.entries.len() < KEYS_MAX {
             self.hashes.push(hash);
             self.points.push(0);
@@ -76,24 +76,24 @@ impl Dearest {
 /// tables. So whoever has more than a 64th has more left than a 64th of what all have left: it is among the 64 that have the most.
 /// Source: Agarwal, Cormode, Huang, Phillips, Wei and Yi, Mergeable Summaries, 2012.
 #[derive(Default)]
-pub(super) struct Together {
-    found: HashMap<Key, Found>,
+pub(super) struct MergedTopKeys {
+    found: HashMap<Key, MergedKey>,
     /// How many tables are full.
     full: usize,
 }
 
 #[derive(Default)]
-struct Found {
-    spent: Spent,
+struct MergedKey {
+    spent: Usage,
     points: u64,
     inherited: bool,
     /// In how many full tables it is.
     in_full: usize,
 }
 
-impl Together {
+impl MergedTopKeys {
     /// Adds what one table knows.
-    pub(super) fn take(&mut self, table: &Dearest) {
+    pub(super) fn take(&mut self, table: &TopKeys) {
         let is_full = table.entries.len() == KEYS_MAX;
         let cheapest = table.points.iter().min().filter(|_| is_full).copied().unwrap_or_default();
         self.full += usize::from(is_full);
@@ -107,14 +107,14 @@ impl Together {
     }
 
     /// Returns the keys with what they used, at most [`KEYS_MAX`].
-    pub(super) fn keys(self) -> Vec<KeySpent> {
-        let mut found: Vec<(Key, Found)> = self.found.into_iter().collect();
+    pub(super) fn keys(self) -> Vec<KeyUsage> {
+        let mut found: Vec<(Key, MergedKey)> = self.found.into_iter().collect();
         found.sort_by_key(|(_, found)| Reverse(found.points));
         found.truncate(KEYS_MAX);
-        let key = |(key, found): (Key, Found)| {
+        let key = |(key, found): (Key, MergedKey)| {
             // A full table that does not have it may have had it before.
             let at_least = found.inherited || found.in_full < self.full;
-            KeySpent { key, spent: found.spent, at_least }
+            KeyUsage { key, spent: found.spent, at_least }
         };
         found.into_iter().map(key).collect()
     }

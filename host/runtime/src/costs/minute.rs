@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Lately;
+use super::RecentUsage;
 
 const SLICES: u64 = 12;
 const SLICE: Duration = Duration::from_secs(5);
@@ -48,11 +48,11 @@ impl Minute {
     }
 
     /// Returns what there was in the slices that reach back a minute from `elapsed` at most.
-    pub(super) fn lately(&self, elapsed: Duration) -> Lately {
+    pub(super) fn lately(&self, elapsed: Duration) -> RecentUsage {
         let now = number(elapsed);
         let oldest = (now + 1).saturating_sub(SLICES);
         let begun = SLICE * u32::try_from(oldest).unwrap_or(u32::MAX);
-        let mut lately = Lately { seconds: elapsed.saturating_sub(begun).as_secs_f64(), ..Lately::default() };
+        let mut lately = RecentUsage { seconds: elapsed.saturating_sub(begun).as_secs_f64(), ..RecentUsage::default() };
         for slice in self.0.iter().filter(|slice| (oldest..=now).contains(&slice.number)) {
             lately.runs += slice.runs;
             lately.failures += slice.failures;
@@ -76,7 +76,7 @@ mod tests {
         let second = Duration::from_secs;
         for at in 0..600 {
             minute.note(second(at), Duration::from_millis(10), at % 2 == 0);
-            let Lately { seconds, runs, failures, cpu } = minute.lately(second(at + 1));
+            let RecentUsage { seconds, runs, failures, cpu } = minute.lately(second(at + 1));
             assert_eq!(runs as f64, seconds, "one each second, at {at}");
             assert!(at < 60 || (55.0..=60.0).contains(&seconds), "{seconds} at {at}");
             assert_eq!(cpu, Duration::from_millis(10) * runs as u32);

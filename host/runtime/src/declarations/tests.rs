@@ -106,14 +106,14 @@ async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
     create(&store, site("v1", "one")).await;
-    assert!(!context.end_declarations().await.unwrap(), "a controller has it");
+    assert!(!context.prune_declarations().await.unwrap(), "a controller has it");
     context.withdraw("web");
-    assert!(!context.end_declarations().await.unwrap(), "a resource is there");
+    assert!(!context.prune_declarations().await.unwrap(), "a resource is there");
     assert_eq!(kept(&store).await, ["site.example.com"]);
     delete(&store, site_key()).await;
-    assert!(context.end_declarations().await.unwrap());
+    assert!(context.prune_declarations().await.unwrap());
     assert!(context.kinds.is_ending(&sites("v1").kind), "nothing new of it is taken");
-    assert!(!context.end_declarations().await.unwrap());
+    assert!(!context.prune_declarations().await.unwrap());
     assert_eq!((kept(&store).await.len(), context.kinds.of(&sites("v1").kind)), (0, None));
     // What comes again begins anew.
     context.declare("web", &managing(sites("v2"))).await.unwrap();
@@ -126,9 +126,9 @@ async fn what_is_created_while_a_kind_ends_keeps_it() {
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
     context.withdraw("web");
-    assert!(context.end_declarations().await.unwrap());
+    assert!(context.prune_declarations().await.unwrap());
     create(&store, site("v1", "one")).await;
-    assert!(!context.end_declarations().await.unwrap());
+    assert!(!context.prune_declarations().await.unwrap());
     assert!(context.kinds.stores(&sites("v1").kind) && !context.kinds.is_ending(&sites("v1").kind));
 }
 
@@ -140,7 +140,7 @@ async fn a_controller_that_is_not_loaded_keeps_every_declaration() {
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
     for _ in 0..3 {
-        assert!(!context.end_declarations().await.unwrap());
+        assert!(!context.prune_declarations().await.unwrap());
     }
     assert!(context.kinds.stores(&sites("v1").kind));
 }
@@ -154,7 +154,7 @@ async fn a_kind_that_nobody_claims_gives_way_to_another_version_with_its_resourc
     let refused = context.declare("new", &managing(sites("v2"))).await;
     assert!(matches!(refused, Err(Error::KindDiffers { .. })), "a controller has the other version: {refused:?}");
     context.withdraw("web");
-    context.end_declarations().await.unwrap();
+    context.prune_declarations().await.unwrap();
     let elsewhere = KindDeclaration { namespaced: false, ..sites("v2") };
     let refused = context.declare("new", &managing(elsewhere)).await;
     assert!(matches!(refused, Err(Error::KindDiffers { .. })), "its resources would have other keys: {refused:?}");
@@ -215,10 +215,10 @@ async fn a_definition_takes_over_a_kind_that_nobody_claims() {
     let write = || Write::Create { document: document.clone() }.into();
     assert!(matches!(first.submit(write()).await, Err(Error::KindDiffers { .. })), "a controller needs it as it is");
     first.withdraw("web");
-    first.end_declarations().await.unwrap();
+    first.prune_declarations().await.unwrap();
     first.submit(write()).await.unwrap();
     assert_eq!(store.get(&site_key()).await.unwrap().key().kind(), &sites("v2").kind);
-    first.end_declarations().await.unwrap();
+    first.prune_declarations().await.unwrap();
     assert_eq!(kept(&store).await.len(), 0, "the definition alone says what it is");
     let info = first.kinds.of(&sites("v2").kind).unwrap();
     assert!(first.kinds.goes_with(&info), "and its resources go with it");
@@ -238,7 +238,7 @@ async fn a_built_in_kind_that_a_component_watches_never_ends() {
     context.declare("web", &managing(namespaces)).await.unwrap();
     context.withdraw("web");
     for _ in 0..3 {
-        context.end_declarations().await.unwrap();
+        context.prune_declarations().await.unwrap();
     }
     assert!(kept(&store).await.is_empty() && context.kinds.stores(&kind));
 }
@@ -251,7 +251,7 @@ async fn a_definition_never_takes_over_a_kind_that_is_built_in() {
     document["metadata"]["name"] = "controllers.homeostat.dev".into();
     document["spec"]["names"] = json!({ "kind": "Controller", "plural": "controllers" });
     let refused = context.submit(Write::Create { document: document.clone() }.into()).await;
-    assert!(matches!(refused, Err(Error::HostsOwn(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::ReservedKind(_))), "{refused:?}");
     // One that got into the store in another way declares nothing, so that nothing goes with it.
     let stored = store.write(Write::Create { document }).await.unwrap().resource;
     context.declare_stored().await.unwrap();
@@ -269,11 +269,11 @@ async fn nobody_but_the_host_writes_declarations() {
     let deletion = Write::Delete { key: key.clone(), precondition, propagation };
     let creation = Write::Create { document: store.get(&key).await.unwrap().document().clone() };
     for write in [deletion, creation] {
-        assert!(matches!(context.submit(write.into()).await, Err(Error::HostsOwn(_))));
+        assert!(matches!(context.submit(write.into()).await, Err(Error::ReservedKind(_))));
     }
     assert!(keeper::is_of_host(&kind()), "no grant covers it");
     let refused = check_owner(&managing(KindDeclaration { kind: kind(), ..sites("v1") }));
-    assert!(matches!(refused, Err(Error::HostsOwn(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::ReservedKind(_))), "{refused:?}");
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn a_declaration_that_cannot_be_read_is_told_and_stays() {
     let told = context.events.list(&EventFilter::default());
     assert_eq!((told.len(), told[0].reason.as_ref()), (1, "BadDeclaration"));
     for _ in 0..2 {
-        context.end_declarations().await.unwrap();
+        context.prune_declarations().await.unwrap();
     }
     assert_eq!(kept(&store).await, ["site.example.com"]);
 }
@@ -297,7 +297,7 @@ async fn a_definition_of_a_guest_is_checked_as_one_of_a_person() {
     let store = stored();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
-    let checked = definitions::CheckedStore { store: store.clone(), kinds: Arc::<Kinds>::clone(&context.kinds) };
+    let checked = definitions::ValidatingStore { store: store.clone(), kinds: Arc::<Kinds>::clone(&context.kinds) };
     for bad in [
         definition("example.com", "Cluster", &["v1"]),
         definition("example.com", "Namespaced", &["v2"]),

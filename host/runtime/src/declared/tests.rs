@@ -30,7 +30,7 @@ async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
     let declaration = KindDeclaration { kind: site(), plural: "sites".into(), namespaced: false, ..declaration };
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
-    let layer = Declared::new(kinds, Reached::default());
+    let layer = KnownKinds::new(kinds, Reached::default());
     let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
     let answer = layer.perform(&call, effect).await;
     (answer, layer.inner.0.into_inner().pop())
@@ -131,7 +131,7 @@ async fn nothing_is_created_of_a_kind_whose_definition_is_being_deleted() {
     });
     let kinds = Arc::new(Kinds::with_built_in(Default::default()));
     kinds.declare(KindInfo::from_definition(&document).unwrap()).unwrap();
-    let layer = Declared::new(kinds, Reached::default());
+    let layer = KnownKinds::new(kinds, Reached::default());
     let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
     let site = json!({ "apiVersion": "demo.dev/v1", "kind": "Site", "metadata": { "name": "a" } });
     let refused = layer.perform(&call, create(site.clone())).await;

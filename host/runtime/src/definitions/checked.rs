@@ -12,13 +12,13 @@ use super::{declares, write};
 use crate::Kinds;
 
 /// A store that refuses definitions that are malformed, or contradict what is declared.
-pub(crate) struct CheckedStore {
+pub(crate) struct ValidatingStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) kinds: Arc<Kinds>,
 }
 
 #[async_trait]
-impl Store for CheckedStore {
+impl Store for ValidatingStore {
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
         if !declares(&request.write)? {
             return self.store.submit(request).await;

@@ -12,11 +12,11 @@ use crate::KindInfo;
 use crate::context::{Context, for_each_listed};
 
 /// Deletes the resources of a definition that is being deleted, waits until they are gone, and lets the definition go.
-pub(super) async fn end(context: &Context, definition: &Resource) -> Result<()> {
+pub(super) async fn finalize(context: &Context, definition: &Resource) -> Result<()> {
     say_terminating(context, definition).await?;
     let info = KindInfo::from_definition(definition.document()).ok().filter(|info| context.kinds.goes_with(info));
     if let Some(info) = &info {
-        take_back(context, definition, info).await?;
+        remove_kind(context, definition, info).await?;
     }
     while let Some(current) = found(context.store.get(definition.key()).await)? {
         let finalizers: Vec<&str> = current.finalizers().filter(|name| *name != CLEANUP).collect();
@@ -72,7 +72,7 @@ async fn delete_resources(context: &Context, kind: &Kind) -> Result<usize> {
 
 /// Takes a kind back, and deletes its resources, where a definition went without its finalizer. Who has to see the last of a resource can: as
 /// long as one waits for its finalizers, the kind is there, and nothing is created of it.
-pub(super) async fn gone(context: &Context, definition: &Resource, revision: Revision) -> Result<()> {
+pub(super) async fn clean_up_deleted(context: &Context, definition: &Resource, revision: Revision) -> Result<()> {
     let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
     let info = info.said_at(revision);
     // Its name may have been used again meanwhile.
@@ -81,19 +81,19 @@ pub(super) async fn gone(context: &Context, definition: &Resource, revision: Rev
     }
     if context.kinds.goes_with(&info) {
         context.kinds.end(&info);
-        take_back(context, definition, &info).await
+        remove_kind(context, definition, &info).await
     } else {
-        context.kinds.take_back(&info);
+        context.kinds.remove_definition(&info);
         Ok(())
     }
 }
 
 /// Deletes the resources of a kind that nothing but a definition has declared, waits until they are gone, and takes the kind back.
-async fn take_back(context: &Context, definition: &Resource, info: &KindInfo) -> Result<()> {
+async fn remove_kind(context: &Context, definition: &Resource, info: &KindInfo) -> Result<()> {
     while delete_resources(context, &info.kind).await? > 0 {
         tokio::time::sleep(PAUSE).await;
     }
-    context.kinds.take_back(info);
+    context.kinds.remove_definition(info);
     // Who was faster than this has lost.
     delete_resources(context, &info.kind).await?;
     let message = format!("the kind {} and its resources went with their definition", info.kind);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::ending::{end, gone};
+use super::ending::{clean_up_deleted, finalize};
 use super::establish::establish;
 use super::{PAUSE, definitions};
 use crate::context::{Context, for_each_listed};
@@ -16,11 +16,11 @@ use crate::context::{Context, for_each_listed};
 /// Follows what is written of definitions, until the host ends.
 pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
     let followed = async {
-        let mut followers = Followers::default();
+        let mut followers = DefinitionTasks::default();
         let mut from = None;
         loop {
             let error = match listed(&context, &mut followers, from).await {
-                Ok(revision) => through(&context, from.insert(revision), &mut followers).await,
+                Ok(revision) => watch_once(&context, from.insert(revision), &mut followers).await,
                 Err(error) => error,
             };
             match error {
@@ -40,7 +40,7 @@ pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
 }
 
 /// Returns where to follow from: `from`, or, where that is not known, the revision at which all definitions that are there were told.
-async fn listed(context: &Arc<Context>, followers: &mut Followers, from: Option<Revision>) -> Result<Revision> {
+async fn listed(context: &Arc<Context>, followers: &mut DefinitionTasks, from: Option<Revision>) -> Result<Revision> {
     if let Some(from) = from {
         return Ok(from);
     }
@@ -50,14 +50,15 @@ async fn listed(context: &Arc<Context>, followers: &mut Followers, from: Option<
     let names: HashSet<_> = there.iter().map(|definition| definition.key().name()).collect();
     followers.tell_gone(&names, revision);
     for definition in &there {
-        let word = Word { definition: Arc::clone(definition), revision: definition.revision(), is_gone: false };
-        followers.tell(context, word);
+        let word =
+            DefinitionUpdate { definition: Arc::clone(definition), revision: definition.revision(), is_gone: false };
+        followers.notify(context, word);
     }
     Ok(revision)
 }
 
 /// Follows definitions for as long as their watch lasts, and returns why it ended.
-async fn through(context: &Arc<Context>, from: &mut Revision, followers: &mut Followers) -> Error {
+async fn watch_once(context: &Arc<Context>, from: &mut Revision, followers: &mut DefinitionTasks) -> Error {
     let mut watch = match context.store.watch(Scope::Kind(definitions()), *from).await {
         Ok(watch) => watch,
         Err(error) => return error,
@@ -72,7 +73,7 @@ async fn through(context: &Arc<Context>, from: &mut Revision, followers: &mut Fo
             event = watch.next() => match event {
                 Ok(Event { kind, resource, revision, .. }) => {
                     let is_gone = kind == EventType::Deleted;
-                    followers.tell(context, Word { definition: resource, revision, is_gone });
+                    followers.notify(context, DefinitionUpdate { definition: resource, revision, is_gone });
                     *from = revision;
                 }
                 Err(error) => return error,
@@ -83,7 +84,7 @@ async fn through(context: &Arc<Context>, from: &mut Revision, followers: &mut Fo
 
 /// What was last heard of a definition.
 #[derive(Clone, Debug)]
-struct Word {
+struct DefinitionUpdate {
     definition: Arc<Resource>,
     /// When it was written or deleted.
     revision: Revision,
@@ -92,15 +93,15 @@ struct Word {
 
 /// The definitions that are there, or whose resources still are, each with a task. They end with this.
 #[derive(Default)]
-struct Followers {
-    tasks: JoinSet<(String, watch::Receiver<Word>)>,
+struct DefinitionTasks {
+    tasks: JoinSet<(String, watch::Receiver<DefinitionUpdate>)>,
     /// By name.
-    words: HashMap<String, watch::Sender<Word>>,
+    words: HashMap<String, watch::Sender<DefinitionUpdate>>,
 }
 
-impl Followers {
+impl DefinitionTasks {
     /// Tells a definition's task what is new, or begins one. What is older than what was told is not news.
-    fn tell(&mut self, context: &Arc<Context>, word: Word) {
+    fn notify(&mut self, context: &Arc<Context>, word: DefinitionUpdate) {
         let name = word.definition.key().name().to_owned();
         if let Some(words) = self.words.get(&name).filter(|words| !words.is_closed()) {
             words.send_if_modified(|known| {
@@ -114,7 +115,7 @@ impl Followers {
         }
         let (sender, words) = watch::channel(word);
         self.words.insert(name.clone(), sender);
-        self.tasks.spawn(one(Arc::clone(context), name, words));
+        self.tasks.spawn(run_definition(Arc::clone(context), name, words));
     }
 
     /// Tells that definitions are gone that are not among those of a revision.
@@ -131,9 +132,9 @@ impl Followers {
     }
 
     /// Lets go of a definition whose task is done, unless there is news of it that the task has not seen.
-    fn ended(&mut self, context: &Arc<Context>, name: String, words: watch::Receiver<Word>) {
+    fn ended(&mut self, context: &Arc<Context>, name: String, words: watch::Receiver<DefinitionUpdate>) {
         if words.has_changed().unwrap_or(false) {
-            self.tasks.spawn(one(Arc::clone(context), name, words));
+            self.tasks.spawn(run_definition(Arc::clone(context), name, words));
         } else {
             self.words.remove(&name);
         }
@@ -143,7 +144,11 @@ impl Followers {
 /// Does what the words of one definition ask for, until it is gone. A newer word ends what an older one has begun.
 ///
 /// The kind of one that is being deleted is declared once, as one that is ending: it is not to come back when it was taken back.
-async fn one(context: Arc<Context>, name: String, mut words: watch::Receiver<Word>) -> (String, watch::Receiver<Word>) {
+async fn run_definition(
+    context: Arc<Context>,
+    name: String,
+    mut words: watch::Receiver<DefinitionUpdate>,
+) -> (String, watch::Receiver<DefinitionUpdate>) {
     let mut ending = None;
     loop {
         let word = words.borrow_and_update().clone();
@@ -153,7 +158,7 @@ async fn one(context: Arc<Context>, name: String, mut words: watch::Receiver<Wor
                 Ok(()) => continue,
                 Err(_) => return (name, words),
             },
-            done = act(&context, &word, &mut ending) => done,
+            done = reconcile(&context, &word, &mut ending) => done,
         };
         match done {
             Ok(()) if word.is_gone => return (name, words),
@@ -171,10 +176,10 @@ async fn one(context: Arc<Context>, name: String, mut words: watch::Receiver<Wor
     }
 }
 
-async fn act(context: &Arc<Context>, word: &Word, ending: &mut Option<String>) -> Result<()> {
-    let Word { definition, revision, is_gone } = word;
+async fn reconcile(context: &Arc<Context>, word: &DefinitionUpdate, ending: &mut Option<String>) -> Result<()> {
+    let DefinitionUpdate { definition, revision, is_gone } = word;
     if *is_gone {
-        return gone(context, definition, *revision).await;
+        return clean_up_deleted(context, definition, *revision).await;
     }
     if !definition.is_deleting() {
         let is_declared = context.declare_definition(definition).await?;
@@ -184,7 +189,7 @@ async fn act(context: &Arc<Context>, word: &Word, ending: &mut Option<String>) -
         context.declare_definition(definition).await?;
         *ending = Some(definition.uid().to_owned());
     }
-    end(context, definition).await
+    finalize(context, definition).await
 }
 
 #[cfg(test)]

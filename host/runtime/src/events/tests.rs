@@ -39,7 +39,7 @@ fn note(log: &EventLog, controller: &str, message: &str) {
 fn note_from(source: EventSource, log: &EventLog, controller: &str, message: &str) {
     let (controller, severity) = (&controller.into(), Severity::Warning);
     let event = NewEvent { controller, source, key: None, severity, reason: "Failed", message };
-    log.note("2026-01-01T00:00:00Z".into(), event);
+    log.record("2026-01-01T00:00:00Z".into(), event);
 }
 
 #[test]

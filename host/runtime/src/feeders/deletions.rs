@@ -1,7 +1,7 @@
 //! The managed resources that are being deleted, and whether their keys are let through while all others are held back.
 //!
 //! The watch of the managed kind tells what it sees. While deletions are let through, the keys of resources that are being deleted or
-//! are gone stand in a band of their own, [`THROUGH`], whoever adds them: a finalizer often waits for other resources to go, and these
+//! are gone stand in a band of their own, [`DELETIONS_BAND`], whoever adds them: a finalizer often waits for other resources to go, and these
 //! are told by other watches. No other key stands there meanwhile, so a queue that hands out this band alone runs nothing else. A key
 //! that waits for its due time waits on, and one that was given up stays so until it is added again.
 
@@ -12,21 +12,21 @@ use homeostat_workqueue::{KeyState, Priority, Queue};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::Place;
+use super::Capacity;
 
 /// The band of the keys that are let through.
-pub(crate) const THROUGH: Priority = Priority::HIGHEST;
+pub(crate) const DELETIONS_BAND: Priority = Priority::HIGHEST;
 
 /// Shared by all feeders of a controller.
-pub(crate) struct Deletions {
+pub(crate) struct SuspendFilter {
     queue: Queue<Key>,
     /// Held for reading while a key is added, so that none is added by what was true before.
-    known: RwLock<Known>,
+    known: RwLock<FilterState>,
     let_through: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Known {
+struct FilterState {
     let_through: bool,
     /// What is being deleted, with the revision that said so. Two feeders may tell of the same resource, one behind the other.
     deleting: BTreeMap<Key, Revision>,
@@ -34,24 +34,24 @@ struct Known {
 
 /// What is known of a managed resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fate {
+pub(crate) enum DeletionState {
     /// It is there to stay.
-    Stays,
+    Live,
     /// It is being deleted, and something holds that up.
-    Goes,
+    Deleting,
     /// It is gone.
-    Gone,
+    Deleted,
 }
 
-impl Deletions {
+impl SuspendFilter {
     /// Returns one that lets nothing through.
     pub(crate) fn of(queue: Queue<Key>) -> Self {
         Self { queue, known: RwLock::default(), let_through: watch::Sender::new(false) }
     }
 
     /// Returns for how many more keys the queue has room, and how many it has.
-    pub(crate) fn place(&self) -> Place {
-        Place { room: self.queue.remaining_capacity(), used: self.queue.counts().keys() as u64 }
+    pub(crate) fn place(&self) -> Capacity {
+        Capacity { room: self.queue.remaining_capacity(), used: self.queue.counts().keys() as u64 }
     }
 
     /// Adds a key by `add`, in the band that it is to have.
@@ -59,7 +59,7 @@ impl Deletions {
         let known = self.known.read();
         let priority = match known.let_through {
             false => priority,
-            true if known.deleting.contains_key(&key) => THROUGH,
+            true if known.deleting.contains_key(&key) => DELETIONS_BAND,
             true => priority.min(Priority::HIGH),
         };
         let added = add(&self.queue, key, priority);
@@ -68,26 +68,26 @@ impl Deletions {
     }
 
     /// Takes note of a managed resource, before its key is added.
-    pub(crate) fn note(&self, key: &Key, revision: Revision, fate: Fate) {
+    pub(crate) fn record(&self, key: &Key, revision: Revision, fate: DeletionState) {
         let mut known = self.known.write();
         match fate {
-            Fate::Goes => {
+            DeletionState::Deleting => {
                 known.deleting.insert(key.clone(), revision);
             }
-            Fate::Gone => {
+            DeletionState::Deleted => {
                 known.deleting.remove(key);
             }
-            Fate::Stays if known.deleting.get(key).is_some_and(|at| *at < revision) => {
+            DeletionState::Live if known.deleting.get(key).is_some_and(|at| *at < revision) => {
                 known.deleting.remove(key);
             }
-            Fate::Stays => {}
+            DeletionState::Live => {}
         }
         if known.let_through {
             match fate {
                 // The watch that notes it adds it too, and comes back when there is no room. A queue that is closed needs it no more.
-                Fate::Gone => drop(self.queue.add(key.clone(), THROUGH)),
-                Fate::Goes => drop(self.queue.prioritize(key, THROUGH)),
-                Fate::Stays => self.hold_back(key),
+                DeletionState::Deleted => drop(self.queue.add(key.clone(), DELETIONS_BAND)),
+                DeletionState::Deleting => drop(self.queue.prioritize(key, DELETIONS_BAND)),
+                DeletionState::Live => self.hold_back(key),
             }
         }
         drop(known);
@@ -95,8 +95,8 @@ impl Deletions {
 
     /// Lets the keys of what is being deleted through from now on, or no more.
     ///
-    /// With `true`, the queue hands nothing out meanwhile; afterwards the keys of what is being deleted are in [`THROUGH`], and no others.
-    pub(crate) fn let_through(&self, yes: bool) {
+    /// With `true`, the queue hands nothing out meanwhile; afterwards the keys of what is being deleted are in [`DELETIONS_BAND`], and no others.
+    pub(crate) fn set_deletions_only(&self, yes: bool) {
         let mut known = self.known.write();
         if known.let_through == yes {
             return;
@@ -105,8 +105,8 @@ impl Deletions {
         if yes {
             for entry in self.queue.inspect(usize::MAX) {
                 if known.deleting.contains_key(&entry.key) {
-                    self.queue.prioritize(&entry.key, THROUGH);
-                } else if entry.priority == THROUGH || entry.state == KeyState::Dirty {
+                    self.queue.prioritize(&entry.key, DELETIONS_BAND);
+                } else if entry.priority == DELETIONS_BAND || entry.state == KeyState::Dirty {
                     self.hold_back(&entry.key);
                 }
             }
@@ -116,21 +116,21 @@ impl Deletions {
     }
 
     /// Returns what tells from now on whether deletions are let through.
-    pub(crate) fn turns(&self) -> watch::Receiver<bool> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<bool> {
         self.let_through.subscribe()
     }
 
     /// Returns the queued keys that are held back and that `known` does not know: their resources may be gone.
-    pub(crate) fn unknown(&self, known: impl Fn(&Key) -> bool) -> Vec<Key> {
+    pub(crate) fn held_back_keys(&self, known: impl Fn(&Key) -> bool) -> Vec<Key> {
         let entries = self.queue.inspect(usize::MAX).into_iter();
-        entries.filter(|entry| entry.priority != THROUGH && !known(&entry.key)).map(|entry| entry.key).collect()
+        entries.filter(|entry| entry.priority != DELETIONS_BAND && !known(&entry.key)).map(|entry| entry.key).collect()
     }
 
     /// Lets a key through that is queued, because its resource is gone.
-    pub(crate) fn is_gone(&self, key: &Key) {
+    pub(crate) fn mark_deleted(&self, key: &Key) {
         let known = self.known.read();
         if known.let_through {
-            self.queue.prioritize(key, THROUGH);
+            self.queue.prioritize(key, DELETIONS_BAND);
         }
         drop(known);
     }
@@ -138,7 +138,7 @@ impl Deletions {
     /// Takes a key out of the band of those that are let through. Where the run after the present one stands cannot be seen.
     fn hold_back(&self, key: &Key) {
         if let Some(entry) = self.queue.entry(key)
-            && (entry.priority == THROUGH || entry.state == KeyState::Dirty)
+            && (entry.priority == DELETIONS_BAND || entry.state == KeyState::Dirty)
         {
             self.queue.prioritize(key, entry.priority.min(Priority::HIGH));
         }

@@ -8,18 +8,18 @@ use async_trait::async_trait;
 use homeostat_store::{Error, Key, Kind};
 use homeostat_workqueue::Priority;
 
-use super::{Feeder, FeederError, Intake, NotTaken, Waiting, Watches};
+use super::{Feeder, FeederError, Intake, IntakeError, RoomWait, SharedWatches};
 use crate::follows::Follows;
 
 pub(crate) struct FollowFeeder {
     name: String,
-    watches: Arc<Watches>,
+    watches: Arc<SharedWatches>,
     kind: Kind,
     follows: Arc<Follows>,
 }
 
 impl FollowFeeder {
-    pub(crate) fn new(watches: Arc<Watches>, kind: Kind, follows: Arc<Follows>) -> Self {
+    pub(crate) fn new(watches: Arc<SharedWatches>, kind: Kind, follows: Arc<Follows>) -> Self {
         Self { name: format!("follow {kind}"), watches, kind, follows }
     }
 }
@@ -31,7 +31,7 @@ impl Feeder for FollowFeeder {
     }
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
-        let mut refused = Refused::default();
+        let mut refused = WaitingFollowers::default();
         loop {
             let mut watch = self.watches.watch(&self.kind, self.watches.store().revision());
             // Whatever changed before this watch began is looked at once.
@@ -40,7 +40,7 @@ impl Feeder for FollowFeeder {
                 let next = tokio::select! {
                     biased;
                     next = watch.next() => next,
-                    () = Waiting::room_for(refused.waiting.as_mut(), || vec![intake.place()]) => {
+                    () = RoomWait::wait_if_some(refused.waiting.as_mut(), || vec![intake.place()]) => {
                         refused.come_back(intake);
                         continue;
                     }
@@ -65,27 +65,27 @@ impl Feeder for FollowFeeder {
 
 /// Followers that found no room. No more than there are followers, which are bounded.
 #[derive(Default)]
-struct Refused {
+struct WaitingFollowers {
     keys: BTreeSet<Key>,
-    waiting: Option<Waiting>,
+    waiting: Option<RoomWait>,
 }
 
-impl Refused {
+impl WaitingFollowers {
     fn add(&mut self, intake: &Intake, keys: impl IntoIterator<Item = Key>, priority: Priority) {
         for key in keys {
-            if intake.add(key.clone(), priority) == Err(NotTaken::Full) {
+            if intake.add(key.clone(), priority) == Err(IntakeError::Full) {
                 self.keys.insert(key);
             }
         }
         if !self.keys.is_empty() && self.waiting.is_none() {
-            intake.full();
-            self.waiting = Some(Waiting::begin());
+            intake.report_full();
+            self.waiting = Some(RoomWait::begin());
         }
     }
 
     fn come_back(&mut self, intake: &Intake) {
         self.waiting = None;
-        intake.well();
+        intake.mark_healthy();
         let keys = std::mem::take(&mut self.keys);
         self.add(intake, keys, Priority::NORMAL);
     }

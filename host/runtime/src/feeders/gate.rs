@@ -10,55 +10,58 @@ use tokio::sync::watch;
 
 /// The feeders that have not listed yet, and those that fail. Clones are one gate.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<Shared>);
+pub(crate) struct SyncBarrier(Arc<BarrierState>);
 
-struct Shared {
-    feeders: watch::Sender<Feeders>,
+struct BarrierState {
+    feeders: watch::Sender<FeederStates>,
     /// Nobody is waited for. Changes with the feeders; read for every key, without their lock.
-    is_open: AtomicBool,
+    has_synced: AtomicBool,
 }
 
 #[derive(Default)]
-struct Feeders {
+struct FeederStates {
     /// They have not listed yet.
-    waiting_for: BTreeSet<Ticket>,
+    unsynced: BTreeSet<FeederId>,
     /// They failed, and have not been well since: why.
-    failing: BTreeMap<Ticket, String>,
+    failing: BTreeMap<FeederId, String>,
 }
 
 /// One feeder, each time that it is started anew.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Ticket {
+pub(crate) struct FeederId {
     pub(crate) feeder: Arc<str>,
     pub(crate) round: u64,
 }
 
-impl Gate {
+impl SyncBarrier {
     /// Returns a gate that is open.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Shared { feeders: watch::Sender::new(Feeders::default()), is_open: AtomicBool::new(true) }))
+        Self(Arc::new(BarrierState {
+            feeders: watch::Sender::new(FeederStates::default()),
+            has_synced: AtomicBool::new(true),
+        }))
     }
 
     /// Shuts the gate until this feeder has listed, or is gone.
-    pub(crate) fn wait_for(&self, ticket: Ticket) {
+    pub(crate) fn register(&self, ticket: FeederId) {
         self.0.feeders.send_if_modified(|feeders| {
-            self.0.is_open.store(false, Ordering::SeqCst);
-            feeders.waiting_for.insert(ticket)
+            self.0.has_synced.store(false, Ordering::SeqCst);
+            feeders.unsynced.insert(ticket)
         });
     }
 
     /// Notes that a feeder has listed, or is gone. It fails no more.
-    pub(crate) fn open(&self, ticket: &Ticket) {
+    pub(crate) fn mark_synced(&self, ticket: &FeederId) {
         self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.remove(ticket);
-            let listed = feeders.waiting_for.remove(ticket);
-            self.0.is_open.store(feeders.waiting_for.is_empty(), Ordering::SeqCst);
+            let listed = feeders.unsynced.remove(ticket);
+            self.0.has_synced.store(feeders.unsynced.is_empty(), Ordering::SeqCst);
             listed
         });
     }
 
     /// Notes why a feeder failed.
-    pub(crate) fn failed(&self, ticket: &Ticket, error: &str) {
+    pub(crate) fn mark_failed(&self, ticket: &FeederId, error: &str) {
         self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.insert(ticket.clone(), error.to_owned());
             false
@@ -66,7 +69,7 @@ impl Gate {
     }
 
     /// Notes that a feeder fails no more, or is not there any more to fail.
-    pub(crate) fn well(&self, ticket: &Ticket) {
+    pub(crate) fn mark_healthy(&self, ticket: &FeederId) {
         self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.remove(ticket);
             false
@@ -74,39 +77,39 @@ impl Gate {
     }
 
     /// Returns who has not listed yet, with why it failed.
-    pub(crate) fn waiting_for(&self) -> Vec<Arc<str>> {
+    pub(crate) fn unsynced(&self) -> Vec<Arc<str>> {
         let feeders = self.0.feeders.borrow();
-        let say = |ticket: &Ticket| match feeders.failing.get(ticket) {
+        let say = |ticket: &FeederId| match feeders.failing.get(ticket) {
             Some(error) => format!("{} (which failed: {error})", ticket.feeder).into(),
             None => ticket.feeder.clone(),
         };
-        feeders.waiting_for.iter().map(say).collect()
+        feeders.unsynced.iter().map(say).collect()
     }
 
     /// Returns who fails, with why.
     pub(crate) fn failing(&self) -> Vec<String> {
-        let say = |(ticket, error): (&Ticket, &String)| format!("{} failed: {error}", ticket.feeder);
+        let say = |(ticket, error): (&FeederId, &String)| format!("{} failed: {error}", ticket.feeder);
         self.0.feeders.borrow().failing.iter().map(say).collect()
     }
 
     /// Waits until this feeder has listed, or is gone.
-    pub(crate) async fn opened_by(&self, ticket: &Ticket) {
-        self.until(|feeders| !feeders.waiting_for.contains(ticket)).await;
+    pub(crate) async fn wait_for_feeder(&self, ticket: &FeederId) {
+        self.until(|feeders| !feeders.unsynced.contains(ticket)).await;
     }
 
     /// Returns whether every feeder has listed.
-    pub(crate) fn is_open(&self) -> bool {
-        self.0.is_open.load(Ordering::SeqCst)
+    pub(crate) fn has_synced(&self) -> bool {
+        self.0.has_synced.load(Ordering::SeqCst)
     }
 
     /// Waits until every feeder has listed.
-    pub(crate) async fn opened(&self) {
-        if !self.is_open() {
-            self.until(|feeders| feeders.waiting_for.is_empty()).await;
+    pub(crate) async fn wait_for_sync(&self) {
+        if !self.has_synced() {
+            self.until(|feeders| feeders.unsynced.is_empty()).await;
         }
     }
 
-    async fn until(&self, condition: impl FnMut(&Feeders) -> bool) {
+    async fn until(&self, condition: impl FnMut(&FeederStates) -> bool) {
         let mut receiver = self.0.feeders.subscribe();
         // The sender lives as long as `self`, so this ends only by success.
         drop(receiver.wait_for(condition).await);

@@ -10,14 +10,14 @@ use homeostat_store::{Key, Resource};
 use homeostat_workqueue::{AddError, Claim, Next, Priority, Queue};
 use parking_lot::Mutex;
 
-use super::{Intake, NotTaken, Place, add_answered};
+use super::{Capacity, Intake, IntakeError, add_answered};
 use crate::context::Context;
-use crate::slot::{Asked, Loaded, Slot};
+use crate::slot::{CallTarget, LoadedVersion, Slot};
 
 /// Keys that are remembered of one resource, at most, while there is no room for all that its versions led to.
-const LED_TO_MAX: usize = 20_000;
+const MAPPED_KEYS_OF_RESOURCE_MAX: usize = 20_000;
 /// Keys that are remembered of all resources of one watch, at most. Above it, whoever a resource leaves is found by the next second look.
-pub(crate) const LED_TO_ALL_MAX: usize = 250_000;
+pub(crate) const MAPPED_KEYS_MAX: usize = 250_000;
 /// Bytes of documents that wait to be mapped, of one watch, but always one of them. What is above is found by listing again.
 pub(crate) const WAITING_BYTES_MAX: u64 = 32 << 20;
 
@@ -25,20 +25,20 @@ pub(crate) struct GuestMap {
     watch: Box<Watch>,
     guest: Arc<dyn Guest>,
     changes: Queue<Key>,
-    seen: Mutex<AllSeen>,
+    seen: Mutex<PendingChanges>,
 }
 
 /// What is known of the watched resources.
 #[derive(Default)]
-struct AllSeen {
-    by_key: BTreeMap<Key, Seen>,
+struct PendingChanges {
+    by_key: BTreeMap<Key, TrackedChange>,
     waiting_bytes: u64,
     led_to: usize,
 }
 
 /// What is known of one watched resource.
 #[derive(Default)]
-struct Seen {
+struct TrackedChange {
     /// As it is now, or was last when it is gone, until the guest has been asked about it: documents are kept no longer than that.
     waiting: Option<Arc<Resource>>,
     deleted: bool,
@@ -61,18 +61,18 @@ pub(crate) trait Guest: Send + Sync + 'static {
 }
 
 /// What a slot holds: the version for which the watch was begun.
-pub(crate) struct OfSlot {
+pub(crate) struct SlotGuest {
     pub(crate) controller: Arc<str>,
     pub(crate) slot: Arc<Slot>,
     /// The candidate for which it was begun.
-    pub(crate) whose: Option<Weak<Loaded>>,
+    pub(crate) owner: Option<Weak<LoadedVersion>>,
     pub(crate) context: Arc<Context>,
 }
 
 #[async_trait]
-impl Guest for OfSlot {
+impl Guest for SlotGuest {
     async fn map(&self, watch: &Watch, changed: &Resource) -> Option<Result<Vec<Key>, String>> {
-        let Asked { loaded, trial } = self.slot.asked(self.whose.as_ref());
+        let CallTarget { loaded, canary: trial } = self.slot.call_target(self.owner.as_ref());
         let is_wanted = loaded.component().describe().watches.contains(watch);
         if !is_wanted || !loaded.definition.grants.discloses(changed.key(), Disclosure::Content) {
             return None;
@@ -94,9 +94,9 @@ impl Guest for OfSlot {
     }
 }
 
-impl AllSeen {
+impl PendingChanges {
     /// Changes what is known of one, and keeps the sums.
-    fn change<R>(&mut self, key: &Key, change: impl FnOnce(&mut Seen) -> R) -> R {
+    fn change<R>(&mut self, key: &Key, change: impl FnOnce(&mut TrackedChange) -> R) -> R {
         let seen = self.by_key.entry(key.clone()).or_default();
         let before = (seen.waiting_bytes(), seen.led_to.len());
         let changed = change(seen);
@@ -115,12 +115,12 @@ impl AllSeen {
 
     /// Says whether there is room for one more document that waits, in the place of what is known of it.
     fn fits(&self, resource: &Resource) -> bool {
-        let others = self.waiting_bytes - self.by_key.get(resource.key()).map_or(0, Seen::waiting_bytes);
+        let others = self.waiting_bytes - self.by_key.get(resource.key()).map_or(0, TrackedChange::waiting_bytes);
         others == 0 || others + resource.bytes() <= WAITING_BYTES_MAX
     }
 }
 
-impl Seen {
+impl TrackedChange {
     fn waiting_bytes(&self) -> u64 {
         self.waiting.as_ref().map_or(0, |resource| resource.bytes())
     }
@@ -164,17 +164,17 @@ impl GuestMap {
     }
 
     /// Says how much room there is for changes that wait: for their keys and for their documents.
-    pub(crate) fn places(&self) -> [Place; 2] {
+    pub(crate) fn places(&self) -> [Capacity; 2] {
         let used = self.seen.lock().waiting_bytes;
-        let keys = Place { room: self.changes.remaining_capacity(), used: self.changes.counts().keys() as u64 };
-        [keys, Place { room: WAITING_BYTES_MAX.saturating_sub(used), used }]
+        let keys = Capacity { room: self.changes.remaining_capacity(), used: self.changes.counts().keys() as u64 };
+        [keys, Capacity { room: WAITING_BYTES_MAX.saturating_sub(used), used }]
     }
 
     /// Asks the guest about one change after another, while there is room for the keys that it answers.
     pub(crate) async fn run(&self, intake: &Intake) {
         while let Some(claim) = self.changes.claim().await {
             if !self.map(intake, claim).await {
-                intake.room().await;
+                intake.wait_for_room().await;
             }
         }
     }
@@ -190,7 +190,7 @@ impl GuestMap {
             return true;
         };
         let next = match self.guest.map(&self.watch, &resource).await {
-            Some(Ok(keys)) => match self.lead_to(intake, &resource, keys, deleted) {
+            Some(Ok(keys)) => match self.add_mapped_keys(intake, &resource, keys, deleted) {
                 true => Next::Done,
                 // Asked again, it answers for the resource as it is then.
                 false => Next::Again,
@@ -209,7 +209,7 @@ impl GuestMap {
 
     /// Adds the keys of this version and of the one before, and keeps those of this one. Returns whether there was room for all; if there was
     /// not, what the version before led to stays known.
-    fn lead_to(&self, intake: &Intake, mapped: &Arc<Resource>, keys: Vec<Key>, deleted: bool) -> bool {
+    fn add_mapped_keys(&self, intake: &Intake, mapped: &Arc<Resource>, keys: Vec<Key>, deleted: bool) -> bool {
         let key = mapped.key();
         let before = self.seen.lock().by_key.get(key).map(|seen| seen.led_to.clone()).unwrap_or_default();
         let now: BTreeSet<&Key> = keys.iter().collect();
@@ -218,7 +218,7 @@ impl GuestMap {
         let refuse = |message: &str| self.guest.refused(message);
         let mut fits = add_answered(intake, keys.iter().cloned(), Some(key), &asked, refuse);
         for left in left.iter().filter(|left| intake.may_learn(left, key, Disclosure::Content)) {
-            fits &= intake.add(left.clone(), Priority::NORMAL) != Err(NotTaken::Full);
+            fits &= intake.add(left.clone(), Priority::NORMAL) != Err(IntakeError::Full);
         }
         let mut all = self.seen.lock();
         if !all.by_key.contains_key(key) {
@@ -228,10 +228,10 @@ impl GuestMap {
         let led_to = match (fits, left.len() + keys.len()) {
             (true, _) => Some(keys),
             // Some of both have run, and others will: whoever is left by the next version is among these.
-            (false, both) if both <= LED_TO_MAX => Some(left.into_iter().chain(keys).collect()),
+            (false, both) if both <= MAPPED_KEYS_OF_RESOURCE_MAX => Some(left.into_iter().chain(keys).collect()),
             (false, _) => None,
         };
-        let too_many = led_to.as_ref().is_some_and(|led_to| others + led_to.len() > LED_TO_ALL_MAX);
+        let too_many = led_to.as_ref().is_some_and(|led_to| others + led_to.len() > MAPPED_KEYS_MAX);
         let is_latest = all.change(key, |seen| {
             let is_latest = seen.waiting.as_ref().is_none_or(|waiting| Arc::ptr_eq(waiting, mapped));
             // A version that came while the guest was asked is in line already.
@@ -250,9 +250,9 @@ impl GuestMap {
         drop(all);
         if too_many {
             let message = format!(
-                "limit mapped-keys: {asked} has led to {LED_TO_ALL_MAX} keys that are remembered; whoever a resource leaves is told by the next second look at every key"
+                "limit mapped-keys: {asked} has led to {MAPPED_KEYS_MAX} keys that are remembered; whoever a resource leaves is told by the next second look at every key"
             );
-            intake.tell(Severity::Warning, "LimitExceeded", &message);
+            intake.emit_event(Severity::Warning, "LimitExceeded", &message);
         }
         fits
     }

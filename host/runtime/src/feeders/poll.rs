@@ -9,13 +9,13 @@ use tokio::time::MissedTickBehavior;
 
 use super::{Feeder, FeederError, Intake, add_answered};
 use crate::context::Context;
-use crate::slot::{Asked, Loaded, Slot};
+use crate::slot::{CallTarget, LoadedVersion, Slot};
 
 pub(crate) struct PollFeeder {
     pub(crate) controller: Arc<str>,
     pub(crate) slot: Arc<Slot>,
     /// The candidate for which it was begun.
-    pub(crate) whose: Option<Weak<Loaded>>,
+    pub(crate) owner: Option<Weak<LoadedVersion>>,
     pub(crate) context: Arc<Context>,
     pub(crate) every: Duration,
 }
@@ -46,7 +46,7 @@ async fn at_fixed_rate<F: Future<Output = ()> + Send>(every: Duration, mut poll:
 impl PollFeeder {
     /// Polls once. A failure is an event; the next tick tries again.
     async fn poll(&self, intake: &Intake) {
-        let Asked { loaded, trial } = self.slot.asked(self.whose.as_ref());
+        let CallTarget { loaded, canary: trial } = self.slot.call_target(self.owner.as_ref());
         if loaded.settings.poll.is_none() {
             // Nobody wants it any more: it is about to end.
             return;

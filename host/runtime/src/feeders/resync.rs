@@ -12,7 +12,7 @@ use homeostat_store::{Key, Kind, Store};
 use homeostat_workqueue::Priority;
 use tokio::time::MissedTickBehavior;
 
-use super::{Feeder, FeederError, Intake, NotTaken};
+use super::{Feeder, FeederError, Intake, IntakeError};
 use crate::context::for_each_listed;
 
 /// Slices of a period. More spread the load better and list more often.
@@ -40,12 +40,12 @@ impl Feeder for ResyncFeeder {
             let mut fits = true;
             for_each_listed(&*self.store, &self.kind, |resource| {
                 if slice_of(resource.key()) == slice {
-                    fits &= intake.look_again(resource.key().clone(), Priority::LOW) != Err(NotTaken::Full);
+                    fits &= intake.resync(resource.key().clone(), Priority::LOW) != Err(IntakeError::Full);
                 }
             })
             .await?;
             // What finds no room has its turn in the next period: it is a second look, and tells nothing new.
-            if fits { intake.well() } else { intake.full() }
+            if fits { intake.mark_healthy() } else { intake.report_full() }
         }
         Ok(())
     }

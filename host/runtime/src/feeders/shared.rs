@@ -25,12 +25,12 @@ pub(crate) const BYTES_MAX: u64 = 4 << 20;
 const BATCH: usize = 64;
 
 /// The watches of a store, by kind. A kind's version does not count.
-pub(crate) struct Watches {
+pub(crate) struct SharedWatches {
     store: Arc<dyn Store>,
-    hubs: Mutex<HashMap<(String, String), Weak<Hub>>>,
+    hubs: Mutex<HashMap<(String, String), Weak<SharedWatch>>>,
 }
 
-impl Watches {
+impl SharedWatches {
     pub(crate) fn of(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self { store, hubs: Mutex::default() })
     }
@@ -42,10 +42,15 @@ impl Watches {
 
     /// Follows the changes of a kind, as [`Store::watch`] does. That it cannot be followed is told by the first event.
     pub(crate) fn watch(&self, kind: &Kind, from: Revision) -> Watch {
-        Watch::new(Reader { store: self.store.clone(), hub: self.hub(kind, from), position: from, alone: None })
+        Watch::new(SharedWatchReader {
+            store: self.store.clone(),
+            hub: self.hub(kind, from),
+            position: from,
+            alone: None,
+        })
     }
 
-    fn hub(&self, kind: &Kind, from: Revision) -> Arc<Hub> {
+    fn hub(&self, kind: &Kind, from: Revision) -> Arc<SharedWatch> {
         let mut hubs = self.hubs.lock();
         hubs.retain(|_, hub| hub.strong_count() > 0);
         let name = (kind.group.clone(), kind.name.clone());
@@ -57,28 +62,28 @@ impl Watches {
             }
             return hub;
         }
-        let recent = Recent { events: VecDeque::new(), bytes: 0, since: from, ended: false };
+        let recent = EventBuffer { events: VecDeque::new(), bytes: 0, since: from, ended: false };
         let scope = Scope::Kind(kind.clone());
         let (watch, news) = (tokio::sync::Mutex::default(), Notify::new());
-        let hub = Arc::new(Hub { scope, watch, news, recent: recent.into() });
+        let hub = Arc::new(SharedWatch { scope, watch, news, recent: recent.into() });
         hubs.insert(name, Arc::downgrade(&hub));
         hub
     }
 }
 
 /// What the users of one kind share.
-struct Hub {
+struct SharedWatch {
     scope: Scope,
     /// Opened by the first user that waits for an event. Whoever holds it reads on for all. Nobody stands in line for it: who is told and
     /// does not come would hold up those behind.
     watch: tokio::sync::Mutex<Option<Watch>>,
     /// Told to all who wait, when there is something new or nobody reads on any more.
     news: Notify,
-    recent: Mutex<Recent>,
+    recent: Mutex<EventBuffer>,
 }
 
 /// The last events of one kind.
-struct Recent {
+struct EventBuffer {
     /// In the order of their revisions, without a gap.
     events: VecDeque<Event>,
     bytes: u64,
@@ -89,30 +94,30 @@ struct Recent {
 }
 
 /// What comes after a position.
-enum After {
+enum NextEvent {
     Event(Event),
     /// Nothing that was read yet.
-    Nothing,
+    Pending,
     /// Something that is not kept any more.
-    Dropped,
+    Evicted,
 }
 
 /// The one who reads on for all. When it goes, for whatever reason, all are told, and one of them takes its place.
-struct Reading<'a> {
+struct WatchGuard<'a> {
     /// Let go first.
     watch: MutexGuard<'a, Option<Watch>>,
-    _tells: Tells<'a>,
+    _tells: NotifyOnDrop<'a>,
 }
 
-struct Tells<'a>(&'a Notify);
+struct NotifyOnDrop<'a>(&'a Notify);
 
-impl Drop for Tells<'_> {
+impl Drop for NotifyOnDrop<'_> {
     fn drop(&mut self) {
         self.0.notify_waiters();
     }
 }
 
-impl Hub {
+impl SharedWatch {
     /// Waits until there is something after `position`, and reads on for all if nobody else does. *Cancel safety*: what was read is kept
     /// for all.
     async fn read_on(&self, store: &Arc<dyn Store>, position: Revision) -> Result<()> {
@@ -120,14 +125,14 @@ impl Hub {
             let mut told = pin!(self.news.notified());
             // From here on nothing is missed, so this comes before looking.
             told.as_mut().enable();
-            if !matches!(self.recent.lock().after(position), After::Nothing) {
+            if !matches!(self.recent.lock().after(position), NextEvent::Pending) {
                 return Ok(());
             }
             let Ok(watch) = self.watch.try_lock() else {
                 told.await;
                 continue;
             };
-            let mut reading = Reading { watch, _tells: Tells(&self.news) };
+            let mut reading = WatchGuard { watch, _tells: NotifyOnDrop(&self.news) };
             let read = self.read(store, &mut reading.watch).await;
             if matches!(&read, Err(error) if !matches!(error, Error::Unavailable { .. })) {
                 self.recent.lock().ended = true;
@@ -156,7 +161,7 @@ impl Hub {
     }
 }
 
-impl Recent {
+impl EventBuffer {
     fn push(&mut self, event: Event) {
         self.bytes += event.memory_bytes();
         self.events.push_back(event);
@@ -178,31 +183,31 @@ impl Recent {
         }
     }
 
-    fn after(&self, position: Revision) -> After {
+    fn after(&self, position: Revision) -> NextEvent {
         if position < self.since {
-            return After::Dropped;
+            return NextEvent::Evicted;
         }
         let at = self.events.partition_point(|event| event.revision <= position);
-        self.events.get(at).cloned().map_or(After::Nothing, After::Event)
+        self.events.get(at).cloned().map_or(NextEvent::Pending, NextEvent::Event)
     }
 }
 
 /// One user's position.
-struct Reader {
+struct SharedWatchReader {
     store: Arc<dyn Store>,
-    hub: Arc<Hub>,
+    hub: Arc<SharedWatch>,
     position: Revision,
     /// A watch of its own, as long as it is behind.
     alone: Option<Watch>,
 }
 
 #[async_trait]
-impl Changes for Reader {
+impl Changes for SharedWatchReader {
     async fn next(&mut self) -> Result<Event> {
         let event = loop {
             let after = self.hub.recent.lock().after(self.position);
             match after {
-                After::Event(event) => {
+                NextEvent::Event(event) => {
                     self.alone = None;
                     if Arc::strong_count(&self.hub) == 1 {
                         // Nobody else will ask for it; who comes now begins later, or reads alone for a while.
@@ -210,11 +215,11 @@ impl Changes for Reader {
                     }
                     break event;
                 }
-                After::Nothing => {
+                NextEvent::Pending => {
                     self.alone = None;
                     self.hub.read_on(&self.store, self.position).await?;
                 }
-                After::Dropped => break self.read_alone().await?,
+                NextEvent::Evicted => break self.read_alone().await?,
             }
         };
         self.position = event.revision;
@@ -222,7 +227,7 @@ impl Changes for Reader {
     }
 }
 
-impl Reader {
+impl SharedWatchReader {
     async fn read_alone(&mut self) -> Result<Event> {
         let watch = match &mut self.alone {
             Some(watch) => watch,

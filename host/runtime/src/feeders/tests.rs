@@ -18,8 +18,8 @@ pub(super) fn managed() -> Kind {
 }
 
 /// The same, and where its resources live.
-pub(super) fn scoped() -> Managed {
-    Managed { kind: managed(), namespaced: true }
+pub(super) fn scoped() -> ManagedKind {
+    ManagedKind { kind: managed(), namespaced: true }
 }
 
 pub(super) fn key(name: &str) -> Key {
@@ -43,19 +43,19 @@ pub(super) async fn delete(store: &dyn Store, key: Key) {
 }
 
 /// The ticket of the feeder of these tests.
-pub(super) fn ticket() -> Ticket {
-    Ticket { feeder: "feeder".into(), round: 1 }
+pub(super) fn ticket() -> FeederId {
+    FeederId { feeder: "feeder".into(), round: 1 }
 }
 
 /// A queue and the intake of one feeder to it.
-pub(super) fn intake(gate: &Gate) -> (Queue<Key>, Intake) {
+pub(super) fn intake(gate: &SyncBarrier) -> (Queue<Key>, Intake) {
     intake_of(gate, None)
 }
 
 /// A queue that has so many keys at most, and the intake of one feeder to it.
-pub(super) fn intake_of(gate: &Gate, keys_max: Option<u32>) -> (Queue<Key>, Intake) {
+pub(super) fn intake_of(gate: &SyncBarrier, keys_max: Option<u32>) -> (Queue<Key>, Intake) {
     let queue = Queue::new(Options { keys_max, ..Options::default() });
-    let deletions = Arc::new(Deletions::of(queue.clone()));
+    let deletions = Arc::new(SuspendFilter::of(queue.clone()));
     (queue, Intake::new(deletions, Arc::new(everything()), scoped(), gate.clone(), ticket()))
 }
 
@@ -99,25 +99,25 @@ fn the_wait_before_a_restart_doubles_and_is_capped() {
 
 #[tokio::test(start_paused = true)]
 async fn an_intake_takes_keys_of_its_kind_alone() {
-    let (queue, intake) = intake(&Gate::new());
+    let (queue, intake) = intake(&SyncBarrier::new());
     assert_eq!(intake.add(key("a"), Priority::NORMAL), Ok(()));
     let other = Key::new(Kind::new("demo.dev", "v1", "Other"), "default", "a");
-    assert_eq!(intake.add(other, Priority::NORMAL), Err(NotTaken::OtherKind));
+    assert_eq!(intake.add(other, Priority::NORMAL), Err(IntakeError::OtherKind));
     assert_eq!(queue.len(), 1);
     queue.stop();
-    assert_eq!(intake.add(key("b"), Priority::NORMAL), Err(NotTaken::Closed));
+    assert_eq!(intake.add(key("b"), Priority::NORMAL), Err(IntakeError::Closed));
 }
 
 /// W3: such a key is none of a managed resource. A guest that found nothing under it would clean up.
 #[tokio::test(start_paused = true)]
 async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
-    let (queue, in_namespaces) = intake(&Gate::new());
-    let outside = Managed { namespaced: false, ..scoped() };
-    let deletions = Arc::new(Deletions::of(queue.clone()));
-    let outside = Intake::new(deletions, Arc::new(everything()), outside, Gate::new(), ticket());
+    let (queue, in_namespaces) = intake(&SyncBarrier::new());
+    let outside = ManagedKind { namespaced: false, ..scoped() };
+    let deletions = Arc::new(SuspendFilter::of(queue.clone()));
+    let outside = Intake::new(deletions, Arc::new(everything()), outside, SyncBarrier::new(), ticket());
     let without = Key::new(managed(), "", "a");
-    assert_eq!(in_namespaces.add(without.clone(), Priority::NORMAL), Err(NotTaken::OtherKind));
-    assert_eq!(outside.add(key("a"), Priority::NORMAL), Err(NotTaken::OtherKind));
+    assert_eq!(in_namespaces.add(without.clone(), Priority::NORMAL), Err(IntakeError::OtherKind));
+    assert_eq!(outside.add(key("a"), Priority::NORMAL), Err(IntakeError::OtherKind));
     assert!(queue.is_empty());
     assert_eq!(outside.add(without.clone(), Priority::NORMAL), Ok(()));
     assert_eq!(next(&queue).await, without);
@@ -125,7 +125,7 @@ async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_of_another_version_is_the_same_key() {
-    let (queue, intake) = intake(&Gate::new());
+    let (queue, intake) = intake(&SyncBarrier::new());
     for version in ["v1", "v1beta1"] {
         let key = Key::new(Kind::new("demo.dev", version, "App"), "default", "a");
         assert_eq!(intake.add(key, Priority::NORMAL), Ok(()));
@@ -135,15 +135,15 @@ async fn a_key_of_another_version_is_the_same_key() {
 
 #[tokio::test(start_paused = true)]
 async fn a_feeder_without_room_is_told_so_and_hears_when_there_is_some() {
-    let gate = Gate::new();
+    let gate = SyncBarrier::new();
     let (queue, intake) = intake_of(&gate, Some(2));
     assert_eq!([key("a"), key("b")].map(|key| intake.add(key, Priority::NORMAL)), [Ok(()); 2]);
-    assert_eq!(intake.add(key("c"), Priority::NORMAL), Err(NotTaken::Full));
-    intake.full();
+    assert_eq!(intake.add(key("c"), Priority::NORMAL), Err(IntakeError::Full));
+    intake.report_full();
     assert!(gate.failing()[0].contains("limit keys"), "{:?}", gate.failing());
     let waiting = tokio::spawn({
         let intake = intake.clone();
-        async move { intake.room().await }
+        async move { intake.wait_for_room().await }
     });
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(!waiting.is_finished());
@@ -155,19 +155,19 @@ async fn a_feeder_without_room_is_told_so_and_hears_when_there_is_some() {
 /// W1
 #[tokio::test(start_paused = true)]
 async fn the_gate_opens_when_the_last_feeder_has_listed() {
-    let gate = Gate::new();
-    let tickets = ["a", "b"].map(|feeder| Ticket { feeder: feeder.into(), round: 1 });
-    tickets.iter().for_each(|ticket| gate.wait_for(ticket.clone()));
+    let gate = SyncBarrier::new();
+    let tickets = ["a", "b"].map(|feeder| FeederId { feeder: feeder.into(), round: 1 });
+    tickets.iter().for_each(|ticket| gate.register(ticket.clone()));
     let opened = tokio::spawn({
         let gate = gate.clone();
-        async move { gate.opened().await }
+        async move { gate.wait_for_sync().await }
     });
-    gate.open(&tickets[0]);
-    gate.open(&tickets[0]);
+    gate.mark_synced(&tickets[0]);
+    gate.mark_synced(&tickets[0]);
     tokio::task::yield_now().await;
     assert!(!opened.is_finished());
-    assert_eq!(gate.waiting_for(), ["b".into()]);
-    gate.open(&tickets[1]);
+    assert_eq!(gate.unsynced(), ["b".into()]);
+    gate.mark_synced(&tickets[1]);
     soon(opened).await.unwrap();
 }
 
@@ -195,7 +195,7 @@ impl Feeder for Shaky {
 /// W13
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
-    let (queue, intake) = intake(&Gate::new());
+    let (queue, intake) = intake(&SyncBarrier::new());
     let context = crate::context::tests::context(store());
     let began = Instant::now();
     let feeder = Arc::new(Shaky(AtomicU32::new(0)));
@@ -210,44 +210,52 @@ async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
 /// W6, W13: while a feeder has not listed, whoever asks is told why.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_not() {
-    let gate = Gate::new();
-    gate.wait_for(ticket());
+    let gate = SyncBarrier::new();
+    gate.register(ticket());
     let (_, intake) = intake(&gate);
     let store = faulty::FaultyStore::over(store());
     store.fault(faulty::On::List, "App", faulty::Fault::Fail);
     let context = crate::context::tests::context(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
-    let watches = Watches::of(store.clone());
+    let watches = SharedWatches::of(store.clone());
     let changes = homeostat_component::Changes::All;
-    let feeder = Arc::new(WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, changes, everything()));
+    let feeder =
+        Arc::new(WatchFeeder::new("apps", watches, managed(), scoped(), KeyMapper::Identity, changes, everything()));
     tokio::spawn(supervise(feeder, intake, "web".into(), context, CancellationToken::new()));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(gate.waiting_for(), ["feeder (which failed: the store is unavailable: on purpose)".into()]);
+    assert_eq!(gate.unsynced(), ["feeder (which failed: the store is unavailable: on purpose)".into()]);
     store.heal(faulty::On::List, "App");
-    soon(gate.opened()).await;
-    assert!(gate.waiting_for().is_empty());
+    soon(gate.wait_for_sync()).await;
+    assert!(gate.unsynced().is_empty());
 }
 
 /// W6, W13: a feeder that has listed once and fails is told of until it is well.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
-    let gate = Gate::new();
-    gate.wait_for(ticket());
+    let gate = SyncBarrier::new();
+    gate.register(ticket());
     let (_, intake) = intake(&gate);
     let store = faulty::FaultyStore::over(store());
     let context = crate::context::tests::context(self::store());
     let changes = homeostat_component::Changes::All;
-    let feeder =
-        WatchFeeder::new("apps", Watches::of(store.clone()), managed(), scoped(), How::Itself, changes, everything());
+    let feeder = WatchFeeder::new(
+        "apps",
+        SharedWatches::of(store.clone()),
+        managed(),
+        scoped(),
+        KeyMapper::Identity,
+        changes,
+        everything(),
+    );
     let stop = CancellationToken::new();
     let supervised = tokio::spawn(supervise(Arc::new(feeder), intake, "web".into(), context, stop.clone()));
-    soon(gate.opened()).await;
+    soon(gate.wait_for_sync()).await;
     let failed = ["feeder failed: the store is unavailable: on purpose"];
     for ends in [false, true] {
         assert!(gate.failing().is_empty());
         store.fault(faulty::On::Next, "App", faulty::Fault::Fail);
         store.fault(faulty::On::List, "App", faulty::Fault::Fail);
         tokio::time::sleep(Duration::from_secs(300)).await;
-        assert_eq!((gate.failing(), gate.is_open()), (failed.map(str::to_owned).to_vec(), true));
+        assert_eq!((gate.failing(), gate.has_synced()), (failed.map(str::to_owned).to_vec(), true));
         if ends {
             stop.cancel();
         }
@@ -262,7 +270,7 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
 /// W13: one that never lists is well when it has run for a while.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_does_not_list_is_well_when_it_has_run_for_a_while() {
-    let gate = Gate::new();
+    let gate = SyncBarrier::new();
     let (_, intake) = intake(&gate);
     let context = crate::context::tests::context(store());
     tokio::spawn(supervise(Sick::new(true), intake, "web".into(), context, CancellationToken::new()));
@@ -308,9 +316,9 @@ impl Feeder for Sick {
 #[tokio::test(start_paused = true)]
 async fn each_feeder_waits_for_its_own_failures_alone() {
     let context = crate::context::tests::context(store());
-    let (queue, sound_intake) = intake(&Gate::new());
+    let (queue, sound_intake) = intake(&SyncBarrier::new());
     let start = |feeder: Arc<dyn Feeder>| {
-        let (_, intake) = intake(&Gate::new());
+        let (_, intake) = intake(&SyncBarrier::new());
         tokio::spawn(supervise(feeder, intake, "web".into(), context.clone(), CancellationToken::new()))
     };
     let sick = Sick::new(false);
@@ -355,7 +363,7 @@ async fn a_feeder_that_was_well_for_long_starts_with_the_shortest_wait_again() {
 
     let context = crate::context::tests::context(store());
     let feeder = Arc::new(Now(parking_lot::Mutex::default(), Instant::now()));
-    let (_, intake) = intake(&Gate::new());
+    let (_, intake) = intake(&SyncBarrier::new());
     tokio::spawn(supervise(feeder.clone(), intake, "web".into(), context, CancellationToken::new()));
     tokio::time::sleep(Duration::from_secs(121)).await;
     let at: Vec<u128> = feeder.0.lock().iter().map(|at| at.as_millis() / 100).collect();

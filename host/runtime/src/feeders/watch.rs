@@ -19,27 +19,27 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::guest_map::GuestMap;
-use super::missed::{Missed, Owed};
-use super::{Fate, Feeder, FeederError, Intake, NotTaken, Place, Waiting, Watches};
+use super::missed::{UndeliveredKey, UndeliveredKeys};
+use super::{Capacity, DeletionState, Feeder, FeederError, Intake, IntakeError, RoomWait, SharedWatches};
 use crate::context::for_each_listed;
-use crate::mapping::{self, Managed};
+use crate::mapping::{self, ManagedKind};
 
 pub(crate) struct WatchFeeder {
     name: String,
-    watches: Arc<Watches>,
+    watches: Arc<SharedWatches>,
     kind: Kind,
-    manages: Managed,
-    how: How,
+    manages: ManagedKind,
+    mapper: KeyMapper,
     changes: Changes,
     /// What it may tell of.
     grants: Grants,
-    seen: Mutex<BTreeMap<Key, Seen>>,
-    missed: Missed,
+    tracked: Mutex<BTreeMap<Key, TrackedResource>>,
+    undelivered: UndeliveredKeys,
 }
 
 /// What is remembered of one watched resource, as it was when it counted last.
 #[derive(Clone)]
-struct Seen {
+struct TrackedResource {
     revision: Revision,
     /// Its fingerprint, where changes of the status alone do not count.
     fingerprint: Option<u64>,
@@ -48,53 +48,53 @@ struct Seen {
 }
 
 /// Whether listing again leads to the keys of a change once more.
-enum Trace {
+enum RelistCoverage {
     /// The resource is there, and is found.
-    Listed,
+    Covered,
     /// Nothing that is listed leads to them.
-    Gone,
+    Lost,
 }
 
 /// How a change becomes keys.
-pub(crate) enum How {
+pub(crate) enum KeyMapper {
     /// The watched kind is the managed one.
-    Itself,
+    Identity,
     /// By what stands in the document.
-    Mapped(Mapping),
+    Declared(Mapping),
     /// By asking the guest, apart from the watch.
-    Asked(GuestMap),
+    Guest(GuestMap),
 }
 
 impl WatchFeeder {
     pub(crate) fn new(
         name: &str,
-        watches: Arc<Watches>,
+        watches: Arc<SharedWatches>,
         kind: Kind,
-        manages: Managed,
-        how: How,
+        manages: ManagedKind,
+        how: KeyMapper,
         changes: Changes,
         grants: Grants,
     ) -> Self {
-        let (name, seen, missed) = (format!("watch {name}"), Mutex::default(), Missed::default());
-        Self { name, watches, kind, manages, how, changes, grants, seen, missed }
+        let (name, seen, missed) = (format!("watch {name}"), Mutex::default(), UndeliveredKeys::default());
+        Self { name, watches, kind, manages, mapper: how, changes, grants, tracked: seen, undelivered: missed }
     }
 
     /// Says how much room there is for what a change leads to, and how much is used.
-    fn places(&self, intake: &Intake) -> Vec<Place> {
+    fn places(&self, intake: &Intake) -> Vec<Capacity> {
         let mut places = vec![intake.place()];
-        if let How::Asked(map) = &self.how {
+        if let KeyMapper::Guest(map) = &self.mapper {
             places.extend(map.places());
         }
         places
     }
 }
 
-impl How {
+impl KeyMapper {
     fn reveals(&self) -> Disclosure {
         match self {
-            Self::Itself => Disclosure::Key,
-            Self::Mapped(mapping) => mapping.disclosure(),
-            Self::Asked(_) => Mapping::Guest.disclosure(),
+            Self::Identity => Disclosure::Key,
+            Self::Declared(mapping) => mapping.disclosure(),
+            Self::Guest(_) => Mapping::Guest.disclosure(),
         }
     }
 }
@@ -111,10 +111,10 @@ impl Feeder for WatchFeeder {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         let asking = async {
-            match &self.how {
+            match &self.mapper {
                 // Boxed: the call of a guest is large, and most watches make none.
-                How::Asked(map) => Box::pin(map.run(intake)).await,
-                How::Itself | How::Mapped(_) => std::future::pending().await,
+                KeyMapper::Guest(map) => Box::pin(map.run(intake)).await,
+                KeyMapper::Identity | KeyMapper::Declared(_) => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -127,18 +127,18 @@ impl Feeder for WatchFeeder {
 
 impl WatchFeeder {
     async fn list_and_watch(&self, intake: &Intake) -> Result<(), FeederError> {
-        let mut turns = intake.deletions.turns();
+        let mut turns = intake.deletions.subscribe();
         loop {
             let revision = self.list(intake).await?;
             let let_through = *turns.borrow_and_update();
-            self.let_gone_through(intake, let_through).await?;
+            self.release_deleted_keys(intake, let_through).await?;
             intake.listed();
             let mut watch = self.watches.watch(&self.kind, revision);
-            let mut waiting: Option<Waiting> = None;
+            let mut waiting: Option<RoomWait> = None;
             loop {
-                if waiting.is_none() && self.missed.is_something() {
-                    intake.full();
-                    waiting = Some(Waiting::begin());
+                if waiting.is_none() && self.undelivered.needs_relist() {
+                    intake.report_full();
+                    waiting = Some(RoomWait::begin());
                 }
                 let event = tokio::select! {
                     biased;
@@ -146,19 +146,19 @@ impl WatchFeeder {
                     // The sender lives as long as the intake.
                     Ok(()) = turns.changed() => None,
                     // What found no room is found by listing again.
-                    () = Waiting::room_for(waiting.as_mut(), || self.places(intake)) => {
-                        intake.well();
+                    () = RoomWait::wait_if_some(waiting.as_mut(), || self.places(intake)) => {
+                        intake.mark_healthy();
                         break;
                     }
                 };
                 let Some(event) = event else {
                     let let_through = *turns.borrow_and_update();
-                    self.let_gone_through(intake, let_through).await?;
+                    self.release_deleted_keys(intake, let_through).await?;
                     continue;
                 };
                 match event {
                     Ok(event) if self.shows(event.resource.key()) => {
-                        self.changed(intake, &event.resource, event.kind);
+                        self.handle_change(intake, &event.resource, event.kind);
                     }
                     Ok(_) => {}
                     // What was missed is found by listing again.
@@ -171,25 +171,25 @@ impl WatchFeeder {
 
     /// Tells of every resource that is new or has changed since it was seen last, and of those that were there and are gone.
     async fn list(&self, intake: &Intake) -> Result<Revision, FeederError> {
-        for Owed { of, key } in self.missed.take() {
-            self.add(intake, &of, vec![key], Trace::Gone);
+        for UndeliveredKey { of, key } in self.undelivered.take() {
+            self.add(intake, &of, vec![key], RelistCoverage::Lost);
         }
-        let mut gone: BTreeMap<Key, Seen> = self.seen.lock().clone();
+        let mut gone: BTreeMap<Key, TrackedResource> = self.tracked.lock().clone();
         let revision =
             for_each_listed(&**self.watches.store(), &self.kind, |resource| match gone.remove(resource.key()) {
                 None if !self.shows(resource.key()) => {}
-                None => self.found(intake, resource),
+                None => self.handle_listed(intake, resource),
                 Some(seen) if seen.revision == resource.revision() => {}
-                Some(_) => self.changed(intake, resource, EventType::Modified),
+                Some(_) => self.handle_change(intake, resource, EventType::Modified),
             })
             .await?;
         for (key, seen) in gone {
-            self.seen.lock().remove(&key);
-            self.note(intake, &key, revision, Fate::Gone);
-            if let How::Asked(map) = &self.how {
-                self.add(intake, &key, map.forget(&key), Trace::Gone);
+            self.tracked.lock().remove(&key);
+            self.record_deletion(intake, &key, revision, DeletionState::Deleted);
+            if let KeyMapper::Guest(map) = &self.mapper {
+                self.add(intake, &key, map.forget(&key), RelistCoverage::Lost);
             }
-            self.add(intake, &key, seen.led_to, Trace::Gone);
+            self.add(intake, &key, seen.led_to, RelistCoverage::Lost);
         }
         Ok(revision)
     }
@@ -197,15 +197,15 @@ impl WatchFeeder {
     /// Lets those keys through that were queued for resources which are gone, if deletions are let through.
     ///
     /// What comes after is told by the watch, in order: a key that is made anew is held back again.
-    async fn let_gone_through(&self, intake: &Intake, let_through: bool) -> Result<(), FeederError> {
-        if !let_through || !matches!(self.how, How::Itself) {
+    async fn release_deleted_keys(&self, intake: &Intake, let_through: bool) -> Result<(), FeederError> {
+        if !let_through || !matches!(self.mapper, KeyMapper::Identity) {
             return Ok(());
         }
-        for key in intake.deletions.unknown(|key| self.seen.lock().contains_key(key)) {
+        for key in intake.deletions.held_back_keys(|key| self.tracked.lock().contains_key(key)) {
             // It may have been made after what was seen last.
             match self.watches.store().get(&key).await {
                 Ok(_) => {}
-                Err(Error::NotFound { .. }) => intake.deletions.is_gone(&key),
+                Err(Error::NotFound { .. }) => intake.deletions.mark_deleted(&key),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -213,45 +213,52 @@ impl WatchFeeder {
     }
 
     /// Takes note of what becomes of a resource of the managed kind.
-    fn note(&self, intake: &Intake, key: &Key, revision: Revision, fate: Fate) {
-        if matches!(self.how, How::Itself) {
-            intake.note(key, revision, fate);
+    fn record_deletion(&self, intake: &Intake, key: &Key, revision: Revision, fate: DeletionState) {
+        if matches!(self.mapper, KeyMapper::Identity) {
+            intake.record_deletion(key, revision, fate);
         }
     }
 
     /// Takes note of a resource that was there before this watch. That is no event: it cuts no delay short.
-    fn found(&self, intake: &Intake, resource: &Arc<Resource>) {
-        self.note(intake, resource.key(), resource.revision(), fate(resource, false));
-        let Ok(led_to) = self.leads_to(resource, false, Priority::LOW) else { return self.missed.note() };
-        let known = self.known(intake, resource.key(), led_to.clone());
+    fn handle_listed(&self, intake: &Intake, resource: &Arc<Resource>) {
+        self.record_deletion(intake, resource.key(), resource.revision(), deletion_state(resource, false));
+        let Ok(led_to) = self.map_keys(resource, false, Priority::LOW) else {
+            return self.undelivered.require_relist();
+        };
+        let known = self.visible_keys(intake, resource.key(), led_to.clone());
         let refused: Vec<Key> =
-            known.filter(|key| intake.look_again(key.clone(), Priority::LOW) == Err(NotTaken::Full)).collect();
-        if !refused.is_empty() && !self.missed.owe(resource.key(), refused) {
+            known.filter(|key| intake.resync(key.clone(), Priority::LOW) == Err(IntakeError::Full)).collect();
+        if !refused.is_empty() && !self.undelivered.add(resource.key(), refused) {
             // It stays unseen, and is found again.
             return;
         }
         let seen = self.seen_now(resource, led_to);
-        self.seen.lock().insert(resource.key().clone(), seen);
+        self.tracked.lock().insert(resource.key().clone(), seen);
     }
 
-    fn changed(&self, intake: &Intake, resource: &Arc<Resource>, kind: EventType) {
+    fn handle_change(&self, intake: &Intake, resource: &Arc<Resource>, kind: EventType) {
         let deleted = kind == EventType::Deleted;
         if !deleted && self.is_of_status_alone(resource) {
             return;
         }
-        self.note(intake, resource.key(), resource.revision(), fate(resource, deleted));
-        let before = self.seen.lock().get(resource.key()).map(|seen| seen.led_to.clone()).unwrap_or_default();
-        let led_to = match self.leads_to(resource, deleted, Priority::NORMAL) {
+        self.record_deletion(intake, resource.key(), resource.revision(), deletion_state(resource, deleted));
+        let before = self.tracked.lock().get(resource.key()).map(|seen| seen.led_to.clone()).unwrap_or_default();
+        let led_to = match self.map_keys(resource, deleted, Priority::NORMAL) {
             Ok(led_to) => led_to,
-            Err(owed) => return self.missed.owe_of_gone(intake, resource.key(), owed),
+            Err(owed) => return self.undelivered.add_deleted(intake, resource.key(), owed),
         };
         let left = before.into_iter().filter(|key| !led_to.contains(key));
         let keys: Vec<Key> = left.chain(led_to.iter().cloned()).collect();
-        let fits = self.add(intake, resource.key(), keys, if deleted { Trace::Gone } else { Trace::Listed });
+        let fits = self.add(
+            intake,
+            resource.key(),
+            keys,
+            if deleted { RelistCoverage::Lost } else { RelistCoverage::Covered },
+        );
         if deleted {
-            self.seen.lock().remove(resource.key());
+            self.tracked.lock().remove(resource.key());
         } else if fits {
-            self.seen.lock().insert(resource.key().clone(), self.seen_now(resource, led_to));
+            self.tracked.lock().insert(resource.key().clone(), self.seen_now(resource, led_to));
         }
         // Else what was known stays as it was, so that listing again finds a change.
     }
@@ -260,11 +267,11 @@ impl WatchFeeder {
     fn is_of_status_alone(&self, resource: &Resource) -> bool {
         let fingerprint = self.fingerprint(resource);
         fingerprint.is_some()
-            && self.seen.lock().get(resource.key()).is_some_and(|seen| seen.fingerprint == fingerprint)
+            && self.tracked.lock().get(resource.key()).is_some_and(|seen| seen.fingerprint == fingerprint)
     }
 
-    fn seen_now(&self, resource: &Resource, led_to: Vec<Key>) -> Seen {
-        Seen { revision: resource.revision(), fingerprint: self.fingerprint(resource), led_to }
+    fn seen_now(&self, resource: &Resource, led_to: Vec<Key>) -> TrackedResource {
+        TrackedResource { revision: resource.revision(), fingerprint: self.fingerprint(resource), led_to }
     }
 
     fn fingerprint(&self, resource: &Resource) -> Option<u64> {
@@ -278,23 +285,23 @@ impl WatchFeeder {
     ///
     /// # Errors
     /// The keys that are owed where there is no room to ask the guest.
-    fn leads_to(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<Vec<Key>, Vec<Key>> {
-        match &self.how {
-            How::Itself => Ok(vec![resource.key().clone()]),
-            How::Mapped(mapping) => Ok(mapping::keys(mapping, &self.manages, resource)),
-            How::Asked(map) => map.changed(resource, deleted, priority).map(|()| Vec::new()),
+    fn map_keys(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<Vec<Key>, Vec<Key>> {
+        match &self.mapper {
+            KeyMapper::Identity => Ok(vec![resource.key().clone()]),
+            KeyMapper::Declared(mapping) => Ok(mapping::keys(mapping, &self.manages, resource)),
+            KeyMapper::Guest(map) => map.changed(resource, deleted, priority).map(|()| Vec::new()),
         }
     }
 
     /// Adds keys to which a change of `of` led, or remembers those for which there is no room. Returns whether that was done with all.
-    fn add(&self, intake: &Intake, of: &Key, keys: Vec<Key>, trace: Trace) -> bool {
-        let is_refused = |key: &Key| intake.add(key.clone(), Priority::NORMAL) == Err(NotTaken::Full);
-        let refused: Vec<Key> = self.known(intake, of, keys).filter(is_refused).collect();
+    fn add(&self, intake: &Intake, of: &Key, keys: Vec<Key>, trace: RelistCoverage) -> bool {
+        let is_refused = |key: &Key| intake.add(key.clone(), Priority::NORMAL) == Err(IntakeError::Full);
+        let refused: Vec<Key> = self.visible_keys(intake, of, keys).filter(is_refused).collect();
         match trace {
             _ if refused.is_empty() => true,
-            Trace::Listed => self.missed.owe(of, refused),
-            Trace::Gone => {
-                self.missed.owe_of_gone(intake, of, refused);
+            RelistCoverage::Covered => self.undelivered.add(of, refused),
+            RelistCoverage::Lost => {
+                self.undelivered.add_deleted(intake, of, refused);
                 true
             }
         }
@@ -302,21 +309,21 @@ impl WatchFeeder {
 
     /// Returns whether the controller may be told that this resource has changed.
     fn shows(&self, changed: &Key) -> bool {
-        self.grants.discloses(changed, self.how.reveals())
+        self.grants.discloses(changed, self.mapper.reveals())
     }
 
     /// Returns those of the keys to which a change of `of` led whose version may learn of it.
-    fn known(&self, intake: &Intake, of: &Key, keys: Vec<Key>) -> impl Iterator<Item = Key> {
-        let reveals = self.how.reveals();
+    fn visible_keys(&self, intake: &Intake, of: &Key, keys: Vec<Key>) -> impl Iterator<Item = Key> {
+        let reveals = self.mapper.reveals();
         keys.into_iter().filter(move |key| intake.may_learn(key, of, reveals))
     }
 }
 
-fn fate(resource: &Resource, deleted: bool) -> Fate {
+fn deletion_state(resource: &Resource, deleted: bool) -> DeletionState {
     match (deleted, resource.is_deleting()) {
-        (true, _) => Fate::Gone,
-        (false, true) => Fate::Goes,
-        (false, false) => Fate::Stays,
+        (true, _) => DeletionState::Deleted,
+        (false, true) => DeletionState::Deleting,
+        (false, false) => DeletionState::Live,
     }
 }
 

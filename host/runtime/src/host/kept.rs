@@ -7,8 +7,8 @@ use homeostat_component::Severity;
 use homeostat_store::Revision;
 
 use super::Host;
-use crate::keeper::{self, Compiling, Keeper, Verdict, Verdicts};
-use crate::{Code, Error, Suspend};
+use crate::keeper::{self, CompilationTracker, ControllerReconciler, SyncResult, SyncResults};
+use crate::{CodeSource, Error, Suspend};
 
 impl Host {
     /// Runs the controllers of the store from now on: each resource of kind `Controller` is made true, and followed. Returns when each that is
@@ -16,32 +16,32 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::Store`] when they cannot be listed. *Cancel safety*: once they are listed, they run all the same.
-    pub async fn keep_controllers(&self, code: Arc<dyn Code>) -> Result<(), Error> {
+    pub async fn run_controllers(&self, code: Arc<dyn CodeSource>) -> Result<(), Error> {
         // Set once: the second time, nothing happens.
         drop(self.inner.context.code.set(code.clone()));
-        let keeper = Keeper::new(code, self.inner.context.seed("homeostat"));
-        let listed = keeper.look_at_all(&*self.store()).await?;
-        if self.inner.keeper.set(keeper.clone()).is_ok() {
+        let keeper = ControllerReconciler::new(code, self.inner.context.seed("homeostat"));
+        let listed = keeper.enqueue_all(&*self.store()).await?;
+        if self.inner.reconciler.set(keeper.clone()).is_ok() {
             keeper.start(self, listed, self.inner.end.clone()).await;
         }
         Ok(())
     }
 
     /// Waits for what the host comes to about a controller of the store, as it is at this revision or later. Without
-    /// [`Host::keep_controllers`] it comes to nothing.
+    /// [`Host::run_controllers`] it comes to nothing.
     ///
     /// *Cancel safety*: nothing is lost.
-    pub async fn verdict(&self, controller: &str, revision: Revision) -> Verdict {
+    pub async fn sync_result(&self, controller: &str, revision: Revision) -> SyncResult {
         self.inner.verdicts.wait(controller, revision).await
     }
 
     /// Returns the controllers of the store that have run before and of which nothing runs now, as when their code is gone, and why.
     pub fn down(&self) -> Vec<(String, String)> {
-        self.inner.keeper.get().map(|keeper| keeper.down()).unwrap_or_default()
+        self.inner.reconciler.get().map(|keeper| keeper.down()).unwrap_or_default()
     }
 
     /// Returns what the host last came to about a controller of the store.
-    pub fn last_verdict(&self, controller: &str) -> Option<Verdict> {
+    pub fn last_sync_result(&self, controller: &str) -> Option<SyncResult> {
         self.inner.verdicts.last(controller)
     }
 
@@ -59,7 +59,7 @@ impl Host {
     /// [`Error::UnknownController`], and those of [`Host::write`].
     pub async fn suspend_for_good(&self, name: &str, suspend: bool) -> Result<(), Error> {
         match keeper::suspend(self, name, suspend).await? {
-            Some(revision) if self.inner.keeper.get().is_some() => drop(self.verdict(name, revision).await),
+            Some(revision) if self.inner.reconciler.get().is_some() => drop(self.sync_result(name, revision).await),
             Some(_) => {}
             None => self.suspend(name, suspend)?,
         }
@@ -77,12 +77,12 @@ impl Host {
         self.inner.compiling.all()
     }
 
-    pub(crate) fn compilations(&self) -> &Compiling {
+    pub(crate) fn compilations(&self) -> &CompilationTracker {
         &self.inner.compiling
     }
 
     /// Notes something about a controller, whether it runs or not.
-    pub(crate) fn tell(&self, controller: &str, severity: Severity, reason: &str, message: &str) {
+    pub(crate) fn emit_event(&self, controller: &str, severity: Severity, reason: &str, message: &str) {
         self.inner.context.event(&controller.into(), None, severity, reason, message);
     }
 
@@ -93,7 +93,7 @@ impl Host {
         }
     }
 
-    pub(crate) fn verdicts(&self) -> &Verdicts {
+    pub(crate) fn verdicts(&self) -> &SyncResults {
         &self.inner.verdicts
     }
 

@@ -76,7 +76,7 @@ impl Host {
             return Err(Error::NotGranted(key.clone()));
         }
         let add = |queue: &Queue<Key>, key, priority| queue.add_after(key, after, priority);
-        match controller.feeding.deletions().add(key.clone(), priority, add) {
+        match controller.feeders.deletions().add(key.clone(), priority, add) {
             Ok(_) => Ok(ChangeOutcome::Done),
             // The queue closes when its controller goes.
             Err(AddError::Closed) => Err(Error::UnknownController(controller.name.to_string())),

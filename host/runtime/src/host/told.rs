@@ -7,7 +7,7 @@ use homeostat_store::Store;
 
 use super::Host;
 use crate::costs::ControllerCosts;
-use crate::stats::{Measures, Room};
+use crate::stats::{HostCapacity, Measures};
 use crate::status::{ControllerStatus, QueueEntry};
 use crate::{Definition, Error, EventLog, Kinds, LogBook};
 
@@ -30,7 +30,11 @@ impl Host {
             controllers: self.running().iter().map(|controller| controller.measure()).collect(),
             instances_running: instances_max.saturating_sub(instances_free),
             instances_free,
-            room: Room::of(&self.inner.context.room, self.inner.controllers.read().count(), self.inner.controllers_max),
+            room: HostCapacity::of(
+                &self.inner.context.room,
+                self.inner.controllers.read().count(),
+                self.inner.controllers_max,
+            ),
             compiled: engine.compilation_counts(),
         }
     }

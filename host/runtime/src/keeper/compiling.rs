@@ -18,21 +18,21 @@ const GOES_ON_EVERY: Duration = Duration::from_secs(10);
 
 /// The controllers whose component is being compiled, by name. As many at most as the keeper works on at once.
 #[derive(Default)]
-pub(crate) struct Compiling(Mutex<BTreeMap<String, Instant>>);
+pub(crate) struct CompilationTracker(Mutex<BTreeMap<String, Instant>>);
 
 /// A name stands among those for as long as this exists.
-struct Entered<'c> {
-    compiling: &'c Compiling,
+struct CompilationGuard<'c> {
+    compiling: &'c CompilationTracker,
     name: &'c str,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for CompilationGuard<'_> {
     fn drop(&mut self) {
         self.compiling.0.lock().remove(self.name);
     }
 }
 
-impl Compiling {
+impl CompilationTracker {
     /// Returns for how long the component of a controller has been compiled; `None`: it is not.
     pub(crate) fn since(&self, name: &str) -> Option<Duration> {
         self.0.lock().get(name).map(Instant::elapsed)
@@ -55,7 +55,7 @@ impl Compiling {
             return loaded;
         }
         let goes_on = if host.controller(name).is_ok() { "what runs goes on" } else { "nothing runs" };
-        host.tell(name, Severity::Normal, "Compiling", &format!("its component is being compiled; {goes_on}"));
+        host.emit_event(name, Severity::Normal, "Compiling", &format!("its component is being compiled; {goes_on}"));
         let loaded = loop {
             tracing::info!(controller = name, elapsed = ?whole_seconds(began), "its component is being compiled");
             if let Ok(loaded) = tokio::time::timeout(GOES_ON_EVERY, &mut loading).await {
@@ -63,16 +63,16 @@ impl Compiling {
             }
         };
         let took = whole_seconds(began);
-        host.tell(name, Severity::Normal, "CompileEnded", &format!("compiling its component took {took:?}"));
+        host.emit_event(name, Severity::Normal, "CompileEnded", &format!("compiling its component took {took:?}"));
         loaded
     }
 
     /// Notes a name. Of one that is noted already, nothing changes when the second one leaves later: the keeper works on a name once.
-    fn enter<'c>(&'c self, name: &'c str) -> Entered<'c> {
+    fn enter<'c>(&'c self, name: &'c str) -> CompilationGuard<'c> {
         if let Entry::Vacant(vacant) = self.0.lock().entry(name.to_owned()) {
             vacant.insert(Instant::now());
         }
-        Entered { compiling: self, name }
+        CompilationGuard { compiling: self, name }
     }
 }
 

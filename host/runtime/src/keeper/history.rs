@@ -7,7 +7,7 @@ use homeostat_component::Component;
 use homeostat_store::{Change, EventType, Key, Precondition, Propagation, Resource, Store, Write};
 use serde_json::{Value, json};
 
-use crate::rollout::Chosen;
+use crate::rollout::PinnedKeys;
 
 use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
 
@@ -15,7 +15,7 @@ use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
 pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 
 /// Why a revision that was tried went back.
-pub(super) const WENT_BACK: &str = "homeostat.dev/wentBack";
+pub(super) const ROLLED_BACK: &str = "homeostat.dev/wentBack";
 
 /// Why one did that no gate has stopped.
 pub(super) const REPLACED: &str = "something else was wanted before it had all keys";
@@ -25,31 +25,31 @@ const SAID_BYTES_MAX: usize = 256 << 10;
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Recorded {
+pub(super) struct ControllerRevision {
     /// Of its resource.
     pub(super) name: String,
     pub(super) number: u64,
     /// As it was, with the digest of its code.
     pub(super) spec: Value,
     /// It was tried, and never had all keys.
-    pub(super) went_back: bool,
+    pub(super) rolled_back: bool,
     /// The keys that labels chose for it when it was tried last.
-    pub(super) chosen: Chosen,
+    pub(super) pinned: PinnedKeys,
 }
 
-impl Recorded {
+impl ControllerRevision {
     fn of(resource: &Resource) -> Option<Self> {
         let spec = &resource.document()["spec"];
         let (name, number) = (resource.key().name().to_owned(), spec["number"].as_u64()?);
-        let went_back = resource.annotation(WENT_BACK).is_some();
-        let chosen = spec["chosen"].as_str().and_then(Chosen::parse).unwrap_or_default();
-        Some(Self { name, number, spec: spec.get("spec")?.clone(), went_back, chosen })
+        let went_back = resource.annotation(ROLLED_BACK).is_some();
+        let chosen = spec["chosen"].as_str().and_then(PinnedKeys::parse).unwrap_or_default();
+        Some(Self { name, number, spec: spec.get("spec")?.clone(), rolled_back: went_back, pinned: chosen })
     }
 }
 
 /// What becomes of the history when a definition is put in.
 #[derive(Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct RevisionPlan {
     /// The number of the definition.
     pub(super) number: u64,
     /// It must be written.
@@ -59,21 +59,21 @@ pub(super) struct Step {
 }
 
 /// Decides what becomes of a history, which is in order, when this is put in. What was there before moves to the top.
-pub(super) fn step(history: &[Recorded], spec: &Value) -> Step {
+pub(super) fn plan_revision(history: &[ControllerRevision], spec: &Value) -> RevisionPlan {
     match history.last() {
-        Some(last) if last.spec == *spec => Step { number: last.number, is_new: false, was: None },
+        Some(last) if last.spec == *spec => RevisionPlan { number: last.number, is_new: false, was: None },
         last => {
             let was = history.iter().rev().find(|recorded| recorded.spec == *spec).map(|recorded| recorded.number);
-            Step { number: last.map_or(0, |last| last.number) + 1, is_new: true, was }
+            RevisionPlan { number: last.map_or(0, |last| last.number) + 1, is_new: true, was }
         }
     }
 }
 
 /// Returns the revisions that are not kept beside the one that runs: those that are the same as a later one, and the oldest.
-pub(super) fn surplus(history: &[Recorded], current: u64, old_max: u32) -> Vec<String> {
+pub(super) fn surplus(history: &[ControllerRevision], current: u64, old_max: u32) -> Vec<String> {
     let is_same_as_later =
-        |at: usize, recorded: &Recorded| history[at + 1..].iter().any(|later| later.spec == recorded.spec);
-    let (mut surplus, mut old): (Vec<&Recorded>, Vec<&Recorded>) = (Vec::new(), Vec::new());
+        |at: usize, recorded: &ControllerRevision| history[at + 1..].iter().any(|later| later.spec == recorded.spec);
+    let (mut surplus, mut old): (Vec<&ControllerRevision>, Vec<&ControllerRevision>) = (Vec::new(), Vec::new());
     for (at, recorded) in history.iter().enumerate().filter(|(_, recorded)| recorded.number != current) {
         if is_same_as_later(at, recorded) { surplus.push(recorded) } else { old.push(recorded) }
     }
@@ -85,9 +85,10 @@ pub(super) fn surplus(history: &[Recorded], current: u64, old_max: u32) -> Vec<S
 ///
 /// # Errors
 /// Those of the store.
-pub(super) async fn read(store: &dyn Store, uid: &str) -> homeostat_store::Result<Vec<Recorded>> {
+pub(super) async fn read(store: &dyn Store, uid: &str) -> homeostat_store::Result<Vec<ControllerRevision>> {
     let page = store.list(&revisions_of(uid)).await?;
-    let mut history: Vec<Recorded> = page.items.iter().filter_map(|resource| Recorded::of(resource)).collect();
+    let mut history: Vec<ControllerRevision> =
+        page.items.iter().filter_map(|resource| ControllerRevision::of(resource)).collect();
     history.sort_by_key(|recorded| recorded.number);
     Ok(history)
 }
@@ -96,12 +97,12 @@ pub(super) async fn read(store: &dyn Store, uid: &str) -> homeostat_store::Resul
 ///
 /// # Errors
 /// Those of the store.
-pub(super) async fn record(
+pub(super) async fn write(
     store: &dyn Store,
     controller: &Resource,
     spec: &Value,
     code: &Component,
-    Step { number, is_new: _, was }: &Step,
+    RevisionPlan { number, is_new: _, was }: &RevisionPlan,
 ) -> homeostat_store::Result<()> {
     let owner = controller.key().name();
     let cause = controller.annotation(CAUSE).map(str::to_owned);
@@ -157,8 +158,8 @@ pub(super) async fn remove(store: &dyn Store, name: &str) -> homeostat_store::Re
 ///
 /// # Errors
 /// Those of the store, but that there is none.
-pub(super) async fn mark(store: &dyn Store, name: &str, why: Option<&str>) -> homeostat_store::Result<()> {
-    let change = Change::Merge(json!({ "metadata": { "annotations": { WENT_BACK: why } } }));
+pub(super) async fn mark_rolled_back(store: &dyn Store, name: &str, why: Option<&str>) -> homeostat_store::Result<()> {
+    let change = Change::Merge(json!({ "metadata": { "annotations": { ROLLED_BACK: why } } }));
     let (key, precondition) = (Key::new(revisions(), "", name), Precondition::default());
     match store.write(Write::Patch { key, change, precondition }).await {
         Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => Ok(()),
@@ -170,7 +171,7 @@ pub(super) async fn mark(store: &dyn Store, name: &str, why: Option<&str>) -> ho
 ///
 /// # Errors
 /// Those of the store.
-pub(super) async fn choose(store: &dyn Store, name: &str, chosen: &Chosen) -> homeostat_store::Result<()> {
+pub(super) async fn pin_keys(store: &dyn Store, name: &str, chosen: &PinnedKeys) -> homeostat_store::Result<()> {
     let text = Some(chosen.text()).filter(|text| !text.is_empty());
     let change = Change::Merge(json!({ "spec": { "chosen": text } }));
     let (key, precondition) = (Key::new(revisions(), "", name), Precondition::default());
@@ -186,24 +187,24 @@ pub(super) fn name(controller: &str, number: u64) -> String {
 mod tests {
     use super::*;
 
-    fn history(specs: &[(u64, &str)]) -> Vec<Recorded> {
-        let recorded = |(number, spec): &(u64, &str)| Recorded {
+    fn history(specs: &[(u64, &str)]) -> Vec<ControllerRevision> {
+        let recorded = |(number, spec): &(u64, &str)| ControllerRevision {
             name: name("a", *number),
             number: *number,
             spec: json!(spec),
-            went_back: false,
-            chosen: Chosen::default(),
+            rolled_back: false,
+            pinned: PinnedKeys::default(),
         };
         specs.iter().map(recorded).collect()
     }
 
     #[test]
     fn what_is_put_in_is_written_once_and_what_was_there_before_moves_to_the_top() {
-        assert_eq!(step(&[], &json!("x")), Step { number: 1, is_new: true, was: None });
+        assert_eq!(plan_revision(&[], &json!("x")), RevisionPlan { number: 1, is_new: true, was: None });
         let two = history(&[(1, "x"), (4, "y")]);
-        assert_eq!(step(&two, &json!("y")), Step { number: 4, is_new: false, was: None });
-        assert_eq!(step(&two, &json!("z")), Step { number: 5, is_new: true, was: None });
-        assert_eq!(step(&two, &json!("x")), Step { number: 5, is_new: true, was: Some(1) });
+        assert_eq!(plan_revision(&two, &json!("y")), RevisionPlan { number: 4, is_new: false, was: None });
+        assert_eq!(plan_revision(&two, &json!("z")), RevisionPlan { number: 5, is_new: true, was: None });
+        assert_eq!(plan_revision(&two, &json!("x")), RevisionPlan { number: 5, is_new: true, was: Some(1) });
     }
 
     #[test]

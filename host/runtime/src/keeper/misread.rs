@@ -9,11 +9,11 @@ use crate::manifest::Spec;
 const SEARCHED_BYTES_MAX: usize = 8 << 20;
 
 /// Says where a `spec` cannot be read: at the innermost value without which it says something else, or nothing, is wrong.
-pub(super) fn misread(document: &Value, error: &serde_json::Error) -> Violation {
+pub(super) fn locate_spec_error(document: &Value, error: &serde_json::Error) -> Violation {
     let detail = error.to_string();
     let (mut pointer, mut path) = (String::new(), "spec".to_owned());
     let mut tries = SEARCHED_BYTES_MAX / document.to_string().len().max(1);
-    let mut is_to_blame = |pointer: &str, step: &Step| {
+    let mut is_to_blame = |pointer: &str, step: &PathSegment| {
         tries = tries.saturating_sub(1);
         let mut without = document.clone();
         step.remove(without.pointer_mut(pointer));
@@ -24,7 +24,7 @@ pub(super) fn misread(document: &Value, error: &serde_json::Error) -> Violation 
                 other != detail && !step.is_missed_by(&other)
             })
     };
-    while let Some(step) = Step::into(document.pointer(&pointer)).find(|step| is_to_blame(&pointer, step)) {
+    while let Some(step) = PathSegment::into(document.pointer(&pointer)).find(|step| is_to_blame(&pointer, step)) {
         pointer.push_str(&step.pointer());
         path.push_str(&step.path());
     }
@@ -32,12 +32,12 @@ pub(super) fn misread(document: &Value, error: &serde_json::Error) -> Violation 
 }
 
 /// One step into a document.
-enum Step {
+enum PathSegment {
     Field(String),
     Item(usize),
 }
 
-impl Step {
+impl PathSegment {
     /// Returns the steps that lead into a value.
     fn into(value: Option<&Value>) -> Box<dyn Iterator<Item = Self> + '_> {
         match value {

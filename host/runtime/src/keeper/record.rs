@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::RESTARTED;
-use super::verdicts::Outcome;
+use super::verdicts::SyncOutcome;
 use crate::context::now;
-use crate::rollout::{Canary, Share};
+use crate::rollout::{CanaryPlan, Share};
 
 /// How far a rollout has come.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Phase {
+pub(super) enum RolloutPhase {
     /// The candidate has no key: its watches lack their first lists.
     Listing,
     /// The candidate has no key: it is tried with what the other version is answered.
@@ -25,7 +25,7 @@ pub(super) enum Phase {
     RolledBack,
 }
 
-impl Phase {
+impl RolloutPhase {
     /// Returns whether there is a candidate.
     pub(super) fn is_tried(self) -> bool {
         matches!(self, Self::Listing | Self::Shadow | Self::Canary)
@@ -35,8 +35,8 @@ impl Phase {
 /// A rollout, as it stands in `status.rollout`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record {
-    pub(super) phase: Phase,
+pub(super) struct RolloutStatus {
+    pub(super) phase: RolloutPhase,
     /// The revision that ran before.
     pub(super) from: u64,
     /// The revision that is tried, or was.
@@ -61,15 +61,15 @@ pub(super) struct Record {
     pub(super) reason: Option<String>,
 }
 
-impl Record {
+impl RolloutStatus {
     /// Reads what the status of a controller says.
     pub(super) fn of(resource: &Resource) -> Option<Self> {
         serde_json::from_value(resource.status().get("rollout")?.clone()).ok()
     }
 
-    pub(super) fn begin(from: u64, to: u64, plan: &Canary, resource: &Resource) -> Self {
+    pub(super) fn begin(from: u64, to: u64, plan: &CanaryPlan, resource: &Resource) -> Self {
         Self {
-            phase: Phase::Listing,
+            phase: RolloutPhase::Listing,
             from,
             to,
             share: Share::NONE,
@@ -84,44 +84,44 @@ impl Record {
     }
 
     pub(super) fn listing(&self) -> Self {
-        Self { phase: Phase::Listing, since: now(), ..self.clone() }
+        Self { phase: RolloutPhase::Listing, since: now(), ..self.clone() }
     }
 
     pub(super) fn shadow(&self) -> Self {
-        Self { phase: Phase::Shadow, since: now(), ..self.clone() }
+        Self { phase: RolloutPhase::Shadow, since: now(), ..self.clone() }
     }
 
-    pub(super) fn widen(&self, share: Share, plan: &Canary) -> Self {
+    pub(super) fn at_share(&self, share: Share, plan: &CanaryPlan) -> Self {
         let (step, steps) = (plan.step(Some(share)), plan.steps.len());
-        Self { phase: Phase::Canary, share, step, steps, since: now(), ..self.clone() }
+        Self { phase: RolloutPhase::Canary, share, step, steps, since: now(), ..self.clone() }
     }
 
     pub(super) fn complete(&self) -> Self {
-        Self { phase: Phase::Complete, share: Share::ALL, since: now(), ..self.clone() }
+        Self { phase: RolloutPhase::Complete, share: Share::ALL, since: now(), ..self.clone() }
     }
 
-    pub(super) fn go_back(&mut self, reason: String) {
-        (self.phase, self.share, self.since) = (Phase::RolledBack, Share::NONE, now());
+    pub(super) fn roll_back(&mut self, reason: String) {
+        (self.phase, self.share, self.since) = (RolloutPhase::RolledBack, Share::NONE, now());
         self.reason = Some(reason);
     }
 
     /// Returns the share with which a candidate goes on after a restart; `None`: it had no key.
     pub(super) fn resumes(&self) -> Option<Share> {
-        (self.phase == Phase::Canary).then_some(self.share)
+        (self.phase == RolloutPhase::Canary).then_some(self.share)
     }
 
     /// Returns what a rollout that is told of came to.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> SyncOutcome {
         match &self.reason {
-            Some(reason) if self.phase == Phase::RolledBack => Outcome::RolledBack(reason.clone()),
-            _ => Outcome::Trying { from: self.from, to: self.to, share: self.resumes() },
+            Some(reason) if self.phase == RolloutPhase::RolledBack => SyncOutcome::RolledBack(reason.clone()),
+            _ => SyncOutcome::RollingOut { from: self.from, to: self.to, share: self.resumes() },
         }
     }
 
     /// Returns why what a resource wants now went back, if it did.
-    pub(super) fn refuses(&self, resource: &Resource) -> Option<String> {
+    pub(super) fn rejects(&self, resource: &Resource) -> Option<String> {
         let is_same = self.generation == Some(resource.generation())
             && self.restarted.as_deref() == resource.annotation(RESTARTED);
-        (self.phase == Phase::RolledBack && is_same).then(|| self.reason.clone().unwrap_or_default())
+        (self.phase == RolloutPhase::RolledBack && is_same).then(|| self.reason.clone().unwrap_or_default())
     }
 }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use homeostat_store::{Precondition, Resource, Store, Write};
 use serde_json::{Map, Value, json};
 
-use super::record::{Phase, Record};
-use super::verdicts::Outcome;
+use super::record::{RolloutPhase, RolloutStatus};
+use super::verdicts::SyncOutcome;
 use crate::rollout::Share;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
 
 /// What a status is made of.
-pub(super) struct Facts<'f> {
+pub(super) struct StatusInputs<'f> {
     /// Of the resource that was looked at.
     pub(super) generation: u64,
-    pub(super) outcome: &'f Outcome,
+    pub(super) outcome: &'f SyncOutcome,
     /// The digest that the resource names.
     pub(super) wanted: Option<&'f str>,
     /// `None`: nothing runs.
@@ -28,14 +28,14 @@ pub(super) struct Facts<'f> {
     /// Why its definition is what it is, where somebody said so.
     pub(super) cause: Option<&'f str>,
     /// How far a rollout has come.
-    pub(super) rollout: Option<Record>,
+    pub(super) rollout: Option<RolloutStatus>,
 }
 
 /// One condition: type, whether it holds, the reason in one word, and what a person should know.
 type Condition = (&'static str, bool, &'static str, String);
 
 /// Returns the status after `before`. What has not changed keeps its time.
-pub(super) fn status(before: &Value, facts: &Facts<'_>, now: &str) -> Value {
+pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Value {
     let mut status = Map::new();
     status.insert("observedGeneration".to_owned(), facts.generation.into());
     let mut set = |name: &str, value: Option<Value>| {
@@ -71,35 +71,39 @@ fn explained(known: Option<&Value>, swap: &SwapRecord, cause: Option<&str>) -> V
     written
 }
 
-fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
+fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
     let goes_on = if facts.running.is_some() { "the one that runs goes on" } else { "nothing runs" };
     let (loaded, progressing, degraded): (Condition, Condition, Condition) = match facts.outcome {
-        Outcome::Refused(reason) => (
+        SyncOutcome::Refused(reason) => (
             ("Loaded", false, "Refused", reason.clone()),
             ("Progressing", true, "Retrying", "what is wanted is tried again".to_owned()),
             ("Degraded", true, "Refused", format!("what is wanted cannot run; {goes_on}")),
         ),
-        Outcome::Paused => (
+        SyncOutcome::Paused => (
             ("Loaded", facts.running.is_some(), "Paused", goes_on.to_owned()),
             ("Progressing", false, "Paused", "changes are not taken over before it is resumed".to_owned()),
             ("Degraded", false, "Paused", String::new()),
         ),
-        Outcome::Trying { from, to, .. } if facts.rollout.as_ref().is_some_and(|it| it.phase == Phase::Shadow) => (
-            ("Loaded", true, "Loaded", String::new()),
+        SyncOutcome::RollingOut { from, to, .. }
+            if facts.rollout.as_ref().is_some_and(|it| it.phase == RolloutPhase::Shadow) =>
+        {
             (
-                "Progressing",
-                true,
-                "Shadow",
-                format!("revision {to} is a shadow of revision {from}: nothing of it is applied"),
-            ),
-            ("Degraded", false, "Shadow", String::new()),
-        ),
-        Outcome::Trying { from, to, share } => (
+                ("Loaded", true, "Loaded", String::new()),
+                (
+                    "Progressing",
+                    true,
+                    "Shadow",
+                    format!("revision {to} is a shadow of revision {from}: nothing of it is applied"),
+                ),
+                ("Degraded", false, "Shadow", String::new()),
+            )
+        }
+        SyncOutcome::RollingOut { from, to, share } => (
             ("Loaded", true, "Loaded", String::new()),
             ("Progressing", true, "Canary", tried(*from, *to, *share)),
             ("Degraded", false, "Canary", String::new()),
         ),
-        Outcome::Replaced => (
+        SyncOutcome::Replaced => (
             ("Loaded", true, "Loaded", String::new()),
             (
                 "Progressing",
@@ -109,7 +113,7 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
             ),
             ("Degraded", false, "Replaced", String::new()),
         ),
-        Outcome::RolledBack(reason) => (
+        SyncOutcome::RolledBack(reason) => (
             ("Loaded", true, "RolledBack", String::new()),
             (
                 "Progressing",
@@ -119,7 +123,7 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
             ),
             ("Degraded", true, "RolledBack", reason.clone()),
         ),
-        Outcome::Put(_) | Outcome::Removed(_) => (
+        SyncOutcome::Put(_) | SyncOutcome::Removed(_) => (
             ("Loaded", true, "Loaded", String::new()),
             ("Progressing", false, "Complete", "what is wanted runs".to_owned()),
             ("Degraded", false, "AsWanted", String::new()),
@@ -130,7 +134,7 @@ fn conditions(facts: &Facts<'_>) -> [Condition; 4] {
 
 /// Leaves the condition of readiness as it was for as long as what begins anew may become the same again: a host that starts writes nothing
 /// of what has not changed. What was asked for since is not ready before it is.
-fn held(before: &Value, ready: Value, facts: &Facts<'_>) -> Value {
+fn held(before: &Value, ready: Value, facts: &StatusInputs<'_>) -> Value {
     let begins = matches!(ready["reason"].as_str(), Some("Starting" | "Syncing"));
     let known = known(before, "Ready").filter(|known| known["reason"] == "Ready" || known["reason"] == "Suspended");
     let is_same = before["observedGeneration"] == facts.generation;
@@ -144,7 +148,7 @@ fn tried(from: u64, to: u64, share: Option<Share>) -> String {
     }
 }
 
-fn ready(facts: &Facts<'_>) -> Condition {
+fn ready(facts: &StatusInputs<'_>) -> Condition {
     let Some(running) = &facts.running else { return ("Ready", false, "NotRunning", "nothing runs".to_owned()) };
     let (is_ready, reason) = match running.state {
         ControllerState::Ready => (true, "Ready"),
@@ -190,8 +194,8 @@ mod tests {
     use super::*;
     use crate::Put;
 
-    fn facts(outcome: &Outcome) -> Facts<'_> {
-        Facts {
+    fn facts(outcome: &SyncOutcome) -> StatusInputs<'_> {
+        StatusInputs {
             generation: 2,
             outcome,
             wanted: Some("sha256:a"),
@@ -209,15 +213,15 @@ mod tests {
 
     #[test]
     fn what_has_not_changed_keeps_its_time_and_the_same_facts_make_the_same_status() {
-        let refused = Outcome::Refused("no".to_owned());
+        let refused = SyncOutcome::Refused("no".to_owned());
         let first = status(&Value::Null, &facts(&refused), "one");
         assert_eq!(first["observedGeneration"], 2);
         assert_eq!(status(&first, &facts(&refused), "two"), first, "nothing is written in a loop");
-        let other = Outcome::Refused("other".to_owned());
+        let other = SyncOutcome::Refused("other".to_owned());
         let second = status(&first, &facts(&other), "two");
         assert_eq!(condition(&second, "Loaded")["message"], "other");
         assert_eq!(condition(&second, "Loaded")["lastTransitionTime"], "one", "it is as false as before");
-        let put = Outcome::Put(Put::Added);
+        let put = SyncOutcome::Put(Put::Added);
         let third = status(&second, &facts(&put), "three");
         assert_eq!(condition(&third, "Loaded")["status"], "True");
         assert_eq!(condition(&third, "Loaded")["lastTransitionTime"], "three");
@@ -241,10 +245,10 @@ mod tests {
 
     #[test]
     fn what_begins_anew_is_as_ready_as_it_was_unless_that_takes_long() {
-        let put = Outcome::Put(Put::Added);
+        let put = SyncOutcome::Put(Put::Added);
         let at = |before: &Value, state, is_new| {
             let running = Some(running(state));
-            status(before, &Facts { running, is_new, ..facts(&put) }, if is_new { "new" } else { "later" })
+            status(before, &StatusInputs { running, is_new, ..facts(&put) }, if is_new { "new" } else { "later" })
         };
         for state in [ControllerState::Ready, ControllerState::Suspended] {
             let was = at(&Value::Null, state, false);
@@ -274,7 +278,7 @@ mod tests {
             manages: homeostat_store::Kind::new("apps", "v1", "Deployment"),
             watches: Vec::new(),
             concurrency: 4,
-            counts: crate::Counts::default(),
+            counts: crate::QueueCounts::default(),
             reconciles: 0,
             failures: 0,
             last_swap: None,
@@ -283,7 +287,7 @@ mod tests {
 
     #[test]
     fn one_that_is_refused_says_that_it_is_tried_again_and_that_nothing_runs() {
-        let refused = Outcome::Refused("no".to_owned());
+        let refused = SyncOutcome::Refused("no".to_owned());
         let status = status(&Value::Null, &facts(&refused), "now");
         assert_eq!(condition(&status, "Ready")["reason"], "NotRunning");
         assert_eq!(condition(&status, "Progressing")["reason"], "Retrying");

@@ -3,8 +3,8 @@
 use homeostat_store::{Precondition, Resource, Write};
 use serde_json::{Value, json};
 
-use super::history::{self, Recorded};
-use super::record::{Phase, Record};
+use super::history::{self, ControllerRevision};
+use super::record::{RolloutPhase, RolloutStatus};
 use super::{key, wanted};
 use crate::{Error, Host};
 
@@ -35,13 +35,14 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     let history = history::read(&*store, resource.uid()).await?;
     let current = resource.status()["revision"].as_u64();
     // To go back from what is tried, or went back by itself, is to want what runs.
-    let to =
-        to.or_else(|| Record::of(&resource).filter(|record| record.phase != Phase::Complete).map(|record| record.from));
-    let chosen = choose(&history, current.filter(|_| !is_refused(&resource)), to);
-    let Recorded { number, spec: older, .. } =
+    let to = to.or_else(|| {
+        RolloutStatus::of(&resource).filter(|record| record.phase != RolloutPhase::Complete).map(|record| record.from)
+    });
+    let chosen = select_revision(&history, current.filter(|_| !is_refused(&resource)), to);
+    let ControllerRevision { number, spec: older, .. } =
         chosen.ok_or_else(|| Error::NoRevision { controller: name.to_owned(), number: to })?;
     let mut next = older.clone();
-    for field in wanted::NOT_OF_A_REVISION {
+    for field in wanted::FIELDS_NOT_IN_REVISIONS {
         if let Some(value) = spec.get(field) {
             next[field] = value.clone();
         }
@@ -57,10 +58,14 @@ fn is_refused(resource: &Resource) -> bool {
 }
 
 /// Returns the revision that is meant: that of the number, or the newest one but `current`.
-fn choose(history: &[Recorded], current: Option<u64>, to: Option<u64>) -> Option<&Recorded> {
+fn select_revision(
+    history: &[ControllerRevision],
+    current: Option<u64>,
+    to: Option<u64>,
+) -> Option<&ControllerRevision> {
     match to {
         Some(number) => history.iter().find(|recorded| recorded.number == number),
-        None => history.iter().rev().find(|recorded| Some(recorded.number) != current && !recorded.went_back),
+        None => history.iter().rev().find(|recorded| Some(recorded.number) != current && !recorded.rolled_back),
     }
 }
 
@@ -99,21 +104,21 @@ mod tests {
 
     #[test]
     fn the_one_before_is_meant_unless_a_number_says_otherwise() {
-        let recorded = |number: u64| Recorded {
+        let recorded = |number: u64| ControllerRevision {
             name: String::new(),
             number,
             spec: Value::Null,
-            went_back: number == 5,
-            chosen: Default::default(),
+            rolled_back: number == 5,
+            pinned: Default::default(),
         };
         let history = [recorded(1), recorded(3), recorded(4), recorded(5)];
-        let number = |current, to| choose(&history, current, to).map(|recorded| recorded.number);
+        let number = |current, to| select_revision(&history, current, to).map(|recorded| recorded.number);
         assert_eq!(number(Some(4), None), Some(3));
         assert_eq!(number(Some(3), None), Some(4), "an older one runs: the newest is another one");
         assert_eq!(number(None, None), Some(4), "what is wanted was refused: back to the newest that ran");
         assert_eq!(number(Some(4), Some(1)), Some(1));
         assert_eq!(number(Some(4), Some(5)), Some(5), "one that went back by itself is meant by its number alone");
         assert_eq!(number(Some(4), Some(2)), None);
-        assert!(choose(&history[..1], Some(1), None).is_none());
+        assert!(select_revision(&history[..1], Some(1), None).is_none());
     }
 }

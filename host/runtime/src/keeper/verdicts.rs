@@ -7,18 +7,18 @@ use homeostat_store::Revision;
 use tokio::sync::watch;
 
 use crate::rollout::Share;
-use crate::{Put, Removed};
+use crate::{Put, RemovalReport};
 
 /// Controllers that are gone whose end is remembered.
 pub(crate) const GONE_MAX: usize = 1000;
 
 /// What the host came to about a controller.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum SyncOutcome {
     /// It runs as it is wanted; says what that took.
     Put(Put),
     /// It is tried on some of the keys, beside what runs.
-    Trying {
+    RollingOut {
         /// The revision that runs.
         from: u64,
         /// The revision that is tried.
@@ -35,16 +35,16 @@ pub enum Outcome {
     /// It was refused, and why: what runs goes on. It is tried again.
     Refused(String),
     /// It is gone, and this was left.
-    Removed(Arc<Removed>),
+    Removed(Arc<RemovalReport>),
 }
 
 /// An outcome, and of which resource.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct SyncResult {
     /// The resource was looked at in this revision, or nothing but its status has changed since.
     pub seen: Revision,
     /// What it came to.
-    pub outcome: Outcome,
+    pub outcome: SyncOutcome,
 }
 
 /// What is known of one name.
@@ -53,20 +53,20 @@ struct Entry {
     /// The revision that the outcome is about.
     at: Revision,
     seen: Revision,
-    outcome: Outcome,
+    outcome: SyncOutcome,
 }
 
 /// The last outcome of every name.
 #[derive(Default)]
-pub(crate) struct Verdicts {
+pub(crate) struct SyncResults {
     by_name: watch::Sender<BTreeMap<String, Entry>>,
 }
 
-impl Verdicts {
+impl SyncResults {
     /// Notes what came of a controller at a revision, after which nothing but its status has changed until `seen`. What was noted of a
     /// later one stays.
-    pub(crate) fn note(&self, name: &str, at: Revision, seen: Revision, outcome: Outcome) {
-        self.by_name.send_if_modified(|by_name| note(by_name, name, at, seen, outcome));
+    pub(crate) fn record(&self, name: &str, at: Revision, seen: Revision, outcome: SyncOutcome) {
+        self.by_name.send_if_modified(|by_name| record(by_name, name, at, seen, outcome));
     }
 
     /// Notes that nothing has changed between two revisions.
@@ -83,31 +83,37 @@ impl Verdicts {
     /// Returns whether a controller was refused for this reason the last time.
     pub(crate) fn is_refused(&self, name: &str, reason: &str) -> bool {
         let by_name = self.by_name.borrow();
-        by_name.get(name).is_some_and(|entry| matches!(&entry.outcome, Outcome::Refused(known) if known == reason))
+        by_name.get(name).is_some_and(|entry| matches!(&entry.outcome, SyncOutcome::Refused(known) if known == reason))
     }
 
     /// Waits for the verdict about a revision, or a later one. *Cancel safety*: nothing is lost.
-    pub(crate) async fn wait(&self, name: &str, revision: Revision) -> Verdict {
+    pub(crate) async fn wait(&self, name: &str, revision: Revision) -> SyncResult {
         let mut by_name = self.by_name.subscribe();
         let about = |by_name: &BTreeMap<String, Entry>| by_name.get(name).is_some_and(|entry| entry.seen >= revision);
         let found = by_name.wait_for(about).await.expect("the sender is held");
         let Entry { at, seen, outcome } = found[name].clone();
         // It came to that before: this revision changed nothing.
         let outcome = match outcome {
-            Outcome::Put(_) if at < revision => Outcome::Put(Put::Unchanged),
+            SyncOutcome::Put(_) if at < revision => SyncOutcome::Put(Put::Unchanged),
             outcome => outcome,
         };
-        Verdict { seen, outcome }
+        SyncResult { seen, outcome }
     }
 
     /// Returns the last verdict about a controller.
-    pub(crate) fn last(&self, name: &str) -> Option<Verdict> {
+    pub(crate) fn last(&self, name: &str) -> Option<SyncResult> {
         let by_name = self.by_name.borrow();
-        by_name.get(name).map(|entry| Verdict { seen: entry.seen, outcome: entry.outcome.clone() })
+        by_name.get(name).map(|entry| SyncResult { seen: entry.seen, outcome: entry.outcome.clone() })
     }
 }
 
-fn note(by_name: &mut BTreeMap<String, Entry>, name: &str, at: Revision, seen: Revision, outcome: Outcome) -> bool {
+fn record(
+    by_name: &mut BTreeMap<String, Entry>,
+    name: &str,
+    at: Revision,
+    seen: Revision,
+    outcome: SyncOutcome,
+) -> bool {
     let Some(entry) = by_name.get_mut(name) else {
         by_name.insert(name.to_owned(), Entry { at, seen, outcome });
         return true;
@@ -117,12 +123,12 @@ fn note(by_name: &mut BTreeMap<String, Entry>, name: &str, at: Revision, seen: R
     }
     entry.seen = seen;
     let says_nothing_new = match (&entry.outcome, &outcome) {
-        (Outcome::Put(_), Outcome::Put(Put::Unchanged)) => true,
-        (Outcome::Removed(_), Outcome::Removed(left)) => left.is_nothing(),
+        (SyncOutcome::Put(_), SyncOutcome::Put(Put::Unchanged)) => true,
+        (SyncOutcome::Removed(_), SyncOutcome::Removed(left)) => left.is_nothing(),
         _ => false,
     };
     if !says_nothing_new {
-        let is_gone = matches!(outcome, Outcome::Removed(_));
+        let is_gone = matches!(outcome, SyncOutcome::Removed(_));
         (entry.at, entry.outcome) = (at, outcome);
         if is_gone {
             forget_oldest(by_name);
@@ -133,7 +139,7 @@ fn note(by_name: &mut BTreeMap<String, Entry>, name: &str, at: Revision, seen: R
 
 /// Keeps what is remembered of controllers that are gone within its bound.
 fn forget_oldest(by_name: &mut BTreeMap<String, Entry>) {
-    let gone = |entry: &Entry| matches!(entry.outcome, Outcome::Removed(_));
+    let gone = |entry: &Entry| matches!(entry.outcome, SyncOutcome::Removed(_));
     if by_name.values().filter(|entry| gone(entry)).count() > GONE_MAX {
         let oldest = by_name.iter().filter(|(_, entry)| gone(entry)).min_by_key(|(_, entry)| entry.at);
         if let Some(name) = oldest.map(|(name, _)| name.clone()) {
@@ -152,31 +158,31 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_a_revision_hears_what_it_came_to_and_not_what_came_before() {
-        let verdicts = Verdicts::default();
-        verdicts.note("a", revision(3), revision(3), Outcome::Put(Put::Added));
-        verdicts.note("a", revision(4), revision(4), Outcome::Put(Put::Unchanged));
-        verdicts.note("b", revision(3), revision(4), Outcome::Put(Put::Added));
-        assert!(matches!(verdicts.wait("b", revision(3)).await.outcome, Outcome::Put(Put::Added)));
+        let verdicts = SyncResults::default();
+        verdicts.record("a", revision(3), revision(3), SyncOutcome::Put(Put::Added));
+        verdicts.record("a", revision(4), revision(4), SyncOutcome::Put(Put::Unchanged));
+        verdicts.record("b", revision(3), revision(4), SyncOutcome::Put(Put::Added));
+        assert!(matches!(verdicts.wait("b", revision(3)).await.outcome, SyncOutcome::Put(Put::Added)));
         assert!(
-            matches!(verdicts.wait("b", revision(4)).await.outcome, Outcome::Put(Put::Unchanged)),
+            matches!(verdicts.wait("b", revision(4)).await.outcome, SyncOutcome::Put(Put::Unchanged)),
             "the status came after it"
         );
-        assert!(matches!(verdicts.wait("a", revision(3)).await.outcome, Outcome::Put(Put::Added)));
-        assert!(matches!(verdicts.wait("a", revision(4)).await.outcome, Outcome::Put(Put::Unchanged)));
-        verdicts.note("a", revision(2), revision(2), Outcome::Paused);
+        assert!(matches!(verdicts.wait("a", revision(3)).await.outcome, SyncOutcome::Put(Put::Added)));
+        assert!(matches!(verdicts.wait("a", revision(4)).await.outcome, SyncOutcome::Put(Put::Unchanged)));
+        verdicts.record("a", revision(2), revision(2), SyncOutcome::Paused);
         assert!(
-            matches!(verdicts.wait("a", revision(3)).await.outcome, Outcome::Put(Put::Added)),
+            matches!(verdicts.wait("a", revision(3)).await.outcome, SyncOutcome::Put(Put::Added)),
             "an older word is late"
         );
-        verdicts.note("a", revision(6), revision(6), Outcome::Refused("no".to_owned()));
+        verdicts.record("a", revision(6), revision(6), SyncOutcome::Refused("no".to_owned()));
         assert!(verdicts.is_refused("a", "no") && !verdicts.is_refused("a", "other"));
-        assert!(matches!(verdicts.wait("a", revision(5)).await.outcome, Outcome::Refused(_)));
+        assert!(matches!(verdicts.wait("a", revision(5)).await.outcome, SyncOutcome::Refused(_)));
     }
 
     #[tokio::test]
     async fn a_change_of_the_status_carries_a_verdict_on_and_no_other_change_does() {
-        let verdicts = Verdicts::default();
-        verdicts.note("a", revision(3), revision(3), Outcome::Paused);
+        let verdicts = SyncResults::default();
+        verdicts.record("a", revision(3), revision(3), SyncOutcome::Paused);
         verdicts.see("a", revision(4), revision(5));
         assert_eq!(verdicts.last("a").unwrap().seen, revision(3), "the revision between has not been looked at");
         verdicts.see("a", revision(3), revision(5));
@@ -185,11 +191,11 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_those_that_are_gone_has_a_bound() {
-        let verdicts = Verdicts::default();
+        let verdicts = SyncResults::default();
         for number in 1..GONE_MAX as u64 + 10 {
             let name = number.to_string();
-            verdicts.note(&name, revision(number), revision(number), Outcome::Paused);
-            verdicts.note(&name, revision(number), revision(number), Outcome::Removed(Arc::default()));
+            verdicts.record(&name, revision(number), revision(number), SyncOutcome::Paused);
+            verdicts.record(&name, revision(number), revision(number), SyncOutcome::Removed(Arc::default()));
         }
         assert_eq!(verdicts.by_name.borrow().len(), GONE_MAX);
         assert!(verdicts.last("1").is_none(), "the oldest goes first");

@@ -8,28 +8,29 @@ use homeostat_store::{EventType, Request, Resource, Store, WriteResponse};
 use serde_json::Value;
 
 use super::SUSPENDED;
-use super::misread::misread;
-use crate::manifest::{Checked, Spec};
-use crate::{Code, Error, Suspend};
+use super::misread::locate_spec_error;
+use crate::manifest::{Spec, ValidSpec};
+use crate::{CodeSource, Error, Suspend};
 
 /// The fields that say how a controller is changed, and whether it is held back, and not what it is: no revision has them.
-pub(super) const NOT_OF_A_REVISION: [&str; 4] = ["paused", "revisionHistoryLimit", "rollout", "suspend"];
+pub(super) const FIELDS_NOT_IN_REVISIONS: [&str; 4] = ["paused", "revisionHistoryLimit", "rollout", "suspend"];
 
 /// What one controller is to be.
-pub(super) struct Wanted {
+pub(super) struct DesiredController {
     pub(super) spec: Spec,
-    pub(super) checked: Checked,
+    pub(super) checked: ValidSpec,
     /// As it goes into the history, but for the digest.
     pub(super) document: Value,
 }
 
-impl Wanted {
+impl DesiredController {
     /// Reads the `spec` of a controller, or of a revision.
     ///
     /// # Errors
     /// Everything that is wrong with it, by field.
     pub(super) fn read(document: &Value) -> Result<Self, Vec<Violation>> {
-        let spec: Spec = serde_json::from_value(document.clone()).map_err(|error| vec![misread(document, &error)])?;
+        let spec: Spec =
+            serde_json::from_value(document.clone()).map_err(|error| vec![locate_spec_error(document, &error)])?;
         let checked = spec.check().map_err(|problems| {
             let violation = |problem: crate::manifest::OutOfBounds| Violation {
                 path: format!("{}{}", problem.field, problem.item),
@@ -40,13 +41,13 @@ impl Wanted {
         })?;
         let mut document = document.clone();
         if let Some(fields) = document.as_object_mut() {
-            NOT_OF_A_REVISION.iter().for_each(|field| drop(fields.remove(*field)));
+            FIELDS_NOT_IN_REVISIONS.iter().for_each(|field| drop(fields.remove(*field)));
         }
         Ok(Self { spec, checked, document })
     }
 }
 
-impl Wanted {
+impl DesiredController {
     /// Takes the code that a tag was resolved to from what was recorded last, if that differs in nothing else.
     pub(super) fn pin(&mut self, recorded: &Value) {
         let mut same = recorded.clone();
@@ -59,7 +60,7 @@ impl Wanted {
     }
 
     /// Checks where its code is to come from, as far as the name tells.
-    fn has_sound_source(&self, code: &dyn Code) -> Result<(), Vec<Violation>> {
+    fn has_sound_source(&self, code: &dyn CodeSource) -> Result<(), Vec<Violation>> {
         let source = &self.spec.component;
         let field = if source.oci.is_some() { "oci" } else { "file" };
         let path = format!("spec.component.{field}");
@@ -96,14 +97,14 @@ pub(super) fn suspension(resource: &Resource) -> Suspend {
 /// [`homeostat_store::Error::InvalidFields`] with the fields, and those of the store.
 pub(crate) async fn write(
     store: &dyn Store,
-    code: Option<&Arc<dyn Code>>,
+    code: Option<&Arc<dyn CodeSource>>,
     request: Request,
 ) -> Result<WriteResponse, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     let resource = &planned.resource;
     let is_going = resource.is_deleting() || planned.change == Some(EventType::Deleted);
     if planned.change.is_some() && !is_going {
-        let read = Wanted::read(&resource.document()["spec"]).and_then(|wanted| match code {
+        let read = DesiredController::read(&resource.document()["spec"]).and_then(|wanted| match code {
             Some(code) => wanted.has_sound_source(&**code),
             None => Ok(()),
         });
@@ -129,7 +130,7 @@ mod tests {
         let wrong = |more: Value| {
             let mut spec = json!({ "component": { "file": "a.wasm" } });
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            let violations = Wanted::read(&spec).err().unwrap_or_default();
+            let violations = DesiredController::read(&spec).err().unwrap_or_default();
             violations.into_iter().map(|violation| violation.path).collect::<Vec<_>>()
         };
         assert_eq!(wrong(json!({ "limit": {} })), ["spec.limit"]);
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(rollout(json!({ "strategy": "shadow", "share": "1%", "gate": { "traps": 1 } })), [""; 0]);
         let hidden = json!([{ "urls": ["https://a.example/*"], "headers": { "x-key": { "value": "***" } } }]);
         assert_eq!(wrong(json!({ "grants": { "http": hidden } })), ["spec.grants.http[0].headers.x-key.value"]);
-        assert_eq!(Wanted::read(&Value::Null).err().unwrap()[0].path, "spec");
+        assert_eq!(DesiredController::read(&Value::Null).err().unwrap()[0].path, "spec");
     }
 
     #[test]
@@ -162,7 +163,7 @@ mod tests {
         let digest = Digest::of(b"code");
         let recorded = json!({ "component": { "oci": "ghcr.io/a:1", "digest": digest.as_str() }, "concurrency": 2 });
         let pinned = |spec: Value| {
-            let mut wanted = Wanted::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
+            let mut wanted = DesiredController::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
             wanted.pin(&recorded);
             (wanted.checked.digest, wanted.spec.component.digest)
         };
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn the_history_does_not_have_how_a_controller_is_changed() {
         let spec = json!({ "component": { "file": "a.wasm" }, "paused": true, "revisionHistoryLimit": 2, "concurrency": 2, "rollout": {} });
-        let wanted = Wanted::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
+        let wanted = DesiredController::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
         assert_eq!(wanted.document, json!({ "component": { "file": "a.wasm" }, "concurrency": 2 }));
         assert!(wanted.spec.paused && wanted.checked.old_revisions == 2);
     }

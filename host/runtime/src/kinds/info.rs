@@ -64,7 +64,7 @@ pub struct KindInfo {
     pub is_served: bool,
     /// The other versions that are served, in the order of the definition. Resources are stored in that of `kind`.
     #[serde(skip)]
-    pub(super) others: Vec<Other>,
+    pub(super) others: Vec<OtherVersion>,
     /// Who declared it: a controller, or a `CustomResourceDefinition`.
     pub source: String,
     /// The definition is being deleted.
@@ -77,7 +77,7 @@ pub struct KindInfo {
 
 /// What differs in another version of a kind.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Other {
+pub(super) struct OtherVersion {
     version: String,
     schema: Option<Value>,
     scale: Option<ScalePaths>,
@@ -85,7 +85,7 @@ pub(super) struct Other {
     deprecation: Option<String>,
 }
 
-impl Other {
+impl OtherVersion {
     fn of(version: &Version) -> Self {
         Self {
             version: version.name.clone(),
@@ -163,7 +163,7 @@ impl KindInfo {
     pub fn from_definition(document: &Value) -> Result<Self, Error> {
         let definition = Definition::parse(document).map_err(|error| Error::BadDocument(error.to_string()))?;
         let stored = definition.stored();
-        let Other { version: _, schema, scale, columns, deprecation } = Other::of(stored);
+        let OtherVersion { version: _, schema, scale, columns, deprecation } = OtherVersion::of(stored);
         let others = definition.versions.iter().filter(|version| version.served && !version.storage);
         let names = &definition.names;
         let written = document.pointer("/metadata/resourceVersion").and_then(Value::as_str);
@@ -181,7 +181,7 @@ impl KindInfo {
             columns,
             deprecation,
             is_served: stored.served,
-            others: others.map(Other::of).collect(),
+            others: others.map(OtherVersion::of).collect(),
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
             ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
             written: written.unwrap_or(Revision::ZERO),
@@ -211,8 +211,8 @@ impl KindInfo {
     /// Returns the kind as clients see it in every version that is served; the stored one first.
     pub(super) fn served(&self) -> impl Iterator<Item = Self> + '_ {
         let stored = self.is_served.then(|| Self { others: Vec::new(), ..self.clone() });
-        let other = |other: &Other| {
-            let Other { version, schema, scale, columns, deprecation } = other.clone();
+        let other = |other: &OtherVersion| {
+            let OtherVersion { version, schema, scale, columns, deprecation } = other.clone();
             let kind = Kind { version, ..self.kind.clone() };
             Self { kind, schema, scale, columns, deprecation, is_served: true, others: Vec::new(), ..self.clone() }
         };

@@ -73,18 +73,18 @@ fn what_a_component_has_declared_too_stays_when_the_definition_goes() {
     kinds.declare(defined.clone()).unwrap();
     kinds.declare(deployments()).unwrap();
     assert_eq!(kinds.of(&defined.kind).unwrap().short_names, ["dp"], "a definition says more than a component");
-    kinds.take_back(&KindInfo { source: format!("{DEFINITION} other.apps"), ..defined.clone() });
+    kinds.remove_definition(&KindInfo { source: format!("{DEFINITION} other.apps"), ..defined.clone() });
     assert_eq!(kinds.of(&defined.kind).unwrap().short_names, ["dp"], "another definition does not take it back");
     kinds.declare(KindInfo { ending: true, ..defined.clone() }).unwrap();
     assert!(!kinds.goes_with(&defined) && !kinds.is_ending(&defined.kind));
-    kinds.take_back(&defined);
+    kinds.remove_definition(&defined);
     assert_eq!(kinds.of(&defined.kind), Some(deployments()));
     let site = KindInfo { kind: Kind::new("demo.dev", "v1", "Site"), ..defined };
     kinds.declare(site.clone()).unwrap();
     assert!(kinds.goes_with(&site) && !kinds.is_ending(&site.kind));
     kinds.declare(KindInfo { ending: true, ..site.clone() }).unwrap();
     assert!(kinds.is_ending(&site.kind));
-    kinds.take_back(&site);
+    kinds.remove_definition(&site);
     assert_eq!(kinds.of(&site.kind), None);
 }
 
@@ -98,7 +98,7 @@ fn an_older_word_of_a_definition_changes_nothing() {
     };
     kinds.declare(word(5, "new")).unwrap();
     kinds.declare(word(4, "old")).unwrap();
-    kinds.take_back(&word(4, "old"));
+    kinds.remove_definition(&word(4, "old"));
     assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["new"]);
     // What was told the store of the version to come is no longer undone either.
     kinds.prepare(&word(7, "newer")).unwrap();
@@ -106,7 +106,7 @@ fn an_older_word_of_a_definition_changes_nothing() {
     assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["new"]);
     kinds.declare(word(7, "newer")).unwrap();
     assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["newer"]);
-    kinds.take_back(&word(8, "gone"));
+    kinds.remove_definition(&word(8, "gone"));
     assert_eq!(kinds.of(&deployments().kind), None);
     assert!(kinds.heard.lock().is_empty(), "nothing is left of what is gone");
 }

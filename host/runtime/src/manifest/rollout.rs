@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Problems, Span};
-use crate::rollout::{Canary, Factor, Gate, Plan, Share};
-use crate::shadow::{Allowed, ShadowPlan};
+use crate::rollout::{CanaryPlan, Factor, Gate, Plan, Share};
+use crate::shadow::{DifferenceLimit, ShadowPlan};
 
 /// The shortest and the longest step.
 const LASTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(7 * 86_400);
@@ -122,7 +122,7 @@ pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -
     let Some(RolloutWritten { strategy, share, steps, selector, gate, shadow }) = written else {
         return Plan::Immediate;
     };
-    let canary = Canary {
+    let canary = CanaryPlan {
         steps: check_steps(*share, steps.as_deref(), selector.is_some(), problems),
         labels: check_selector(selector.as_ref(), problems),
         gate: check_gate(gate, problems),
@@ -151,7 +151,7 @@ pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -
                 problems.push("spec.rollout.gate", reason.to_owned());
             }
             let steps = if has_steps { canary.steps } else { Vec::new() };
-            Plan::Canary(Canary { steps, shadow: Some(canary.shadow.unwrap_or_default()), ..canary })
+            Plan::Canary(CanaryPlan { steps, shadow: Some(canary.shadow.unwrap_or_default()), ..canary })
         }
     }
 }
@@ -164,7 +164,7 @@ fn check_steps(share: Option<Share>, steps: Option<&[Share]>, chooses: bool, pro
         (Some(share), _) => ("spec.rollout.share", vec![share]),
         (None, Some(steps)) => ("spec.rollout.steps", steps.to_vec()),
         (None, None) if chooses => return vec![Share::NONE],
-        (None, None) => return Canary::default().steps,
+        (None, None) => return CanaryPlan::default().steps,
     };
     if steps.is_empty() || steps.len() > STEPS_MAX {
         problems.push(field, format!("must have from 1 to {STEPS_MAX} shares"));
@@ -194,10 +194,10 @@ fn check_shadow(written: &ShadowWritten, problems: &mut Problems) -> ShadowPlan 
     problems.number("spec.rollout.shadow.reconciles", *reconciles, 1..=1_000_000);
     let allowed = match differences {
         None => default.allowed,
-        Some(DifferencesWritten::Count(most)) => Allowed::Count(u64::from(*most)),
-        Some(DifferencesWritten::Text(text)) if text == "any" => Allowed::Any,
+        Some(DifferencesWritten::Count(most)) => DifferenceLimit::Count(u64::from(*most)),
+        Some(DifferencesWritten::Text(text)) if text == "any" => DifferenceLimit::Any,
         Some(DifferencesWritten::Text(text)) => match text.parse() {
-            Ok(share) => Allowed::Share(share),
+            Ok(share) => DifferenceLimit::Share(share),
             Err(reason) => {
                 let reason = format!("{reason}, as a number, or as any");
                 problems.push("spec.rollout.shadow.differences", reason);

@@ -148,13 +148,13 @@ fn every_limit_that_can_be_written_is_read_within_its_bounds_and_refused_outside
 
 #[test]
 fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named() {
-    use crate::rollout::{Canary, Factor, Gate, Plan, Share};
-    use crate::shadow::{Allowed, ShadowPlan};
+    use crate::rollout::{CanaryPlan, Factor, Gate, Plan, Share};
+    use crate::shadow::{DifferenceLimit, ShadowPlan};
     let check = |rollout: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "rollout": rollout})).check();
     let plan = |rollout| check(rollout).unwrap().plan;
     assert_eq!(spec(json!({"component": {"file": "a.wasm"}})).check().unwrap().plan, Plan::Immediate);
     assert_eq!(plan(json!({})), Plan::Immediate);
-    assert_eq!(plan(json!({"strategy": "canary"})), Plan::Canary(Canary::default()));
+    assert_eq!(plan(json!({"strategy": "canary"})), Plan::Canary(CanaryPlan::default()));
     let steps = |rollout| match plan(rollout) {
         Plan::Canary(canary) => canary.steps,
         Plan::Immediate => Vec::new(),
@@ -177,23 +177,23 @@ fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named(
         lasts: Duration::from_secs(2),
         reconciles: 7,
     };
-    let canary = Canary { gate: written, ..Canary::default() };
+    let canary = CanaryPlan { gate: written, ..CanaryPlan::default() };
     assert_eq!(plan(json!({"strategy": "canary", "gate": gate})), Plan::Canary(canary));
 
     let shadow = |shadow: serde_json::Value| match plan(json!({"strategy": "shadow", "shadow": shadow})) {
-        Plan::Canary(Canary { steps, shadow: Some(shadow), .. }) if steps.is_empty() => shadow,
+        Plan::Canary(CanaryPlan { steps, shadow: Some(shadow), .. }) if steps.is_empty() => shadow,
         other => panic!("{other:?}"),
     };
     assert_eq!(shadow(json!({})), ShadowPlan::default());
     let allowed = |differences: serde_json::Value| shadow(json!({"differences": differences})).allowed;
-    assert_eq!(allowed(json!(3)), Allowed::Count(3));
-    assert_eq!(allowed(json!("0.5%")), Allowed::Share("0.5%".parse().unwrap()));
-    assert_eq!(allowed(json!("any")), Allowed::Any);
+    assert_eq!(allowed(json!(3)), DifferenceLimit::Count(3));
+    assert_eq!(allowed(json!("0.5%")), DifferenceLimit::Share("0.5%".parse().unwrap()));
+    assert_eq!(allowed(json!("any")), DifferenceLimit::Any);
     let written = shadow(json!({"for": "2s", "reconciles": 7}));
     assert_eq!((written.lasts, written.reconciles), (Duration::from_secs(2), 7));
     assert_eq!(steps(json!({"strategy": "shadow", "share": "5%"})), [Share::percent(5)], "it has some keys then");
     let Plan::Canary(both) = plan(json!({"strategy": "canary", "shadow": {}})) else { panic!() };
-    assert_eq!(both, Canary { shadow: Some(ShadowPlan::default()), ..Canary::default() });
+    assert_eq!(both, CanaryPlan { shadow: Some(ShadowPlan::default()), ..CanaryPlan::default() });
 
     let fields = |rollout| check(rollout).unwrap_err().into_iter().map(|problem| problem.field).collect::<Vec<_>>();
     assert_eq!(fields(json!({"strategy": "canary", "share": "5%", "steps": ["10%"]})), ["spec.rollout.share"]);

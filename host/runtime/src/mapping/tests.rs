@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn managed() -> Managed {
-    Managed { kind: Kind::new("demo.dev", "v1", "App"), namespaced: true }
+fn managed() -> ManagedKind {
+    ManagedKind { kind: Kind::new("demo.dev", "v1", "App"), namespaced: true }
 }
 
 /// The same kind outside of namespaces.
-fn cluster_scoped() -> Managed {
-    Managed { namespaced: false, ..managed() }
+fn cluster_scoped() -> ManagedKind {
+    ManagedKind { namespaced: false, ..managed() }
 }
 
 /// A resource is only ever made by a store.

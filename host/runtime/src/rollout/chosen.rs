@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Keys that labels choose, at most: 32 KiB. Of more it is those with the least hashes.
-pub(crate) const CHOSEN_MAX: usize = 4096;
+pub(crate) const PINNED_KEYS_MAX: usize = 4096;
 
 /// Digits of a hash as text.
 const DIGITS: usize = 16;
 
 /// Keys by their hashes, in order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Chosen(Arc<[u64]>);
+pub(crate) struct PinnedKeys(Arc<[u64]>);
 
-impl Chosen {
+impl PinnedKeys {
     pub(crate) fn contains(&self, hash: u64) -> bool {
         self.0.binary_search(&hash).is_ok()
     }
@@ -28,9 +28,9 @@ impl Chosen {
         self.0.iter().map(|hash| format!("{hash:0DIGITS$x}")).collect()
     }
 
-    /// Reads what [`Chosen::text`] wrote. Returns `None` for anything else.
+    /// Reads what [`PinnedKeys::text`] wrote. Returns `None` for anything else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        if text.len() > CHOSEN_MAX * DIGITS || !text.is_ascii() || !text.len().is_multiple_of(DIGITS) {
+        if text.len() > PINNED_KEYS_MAX * DIGITS || !text.is_ascii() || !text.len().is_multiple_of(DIGITS) {
             return None;
         }
         let hashes = (0..text.len()).step_by(DIGITS).map(|at| u64::from_str_radix(&text[at..at + DIGITS], 16).ok());
@@ -38,13 +38,13 @@ impl Chosen {
     }
 }
 
-impl FromIterator<u64> for Chosen {
-    /// Keeps [`CHOSEN_MAX`] of the hashes, and never more than that.
+impl FromIterator<u64> for PinnedKeys {
+    /// Keeps [`PINNED_KEYS_MAX`] of the hashes, and never more than that.
     fn from_iter<I: IntoIterator<Item = u64>>(hashes: I) -> Self {
         let mut least = BTreeSet::new();
         for hash in hashes {
             least.insert(hash);
-            if least.len() > CHOSEN_MAX {
+            if least.len() > PINNED_KEYS_MAX {
                 least.pop_last();
             }
         }
@@ -58,14 +58,14 @@ mod tests {
 
     #[test]
     fn what_is_chosen_has_a_bound_and_reads_back() {
-        let many: Chosen = (0..2 * CHOSEN_MAX as u64).rev().chain([u64::MAX]).collect();
-        assert!(many.contains(0) && many.contains(CHOSEN_MAX as u64 - 1));
-        assert!(!many.contains(CHOSEN_MAX as u64) && !many.contains(u64::MAX));
-        for chosen in [many, Chosen::default(), [u64::MAX, 7].into_iter().collect()] {
-            assert_eq!(Chosen::parse(&chosen.text()), Some(chosen));
+        let many: PinnedKeys = (0..2 * PINNED_KEYS_MAX as u64).rev().chain([u64::MAX]).collect();
+        assert!(many.contains(0) && many.contains(PINNED_KEYS_MAX as u64 - 1));
+        assert!(!many.contains(PINNED_KEYS_MAX as u64) && !many.contains(u64::MAX));
+        for chosen in [many, PinnedKeys::default(), [u64::MAX, 7].into_iter().collect()] {
+            assert_eq!(PinnedKeys::parse(&chosen.text()), Some(chosen));
         }
-        for wrong in ["1", "000000000000000g", "\u{e9}00000000000000", &"0".repeat(DIGITS * (CHOSEN_MAX + 1))] {
-            assert_eq!(Chosen::parse(wrong), None, "{wrong}");
+        for wrong in ["1", "000000000000000g", "\u{e9}00000000000000", &"0".repeat(DIGITS * (PINNED_KEYS_MAX + 1))] {
+            assert_eq!(PinnedKeys::parse(wrong), None, "{wrong}");
         }
     }
 }

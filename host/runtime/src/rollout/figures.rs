@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use super::Side;
+use super::Track;
 
 /// Keys of which runs are told apart, of each version: 384 KiB at most. What other keys do counts in the shares of failures alone.
 pub(crate) const KEYS_MAX: usize = 4096;
@@ -19,10 +19,10 @@ pub(super) const DURATION_MIN: Duration = Duration::from_millis(5);
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum End {
+pub(crate) enum RunResult {
     /// The guest succeeded.
     #[default]
-    Fine,
+    Success,
     /// The guest answered a failure.
     Error,
     /// The guest trapped.
@@ -33,14 +33,14 @@ pub(crate) enum End {
 
 /// One reconcile that ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct RunRecord {
     /// Tells its key from others.
     pub(crate) key: u64,
     /// Nothing but a second look asked for it.
-    pub(crate) is_look: bool,
+    pub(crate) is_resync: bool,
     /// The run before it failed, whichever version that was.
     pub(crate) is_retry: bool,
-    pub(crate) end: End,
+    pub(crate) end: RunResult,
     /// Writes to the store that it asked for.
     pub(crate) writes: u32,
     /// It asked to be run again within a second.
@@ -54,7 +54,7 @@ pub(crate) struct Run {
 
 /// What a version did since it was put in, in steps and between them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Past {
+pub(crate) struct RunTotals {
     pub(crate) runs: u64,
     pub(crate) errors: u64,
     pub(crate) traps: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Past {
 
 /// Reconciles that may count as failed, and how many of them did. Retries are not among them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Tries {
+pub(crate) struct FailureCount {
     pub(crate) runs: u64,
     pub(crate) errors: u64,
 }
@@ -83,78 +83,78 @@ pub(crate) struct Sample {
 
 /// One key's part of a [`Sample`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Of {
+struct KeySums {
     runs: f64,
     sum: f64,
 }
 
 /// What the runs of one cause came to: writes, and lengths as logarithms over [`DURATION_MIN`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Work {
+pub(crate) struct WorkStats {
     pub(crate) writes: Sample,
     pub(crate) lengths: Sample,
 }
 
 /// The sums of one version.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct VersionStats {
     pub(crate) runs: u64,
     /// Those of `looks` and `asked`, and calls of `map` and `poll`.
     pub(crate) traps: u64,
     pub(crate) limits: u64,
-    pub(crate) looks: Tries,
-    pub(crate) asked: Tries,
+    pub(crate) resync_runs: FailureCount,
+    pub(crate) event_runs: FailureCount,
     /// First looks of a step that wrote nothing: the lengths alone. One that brings its key up to date has more to do than the old version.
-    pub(crate) first_looks: Sample,
+    pub(crate) first_resyncs: Sample,
     /// Looks at keys that have run before in the step.
-    pub(crate) looks_work: Work,
+    pub(crate) resync_work: WorkStats,
     /// Runs that an event or a timer asked for; of the candidate, those of keys that have run before in the step.
-    pub(crate) asked_work: Work,
+    pub(crate) event_work: WorkStats,
     /// The most runs of one key in a row of which each wrote, and was followed at once by the next, or asked to run again soon.
     pub(crate) row_max: u32,
-    keys: HashMap<u64, Known>,
+    keys: HashMap<u64, KeyStats>,
 }
 
 /// What is known of one key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct KeyStats {
     row: u32,
     /// What the last run of the row left behind: until when a run that becomes ready belongs to it.
     row_until: Duration,
-    last: End,
+    last: RunResult,
     /// It failed when its version took it over, and has not succeeded since.
     is_inherited: bool,
     /// Writes and lengths of its looks, and of its other runs.
-    looks: (Of, Of),
-    asked: (Of, Of),
+    looks: (KeySums, KeySums),
+    asked: (KeySums, KeySums),
 }
 
 /// Both versions over the same time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Both {
-    pub(crate) old: Figures,
-    pub(crate) new: Figures,
+pub(crate) struct Comparison {
+    pub(crate) stable: VersionStats,
+    pub(crate) canary: VersionStats,
     /// What the old version did before.
-    pub(crate) past: Past,
+    pub(crate) stable_totals: RunTotals,
 }
 
-impl Both {
+impl Comparison {
     /// Takes note of one reconcile.
-    pub(crate) fn note(&mut self, side: Side, run: Run) {
+    pub(crate) fn record(&mut self, side: Track, run: RunRecord) {
         match side {
-            Side::Old => self.old.note(run, side),
-            Side::New => self.new.note(run, side),
+            Track::Stable => self.stable.record(run, side),
+            Track::Canary => self.canary.record(run, side),
         }
     }
 }
 
-impl Past {
+impl RunTotals {
     /// Takes note of one reconcile.
-    pub(crate) fn note(&mut self, end: End) {
+    pub(crate) fn record(&mut self, end: RunResult) {
         self.runs += 1;
-        self.errors += u64::from(end == End::Error);
-        self.traps += u64::from(end == End::Trap);
-        self.limits += u64::from(end == End::Limit);
+        self.errors += u64::from(end == RunResult::Error);
+        self.traps += u64::from(end == RunResult::Trap);
+        self.limits += u64::from(end == RunResult::Limit);
     }
 
     /// Adds what another thread has noted.
@@ -165,67 +165,67 @@ impl Past {
     }
 }
 
-impl Figures {
-    fn note(&mut self, run: Run, side: Side) {
+impl VersionStats {
+    fn record(&mut self, run: RunRecord, side: Track) {
         self.runs += 1;
         let has_room = self.keys.len() < KEYS_MAX;
         let (known, is_first) = match self.keys.entry(run.key) {
             Entry::Occupied(known) => (known.into_mut(), false),
             Entry::Vacant(new) if has_room => {
-                (new.insert(Known { is_inherited: run.is_retry, ..Known::default() }), true)
+                (new.insert(KeyStats { is_inherited: run.is_retry, ..KeyStats::default() }), true)
             }
             Entry::Vacant(_) => return self.count(run, !run.is_retry),
         };
-        let fails_anew = run.end != End::Fine && run.end != known.last;
+        let fails_anew = run.end != RunResult::Success && run.end != known.last;
         let counts = !known.is_inherited && (!run.is_retry || fails_anew);
         known.last = run.end;
-        known.is_inherited &= run.end != End::Fine;
+        known.is_inherited &= run.end != RunResult::Success;
         self.row_max = self.row_max.max(known.row_after(run));
-        if run.end == End::Fine {
+        if run.end == RunResult::Success {
             let length = (run.wall.max(DURATION_MIN).as_secs_f64() / DURATION_MIN.as_secs_f64()).ln();
-            match (run.is_look, is_first) {
-                (true, true) if run.writes == 0 => self.first_looks.add(&mut Of::default(), length),
-                (true, false) => self.looks_work.add(&mut known.looks, run.writes, length),
-                (false, false) => self.asked_work.add(&mut known.asked, run.writes, length),
-                (false, true) if side == Side::Old => self.asked_work.add(&mut known.asked, run.writes, length),
+            match (run.is_resync, is_first) {
+                (true, true) if run.writes == 0 => self.first_resyncs.add(&mut KeySums::default(), length),
+                (true, false) => self.resync_work.add(&mut known.looks, run.writes, length),
+                (false, false) => self.event_work.add(&mut known.asked, run.writes, length),
+                (false, true) if side == Track::Stable => self.event_work.add(&mut known.asked, run.writes, length),
                 (_, true) => {}
             }
         }
         self.count(run, counts);
     }
 
-    fn count(&mut self, run: Run, counts: bool) {
+    fn count(&mut self, run: RunRecord, counts: bool) {
         if !counts {
             return;
         }
-        let tries = if run.is_look { &mut self.looks } else { &mut self.asked };
+        let tries = if run.is_resync { &mut self.resync_runs } else { &mut self.event_runs };
         tries.runs += 1;
         match run.end {
-            End::Fine => {}
-            End::Error => tries.errors += 1,
-            End::Trap => self.traps += 1,
-            End::Limit => self.limits += 1,
+            RunResult::Success => {}
+            RunResult::Error => tries.errors += 1,
+            RunResult::Trap => self.traps += 1,
+            RunResult::Limit => self.limits += 1,
         }
     }
 
     /// Takes note of how a call of `map` or `poll` ended. That one fails says nothing of the version: what it asks for may not be there yet.
-    pub(crate) fn note_asked(&mut self, end: End) {
+    pub(crate) fn note_asked(&mut self, end: RunResult) {
         match end {
-            End::Fine | End::Error => {}
-            End::Trap => self.traps += 1,
-            End::Limit => self.limits += 1,
+            RunResult::Success | RunResult::Error => {}
+            RunResult::Trap => self.traps += 1,
+            RunResult::Limit => self.limits += 1,
         }
     }
 
     /// Returns how many reconciles may count as failed.
     pub(crate) fn tries(&self) -> u64 {
-        self.looks.runs + self.asked.runs
+        self.resync_runs.runs + self.event_runs.runs
     }
 }
 
-impl Known {
+impl KeyStats {
     /// Notes a run, and returns how long the row is that it belongs to.
-    fn row_after(&mut self, run: Run) -> u32 {
+    fn row_after(&mut self, run: RunRecord) -> u32 {
         let before = if run.ready <= self.row_until { self.row } else { 0 };
         self.row = if run.writes > 0 || run.again_soon { before.saturating_add(1) } else { 0 };
         self.row_until = if run.again_soon { Duration::MAX } else { run.ended + FOLLOWS_WITHIN };
@@ -233,8 +233,8 @@ impl Known {
     }
 }
 
-impl Work {
-    fn add(&mut self, (writes, lengths): &mut (Of, Of), wrote: u32, length: f64) {
+impl WorkStats {
+    fn add(&mut self, (writes, lengths): &mut (KeySums, KeySums), wrote: u32, length: f64) {
         self.writes.add(writes, f64::from(wrote));
         self.lengths.add(lengths, length);
     }
@@ -242,9 +242,9 @@ impl Work {
 
 impl Sample {
     /// Adds the number of one more run of a key.
-    fn add(&mut self, of: &mut Of, number: f64) {
+    fn add(&mut self, of: &mut KeySums, number: f64) {
         self.keys += u64::from(of.runs == 0.0);
-        let after = Of { runs: of.runs + 1.0, sum: of.sum + number };
+        let after = KeySums { runs: of.runs + 1.0, sum: of.sum + number };
         self.runs += 1.0;
         self.sum += number;
         self.runs_runs += after.runs * after.runs - of.runs * of.runs;
@@ -287,42 +287,59 @@ impl Sample {
 mod tests {
     use super::*;
 
-    fn run(key: u64, writes: u32, again_soon: bool) -> Run {
+    fn run(key: u64, writes: u32, again_soon: bool) -> RunRecord {
         let (ready, ended) = (Duration::ZERO, Duration::ZERO);
         let wall = Duration::from_millis(1);
-        Run { key, is_look: false, is_retry: false, end: End::Fine, writes, again_soon, ready, ended, wall }
+        RunRecord {
+            key,
+            is_resync: false,
+            is_retry: false,
+            end: RunResult::Success,
+            writes,
+            again_soon,
+            ready,
+            ended,
+            wall,
+        }
     }
 
-    fn noted(side: Side, runs: impl IntoIterator<Item = Run>) -> Figures {
-        let mut both = Both::default();
-        runs.into_iter().for_each(|run| both.note(side, run));
-        if side == Side::Old { both.old } else { both.new }
+    fn noted(side: Track, runs: impl IntoIterator<Item = RunRecord>) -> VersionStats {
+        let mut both = Comparison::default();
+        runs.into_iter().for_each(|run| both.record(side, run));
+        if side == Track::Stable { both.stable } else { both.canary }
     }
 
     #[test]
     fn a_row_ends_with_a_run_that_wants_nothing_more() {
         let rows = (0..3).flat_map(|_| [run(1, 1, false), run(2, 0, true)]);
-        let figures = noted(Side::New, rows.chain([run(1, 0, false), run(1, 1, false)]));
+        let figures = noted(Track::Canary, rows.chain([run(1, 0, false), run(1, 1, false)]));
         assert_eq!((figures.row_max, figures.runs), (3, 8));
     }
 
     #[test]
     fn a_key_that_others_change_often_is_in_no_row() {
-        let at = |millis| Run {
+        let at = |millis| RunRecord {
             ready: Duration::from_millis(millis),
             ended: Duration::from_millis(millis + 5),
             ..run(1, 1, false)
         };
-        assert_eq!(noted(Side::New, (0..40).map(|number| at(number * 200))).row_max, 1);
-        assert_eq!(noted(Side::New, (0..40).map(|number| at(number * 10))).row_max, 40);
+        assert_eq!(noted(Track::Canary, (0..40).map(|number| at(number * 200))).row_max, 1);
+        assert_eq!(noted(Track::Canary, (0..40).map(|number| at(number * 10))).row_max, 40);
     }
 
     #[test]
     fn looks_and_other_runs_are_never_added_up_and_a_first_run_of_the_candidate_is_compared_with_none() {
-        let look = |key, writes| Run { is_look: true, ..run(key, writes, false) };
+        let look = |key, writes| RunRecord { is_resync: true, ..run(key, writes, false) };
         let runs = [look(1, 1), look(2, 0), look(1, 0), run(1, 1, false), run(3, 2, false)];
-        for (side, asked, written) in [(Side::New, 1.0, 1.0), (Side::Old, 2.0, 3.0)] {
-            let Figures { first_looks, looks_work, asked_work, looks, asked: tries, .. } = noted(side, runs);
+        for (side, asked, written) in [(Track::Canary, 1.0, 1.0), (Track::Stable, 2.0, 3.0)] {
+            let VersionStats {
+                first_resyncs: first_looks,
+                resync_work: looks_work,
+                event_work: asked_work,
+                resync_runs: looks,
+                event_runs: tries,
+                ..
+            } = noted(side, runs);
             assert_eq!((first_looks.runs, looks_work.writes.runs, looks_work.writes.sum), (1.0, 1.0, 0.0), "{side:?}");
             assert_eq!((asked_work.writes.runs, asked_work.writes.sum), (asked, written), "{side:?}");
             assert_eq!((looks.runs, tries.runs), (3, 2));
@@ -331,30 +348,30 @@ mod tests {
 
     #[test]
     fn a_key_that_fails_on_and_on_counts_once_and_one_that_failed_before_not_at_all() {
-        let failed = |key, is_retry, end| Run { is_retry, end, ..run(key, 0, false) };
+        let failed = |key, is_retry, end| RunRecord { is_retry, end, ..run(key, 0, false) };
         let figures = noted(
-            Side::New,
+            Track::Canary,
             [
-                failed(1, false, End::Error),
-                failed(1, true, End::Error),
-                failed(1, true, End::Trap),
-                failed(1, true, End::Trap),
-                failed(2, true, End::Trap),
-                failed(2, true, End::Error),
-                failed(2, true, End::Fine),
-                failed(2, false, End::Limit),
+                failed(1, false, RunResult::Error),
+                failed(1, true, RunResult::Error),
+                failed(1, true, RunResult::Trap),
+                failed(1, true, RunResult::Trap),
+                failed(2, true, RunResult::Trap),
+                failed(2, true, RunResult::Error),
+                failed(2, true, RunResult::Success),
+                failed(2, false, RunResult::Limit),
             ],
         );
-        assert_eq!((figures.asked, figures.traps, figures.limits), (Tries { runs: 3, errors: 1 }, 1, 1));
+        assert_eq!((figures.event_runs, figures.traps, figures.limits), (FailureCount { runs: 3, errors: 1 }, 1, 1));
     }
 
     #[test]
     fn chance_moves_a_mean_as_far_as_its_keys_differ() {
         let of = |keys: u64, rounds: u64, writes: fn(u64) -> u32| {
-            noted(Side::Old, (0..rounds).flat_map(move |_| (0..keys).map(move |key| run(key, writes(key), false))))
+            noted(Track::Stable, (0..rounds).flat_map(move |_| (0..keys).map(move |key| run(key, writes(key), false))))
         };
-        let variance = |figures: &Figures| {
-            let sample = figures.asked_work.writes;
+        let variance = |figures: &VersionStats| {
+            let sample = figures.event_work.writes;
             sample.variance_of_difference(&sample, 0.0)
         };
         let (one, ten) = (of(50, 1, |key| 5 * u32::from(key < 10)), of(50, 10, |key| 5 * u32::from(key < 10)));
@@ -365,7 +382,7 @@ mod tests {
 
     #[test]
     fn keys_are_told_apart_within_a_bound() {
-        let figures = noted(Side::New, (0..2 * KEYS_MAX as u64).map(|key| run(key, 1, false)));
+        let figures = noted(Track::Canary, (0..2 * KEYS_MAX as u64).map(|key| run(key, 1, false)));
         assert_eq!(
             (figures.keys.len(), figures.runs, figures.tries()),
             (KEYS_MAX, 2 * KEYS_MAX as u64, 2 * KEYS_MAX as u64)

@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use super::figures::{DURATION_MIN, Sample, Tries, Work};
-use super::{Both, Factor, Figures, Gate, Past};
+use super::figures::{DURATION_MIN, FailureCount, Sample, WorkStats};
+use super::{Comparison, Factor, Gate, RunTotals, VersionStats};
 
 /// Failures that a candidate may always have before the share of them counts at once.
 const FAILURES_MIN: u64 = 3;
@@ -27,89 +27,89 @@ const RUNS_MIN: f64 = 20.0;
 /// Writes for each reconcile that every version may have: one in four.
 const WRITES_MIN: f64 = 0.25;
 /// How far beyond its gate a candidate is that is surely found, and how far within it one that surely passes.
-const CLEAR: f64 = 1.2;
+const MARGIN: f64 = 1.2;
 /// The least variance of the writes of a reconcile: of a coin's. Of ten equal ones nobody knows that they are always equal.
 const WRITES_VARIANCE_MIN: f64 = 0.25;
 /// The same of the logarithm of a length: three in ten more or less.
 const LENGTHS_VARIANCE_MIN: f64 = 0.09;
 /// The share of traps, beyond the old version's, that a candidate is to be found by.
-const FOUND: f64 = 0.03;
+const DETECTABLE_SHARE: f64 = 0.03;
 /// A row that every version may have: a change, what it brings about, and the look at that.
 const ROW_MIN: u32 = 3;
 
 /// What a candidate comes to beside its gate.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Judgement {
+pub(crate) enum Analysis {
     /// It holds to it.
-    Within,
+    Pass,
     /// It does not, but that may be chance. In what, where chance would hardly bring it about: then it goes back when nothing else comes up
     /// until the end of the step.
-    Doubtful(Option<String>),
+    Inconclusive(Option<String>),
     /// It does not; in what.
-    Beyond(String),
+    Fail(String),
 }
 
 /// Judges a candidate by what both versions did over the same time.
-pub(crate) fn judge(gate: &Gate, both: &Both) -> Judgement {
-    let Both { old, new, past } = both;
-    let mut doubt = Judgement::Within;
-    for judgement in judgements(gate, old, new, past) {
+pub(crate) fn analyse(gate: &Gate, both: &Comparison) -> Analysis {
+    let Comparison { stable: old, canary: new, stable_totals: past } = both;
+    let mut doubt = Analysis::Pass;
+    for judgement in analyses(gate, old, new, past) {
         match (&judgement, &doubt) {
-            (Judgement::Beyond(_), _) => return judgement,
-            (Judgement::Doubtful(_), Judgement::Within) => doubt = judgement,
-            (Judgement::Doubtful(Some(_)), Judgement::Doubtful(None)) => doubt = judgement,
+            (Analysis::Fail(_), _) => return judgement,
+            (Analysis::Inconclusive(_), Analysis::Pass) => doubt = judgement,
+            (Analysis::Inconclusive(Some(_)), Analysis::Inconclusive(None)) => doubt = judgement,
             _ => {}
         }
     }
     doubt
 }
 
-/// Returns whether enough was seen of a candidate to tell that it does not trap, or hit limits, in [`FOUND`] of its reconciles more than the old version.
-pub(crate) fn tells(both: &Both) -> bool {
-    let Both { old, new, past: _ } = both;
+/// Returns whether enough was seen of a candidate to tell that it does not trap, or hit limits, in [`DETECTABLE_SHARE`] of its reconciles more than the old version.
+pub(crate) fn is_conclusive(both: &Comparison) -> bool {
+    let Comparison { stable: old, canary: new, stable_totals: _ } = both;
     let tells = |new: (u64, u64), old: (u64, u64)| {
         let counted = |(count, runs): (u64, u64)| (count as f64, runs.max(count).max(1) as f64);
-        share_odds(counted(new), counted(old), FOUND) >= ODDS_AT_END.ln()
+        share_odds(counted(new), counted(old), DETECTABLE_SHARE) >= ODDS_AT_END.ln()
     };
     tells((new.traps, new.tries()), (old.traps, old.tries()))
         && tells((new.limits, new.tries()), (old.limits, old.tries()))
 }
 
-fn judgements(gate: &Gate, old: &Figures, new: &Figures, past: &Past) -> [Judgement; 10] {
+fn analyses(gate: &Gate, old: &VersionStats, new: &VersionStats, past: &RunTotals) -> [Analysis; 10] {
     let (traps, limits) = ((old.traps, past.traps), (old.limits, past.limits));
     let runs = (new.tries(), old.tries(), past.runs);
     [
         tally("trapped", gate.traps, new.traps, traps, runs),
         tally("hit a limit", gate.limits, new.limits, limits, runs),
-        errors(gate, "that look at a key", old.looks, new.looks, past),
-        errors(gate, "that were asked for", old.asked, new.asked, past),
-        duration(gate.duration, "that look at a key", &old.first_looks, &new.first_looks),
-        duration(gate.duration, "that look once more", &old.looks_work.lengths, &new.looks_work.lengths),
-        duration(gate.duration, "that are asked for", &old.asked_work.lengths, &new.asked_work.lengths),
-        writes(gate.writes, "that looks once more", &old.looks_work, &new.looks_work),
-        writes(gate.writes, "that is asked for", &old.asked_work, &new.asked_work),
+        errors(gate, "that look at a key", old.resync_runs, new.resync_runs, past),
+        errors(gate, "that were asked for", old.event_runs, new.event_runs, past),
+        duration(gate.duration, "that look at a key", &old.first_resyncs, &new.first_resyncs),
+        duration(gate.duration, "that look once more", &old.resync_work.lengths, &new.resync_work.lengths),
+        duration(gate.duration, "that are asked for", &old.event_work.lengths, &new.event_work.lengths),
+        writes(gate.writes, "that looks once more", &old.resync_work, &new.resync_work),
+        writes(gate.writes, "that is asked for", &old.event_work, &new.event_work),
         hot_loops(gate.hot_loops, old, new),
     ]
 }
 
 /// What the old version has never done the candidate must not do more often than the gate says; what it does, not more often than that one.
-fn tally(what: &str, most: u32, count: u64, old: (u64, u64), runs: (u64, u64, u64)) -> Judgement {
+fn tally(what: &str, most: u32, count: u64, old: (u64, u64), runs: (u64, u64, u64)) -> Analysis {
     let ((old_count, past_count), (runs, old_runs, past_runs)) = (old, runs);
     if count <= u64::from(most) {
-        return Judgement::Within;
+        return Analysis::Pass;
     }
     let credit = share((past_count, past_runs));
     let text =
         || format!("{count} of its calls {what} in {runs} reconciles, of the old version's {old_count} in {old_runs}");
     match (old_count, past_count) {
-        (0, 0) => Judgement::Beyond(text()),
+        (0, 0) => Analysis::Fail(text()),
         // Over the same time, where there is something: what brings it about may have come up just now.
         (0, _) => excess((count, runs), (past_count, old_runs + past_runs), credit, 0.0, text),
         _ => excess((count, runs), (old_count, old_runs), credit, 0.0, text),
     }
 }
 
-fn errors(gate: &Gate, which: &str, old: Tries, new: Tries, past: &Past) -> Judgement {
+fn errors(gate: &Gate, which: &str, old: FailureCount, new: FailureCount, past: &RunTotals) -> Analysis {
     let text = || {
         let (failed, runs, old_failed, old_runs) = (new.errors, new.runs, old.errors, old.runs);
         format!("{failed} of {runs} reconciles {which} failed, of the old version's {old_failed} of {old_runs}")
@@ -119,11 +119,11 @@ fn errors(gate: &Gate, which: &str, old: Tries, new: Tries, past: &Past) -> Judg
 }
 
 /// Compares two shares. The first may be greater by `more`. `credit`: the share that the old version had before.
-fn excess(new: (u64, u64), old: (u64, u64), credit: f64, more: f64, text: impl Fn() -> String) -> Judgement {
+fn excess(new: (u64, u64), old: (u64, u64), credit: f64, more: f64, text: impl Fn() -> String) -> Analysis {
     // A call of `map` that trapped is no reconcile.
     let (new, old) = ((new.0, new.1.max(new.0)), (old.0, old.1.max(old.0)));
     if new.0 == 0 || share(new) <= share(old) + more {
-        return Judgement::Within;
+        return Analysis::Pass;
     }
     let lacking = (OLD_RUNS_MIN - old.1 as f64).max(0.0);
     let credited = (old.0 as f64 + lacking * credit, old.1 as f64 + lacking);
@@ -136,14 +136,14 @@ fn share((count, runs): (u64, u64)) -> f64 {
 }
 
 /// Judges by the logarithm of the odds against a candidate. `looked_at`: how much there is, which doubles from epoch to epoch.
-fn weigh(odds: f64, looked_at: f64, at_once: bool, text: impl Fn() -> String) -> Judgement {
+fn weigh(odds: f64, looked_at: f64, at_once: bool, text: impl Fn() -> String) -> Analysis {
     let epoch = looked_at.max(1.0).log2();
     // The reciprocals of these over all whole epochs add up to one.
     let spent = (epoch + 1.0) * (epoch + 2.0);
     if at_once && odds >= (ODDS * spent).ln() {
-        return Judgement::Beyond(text());
+        return Analysis::Fail(text());
     }
-    Judgement::Doubtful((odds >= ODDS_AT_END.ln()).then(text))
+    Analysis::Inconclusive((odds >= ODDS_AT_END.ln()).then(text))
 }
 
 /// Returns the logarithm of how much likelier two counts are with shares of their own than with the first share greater by `more` alone.
@@ -175,9 +175,9 @@ fn share_odds(new: (f64, f64), old: (f64, f64), more: f64) -> f64 {
     own(new) + own(old) - likelihood(new, shared + more) - likelihood(old, shared)
 }
 
-fn duration(most: Factor, which: &str, old: &Sample, new: &Sample) -> Judgement {
+fn duration(most: Factor, which: &str, old: &Sample, new: &Sample) -> Analysis {
     let most = most.number();
-    let allowed = old.mean() + (most / CLEAR).max(1.0).ln();
+    let allowed = old.mean() + (most / MARGIN).max(1.0).ln();
     let text = || {
         let length = |sample: &Sample| DURATION_MIN.mul_f64(sample.mean().exp());
         let (is, was): (Duration, Duration) = (length(new), length(old));
@@ -187,10 +187,10 @@ fn duration(most: Factor, which: &str, old: &Sample, new: &Sample) -> Judgement 
 }
 
 /// The first run of a key may bring it up to date; those that follow have to do what the old version's have.
-fn writes(most: Factor, which: &str, old: &Work, new: &Work) -> Judgement {
+fn writes(most: Factor, which: &str, old: &WorkStats, new: &WorkStats) -> Analysis {
     let (most, was, is) = (most.number(), old.writes.mean(), new.writes.mean());
     let expected = was.max(WRITES_MIN);
-    let bounds = (expected * (most / CLEAR).max(1.0), expected * most.max(1.0));
+    let bounds = (expected * (most / MARGIN).max(1.0), expected * most.max(1.0));
     let text = || format!("it writes {is:.2} times for each reconcile {which}, the old version {was:.2} times");
     excess_of_means(&old.writes, &new.writes, bounds, WRITES_VARIANCE_MIN, text)
 }
@@ -202,9 +202,9 @@ fn excess_of_means(
     (allowed, most): (f64, f64),
     variance_min: f64,
     text: impl Fn() -> String,
-) -> Judgement {
+) -> Analysis {
     if old.runs.min(new.runs) < RUNS_MIN || new.mean() <= most {
-        return Judgement::Within;
+        return Analysis::Pass;
     }
     let distance = new.mean() - allowed;
     let odds = distance * distance / (2.0 * old.variance_of_difference(new, variance_min));
@@ -219,12 +219,12 @@ fn deals(old: u64, new: u64) -> f64 {
     (1..=few).map(|number| ((old.max(new) + number) as f64 / number as f64).ln()).take(64).sum()
 }
 
-fn hot_loops(most: Factor, old: &Figures, new: &Figures) -> Judgement {
+fn hot_loops(most: Factor, old: &VersionStats, new: &VersionStats) -> Analysis {
     if f64::from(new.row_max) > f64::from(old.row_max.max(ROW_MIN)) * most.number() {
-        return Judgement::Beyond(format!(
+        return Analysis::Fail(format!(
             "{} reconciles of one key in a row wrote or asked to run again at once, of the old version's {}",
             new.row_max, old.row_max
         ));
     }
-    Judgement::Within
+    Analysis::Pass
 }

@@ -2,50 +2,50 @@
 
 use std::time::Duration;
 
-use super::gate::{Judgement, judge, tells};
-use super::{Both, Canary, Share};
+use super::gate::{Analysis, analyse, is_conclusive};
+use super::{CanaryPlan, Comparison, Share};
 use crate::shadow::{ShadowPlan, ShadowReport, ShadowVerdict};
 
 /// A step that is not over after so many times its length ends, one way or the other.
-pub(crate) const PATIENCE: u32 = 4;
+pub(crate) const STEP_TIMEOUT_FACTOR: u32 = 4;
 
 /// How often the keys are looked at again in the time that a step lasts at least, its beginning included.
-const STEP_LOOKS: u128 = 2;
+const STEP_RESYNCS: u128 = 2;
 
 /// How often the keys are looked at again while a shadow lasts.
-const SHADOW_LOOKS: u128 = 4;
+const SHADOW_RESYNCS: u128 = 4;
 
 /// One canary.
 #[derive(Clone, Debug)]
-pub(crate) struct Machine {
-    plan: Canary,
+pub(crate) struct CanaryMachine {
+    plan: CanaryPlan,
     /// `None`: the candidate's watches lack their first lists, and it has no key.
     share: Option<Share>,
     /// The share that it had when the host ended.
-    resumes: Option<Share>,
+    resume_share: Option<Share>,
     /// How long the step has lasted, without the time for which it was held.
     lasted: Duration,
     /// When it was last looked at.
     seen: Duration,
     /// How often the keys have been looked at again in this step.
-    looks: u128,
+    resyncs: u128,
     /// It was a shadow for long enough.
-    is_shadowed: bool,
+    is_shadow_done: bool,
     /// How often the keys were looked at again for the shadow.
-    shadow_looks: u128,
+    shadow_resyncs: u128,
 }
 
 /// What there is to see at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight<'s> {
+pub(crate) struct Observation<'s> {
     /// Counted from a moment that stays the same.
     pub(crate) now: Duration,
     /// Somebody holds the rollout, or the keys.
-    pub(crate) held: bool,
+    pub(crate) is_paused: bool,
     /// Every watch of the candidate had its first list.
-    pub(crate) listed: bool,
+    pub(crate) has_synced: bool,
     /// What both versions did since the step began.
-    pub(crate) both: &'s Both,
+    pub(crate) comparison: &'s Comparison,
     /// Why the candidate was taken off its keys already.
     pub(crate) failed: Option<&'s str>,
     /// What came of it as a shadow; `None`: it is none now.
@@ -54,36 +54,45 @@ pub(crate) struct Sight<'s> {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Move {
+pub(crate) enum Action {
     /// Nothing.
-    Stay,
+    Wait,
     /// Look at the keys of this step once more, so that a version that writes every time is seen.
-    LookAgain,
+    Resync,
     /// Try it with what the other version is answered, without a key.
-    BeginShadow,
+    StartShadow,
     /// It does the same as the other version, as far as is wanted: no more of that.
     EndShadow,
     /// Give the candidate this share of the keys.
-    Widen(Share),
+    SetShare(Share),
     /// Give it all.
     Promote,
     /// Take all from it, and why.
-    GoBack(String),
+    RollBack(String),
 }
 
-impl Machine {
+impl CanaryMachine {
     /// Begins with a candidate that has no key. `resumes`: the share that it had when the host ended.
-    pub(crate) fn new(plan: Canary, resumes: Option<Share>, now: Duration) -> Self {
+    pub(crate) fn new(plan: CanaryPlan, resumes: Option<Share>, now: Duration) -> Self {
         let is_shadowed = resumes.is_some();
-        Self { plan, share: None, resumes, lasted: Duration::ZERO, seen: now, looks: 0, is_shadowed, shadow_looks: 0 }
+        Self {
+            plan,
+            share: None,
+            resume_share: resumes,
+            lasted: Duration::ZERO,
+            seen: now,
+            resyncs: 0,
+            is_shadow_done: is_shadowed,
+            shadow_resyncs: 0,
+        }
     }
 
-    pub(crate) fn plan(&self) -> &Canary {
+    pub(crate) fn plan(&self) -> &CanaryPlan {
         &self.plan
     }
 
     /// Goes on by another plan. The share stays as it is until a step is over.
-    pub(crate) fn follow(&mut self, plan: Canary) {
+    pub(crate) fn set_plan(&mut self, plan: CanaryPlan) {
         self.plan = plan;
     }
 
@@ -92,87 +101,87 @@ impl Machine {
     }
 
     /// Says what is to be done now. But for the time that has passed and a second look nothing has changed: a step begins when
-    /// [`Machine::widened`] says so.
-    pub(crate) fn step(&mut self, sight: Sight<'_>) -> Move {
-        let Sight { now, held, listed, both, failed, shadow } = sight;
+    /// [`CanaryMachine::widened`] says so.
+    pub(crate) fn step(&mut self, sight: Observation<'_>) -> Action {
+        let Observation { now, is_paused: held, has_synced: listed, comparison: both, failed, shadow } = sight;
         let passed = now.saturating_sub(self.seen);
         self.seen = now;
         if let Some(reason) = failed {
-            return Move::GoBack(reason.to_owned());
+            return Action::RollBack(reason.to_owned());
         }
-        let judgement = judge(&self.plan.gate, both);
-        if let Judgement::Beyond(reason) = judgement {
-            return Move::GoBack(reason);
+        let judgement = analyse(&self.plan.gate, both);
+        if let Analysis::Fail(reason) = judgement {
+            return Action::RollBack(reason);
         }
         // After a restart no key runs before it has its share again: that waits for nobody.
-        if held && (self.share.is_some() || self.resumes.is_none()) {
-            return Move::Stay;
+        if held && (self.share.is_some() || self.resume_share.is_none()) {
+            return Action::Wait;
         }
         self.lasted += passed;
         if listed && let Some(plan) = self.shadow() {
             return self.step_shadow(plan.clone(), shadow);
         }
         let lasts = self.plan.gate.lasts;
-        let is_late = self.lasted >= lasts * PATIENCE;
+        let is_late = self.lasted >= lasts * STEP_TIMEOUT_FACTOR;
         if self.share.is_none() {
             return match (listed, is_late) {
-                (true, _) => self.widen(),
-                (false, true) => Move::GoBack("its watches have not had their first lists".to_owned()),
-                (false, false) => Move::Stay,
+                (true, _) => self.next_action(),
+                (false, true) => Action::RollBack("its watches have not had their first lists".to_owned()),
+                (false, false) => Action::Wait,
             };
         }
         match judgement {
-            Judgement::Within if is_late || (self.lasted >= lasts && self.is_enough(both)) => self.widen(),
-            Judgement::Doubtful(Some(reason)) if is_late => Move::GoBack(reason),
-            Judgement::Doubtful(None) if is_late => self.widen(),
-            Judgement::Within | Judgement::Doubtful(_) | Judgement::Beyond(_) => self.look_again(),
+            Analysis::Pass if is_late || (self.lasted >= lasts && self.is_enough(both)) => self.next_action(),
+            Analysis::Inconclusive(Some(reason)) if is_late => Action::RollBack(reason),
+            Analysis::Inconclusive(None) if is_late => self.next_action(),
+            Analysis::Pass | Analysis::Inconclusive(_) | Analysis::Fail(_) => self.resync_or_wait(),
         }
     }
 
     /// Returns whether a step has seen enough to end at its time. Before all keys come, that is enough to tell a bad candidate from a good one.
-    fn is_enough(&self, both: &Both) -> bool {
-        let is_last = self.plan.after(self.share).is_none();
-        both.new.runs >= u64::from(self.plan.gate.reconciles) && (!is_last || tells(both))
+    fn is_enough(&self, both: &Comparison) -> bool {
+        let is_last = self.plan.next_step(self.share).is_none();
+        both.canary.runs >= u64::from(self.plan.gate.reconciles) && (!is_last || is_conclusive(both))
     }
 
     /// Looks at the keys twice in the time that a step lasts, for as long as it goes on.
-    fn look_again(&mut self) -> Move {
-        let looks = self.lasted.as_nanos() * STEP_LOOKS / self.plan.gate.lasts.as_nanos().max(1);
-        if looks == self.looks {
-            return Move::Stay;
+    fn resync_or_wait(&mut self) -> Action {
+        let looks = self.lasted.as_nanos() * STEP_RESYNCS / self.plan.gate.lasts.as_nanos().max(1);
+        if looks == self.resyncs {
+            return Action::Wait;
         }
-        self.looks = looks;
-        Move::LookAgain
+        self.resyncs = looks;
+        Action::Resync
     }
 
     /// Returns how it is to be a shadow still.
     pub(crate) fn shadow(&self) -> Option<&ShadowPlan> {
-        self.plan.shadow.as_ref().filter(|_| !self.is_shadowed)
+        self.plan.shadow.as_ref().filter(|_| !self.is_shadow_done)
     }
 
-    fn step_shadow(&mut self, plan: ShadowPlan, report: Option<&ShadowReport>) -> Move {
+    fn step_shadow(&mut self, plan: ShadowPlan, report: Option<&ShadowReport>) -> Action {
         let Some(report) = report else {
             // It may have ended before its time, with the keys held back: then it begins anew.
-            (self.lasted, self.shadow_looks) = (Duration::ZERO, 0);
-            return Move::BeginShadow;
+            (self.lasted, self.shadow_resyncs) = (Duration::ZERO, 0);
+            return Action::StartShadow;
         };
         match report.verdict(&plan, self.lasted) {
-            ShadowVerdict::Failed(reason) => Move::GoBack(reason),
-            ShadowVerdict::Passed => Move::EndShadow,
-            ShadowVerdict::Waits => {
-                let looks = self.lasted.as_nanos() * SHADOW_LOOKS / plan.lasts.as_nanos().max(1);
-                if looks == self.shadow_looks {
-                    return Move::Stay;
+            ShadowVerdict::Failed(reason) => Action::RollBack(reason),
+            ShadowVerdict::Passed => Action::EndShadow,
+            ShadowVerdict::Inconclusive => {
+                let looks = self.lasted.as_nanos() * SHADOW_RESYNCS / plan.lasts.as_nanos().max(1);
+                if looks == self.shadow_resyncs {
+                    return Action::Wait;
                 }
-                self.shadow_looks = looks;
-                Move::LookAgain
+                self.shadow_resyncs = looks;
+                Action::Resync
             }
         }
     }
 
     /// Notes that it was a shadow for long enough.
-    pub(crate) fn shadowed(&mut self, now: Duration) {
-        (self.is_shadowed, self.lasted, self.seen) = (true, Duration::ZERO, now);
+    pub(crate) fn shadow_finished(&mut self, now: Duration) {
+        (self.is_shadow_done, self.lasted, self.seen) = (true, Duration::ZERO, now);
     }
 
     /// Returns how long what it is at now lasts at least.
@@ -181,16 +190,16 @@ impl Machine {
     }
 
     /// Notes that a step has begun.
-    pub(crate) fn widened(&mut self, share: Share, now: Duration) {
+    pub(crate) fn step_started(&mut self, share: Share, now: Duration) {
         self.share = Some(share);
-        (self.lasted, self.seen, self.looks) = (Duration::ZERO, now, 0);
+        (self.lasted, self.seen, self.resyncs) = (Duration::ZERO, now, 0);
     }
 
-    fn widen(&self) -> Move {
+    fn next_action(&self) -> Action {
         let next = match self.share {
-            None => self.resumes.or_else(|| self.plan.after(None)),
-            share => self.plan.after(share),
+            None => self.resume_share.or_else(|| self.plan.next_step(None)),
+            share => self.plan.next_step(share),
         };
-        next.map_or(Move::Promote, Move::Widen)
+        next.map_or(Action::Promote, Action::SetShare)
     }
 }

@@ -3,15 +3,15 @@
 use homeostat_store::Key;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Chosen, Share};
+use super::{PinnedKeys, Share};
 
 /// The version that a key is reconciled by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Side {
+pub(crate) enum Track {
     /// The one that ran before.
-    Old,
+    Stable,
     /// The candidate.
-    New,
+    Canary,
 }
 
 /// The keys of a candidate: those whose hash falls into its share, and those that labels have chosen.
@@ -19,36 +19,36 @@ pub(crate) enum Side {
 /// The hash depends on the key and on the salt alone. So a greater share has every key of a smaller one, and one key stays where it is over
 /// a restart; another salt gives other keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct KeySplit {
     /// `None`: no key at all, whatever was chosen.
     pub(crate) share: Option<Share>,
     /// The keys that labels have chosen.
-    pub(crate) chosen: Chosen,
+    pub(crate) pinned: PinnedKeys,
     pub(crate) salt: u64,
 }
 
 /// The share of the keys that old and new are compared over, at least.
-const CONTROL_MIN: Share = Share::percent(10);
+const CONTROL_SHARE_MIN: Share = Share::percent(10);
 
-impl Part {
+impl KeySplit {
     /// Returns whose a key is.
-    pub(crate) fn side(&self, key: &Key) -> Side {
-        let Some(share) = self.share else { return Side::Old };
-        let hash = hash(key, self.salt);
-        if bucket(hash) < share.of_ten_thousand() || self.chosen.contains(hash) { Side::New } else { Side::Old }
+    pub(crate) fn track_of(&self, key: &Key) -> Track {
+        let Some(share) = self.share else { return Track::Stable };
+        let hash = key_hash(key, self.salt);
+        if bucket(hash) < share.of_ten_thousand() || self.pinned.contains(hash) { Track::Canary } else { Track::Stable }
     }
 
     /// Returns whether a key is one of those of the old version that are looked at beside the candidate's, so that there is something to
     /// compare with: as great a share, at the other end.
-    pub(crate) fn is_control(&self, key: &Key) -> bool {
-        let share = self.share.unwrap_or(Share::NONE).max(CONTROL_MIN).of_ten_thousand();
+    pub(crate) fn is_in_control_group(&self, key: &Key) -> bool {
+        let share = self.share.unwrap_or(Share::NONE).max(CONTROL_SHARE_MIN).of_ten_thousand();
         let from = Share::ALL.of_ten_thousand().saturating_sub(share);
-        self.side(key) == Side::Old && bucket(hash(key, self.salt)) >= from
+        self.track_of(key) == Track::Stable && bucket(key_hash(key, self.salt)) >= from
     }
 }
 
 /// Returns the hash of a key by which it is divided.
-pub(crate) fn hash(key: &Key, salt: u64) -> u64 {
+pub(crate) fn key_hash(key: &Key, salt: u64) -> u64 {
     // No name has a slash.
     let text = format!("{}/{}", key.namespace(), key.name());
     xxh3_64_with_seed(text.as_bytes(), salt)
@@ -72,8 +72,8 @@ mod tests {
         Key::new(Kind::new("demo.homeostat.dev", "v1", "Item"), "default", &format!("k{number}"))
     }
 
-    fn part(share: Share, salt: u64) -> Part {
-        Part { share: Some(share), chosen: Chosen::default(), salt }
+    fn part(share: Share, salt: u64) -> KeySplit {
+        KeySplit { share: Some(share), pinned: PinnedKeys::default(), salt }
     }
 
     #[test]
@@ -82,26 +82,26 @@ mod tests {
         for percent in [1, 10, 50] {
             let of = |salt| {
                 let part = part(Share::percent(percent), salt);
-                keys.iter().filter(|key| part.side(key) == Side::New).collect::<Vec<_>>()
+                keys.iter().filter(|key| part.track_of(key) == Track::Canary).collect::<Vec<_>>()
             };
             let expected = usize::from(percent) * 100;
             assert!(of(1).len().abs_diff(expected) < expected / 5 + 20, "{percent}: {}", of(1).len());
             assert_ne!(of(1), of(2));
         }
-        let none = Part { share: None, ..part(Share::ALL, 1) };
-        assert!(keys.iter().all(|key| none.side(key) == Side::Old));
-        assert!(keys.iter().all(|key| part(Share::ALL, 1).side(key) == Side::New));
+        let none = KeySplit { share: None, ..part(Share::ALL, 1) };
+        assert!(keys.iter().all(|key| none.track_of(key) == Track::Stable));
+        assert!(keys.iter().all(|key| part(Share::ALL, 1).track_of(key) == Track::Canary));
     }
 
     #[test]
     fn a_chosen_key_is_the_candidates_at_every_share() {
-        let chosen: Chosen = [hash(&key(7), 3)].into_iter().collect();
+        let chosen: PinnedKeys = [key_hash(&key(7), 3)].into_iter().collect();
         for share in [Share::NONE, Share::percent(10), Share::percent(50)] {
-            let part = Part { share: Some(share), chosen: chosen.clone(), salt: 3 };
-            assert_eq!(part.side(&key(7)), Side::New);
+            let part = KeySplit { share: Some(share), pinned: chosen.clone(), salt: 3 };
+            assert_eq!(part.track_of(&key(7)), Track::Canary);
         }
-        let unlisted = Part { share: None, chosen, salt: 3 };
-        assert_eq!(unlisted.side(&key(7)), Side::Old);
+        let unlisted = KeySplit { share: None, pinned: chosen, salt: 3 };
+        assert_eq!(unlisted.track_of(&key(7)), Track::Stable);
     }
 
     proptest! {
@@ -110,8 +110,8 @@ mod tests {
         fn a_key_never_leaves_a_share_that_grows(number: u64, salt: u64, a in 0_u16..=100, b in 0_u16..=100) {
             let (small, great) = (part(Share::percent(a.min(b)), salt), part(Share::percent(a.max(b)), salt));
             let key = key(number);
-            prop_assert!(small.side(&key) == Side::Old || great.side(&key) == Side::New);
-            prop_assert!(!great.is_control(&key) || great.side(&key) == Side::Old);
+            prop_assert!(small.track_of(&key) == Track::Stable || great.track_of(&key) == Track::Canary);
+            prop_assert!(!great.is_in_control_group(&key) || great.track_of(&key) == Track::Stable);
         }
     }
 }

@@ -24,7 +24,7 @@ const VALUE_BYTES_MAX: usize = 120;
 /// Something that the new version does otherwise.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Difference {
+pub struct ReconcileDifference {
     /// What it is about: a resource that is written or told of, else the key that was reconciled.
     pub key: Key,
     /// The verb of a write, or `reconcile` (what it came to), `http`, `emit`, `follow` or `grants` (what the new version is denied).
@@ -40,21 +40,21 @@ pub struct Difference {
 }
 
 /// Returns what the new version did otherwise, the first 64 of it; nothing: both did the same.
-pub(super) fn differences(key: &Key, old: &Run, new: &Run) -> Vec<Difference> {
+pub(super) fn differences(key: &Key, old: &Run, new: &Run) -> Vec<ReconcileDifference> {
     let mut found = Vec::new();
     result(key, old, new, &mut found);
     writes(&old.exchanges, &new.exchanges, &mut found);
     requests(key, old, new, &mut found);
-    told(key, old, new, &mut found);
+    events_and_follows(key, old, new, &mut found);
     for denial in new.denials.difference(&old.denials) {
-        found.push(Difference::told(key, "grants", denial, None, Some("denied")));
+        found.push(ReconcileDifference::new(key, "grants", denial, None, Some("denied")));
     }
     found.truncate(DIFFERENCES_MAX);
     found
 }
 
-impl Difference {
-    fn told(key: &Key, verb: &str, field: &str, old: Option<&str>, new: Option<&str>) -> Self {
+impl ReconcileDifference {
+    fn new(key: &Key, verb: &str, field: &str, old: Option<&str>, new: Option<&str>) -> Self {
         let text = |value: &str| cut(value.to_owned());
         Self {
             key: key.clone(),
@@ -66,7 +66,7 @@ impl Difference {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ReconcileDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, verb, field, old, new } = self;
         let gap = if field.is_empty() { "" } else { " " };
@@ -83,14 +83,14 @@ fn cut(mut text: String) -> String {
     text
 }
 
-fn result(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
+fn result(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference>) {
     // What a failure says may have a time in it; how it goes on is what counts.
     let is_same = match (&old.result, &new.result) {
         (Err(Fault::Failure { retry: before, .. }), Err(Fault::Failure { retry: after, .. })) => before == after,
         (old, new) => old == new,
     };
     if !is_same {
-        found.push(Difference::told(key, "reconcile", "", Some(&end(&old.result)), Some(&end(&new.result))));
+        found.push(ReconcileDifference::new(key, "reconcile", "", Some(&end(&old.result)), Some(&end(&new.result))));
     }
 }
 
@@ -113,19 +113,19 @@ pub(super) fn end(result: &Result<Outcome, Fault>) -> String {
 
 /// Which part of a resource a write is about.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-enum Part {
+enum ResourcePart {
     Specification,
     Status,
     Existence,
 }
 
 /// One write with its answer.
-struct Deed<'r> {
+struct RecordedWrite<'r> {
     write: &'r Write,
     answer: &'r Result<WriteData, StoreError>,
 }
 
-impl<'r> Deed<'r> {
+impl<'r> RecordedWrite<'r> {
     fn of(exchange: &'r Exchange) -> Option<Self> {
         match exchange {
             Exchange { effect: Effect::Write(write), answer: Answer::Written(answer) } => Some(Self { write, answer }),
@@ -144,13 +144,13 @@ impl<'r> Deed<'r> {
         }
     }
 
-    fn part(&self) -> Part {
+    fn part(&self) -> ResourcePart {
         match self.write {
             Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {
-                Part::Specification
+                ResourcePart::Specification
             }
-            Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. } => Part::Status,
-            Write::Delete { .. } => Part::Existence,
+            Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. } => ResourcePart::Status,
+            Write::Delete { .. } => ResourcePart::Existence,
         }
     }
 
@@ -166,9 +166,9 @@ impl<'r> Deed<'r> {
     fn asked(&self) -> Option<Value> {
         match self.write {
             Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
-                Some(wanted(document.clone(), Part::Specification))
+                Some(wanted(document.clone(), ResourcePart::Specification))
             }
-            Write::ApplyStatus { document, .. } => Some(wanted(document.clone(), Part::Status)),
+            Write::ApplyStatus { document, .. } => Some(wanted(document.clone(), ResourcePart::Status)),
             Write::UpdateStatus { status, .. } => Some(json!({ "status": status })),
             Write::Delete { propagation, .. } => Some(json!({ "propagation": propagation })),
             Write::Patch { .. } | Write::PatchStatus { .. } => None,
@@ -193,8 +193,8 @@ impl<'r> Deed<'r> {
 }
 
 /// Leaves of a document what its writer wants of that part.
-fn wanted(mut document: Value, part: Part) -> Value {
-    if part == Part::Status {
+fn wanted(mut document: Value, part: ResourcePart) -> Value {
+    if part == ResourcePart::Status {
         return json!({ "status": document["status"].take() });
     }
     if let Some(fields) = document.as_object_mut() {
@@ -209,10 +209,11 @@ fn wanted(mut document: Value, part: Part) -> Value {
     document
 }
 
-fn writes(old: &[Exchange], new: &[Exchange], found: &mut Vec<Difference>) {
-    let old = old.iter().filter_map(Deed::of);
-    let mut new: VecDeque<Deed<'_>> = new.iter().filter_map(Deed::of).collect();
-    let mut left: BTreeMap<(Key, Part), (VecDeque<Deed<'_>>, VecDeque<Deed<'_>>)> = BTreeMap::new();
+fn writes(old: &[Exchange], new: &[Exchange], found: &mut Vec<ReconcileDifference>) {
+    let old = old.iter().filter_map(RecordedWrite::of);
+    let mut new: VecDeque<RecordedWrite<'_>> = new.iter().filter_map(RecordedWrite::of).collect();
+    let mut left: BTreeMap<(Key, ResourcePart), (VecDeque<RecordedWrite<'_>>, VecDeque<RecordedWrite<'_>>)> =
+        BTreeMap::new();
     for deed in old {
         match new.iter().position(|other| other.write == deed.write) {
             Some(at) => drop(new.remove(at)),
@@ -235,7 +236,7 @@ fn writes(old: &[Exchange], new: &[Exchange], found: &mut Vec<Difference>) {
 }
 
 /// Compares two writes of the same part of the same resource.
-fn pair(key: &Key, old: &Deed<'_>, new: &Deed<'_>, found: &mut Vec<Difference>) {
+fn pair(key: &Key, old: &RecordedWrite<'_>, new: &RecordedWrite<'_>, found: &mut Vec<ReconcileDifference>) {
     if old.changes_nothing() && new.changes_nothing() {
         return;
     }
@@ -248,21 +249,21 @@ fn pair(key: &Key, old: &Deed<'_>, new: &Deed<'_>, found: &mut Vec<Difference>) 
         _ => (old.whole(), new.whole()),
     };
     if old_verb != new_verb {
-        found.push(Difference::told(key, new_verb, "verb", Some(old_verb), Some(new_verb)));
+        found.push(ReconcileDifference::new(key, new_verb, "verb", Some(old_verb), Some(new_verb)));
     }
     for field in fields::differences(&before, &after) {
         let shown = |value: Option<Value>| value.map(|value| shown(key, &field.path, &value));
         let (old, new) = (shown(field.old), shown(field.new));
-        found.push(Difference::told(key, new_verb, &field.path, old.as_deref(), new.as_deref()));
+        found.push(ReconcileDifference::new(key, new_verb, &field.path, old.as_deref(), new.as_deref()));
     }
 }
 
 /// Takes note of a write that only one of the two made, where it changes something.
-fn alone(key: &Key, deed: &Deed<'_>, is_old: bool, found: &mut Vec<Difference>) {
+fn alone(key: &Key, deed: &RecordedWrite<'_>, is_old: bool, found: &mut Vec<ReconcileDifference>) {
     if deed.changes() {
         let text = shown(key, "", &deed.whole());
         let (old, new) = if is_old { (Some(&*text), None) } else { (None, Some(&*text)) };
-        found.push(Difference::told(key, deed.write.verb(), "", old, new));
+        found.push(ReconcileDifference::new(key, deed.write.verb(), "", old, new));
     }
 }
 
@@ -277,7 +278,7 @@ fn shown(key: &Key, path: &str, value: &Value) -> String {
     }
 }
 
-fn requests(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
+fn requests(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference>) {
     let of = |run: &Run| -> Vec<HttpRequest> {
         let requests = run.exchanges.iter().filter_map(|exchange| match &exchange.effect {
             Effect::Http(request) => Some(request.clone()),
@@ -291,11 +292,11 @@ fn requests(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
             Some(at) => drop(left.remove(at)),
             // To read less is no difference to anybody.
             None if matches!(&*request.method, "GET" | "HEAD") => {}
-            None => found.push(Difference::told(key, "http", &address(&request), Some("sent"), None)),
+            None => found.push(ReconcileDifference::new(key, "http", &address(&request), Some("sent"), None)),
         }
     }
     for request in left {
-        found.push(Difference::told(key, "http", &address(&request), None, Some("not sent")));
+        found.push(ReconcileDifference::new(key, "http", &address(&request), None, Some("not sent")));
     }
 }
 
@@ -313,7 +314,7 @@ fn address(HttpRequest { method, url, .. }: &HttpRequest) -> String {
 }
 
 /// Compares events by their reasons, and what is followed.
-fn told(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
+fn events_and_follows(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference>) {
     let of = |run: &Run| -> BTreeSet<(Key, &'static str, String, String)> {
         let told = run.exchanges.iter().filter_map(|exchange| match &exchange.effect {
             Effect::Emit { severity, reason, message: _, regarding } => {
@@ -331,10 +332,10 @@ fn told(key: &Key, old: &Run, new: &Run, found: &mut Vec<Difference>) {
     };
     let (before, after) = (of(old), of(new));
     for (key, verb, field, text) in before.difference(&after) {
-        found.push(Difference::told(key, verb, field, Some(text), None));
+        found.push(ReconcileDifference::new(key, verb, field, Some(text), None));
     }
     for (key, verb, field, text) in after.difference(&before) {
-        found.push(Difference::told(key, verb, field, None, Some(text)));
+        found.push(ReconcileDifference::new(key, verb, field, None, Some(text)));
     }
 }
 

@@ -11,44 +11,44 @@ use homeostat_component::{Answer, Call, Effect, Effects, HttpError, StoreError, 
 use homeostat_store::{Key, Query, Store, View, Write};
 use parking_lot::Mutex;
 
-use super::Unfit;
-use super::scene::{Known, Scene};
+use super::UnfitReason;
+use super::scene::{ReplayAnswer, ReplayState};
 
 /// Answers one reconcile.
-pub(super) struct Shadowed {
-    scene: Mutex<Scene>,
+pub(super) struct ShadowEffects {
+    scene: Mutex<ReplayState>,
     /// Why it cannot be compared.
-    unfit: Mutex<Option<Unfit>>,
+    unfit: Mutex<Option<UnfitReason>>,
     store: Arc<dyn Store>,
     world: World,
 }
 
-impl Shadowed {
+impl ShadowEffects {
     /// `world` has the store, and the settings of the new version.
-    pub(super) fn new(scene: Scene, store: Arc<dyn Store>, world: World) -> Self {
+    pub(super) fn new(scene: ReplayState, store: Arc<dyn Store>, world: World) -> Self {
         Self { scene: Mutex::new(scene), unfit: Mutex::default(), store, world }
     }
 
     /// Returns why what passed cannot be compared.
-    pub(super) fn unfit(&self) -> Option<Unfit> {
+    pub(super) fn unfit(&self) -> Option<UnfitReason> {
         *self.unfit.lock()
     }
 
-    fn spoil(&self, why: Unfit) {
+    fn spoil(&self, why: UnfitReason) {
         self.unfit.lock().get_or_insert(why);
     }
 
     async fn get(&self, call: &Call, key: Key, view: View) -> Answer {
         let known = self.scene.lock().get(&key, view);
         match known {
-            Known::Answer(answer) => answer,
-            Known::AskTheStore => self.world.perform(call, Effect::Get { key, view }).await,
+            ReplayAnswer::Answer(answer) => answer,
+            ReplayAnswer::ReadStore => self.world.perform(call, Effect::Get { key, view }).await,
         }
     }
 
     async fn list(&self, call: &Call, query: Query, view: View) -> Answer {
         let known = self.scene.lock().list(&query, view);
-        if let Known::Answer(answer) = known {
+        if let ReplayAnswer::Answer(answer) = known {
             return answer;
         }
         let answer = self.world.perform(call, Effect::List { query: query.clone(), view }).await;
@@ -83,7 +83,7 @@ impl Shadowed {
             Ok(resource) => Ok(Some(resource)),
             Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => {
-                self.spoil(Unfit::StoreFailed);
+                self.spoil(UnfitReason::StoreFailed);
                 Err(error.into())
             }
         }
@@ -91,7 +91,7 @@ impl Shadowed {
 }
 
 #[async_trait]
-impl Effects for Shadowed {
+impl Effects for ShadowEffects {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
         let known = match effect {
             Effect::Get { key, view } => return self.get(call, key, view).await,
@@ -116,10 +116,10 @@ impl Effects for Shadowed {
     }
 }
 
-/// Where nothing is kept: [`Shadowed`] lets nothing through to it.
-pub(super) struct Silence;
+/// Where nothing is kept: [`ShadowEffects`] lets nothing through to it.
+pub(super) struct NullSink;
 
-impl Sink for Silence {
+impl Sink for NullSink {
     fn event(&self, _: &Call, _: GuestEvent) {}
 
     fn line(&self, _: &Call, _: GuestLogLine) {}

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::compare::Difference;
-use crate::rollout::{PATIENCE, Share};
-use crate::stats::Shadowed;
+use super::compare::ReconcileDifference;
+use crate::rollout::{STEP_TIMEOUT_FACTOR, Share};
+use crate::stats::ShadowOutcome;
 
 /// Differences that stand in a status.
 const BRIEF: usize = 8;
@@ -22,12 +22,12 @@ pub struct ShadowPlan {
     /// Reconciles that are compared, at least, unless four times its length has passed.
     pub reconciles: u64,
     /// Reconciles that may differ.
-    pub allowed: Allowed,
+    pub allowed: DifferenceLimit,
 }
 
 /// How many reconciles may differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Allowed {
+pub enum DifferenceLimit {
     /// All of them: they are to.
     Any,
     /// So many.
@@ -39,7 +39,7 @@ pub enum Allowed {
 /// Why two reconciles could not be compared.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Unfit {
+pub enum UnfitReason {
     /// What the old one did is more than may be kept.
     TooLong,
     /// The grants of the new one do not let it be told of the key.
@@ -58,34 +58,34 @@ pub enum Unfit {
 
 /// What came of one pair of reconciles.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Compared {
+pub(super) enum CompareResult {
     /// Both did the same.
     Equal,
     /// They differ.
     Differing {
         /// In this.
-        differences: Vec<Difference>,
+        differences: Vec<ReconcileDifference>,
         /// The new one failed, and the old one did not.
         failed_alone: bool,
     },
     /// They could not be compared.
-    Unfit(Unfit),
+    Unfit(UnfitReason),
 }
 
 impl Default for ShadowPlan {
     fn default() -> Self {
-        Self { lasts: Duration::from_secs(60), reconciles: 100, allowed: Allowed::Count(0) }
+        Self { lasts: Duration::from_secs(60), reconciles: 100, allowed: DifferenceLimit::Count(0) }
     }
 }
 
-impl Compared {
+impl CompareResult {
     /// Returns what metrics call it.
-    pub(super) fn in_one_word(&self) -> Shadowed {
+    pub(super) fn in_one_word(&self) -> ShadowOutcome {
         match self {
-            Self::Equal => Shadowed::Equal,
-            Self::Differing { failed_alone: false, .. } => Shadowed::Differing,
-            Self::Differing { failed_alone: true, .. } => Shadowed::Error,
-            Self::Unfit(_) => Shadowed::Unfit,
+            Self::Equal => ShadowOutcome::Equal,
+            Self::Differing { failed_alone: false, .. } => ShadowOutcome::Differing,
+            Self::Differing { failed_alone: true, .. } => ShadowOutcome::Error,
+            Self::Unfit(_) => ShadowOutcome::Unfit,
         }
     }
 }
@@ -106,11 +106,11 @@ pub struct ShadowReport {
     pub unfit: u64,
     /// Why they could not.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub unfit_because: BTreeMap<Unfit, u64>,
+    pub unfit_because: BTreeMap<UnfitReason, u64>,
     /// Reconciles of the old version that the new one had no time for.
     pub skipped: u64,
     /// What differs, the first 64 by resource and field.
-    pub differences: Vec<Counted>,
+    pub differences: Vec<DifferenceCount>,
     /// How often something else differed.
     pub left_out: u64,
 }
@@ -118,10 +118,10 @@ pub struct ShadowReport {
 /// A difference, and how often it was found.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counted {
+pub struct DifferenceCount {
     /// As it was found first.
     #[serde(flatten)]
-    pub first: Difference,
+    pub first: ReconcileDifference,
     /// How often this field of this resource differed.
     pub times: u64,
 }
@@ -130,7 +130,7 @@ pub struct Counted {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ShadowVerdict {
     /// It is not known yet.
-    Waits,
+    Inconclusive,
     /// It may.
     Passed,
     /// It may not, and why.
@@ -138,13 +138,13 @@ pub enum ShadowVerdict {
 }
 
 impl ShadowReport {
-    pub(super) fn note(&mut self, compared: Compared) {
+    pub(super) fn note(&mut self, compared: CompareResult) {
         match compared {
-            Compared::Equal => {
+            CompareResult::Equal => {
                 self.compared += 1;
                 self.equal += 1;
             }
-            Compared::Differing { differences, failed_alone } => {
+            CompareResult::Differing { differences, failed_alone } => {
                 self.compared += 1;
                 self.differing += 1;
                 self.errors += u64::from(failed_alone);
@@ -152,23 +152,23 @@ impl ShadowReport {
                     self.keep(difference);
                 }
             }
-            Compared::Unfit(why) => {
+            CompareResult::Unfit(why) => {
                 self.unfit += 1;
                 *self.unfit_because.entry(why).or_default() += 1;
             }
         }
     }
 
-    fn keep(&mut self, found: Difference) {
-        let is_same = |known: &&mut Counted| {
-            let Difference { key, verb, field, old: _, new: _ } = &known.first;
+    fn keep(&mut self, found: ReconcileDifference) {
+        let is_same = |known: &&mut DifferenceCount| {
+            let ReconcileDifference { key, verb, field, old: _, new: _ } = &known.first;
             (key, verb, field) == (&found.key, &found.verb, &found.field)
         };
         let has_room = self.differences.len() < DIFFERENCES_MAX;
         match self.differences.iter_mut().find(is_same) {
             Some(known) => known.times += 1,
             None if has_room => {
-                self.differences.push(Counted { first: found, times: 1 });
+                self.differences.push(DifferenceCount { first: found, times: 1 });
             }
             None => self.left_out += 1,
         }
@@ -180,19 +180,19 @@ impl ShadowReport {
     /// reconciles than it wants after four times its length ends, too: there are no more.
     pub fn verdict(&self, plan: &ShadowPlan, lasted: Duration) -> ShadowVerdict {
         let ShadowPlan { lasts, reconciles, allowed } = *plan;
-        let is_late = lasted >= lasts * PATIENCE;
+        let is_late = lasted >= lasts * STEP_TIMEOUT_FACTOR;
         let is_over = is_late || lasted >= lasts && self.compared >= reconciles;
         let is_beyond = match allowed {
-            Allowed::Any => false,
-            Allowed::Count(most) => self.differing > most,
-            Allowed::Share(most) => {
+            DifferenceLimit::Any => false,
+            DifferenceLimit::Count(most) => self.differing > most,
+            DifferenceLimit::Share(most) => {
                 is_over && self.differing * 10_000 > u64::from(most.of_ten_thousand()) * self.compared
             }
         };
         if is_beyond {
             ShadowVerdict::Failed(self.reason())
         } else if !is_over {
-            ShadowVerdict::Waits
+            ShadowVerdict::Inconclusive
         } else if self.compared == 0 && self.unfit > 0 {
             ShadowVerdict::Failed(format!("none of {} reconciles could be compared", self.unfit))
         } else {

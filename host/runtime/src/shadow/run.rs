@@ -21,12 +21,12 @@ pub(super) struct Run {
 }
 
 /// Keeps what one reconcile is denied, and hands it on.
-pub(super) struct Denials {
+pub(super) struct DenialCollector {
     next: Option<Arc<dyn DenialObserver>>,
     kept: Mutex<BTreeSet<String>>,
 }
 
-impl Denials {
+impl DenialCollector {
     /// Hands on to `next`, where there is one.
     pub(super) fn before(next: Option<Arc<dyn DenialObserver>>) -> Arc<Self> {
         Arc::new(Self { next, kept: Mutex::default() })
@@ -38,7 +38,7 @@ impl Denials {
     }
 }
 
-impl DenialObserver for Denials {
+impl DenialObserver for DenialCollector {
     fn denied(&self, call: &Call, capability: Capability, missing: &str) {
         if let Some(next) = &self.next {
             next.denied(call, capability, missing);

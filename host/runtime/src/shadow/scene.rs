@@ -13,52 +13,52 @@ use homeostat_store::{
     EventType, Key, Kind, Query, Request, Resource, Revision, SystemClockAndIds, View, Write, semantics,
 };
 
-use super::Unfit;
+use super::UnfitReason;
 
 /// What the old version did, to be looked up, and the resources that it tells of.
-pub(super) struct Scene {
+pub(super) struct ReplayState {
     exchanges: Vec<Exchange>,
     /// Of each exchange, how many writes of the old one that changed something came before it: to the resource or the kind that it is about.
     steps: Vec<usize>,
     /// Which exchanges have answered the new one.
     used: Vec<bool>,
     /// By the key without its version.
-    places: BTreeMap<Key, Place>,
+    places: BTreeMap<Key, ResourceState>,
     /// Nanoseconds that have passed on the clocks since the old one looked at them last.
     late: u64,
 }
 
 /// What is known of one resource.
 #[derive(Default)]
-struct Place {
+struct ResourceState {
     /// As the new one sees it now; `None`: it is not there.
     now: Option<Arc<Resource>>,
     /// How many writes of the old one, which changed something, the new one has made in the same way.
     steps: usize,
     /// The new one has changed it in its own way.
-    parted: bool,
+    diverged: bool,
 }
 
 /// Where a resource came from that was there before the old version's first write of it.
 pub(super) type Before = BTreeMap<Revision, Option<Arc<Resource>>>;
 
 /// What is to be done about a question.
-pub(super) enum Known {
+pub(super) enum ReplayAnswer {
     /// This is the answer.
     Answer(Answer),
     /// The store knows.
-    AskTheStore,
+    ReadStore,
 }
 
-impl Scene {
+impl ReplayState {
     /// Returns the kinds and revisions of the old version's changes of which it did not see what was there before.
-    pub(super) fn unseen(exchanges: &[Exchange]) -> Vec<(Kind, Revision)> {
+    pub(super) fn unobserved_changes(exchanges: &[Exchange]) -> Vec<(Kind, Revision)> {
         let mut seen = BTreeMap::new();
         let mut unseen = Vec::new();
         for exchange in exchanges {
-            for (key, sight) in sights(exchange) {
+            for (key, sight) in before_images(exchange) {
                 let is_new = seen.insert(key.clone(), ()).is_none();
-                if let (Sight::After(revision), true) = (sight, is_new) {
+                if let (BeforeImage::Preceding(revision), true) = (sight, is_new) {
                     unseen.push((key.kind().clone(), revision));
                 }
             }
@@ -70,26 +70,28 @@ impl Scene {
     ///
     /// # Errors
     /// Why it cannot be set.
-    pub(super) fn set(exchanges: Vec<Exchange>, before: &Before) -> Result<Self, Unfit> {
-        let mut places: BTreeMap<Key, Place> = BTreeMap::new();
+    pub(super) fn set(exchanges: Vec<Exchange>, before: &Before) -> Result<Self, UnfitReason> {
+        let mut places: BTreeMap<Key, ResourceState> = BTreeMap::new();
         let mut changes: Vec<Key> = Vec::new();
         let mut steps = Vec::with_capacity(exchanges.len());
         for exchange in &exchanges {
             steps.push(match about(exchange) {
-                Some(About::Resource(key)) => changes.iter().filter(|changed| **changed == key).count(),
-                Some(About::Kind(kind)) => changes.iter().filter(|changed| changed.kind().same_type(&kind)).count(),
+                Some(ExchangeSubject::Resource(key)) => changes.iter().filter(|changed| **changed == key).count(),
+                Some(ExchangeSubject::Kind(kind)) => {
+                    changes.iter().filter(|changed| changed.kind().same_type(&kind)).count()
+                }
                 None => 0,
             });
-            for (key, sight) in sights(exchange) {
+            for (key, sight) in before_images(exchange) {
                 if places.contains_key(&key) {
                     continue;
                 }
                 let now = match sight {
-                    Sight::Absent => None,
-                    Sight::Present(data) => Some(resource(data).ok_or(Unfit::PastIsGone)?),
-                    Sight::After(revision) => before.get(&revision).ok_or(Unfit::PastIsGone)?.clone(),
+                    BeforeImage::Absent => None,
+                    BeforeImage::Present(data) => Some(resource(data).ok_or(UnfitReason::PastIsGone)?),
+                    BeforeImage::Preceding(revision) => before.get(&revision).ok_or(UnfitReason::PastIsGone)?.clone(),
                 };
-                places.insert(key, Place { now, ..Place::default() });
+                places.insert(key, ResourceState { now, ..ResourceState::default() });
             }
             changes.extend(changed(exchange));
         }
@@ -98,33 +100,33 @@ impl Scene {
     }
 
     /// Answers a read of one resource.
-    pub(super) fn get(&mut self, key: &Key, view: View) -> Known {
+    pub(super) fn get(&mut self, key: &Key, view: View) -> ReplayAnswer {
         let effect = Effect::Get { key: key.clone(), view };
         let place = self.places.get(&bare(key));
-        let (parted, steps) = place.map_or((false, 0), |place| (place.parted, place.steps));
-        if !parted && let Some(answer) = self.recall(&effect, Some(steps), true) {
-            return Known::Answer(answer);
+        let (parted, steps) = place.map_or((false, 0), |place| (place.diverged, place.steps));
+        if !parted && let Some(answer) = self.lookup(&effect, Some(steps), true) {
+            return ReplayAnswer::Answer(answer);
         }
         match self.places.get(&bare(key)) {
-            Some(Place { now: Some(resource), .. }) => {
-                Known::Answer(Answer::Resource(Ok(ResourceData::new(resource, view))))
+            Some(ResourceState { now: Some(resource), .. }) => {
+                ReplayAnswer::Answer(Answer::Resource(Ok(ResourceData::new(resource, view))))
             }
-            Some(Place { now: None, .. }) => {
-                Known::Answer(Answer::Resource(Err(StoreError::NotFound(key.to_string()))))
+            Some(ResourceState { now: None, .. }) => {
+                ReplayAnswer::Answer(Answer::Resource(Err(StoreError::NotFound(key.to_string()))))
             }
-            None => Known::AskTheStore,
+            None => ReplayAnswer::ReadStore,
         }
     }
 
     /// Answers a list, as far as the old one asked for the same.
-    pub(super) fn list(&mut self, query: &Query, view: View) -> Known {
+    pub(super) fn list(&mut self, query: &Query, view: View) -> ReplayAnswer {
         let of_kind =
             || self.places.iter().filter(|(key, _)| key.kind().same_type(&query.kind)).map(|(_, place)| place);
-        let (parted, steps) = (of_kind().any(|place| place.parted), of_kind().map(|place| place.steps).sum());
+        let (parted, steps) = (of_kind().any(|place| place.diverged), of_kind().map(|place| place.steps).sum());
         let effect = Effect::List { query: query.clone(), view };
-        match self.recall(&effect, Some(steps), true).filter(|_| !parted) {
-            Some(answer) => Known::Answer(answer),
-            None => Known::AskTheStore,
+        match self.lookup(&effect, Some(steps), true).filter(|_| !parted) {
+            Some(answer) => ReplayAnswer::Answer(answer),
+            None => ReplayAnswer::ReadStore,
         }
     }
 
@@ -132,15 +134,15 @@ impl Scene {
     ///
     /// # Errors
     /// It is one of several pages, and something of its kind was written.
-    pub(super) fn overlay(&self, query: &Query, view: View, page: PageData) -> Result<PageData, Unfit> {
+    pub(super) fn overlay(&self, query: &Query, view: View, page: PageData) -> Result<PageData, UnfitReason> {
         let known = || self.places.iter().filter(|(key, _)| key.kind().same_type(&query.kind));
         if known().next().is_none() {
             return Ok(page);
         }
         if query.from.is_some() || page.next.is_some() {
             let was_written = |key: &Key| self.exchanges.iter().filter_map(changed).any(|changed| changed == *key);
-            let is_other = known().any(|(key, place)| place.parted || was_written(key));
-            return if is_other { Err(Unfit::ListOfChanged) } else { Ok(page) };
+            let is_other = known().any(|(key, place)| place.diverged || was_written(key));
+            return if is_other { Err(UnfitReason::ListOfChanged) } else { Ok(page) };
         }
         let PageData { items, revision, next } = page;
         let order = |item: &ResourceData| (item.key.namespace().to_owned(), item.key.name().to_owned());
@@ -160,12 +162,12 @@ impl Scene {
         let target = write.target().ok();
         let key = target.and_then(|target| Some(bare(&Key::new(target.kind, &target.namespace, &target.name?))));
         let place = key.as_ref().and_then(|key| self.places.get(key));
-        if place.is_some_and(|place| place.parted) {
+        if place.is_some_and(|place| place.diverged) {
             return None;
         }
         let steps = key.is_some().then(|| place.map_or(0, |place| place.steps));
         let effect = Effect::Write(write.clone());
-        let Some(Answer::Written(answer)) = self.recall(&effect, steps, false) else { return None };
+        let Some(Answer::Written(answer)) = self.lookup(&effect, steps, false) else { return None };
         if let Ok(WriteData { resource: data, change }) = &answer {
             let place = self.places.entry(bare(&data.key)).or_default();
             place.now = if *change == Some(EventType::Deleted) { None } else { resource(data) };
@@ -192,25 +194,25 @@ impl Scene {
         let performed = semantics::plan_write(&SystemClockAndIds, schemas, request, revision, |_| Ok(current.clone()))?;
         let (resource, change) = (performed.decision.resource().clone(), performed.event());
         let place = self.places.entry(bare(&performed.key)).or_default();
-        place.parted |= change.is_some();
+        place.diverged |= change.is_some();
         place.now = (change != Some(EventType::Deleted)).then(|| resource.clone());
         Ok(WriteData { resource: ResourceData::new(&resource, View::Whole), change })
     }
 
     /// Answers an HTTP request that the old one sent as well; each once.
     pub(super) fn resend(&mut self, effect: &Effect) -> Option<Answer> {
-        self.recall(effect, None, false)
+        self.lookup(effect, None, false)
     }
 
     /// Returns the bytes that the old one drew, in its order.
     pub(super) fn random(&mut self, bytes: u32) -> Option<Answer> {
-        self.recall(&Effect::Random { bytes }, None, false)
+        self.lookup(&Effect::Random { bytes }, None, false)
     }
 
     /// Returns what the old one read off a clock, in its order. Whoever looks more often sees a millisecond pass each time.
     pub(super) fn clock(&mut self, effect: &Effect) -> Option<Answer> {
         const MILLISECOND: u64 = 1_000_000;
-        if let Some(answer) = self.recall(effect, None, false) {
+        if let Some(answer) = self.lookup(effect, None, false) {
             return Some(answer);
         }
         let last = self.exchanges.iter().rfind(|exchange| exchange.effect == *effect)?;
@@ -220,7 +222,7 @@ impl Scene {
     }
 
     /// Returns the next answer to an effect that came after so many steps. `again`: else the last one is given again.
-    fn recall(&mut self, effect: &Effect, steps: Option<usize>, again: bool) -> Option<Answer> {
+    fn lookup(&mut self, effect: &Effect, steps: Option<usize>, again: bool) -> Option<Answer> {
         let fits =
             |at: &usize| self.exchanges[*at].effect == *effect && steps.is_none_or(|steps| self.steps[*at] == steps);
         let mut fitting = (0..self.exchanges.len()).filter(fits);
@@ -234,16 +236,16 @@ impl Scene {
 }
 
 /// What an exchange is about.
-enum About {
+enum ExchangeSubject {
     Resource(Key),
     Kind(Kind),
 }
 
-fn about(exchange: &Exchange) -> Option<About> {
+fn about(exchange: &Exchange) -> Option<ExchangeSubject> {
     match &exchange.effect {
-        Effect::Get { key, .. } => Some(About::Resource(bare(key))),
-        Effect::List { query, .. } => Some(About::Kind(query.kind.clone())),
-        Effect::Write(_) => written(exchange).map(About::Resource),
+        Effect::Get { key, .. } => Some(ExchangeSubject::Resource(bare(key))),
+        Effect::List { query, .. } => Some(ExchangeSubject::Kind(query.kind.clone())),
+        Effect::Write(_) => written(exchange).map(ExchangeSubject::Resource),
         _ => None,
     }
 }
@@ -267,29 +269,31 @@ fn changed(exchange: &Exchange) -> Option<Key> {
 }
 
 /// What an answer says of a resource before anything that is done to it by the same exchange.
-enum Sight<'e> {
+enum BeforeImage<'e> {
     Absent,
     Present(&'e ResourceData),
     /// It is what was there before this revision.
-    After(Revision),
+    Preceding(Revision),
 }
 
-fn sights(exchange: &Exchange) -> Vec<(Key, Sight<'_>)> {
+fn before_images(exchange: &Exchange) -> Vec<(Key, BeforeImage<'_>)> {
     match (&exchange.effect, &exchange.answer) {
         (Effect::Get { view: View::Whole, .. }, Answer::Resource(Ok(data))) => {
-            vec![(bare(&data.key), Sight::Present(data))]
+            vec![(bare(&data.key), BeforeImage::Present(data))]
         }
-        (Effect::Get { key, .. }, Answer::Resource(Err(StoreError::NotFound(_)))) => vec![(bare(key), Sight::Absent)],
+        (Effect::Get { key, .. }, Answer::Resource(Err(StoreError::NotFound(_)))) => {
+            vec![(bare(key), BeforeImage::Absent)]
+        }
         (Effect::List { view: View::Whole, .. }, Answer::Page(Ok(page))) => {
-            page.items.iter().map(|item| (bare(&item.key), Sight::Present(item))).collect()
+            page.items.iter().map(|item| (bare(&item.key), BeforeImage::Present(item))).collect()
         }
         (Effect::Write(_), Answer::Written(Ok(WriteData { resource: data, change }))) => {
             let sight = match change {
-                None => Sight::Present(data),
-                Some(EventType::Added) => Sight::Absent,
+                None => BeforeImage::Present(data),
+                Some(EventType::Added) => BeforeImage::Absent,
                 Some(EventType::Modified | EventType::Deleted) => match data.revision.parse() {
-                    Ok(revision) => Sight::After(revision),
-                    Err(_) => Sight::After(Revision::ZERO),
+                    Ok(revision) => BeforeImage::Preceding(revision),
+                    Err(_) => BeforeImage::Preceding(Revision::ZERO),
                 },
             };
             vec![(bare(&data.key), sight)]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 /// Says for how long the calling thread has computed since it began; `None` where the system does not tell.
-pub(super) type Clock = fn() -> Option<Duration>;
+pub(super) type CpuClock = fn() -> Option<Duration>;
 
 /// A turn that took no longer than this costs what it took: to ask the system once more would be dearer than what could be wrong.
 const TAKEN: Duration = Duration::from_micros(500);
@@ -23,7 +23,7 @@ pub(super) fn clock() -> Option<Duration> {
 }
 
 /// Returns what a turn cost that took this long, and at whose beginning the clock said `before`.
-pub(super) fn cost(took: Duration, before: Option<Duration>, clock: Clock) -> Duration {
+pub(super) fn cost(took: Duration, before: Option<Duration>, clock: CpuClock) -> Duration {
     if took <= TAKEN {
         return took;
     }

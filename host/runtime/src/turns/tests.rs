@@ -4,15 +4,15 @@ use homeostat_workqueue::{Next, Priority, Queue};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-use super::habit::LONG_NS;
+use super::habit::BATCH_QUANTUM_NS;
 use super::*;
 
 /// As few long turns as make a task one that computes on and on: one that is not long ends that.
 const LONG_TURNS: u32 = 9;
 
 /// Returns turns that cost what they took: time is virtual here, and no thread computes for as long as it is said to.
-fn turns_of(threads: usize) -> Arc<Turns> {
-    Turns::with(threads, || None)
+fn turns_of(threads: usize) -> Arc<Scheduler> {
+    Scheduler::with(threads, || None)
 }
 
 /// Goes on for ever, and counts its polls.
@@ -35,7 +35,7 @@ async fn computes() {
 
 /// Begins a turn, if there is one for this task.
 fn begins(state: &mut State, number: usize) -> bool {
-    (0..=PASSES).any(|_| matches!(state.begin(number, Waker::noop()), Begun::Runs { .. }))
+    (0..=YIELDS_MAX).any(|_| matches!(state.try_start(number, Waker::noop()), StartDecision::Run { .. }))
 }
 
 /// Gives its turn back, and asks for another one.
@@ -55,7 +55,7 @@ async fn again() {
 #[tokio::test]
 async fn one_that_wakes_up_runs_before_a_hundred_that_never_stop() {
     let turns = turns_of(1);
-    let (busy, seldom) = (turns.account(), turns.account());
+    let (busy, seldom) = (turns.tenant(), turns.tenant());
     let polls = Arc::new(AtomicUsize::new(0));
     let hogs: Vec<_> = (0..100).map(|_| tokio::spawn(busy.run(|_| hog(polls.clone())))).collect();
     let (wake, seen) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
@@ -87,7 +87,7 @@ async fn one_that_wakes_up_runs_before_a_hundred_that_never_stop() {
 #[tokio::test]
 async fn a_task_that_ends_or_is_dropped_leaves_its_turn_to_the_next() {
     let turns = turns_of(1);
-    let account = turns.account();
+    let account = turns.tenant();
     for _ in 0..3 {
         drop(account.run(|_| std::future::pending::<()>()));
         assert_eq!(tokio::spawn(account.run(|_| async { 7 })).await.unwrap(), 7);
@@ -107,7 +107,7 @@ async fn a_task_that_ends_or_is_dropped_leaves_its_turn_to_the_next() {
 #[tokio::test]
 async fn a_task_that_panics_leaves_its_turn_to_the_next() {
     let turns = turns_of(1);
-    let account = turns.account();
+    let account = turns.tenant();
     let panicked = tokio::spawn(account.run(|_| async {
         again().await;
         panic!("on purpose")
@@ -119,7 +119,7 @@ async fn a_task_that_panics_leaves_its_turn_to_the_next() {
 #[tokio::test]
 async fn a_wake_up_during_a_turn_is_not_lost() {
     let turns = turns_of(2);
-    let account = turns.account();
+    let account = turns.tenant();
     let task = account.run(|_| async {
         for _ in 0..100 {
             again().await;
@@ -131,7 +131,7 @@ async fn a_wake_up_during_a_turn_is_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
     let turns = turns_of(1);
-    let (first, second) = (turns.account(), turns.account());
+    let (first, second) = (turns.tenant(), turns.tenant());
     let order = Arc::new(Mutex::new(Vec::new()));
     let tasks: Vec<_> = [(&first, "first"), (&second, "second")]
         .into_iter()
@@ -140,11 +140,11 @@ async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
             tokio::spawn(account.run(|turn| async move {
                 for _ in 0..2 {
                     order.lock().push(name);
-                    turn.pause_when_over().await;
+                    turn.yield_if_expired().await;
                     order.lock().push(name);
                     // As if the key had taken that long.
-                    tokio::time::advance(TURN).await;
-                    turn.pause_when_over().await;
+                    tokio::time::advance(QUANTUM).await;
+                    turn.yield_if_expired().await;
                 }
             }))
         })
@@ -160,22 +160,22 @@ async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
 #[test]
 fn an_account_that_is_closed_is_used_again() {
     let turns = turns_of(1);
-    let first = turns.account().0.number;
-    assert_eq!(turns.account().0.number, first);
-    let kept = turns.account();
-    assert_ne!(turns.account().0.number, kept.0.number);
+    let first = turns.tenant().0.number;
+    assert_eq!(turns.tenant().0.number, first);
+    let kept = turns.tenant();
+    assert_ne!(turns.tenant().0.number, kept.0.number);
 }
 
 /// P5: whoever computes on and on never has the last turn.
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_others() {
     let turns = turns_of(2);
-    let (busy, seldom) = (turns.account(), turns.account());
+    let (busy, seldom) = (turns.tenant(), turns.tenant());
     // Each of them asks for its next turn when one ends, and has it until it is polled again.
     let mut hogs = [busy.run(|_| computes()), busy.run(|_| computes())];
     let mut runs = |hog: usize| {
         let before = Instant::now();
-        (0..=PASSES).any(|_| {
+        (0..=YIELDS_MAX).any(|_| {
             assert!(Pin::new(&mut hogs[hog]).poll(&mut Context::from_waker(Waker::noop())).is_pending());
             Instant::now() > before
         })
@@ -193,13 +193,13 @@ async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_othe
 #[tokio::test(start_paused = true)]
 async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
     let turns = turns_of(1);
-    let (busy, seldom) = (turns.account(), turns.account());
+    let (busy, seldom) = (turns.tenant(), turns.tenant());
     let mut hog = busy.run(|_| computes());
     // Whose turns last is not known before the first one.
     for _ in 0..2 {
         assert!(Pin::new(&mut hog).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    assert_eq!(turns.state.lock().entry(hog.task.number).phase, Phase::Granted);
+    assert_eq!(turns.state.lock().entry(hog.task.number).state, TaskState::Granted);
     let other = pin!(seldom.run(|_| std::future::ready(())));
     assert!(other.poll(&mut Context::from_waker(Waker::noop())).is_ready());
 }
@@ -208,10 +208,10 @@ async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
 #[tokio::test(start_paused = true)]
 async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step() {
     let turns = turns_of(1);
-    let (busy, began) = (turns.account(), Instant::now());
+    let (busy, began) = (turns.tenant(), Instant::now());
     let hogs = [(); 2].map(|()| tokio::spawn(busy.run(|_| computes())));
     // The last one is this test, which tokio looks at now and then.
-    let steps: Vec<Arc<Notify>> = (0..=PASSES).map(|_| Arc::default()).collect();
+    let steps: Vec<Arc<Notify>> = (0..=YIELDS_MAX).map(|_| Arc::default()).collect();
     let arrived_ms = Arc::new(AtomicU64::new(0));
     let now_ms = move || u64::try_from(began.elapsed().as_millis()).unwrap();
     for step in steps.windows(2) {
@@ -231,7 +231,7 @@ async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step()
     for _ in 0..50 {
         let before_ms = now_ms();
         steps[0].notify_one();
-        steps[usize::from(PASSES)].notified().await;
+        steps[usize::from(YIELDS_MAX)].notified().await;
         let waited_ms = arrived_ms.load(Ordering::SeqCst) - before_ms;
         assert!(waited_ms <= 1, "{waited_ms} ms");
     }
@@ -241,19 +241,19 @@ async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step()
 /// A long turn that ends makes room for another long one, also when the task that had it goes on with a short one.
 #[test]
 fn a_turn_that_ends_lets_everybody_on_who_can_have_one() {
-    let mut state = State { shares: Shares::new(2), tasks: Vec::new(), vacant: Vec::new() };
-    let account = state.shares.open();
+    let mut state = State { queue: FairQueue::new(2), tasks: Vec::new(), vacant: Vec::new() };
+    let account = state.queue.add_tenant();
     let (first, second) = (state.enter(account), state.enter(account));
     for _ in 0..LONG_TURNS {
         for task in [first, second] {
             assert!(begins(&mut state, task));
-            state.end(task, LONG_NS, false);
+            state.end(task, BATCH_QUANTUM_NS, false);
         }
     }
     assert!(begins(&mut state, first));
     assert!(!begins(&mut state, second), "one of two turns is for those that compute");
-    drop(state.woken(first));
-    let ended = state.end(first, LONG_NS - 1, false);
+    drop(state.wake_task(first));
+    let ended = state.end(first, BATCH_QUANTUM_NS - 1, false);
     assert!(ended.again && ended.next.is_some());
     assert!(begins(&mut state, first) && begins(&mut state, second));
 }
@@ -269,25 +269,25 @@ fn dice(seed: &mut u64, sides: usize) -> usize {
 fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
     for seed in 0..300_u64 {
         let (threads, mut random) = (1 + usize::try_from(seed % 3).unwrap(), seed);
-        let mut state = State { shares: Shares::new(threads), tasks: Vec::new(), vacant: Vec::new() };
-        let accounts = [state.shares.open(), state.shares.open()];
+        let mut state = State { queue: FairQueue::new(threads), tasks: Vec::new(), vacant: Vec::new() };
+        let accounts = [state.queue.add_tenant(), state.queue.add_tenant()];
         for step in 0..2000 {
             let number = dice(&mut random, 6);
-            let phase = state.tasks.get(number).and_then(|task| task.as_ref()).map(|task| task.phase);
+            let phase = state.tasks.get(number).and_then(|task| task.as_ref()).map(|task| task.state);
             match (dice(&mut random, 300), phase) {
                 (_, None) => drop(state.enter(accounts[dice(&mut random, 2)])),
                 (1, Some(_)) => drop(state.leave(number)),
-                (2..120, Some(_)) => drop(state.woken(number)),
-                (_, Some(Phase::Running { .. })) => {
-                    let cost_ns = [1, LONG_NS / 2, 10 * LONG_NS][dice(&mut random, 3)];
+                (2..120, Some(_)) => drop(state.wake_task(number)),
+                (_, Some(TaskState::Running { .. })) => {
+                    let cost_ns = [1, BATCH_QUANTUM_NS / 2, 10 * BATCH_QUANTUM_NS][dice(&mut random, 3)];
                     drop(state.end(number, cost_ns, dice(&mut random, 20) == 0));
                 }
-                (_, Some(_)) => _ = state.begin(number, Waker::noop()),
+                (_, Some(_)) => _ = state.try_start(number, Waker::noop()),
             }
-            let count = |is: fn(Phase) -> bool| state.tasks.iter().flatten().filter(|task| is(task.phase)).count();
-            let out = count(|phase| matches!(phase, Phase::Granted | Phase::Running { .. }));
-            let waiting = count(|phase| phase == Phase::Asked);
-            assert_eq!(state.shares.standing(threads), (waiting, out, false), "seed {seed}, step {step}");
+            let count = |is: fn(TaskState) -> bool| state.tasks.iter().flatten().filter(|task| is(task.state)).count();
+            let out = count(|phase| matches!(phase, TaskState::Granted | TaskState::Running { .. }));
+            let waiting = count(|phase| phase == TaskState::Queued);
+            assert_eq!(state.queue.standing(threads), (waiting, out, false), "seed {seed}, step {step}");
         }
     }
 }
@@ -296,7 +296,7 @@ fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
 #[test]
 fn who_had_the_turn_while_its_thread_stood_still_does_not_pay_for_it() {
     let (short, long) = (Duration::from_micros(300), Duration::from_millis(30));
-    let clock: processor::Clock = || Some(Duration::from_micros(1200));
+    let clock: processor::CpuClock = || Some(Duration::from_micros(1200));
     let before = Some(Duration::from_micros(1000));
     assert_eq!(processor::cost(short, before, || panic!("it is not asked")), short);
     assert_eq!(processor::cost(long, before, clock), Duration::from_micros(200), "what it computed");
@@ -309,8 +309,8 @@ fn who_had_the_turn_while_its_thread_stood_still_does_not_pay_for_it() {
 #[tokio::test]
 async fn one_whose_thread_stood_still_runs_as_soon_as_before() {
     // The first asking is of its turn's beginning, and its thread computes for no time at all.
-    let turns = Turns::with(1, || Some(Duration::ZERO));
-    let (busy, seldom) = (turns.account(), turns.account());
+    let turns = Scheduler::with(1, || Some(Duration::ZERO));
+    let (busy, seldom) = (turns.tenant(), turns.tenant());
     let polls = Arc::new(AtomicUsize::new(0));
     let hogs: Vec<_> = (0..10).map(|_| tokio::spawn(busy.run(|_| hog(polls.clone())))).collect();
     tokio::time::pause();
@@ -376,7 +376,7 @@ impl Seldom {
 }
 
 /// Runs keys as a worker does, each for [`KEY`].
-async fn works(queue: Queue<u32>, turn: Turn, next: Next, began: impl Fn(u32)) {
+async fn works(queue: Queue<u32>, turn: Quantum, next: Next, began: impl Fn(u32)) {
     while let Some(claim) = queue.claim().await {
         let mut claimed = Some(claim);
         while let Some(claim) = claimed {
@@ -393,15 +393,15 @@ async fn works(queue: Queue<u32>, turn: Turn, next: Next, began: impl Fn(u32)) {
                 claim.finish_and_claim(next.clone()).1
             };
         }
-        turn.pause_when_over().await;
+        turn.yield_if_expired().await;
     }
 }
 
 /// Returns how long a key of a controller with little to do waits at the 99th percentile, beside one with so many ready keys; on one thread.
 async fn p99_beside(ready_keys: u32, is_shared: bool) -> Duration {
     let (turns, seldom) = (turns_of(1), Seldom::new());
-    let (account, busy) = (turns.account(), Queue::default());
-    let other = if is_shared { account.clone() } else { turns.account() };
+    let (account, busy) = (turns.tenant(), Queue::default());
+    let other = if is_shared { account.clone() } else { turns.tenant() };
     busy.add_all(0..ready_keys, Priority::NORMAL).unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     let mut workers = Vec::new();

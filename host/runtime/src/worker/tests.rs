@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use super::work;
 use crate::controller::Controller;
-use crate::turns::Turn;
+use crate::turns::Quantum;
 
 /// Returns the size of what such a function returns.
-fn size_of_future<F: Future>(_: impl FnOnce(Arc<Controller>, Turn) -> F) -> usize {
+fn size_of_future<F: Future>(_: impl FnOnce(Arc<Controller>, Quantum) -> F) -> usize {
     size_of::<F>()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use homeostat_runtime::{Feeder, FeederError, Intake, Observer, Priority, Reconciled, Recorder};
+use homeostat_runtime::{Feeder, FeederError, Intake, Observer, Priority, ReconcileRecord, Recorder};
 use homeostat_store::{Key, Kind};
 use parking_lot::Mutex;
 
@@ -90,7 +90,7 @@ impl Observer for Times {
 }
 
 impl Recorder for Times {
-    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+    fn record(&self, reconciled: &ReconcileRecord<'_>) {
         let (Ok(now), Some(number)) = (ticker::now(), keys::number(reconciled.key.name())) else { return };
         if let Some(event) = self.0.lock().get_mut(number) {
             event.begun = Some(now.saturating_sub(reconciled.cost.wall.as_nanos() as u64));
@@ -102,7 +102,7 @@ impl Recorder for Times {
 struct Ignored;
 
 impl Recorder for Ignored {
-    fn reconciled(&self, _: &Reconciled<'_>) {}
+    fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 
 /// Adds all of its keys again and again.

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use homeostat_component::{Component, Engine, EngineOptions, Grants, HttpGrant, ResourceGrant, Verb};
 use homeostat_runtime::{
-    Definition, Feeder, FeederError, Host, Intake, NotTaken, Observer, Options, Overrides, Priority, Reconciled,
-    Recorder, Spread,
+    Definition, Feeder, FeederError, Host, Intake, IntakeError, Observer, Options, Overrides, Priority,
+    ReconcileRecord, Recorder, ShardedSum,
 };
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Store};
@@ -113,8 +113,8 @@ impl Feeder for AllAtOnce {
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         for key in &self.0 {
-            while intake.add(key.clone(), Priority::NORMAL) == Err(NotTaken::Full) {
-                intake.room().await;
+            while intake.add(key.clone(), Priority::NORMAL) == Err(IntakeError::Full) {
+                intake.wait_for_room().await;
             }
         }
         Ok(())
@@ -127,7 +127,7 @@ pub(crate) struct Count(Arc<Counting>);
 
 /// Spread over the threads, as the host's own metrics are: what is measured is what runs.
 #[derive(Default)]
-struct Counting(Spread<Counted>);
+struct Counting(ShardedSum<Counted>);
 
 /// What reconciles came to.
 #[derive(Clone, Debug, Default)]
@@ -144,10 +144,10 @@ impl Observer for Count {
 }
 
 impl Recorder for Counting {
-    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+    fn record(&self, reconciled: &ReconcileRecord<'_>) {
         // Between the claim and the sandbox it may have waited for its turn.
         let begun_after = reconciled.worked_for.saturating_sub(reconciled.cost.wall);
-        let mut counted = self.0.own();
+        let mut counted = self.0.local();
         counted.waits.push(reconciled.queued_for + begun_after);
         counted.failures += u64::from(reconciled.label.is_failure());
     }
@@ -157,7 +157,7 @@ impl Count {
     /// Returns what was counted, and begins anew.
     pub(crate) fn take(&self) -> Counted {
         let mut all = Counted::default();
-        for mut part in self.0.0.each() {
+        for mut part in self.0.0.shards() {
             let Counted { waits, failures } = std::mem::take(&mut *part);
             all.waits.extend(waits);
             all.failures += failures;
@@ -167,7 +167,7 @@ impl Count {
 
     /// Waits until this many reconciles have ended since it was taken last, and up to [`LOOKS_EVERY`] longer.
     pub(crate) async fn until(&self, reconciles: usize) {
-        while self.0.0.each().map(|part| part.waits.len()).sum::<usize>() < reconciles {
+        while self.0.0.shards().map(|part| part.waits.len()).sum::<usize>() < reconciles {
             tokio::time::sleep(LOOKS_EVERY).await;
         }
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use homeostat_component::{AddressRange, BackoffSpec, EngineOptions, HttpGrant};
-use homeostat_runtime::{Definition, Feeder, FeederError, Intake, Observer, Overrides, Priority, Reconciled, Recorder};
+use homeostat_runtime::{
+    Definition, Feeder, FeederError, Intake, Observer, Overrides, Priority, ReconcileRecord, Recorder,
+};
 use homeostat_store::{Key, Kind, Write};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -178,7 +180,7 @@ impl Observer for Times {
 }
 
 impl Recorder for Times {
-    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+    fn record(&self, reconciled: &ReconcileRecord<'_>) {
         let (Ok(now), Some(number)) = (ticker::now(), keys::number(reconciled.key.name())) else { return };
         if let Some(event) = self.0.lock().get_mut(number) {
             event.ended = Some(now);
@@ -190,7 +192,7 @@ impl Recorder for Times {
 struct Ignored;
 
 impl Recorder for Ignored {
-    fn reconciled(&self, _: &Reconciled<'_>) {}
+    fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 
 /// Adds a key for each event of one controller.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use homeostat_component::{Digest, EngineOptions, Fault};
-use homeostat_runtime::keeper::Outcome;
+use homeostat_runtime::keeper::SyncOutcome;
 use homeostat_runtime::manifest::ComponentSource;
-use homeostat_runtime::{Code, Observer, Put, Reconciled, Recorder};
+use homeostat_runtime::{CodeSource, Observer, Put, ReconcileRecord, Recorder};
 use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Query, Request, Revision, Write};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ impl Loaded {
         let options = EngineOptions { compiled: Some(compiled()), ..EngineOptions::default() };
         let store = homeostat_store::Options { history_max: HISTORY_MAX, ..homeostat_store::Options::default() };
         let measured = Measured::over(store, options, Arc::new(answers.clone())).await?;
-        measured.host.keep_controllers(code.clone()).await?;
+        measured.host.run_controllers(code.clone()).await?;
         let kind = Kind::new("demo.homeostat.dev", "v1", "Exclusive");
         let resources = RESOURCES.min(10 * size.keys);
         let loaded = Loaded { measured, code, digests, kind, resources, answers };
@@ -225,8 +225,8 @@ impl Loaded {
     }
 
     async fn verdict(&self, name: &str, revision: Revision) -> Result<Put> {
-        match self.measured.host.verdict(name, revision).await.outcome {
-            Outcome::Put(put) => Ok(put),
+        match self.measured.host.sync_result(name, revision).await.outcome {
+            SyncOutcome::Put(put) => Ok(put),
             outcome => anyhow::bail!("{name} came to {outcome:?}"),
         }
     }
@@ -246,8 +246,8 @@ impl Loaded {
             let (key, precondition) = (controller(name), Precondition::default());
             let write = Write::Delete { key, precondition, propagation: Propagation::Background };
             let revision = self.write(write).await?;
-            let outcome = self.measured.host.verdict(name, revision).await.outcome;
-            ensure!(matches!(outcome, Outcome::Removed(_)), "{name} came to {outcome:?}");
+            let outcome = self.measured.host.sync_result(name, revision).await.outcome;
+            ensure!(matches!(outcome, SyncOutcome::Removed(_)), "{name} came to {outcome:?}");
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Observer for Answers {
 }
 
 impl Recorder for Answers {
-    fn reconciled(&self, reconciled: &Reconciled<'_>) {
+    fn record(&self, reconciled: &ReconcileRecord<'_>) {
         let at = Instant::now();
         let began = at - reconciled.worked_for;
         let Some(number) = keys::number(reconciled.key.name()) else { return };
@@ -380,7 +380,7 @@ impl Recorder for Answers {
 struct Ignored;
 
 impl Recorder for Ignored {
-    fn reconciled(&self, _: &Reconciled<'_>) {}
+    fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 
 /// Code in memory.
@@ -402,7 +402,7 @@ impl Kept {
 }
 
 #[async_trait]
-impl Code for Kept {
+impl CodeSource for Kept {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let digest = source.digest.as_deref().and_then(Digest::parse).ok_or("there is no digest")?;
         self.bytes(&digest).map_err(|error| error.to_string())

@@ -1,9 +1,9 @@
-use homeostat_runtime::Counts;
+use homeostat_runtime::QueueCounts;
 use homeostat_store::Kind;
 
 use super::*;
 
-fn status(state: ControllerState, counts: Counts, reconciles: u64) -> ControllerStatus {
+fn status(state: ControllerState, counts: QueueCounts, reconciles: u64) -> ControllerStatus {
     ControllerStatus {
         name: "web".into(),
         state,
@@ -25,7 +25,7 @@ fn status(state: ControllerState, counts: Counts, reconciles: u64) -> Controller
 fn a_host_is_at_rest_when_nothing_was_due_or_ran_for_long_enough() {
     let (mut calm, start) = (Calm::default(), Instant::now());
     let at = |ms| start + Duration::from_millis(ms);
-    let rest = [status(ControllerState::Ready, Counts { waiting: 7, ..Counts::default() }, 3)];
+    let rest = [status(ControllerState::Ready, QueueCounts { waiting: 7, ..QueueCounts::default() }, 3)];
     assert!(!calm.look(at(0), false, &rest), "reconciles ended since the first look");
     assert!(!calm.look(at(100), false, &rest));
     assert!(!calm.look(at(599), false, &rest));
@@ -34,12 +34,12 @@ fn a_host_is_at_rest_when_nothing_was_due_or_ran_for_long_enough() {
 
 #[test]
 fn whatever_happens_starts_the_wait_anew() {
-    let none = Counts::default();
+    let none = QueueCounts::default();
     for disturbance in [
         (true, status(ControllerState::Ready, none, 3)),
         (false, status(ControllerState::Syncing, none, 3)),
-        (false, status(ControllerState::Ready, Counts { ready: 1, ..none }, 3)),
-        (false, status(ControllerState::Ready, Counts { running: 1, ..none }, 3)),
+        (false, status(ControllerState::Ready, QueueCounts { ready: 1, ..none }, 3)),
+        (false, status(ControllerState::Ready, QueueCounts { running: 1, ..none }, 3)),
         (false, status(ControllerState::Ready, none, 4)),
     ] {
         let (mut calm, start) = (Calm::default(), Instant::now());
@@ -57,7 +57,9 @@ fn whatever_happens_starts_the_wait_anew() {
 
 #[test]
 fn suspended_controllers_and_no_controllers_are_at_rest() {
-    for controllers in [vec![], vec![status(ControllerState::Suspended, Counts { ready: 5, ..Counts::default() }, 0)]] {
+    for controllers in
+        [vec![], vec![status(ControllerState::Suspended, QueueCounts { ready: 5, ..QueueCounts::default() }, 0)]]
+    {
         let (mut calm, start) = (Calm::default(), Instant::now());
         calm.look(start, false, &controllers);
         assert!(calm.look(start + CALM, false, &controllers));

@@ -14,15 +14,15 @@ fn cost(cpu_us: u64) -> Cost {
     Cost { cpu: Duration::from_micros(cpu_us), ..Cost::default() }
 }
 
-fn keys(tables: &[&Dearest]) -> Vec<KeySpent> {
-    let mut together = Together::default();
+fn keys(tables: &[&TopKeys]) -> Vec<KeyUsage> {
+    let mut together = MergedTopKeys::default();
     tables.iter().for_each(|table| together.take(table));
     together.keys()
 }
 
 #[test]
 fn few_keys_are_all_there_with_all_that_they_used() {
-    let mut dearest = Dearest::default();
+    let mut dearest = TopKeys::default();
     for round in 0..10 {
         for n in 0..KEYS_MAX as u16 {
             dearest.note(&key(n), &cost(u64::from(n)), round == 0);
@@ -30,7 +30,7 @@ fn few_keys_are_all_there_with_all_that_they_used() {
     }
     let keys = keys(&[&dearest]);
     assert_eq!(keys.len(), KEYS_MAX);
-    for KeySpent { key, spent, at_least } in keys {
+    for KeyUsage { key, spent, at_least } in keys {
         let n: u64 = key.name().parse().unwrap();
         assert_eq!((spent.runs, spent.failures, spent.cpu, at_least), (10, 1, Duration::from_micros(10 * n), false));
         assert_eq!(spent.cpu_max, Duration::from_micros(n));
@@ -39,7 +39,7 @@ fn few_keys_are_all_there_with_all_that_they_used() {
 
 #[test]
 fn a_dear_key_is_found_among_many_that_are_cheap() {
-    let mut dearest = Dearest::default();
+    let mut dearest = TopKeys::default();
     for n in 1..20_000 {
         dearest.note(&key(n), &cost(20), false);
         if n % 30 == 0 {
@@ -74,7 +74,7 @@ proptest! {
     fn whoever_cost_more_than_a_64th_is_there_and_nobody_is_said_to_have_used_more_than_it_did(
         runs in prop::collection::vec((prop_oneof![0..10_u16, 0..500_u16], 0..1000_u64), 1..3000),
     ) {
-        let (mut dearest, mut exact) = (Dearest::default(), HashMap::<Key, (u64, Spent)>::new());
+        let (mut dearest, mut exact) = (TopKeys::default(), HashMap::<Key, (u64, Usage)>::new());
         for (n, cpu_us) in &runs {
             dearest.note(&key(*n), &cost(*cpu_us), false);
             let known = exact.entry(key(*n)).or_default();
@@ -98,7 +98,7 @@ proptest! {
     fn whoever_cost_more_than_a_64th_is_there_whichever_threads_noted_it(
         runs in prop::collection::vec((0..3_usize, prop_oneof![0..10_u16, 0..500_u16], 0..1000_u64), 1..5000),
     ) {
-        let (mut tables, mut exact) = ([(); 3].map(|()| Dearest::default()), HashMap::<Key, (u64, Spent)>::new());
+        let (mut tables, mut exact) = ([(); 3].map(|()| TopKeys::default()), HashMap::<Key, (u64, Usage)>::new());
         for (thread, n, cpu_us) in &runs {
             tables[*thread].note(&key(*n), &cost(*cpu_us), false);
             let known = exact.entry(key(*n)).or_default();

@@ -6,36 +6,36 @@ use super::*;
 use crate::context::tests::context;
 
 /// A definition that nobody can read: it is told, and nothing else is done.
-async fn word(store: &MemoryStore, name: &str) -> Word {
+async fn word(store: &MemoryStore, name: &str) -> DefinitionUpdate {
     let document = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": name }, "spec": {},
     });
     let definition = store.write(Write::Create { document }).await.unwrap().resource;
-    Word { revision: definition.revision(), definition, is_gone: false }
+    DefinitionUpdate { revision: definition.revision(), definition, is_gone: false }
 }
 
-async fn gone(store: &MemoryStore, word: &Word) -> Word {
+async fn gone(store: &MemoryStore, word: &DefinitionUpdate) -> DefinitionUpdate {
     let (precondition, propagation) = Default::default();
     let key: Key = word.definition.key().clone();
     let definition = store.write(Write::Delete { key, precondition, propagation }).await.unwrap().resource;
-    Word { revision: definition.revision(), definition, is_gone: true }
+    DefinitionUpdate { revision: definition.revision(), definition, is_gone: true }
 }
 
 #[tokio::test]
 async fn nothing_is_kept_of_a_definition_that_is_gone() {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let context = context(store.clone());
-    let mut followers = Followers::default();
+    let mut followers = DefinitionTasks::default();
     let first = word(&store, "sites.example.com").await;
-    followers.tell(&context, first.clone());
+    followers.notify(&context, first.clone());
     let last = gone(&store, &first).await;
-    followers.tell(&context, last);
+    followers.notify(&context, last);
     // Too late: it is gone already.
-    followers.tell(&context, first);
+    followers.notify(&context, first);
     let (name, words) = followers.tasks.join_next().await.unwrap().unwrap();
     // Its name is used again before anybody has looked.
     let second = word(&store, &name).await;
-    followers.tell(&context, second);
+    followers.notify(&context, second);
     followers.ended(&context, name, words);
     assert_eq!((followers.words.len(), followers.tasks.len()), (1, 1));
     // A gap in the history: it is not among those that are there.

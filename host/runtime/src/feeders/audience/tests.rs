@@ -20,10 +20,11 @@ use super::super::guest_map::Guest;
 use super::super::tests::{managed, ticket};
 use super::Audience;
 use crate::feeders::{
-    Deletions, Feeder, FollowFeeder, Gate, GuestMap, How, Intake, ResyncFeeder, WatchFeeder, Watches,
+    Feeder, FollowFeeder, GuestMap, Intake, KeyMapper, ResyncFeeder, SharedWatches, SuspendFilter, SyncBarrier,
+    WatchFeeder,
 };
 use crate::follows::{Follows, Target};
-use crate::mapping::Managed;
+use crate::mapping::ManagedKind;
 
 const CASES: u32 = 10_000;
 const PERIOD: Duration = Duration::from_secs(60);
@@ -168,7 +169,7 @@ fn key_of(is_part: bool, namespaced: bool, (namespace, name): (usize, usize)) ->
 /// One version of a controller, whose grants change; and the guest of it, which keeps the documents that it is shown.
 struct Version {
     grants: RwLock<Grants>,
-    manages: Managed,
+    manages: ManagedKind,
     shown: Mutex<Vec<Value>>,
 }
 
@@ -216,7 +217,7 @@ impl World {
             follows.gather(&follower, target.clone());
         }
         follows.keep(&follower);
-        let manages = Managed { kind: managed(), namespaced: case.namespaced.0 };
+        let manages = ManagedKind { kind: managed(), namespaced: case.namespaced.0 };
         Self {
             model: case.first.clone(),
             case,
@@ -236,8 +237,9 @@ impl World {
     }
 
     fn start(&self, feeder: impl Feeder) -> JoinHandle<()> {
-        let deletions = Arc::new(Deletions::of(self.queue.clone()));
-        let intake = Intake::new(deletions, self.version.clone(), self.version.manages.clone(), Gate::new(), ticket());
+        let deletions = Arc::new(SuspendFilter::of(self.queue.clone()));
+        let intake =
+            Intake::new(deletions, self.version.clone(), self.version.manages.clone(), SyncBarrier::new(), ticket());
         tokio::spawn(async move {
             // One that fails tells nothing.
             drop(feeder.run(&intake).await);
@@ -246,15 +248,22 @@ impl World {
 
     /// Begins what a controller with these grants has.
     fn start_watches(&self) -> Vec<JoinHandle<()>> {
-        let watches = Watches::of(self.store.clone());
+        let watches = SharedWatches::of(self.store.clone());
         let grants = self.model.grants().for_kinds(&[&managed(), &part()]);
         let how = match &self.case.mapping {
-            Mapping::Guest => How::Asked(GuestMap::new(watch(), self.version.clone(), Queue::default())),
-            mapping => How::Mapped(mapping.clone()),
+            Mapping::Guest => KeyMapper::Guest(GuestMap::new(watch(), self.version.clone(), Queue::default())),
+            mapping => KeyMapper::Declared(mapping.clone()),
         };
         let (all, manages) = (Changes::All, self.version.manages.clone());
-        let apps =
-            WatchFeeder::new("apps", watches.clone(), managed(), manages.clone(), How::Itself, all, grants.clone());
+        let apps = WatchFeeder::new(
+            "apps",
+            watches.clone(),
+            managed(),
+            manages.clone(),
+            KeyMapper::Identity,
+            all,
+            grants.clone(),
+        );
         let parts = WatchFeeder::new("parts", watches, part(), manages, how, all, grants);
         vec![self.start(apps), self.start(parts)]
     }
@@ -401,7 +410,7 @@ async fn run(case: Case) -> Result<(), TestCaseError> {
         world.act(step).await;
     }
     world.feeders = world.start_watches();
-    let feeder = FollowFeeder::new(Watches::of(world.store.clone()), part(), world.follows.clone());
+    let feeder = FollowFeeder::new(SharedWatches::of(world.store.clone()), part(), world.follows.clone());
     let follow = world.start(feeder);
     for key in world.drain().await {
         world.check(&key, None)?;

@@ -7,49 +7,57 @@ use serde_json::json;
 
 use super::super::tests::faulty::{Fault, FaultyStore, On};
 use super::super::tests::{apply, delete, everything, key, managed, next, scoped, soon, store, ticket};
-use super::super::{Feeder, Gate, How, Intake, WatchFeeder, Watches};
+use super::super::{Feeder, Intake, KeyMapper, SharedWatches, SyncBarrier, WatchFeeder};
 use super::*;
 
 /// A controller that is suspended and resumed, fed by a watch of its own kind and by one of parts, which name it in a label.
 struct Fed {
     store: Arc<FaultyStore>,
     queue: Queue<Key>,
-    deletions: Arc<Deletions>,
+    deletions: Arc<SuspendFilter>,
 }
 
 impl Fed {
     /// Feeds, when everything that is there was listed.
     async fn over(store: Arc<FaultyStore>) -> Self {
         let queue = Queue::<Key>::default();
-        let fed = Self { store, queue: queue.clone(), deletions: Arc::new(Deletions::of(queue)) };
+        let fed = Self { store, queue: queue.clone(), deletions: Arc::new(SuspendFilter::of(queue)) };
         fed.feed().await;
         fed
     }
 
     async fn feed(&self) {
-        let watches = Watches::of(self.store.clone());
+        let watches = SharedWatches::of(self.store.clone());
         let parts = Kind::new("demo.dev", "v1", "Part");
-        let mapped = How::Mapped(Mapping::Label("app".into()));
+        let mapped = KeyMapper::Declared(Mapping::Label("app".into()));
         for feeder in [
-            WatchFeeder::new("apps", watches.clone(), managed(), scoped(), How::Itself, Changes::All, everything()),
+            WatchFeeder::new(
+                "apps",
+                watches.clone(),
+                managed(),
+                scoped(),
+                KeyMapper::Identity,
+                Changes::All,
+                everything(),
+            ),
             WatchFeeder::new("parts", watches, parts, scoped(), mapped, Changes::All, everything()),
         ] {
-            let gate = Gate::new();
-            gate.wait_for(ticket());
+            let gate = SyncBarrier::new();
+            gate.register(ticket());
             let intake = Intake::new(self.deletions.clone(), Arc::new(everything()), scoped(), gate.clone(), ticket());
             tokio::spawn(async move { while feeder.run(&intake).await.is_err() {} });
-            soon(gate.opened()).await;
+            soon(gate.wait_for_sync()).await;
         }
     }
 
     fn suspend(&self) {
         self.queue.suspend();
-        self.deletions.let_through(true);
-        self.queue.suspend_below(THROUGH);
+        self.deletions.set_deletions_only(true);
+        self.queue.suspend_below(DELETIONS_BAND);
     }
 
     fn resume(&self) {
-        self.deletions.let_through(false);
+        self.deletions.set_deletions_only(false);
         self.queue.resume();
     }
 
@@ -144,8 +152,8 @@ async fn a_feeder_that_lags_behind_holds_nothing_back() {
     let (old, new) = (revision("1").await.revision(), revision("2").await.revision());
     fed.suspend();
     fed.comes(&[]).await;
-    fed.deletions.note(&key("a"), new, Fate::Goes);
-    fed.deletions.note(&key("a"), old, Fate::Stays);
+    fed.deletions.record(&key("a"), new, DeletionState::Deleting);
+    fed.deletions.record(&key("a"), old, DeletionState::Live);
     let add = |queue: &Queue<Key>, key, priority| queue.add(key, priority).is_ok();
     assert!(fed.deletions.add(key("a"), Priority::LOW, add));
     fed.comes(&["a"]).await;
@@ -168,10 +176,10 @@ async fn a_resource_that_is_made_anew_is_held_back_again() {
     fed.queue.suspend();
     delete(&*fed.store, key("b")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(fed.queue.entry(&key("b")).unwrap().priority, THROUGH);
+    assert_eq!(fed.queue.entry(&key("b")).unwrap().priority, DELETIONS_BAND);
     apply(&*fed.store, "App", "b", json!({})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    fed.queue.suspend_below(THROUGH);
+    fed.queue.suspend_below(DELETIONS_BAND);
     fed.comes(&[]).await;
     fed.resume();
     fed.comes(&["a", "b"]).await;
@@ -183,7 +191,7 @@ async fn a_key_that_somebody_else_finds_urgent_has_to_wait_too() {
     let fed = Fed::with(&["a", "b", "c"]).await;
     let urgent = |name: &str| {
         let add = |queue: &Queue<Key>, key, priority| queue.add(key, priority).is_ok();
-        assert!(fed.deletions.add(key(name), THROUGH, add));
+        assert!(fed.deletions.add(key(name), DELETIONS_BAND, add));
     };
     urgent("c");
     let running = soon(fed.queue.claim()).await.unwrap();

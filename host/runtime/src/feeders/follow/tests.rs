@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::super::tests::faulty::{Fault, FaultyStore, On};
 use super::super::tests::{apply, delete, intake, intake_of, key, next, soon, store};
 use super::*;
-use crate::feeders::Gate;
+use crate::feeders::SyncBarrier;
 use crate::follows::Target;
 
 fn part(name: &str) -> Key {
@@ -24,8 +24,8 @@ fn follows(follows: &Follows, app: &str, parts: &[&str]) {
 type Running = JoinHandle<Result<(), FeederError>>;
 
 async fn start(store: &Arc<FaultyStore>, follows: &Arc<Follows>) -> (Queue<Key>, Running) {
-    let (queue, intake) = intake(&Gate::new());
-    let feeder = FollowFeeder::new(Watches::of(store.clone()), part("p").kind().clone(), follows.clone());
+    let (queue, intake) = intake(&SyncBarrier::new());
+    let feeder = FollowFeeder::new(SharedWatches::of(store.clone()), part("p").kind().clone(), follows.clone());
     let running = tokio::spawn(async move { feeder.run(&intake).await });
     // Whoever follows is looked at once when it begins.
     next(&queue).await;
@@ -89,8 +89,8 @@ async fn followers_that_found_no_room_look_when_there_is_some() {
     let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
     let names: Vec<String> = (0..10).map(|n| format!("app-{n}")).collect();
     names.iter().for_each(|name| follows(&all, name, &["p"]));
-    let (queue, intake) = intake_of(&Gate::new(), Some(2));
-    let feeder = FollowFeeder::new(Watches::of(store.clone()), part("p").kind().clone(), all.clone());
+    let (queue, intake) = intake_of(&SyncBarrier::new(), Some(2));
+    let feeder = FollowFeeder::new(SharedWatches::of(store.clone()), part("p").kind().clone(), all.clone());
     tokio::spawn(async move { feeder.run(&intake).await });
     let mut missing: BTreeSet<Key> = names.iter().map(|name| key(name)).collect();
     while !missing.is_empty() {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::tests::{intake, key, soon};
 use super::*;
 use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, measured, with_slack};
-use crate::feeders::Gate;
+use crate::feeders::SyncBarrier;
 
 /// Answers so many keys for each change, which no other change leads to; fails where it is to.
 struct Answers {
@@ -53,7 +53,7 @@ fn part(name: &str, bytes: usize) -> Arc<Resource> {
 
 /// Asks the guest about everything that is in line, and returns what it has led to.
 async fn run(map: &Arc<GuestMap>) -> Queue<Key> {
-    let (queue, intake) = intake(&Gate::new());
+    let (queue, intake) = intake(&SyncBarrier::new());
     let asking = tokio::spawn({
         let map = map.clone();
         async move { map.run(&intake).await }
@@ -86,7 +86,7 @@ async fn documents_that_wait_for_map_are_bounded_and_room_comes_back() {
 #[tokio::test(start_paused = true)]
 async fn deleted_resources_whose_map_keeps_failing_are_bounded() {
     let (guest, map) = map(0, true);
-    let (_, intake) = intake(&Gate::new());
+    let (_, intake) = intake(&SyncBarrier::new());
     let asking = tokio::spawn({
         let map = map.clone();
         async move { map.run(&intake).await }
@@ -107,7 +107,7 @@ async fn deleted_resources_whose_map_keeps_failing_are_bounded() {
 async fn the_keys_that_map_has_led_to_are_bounded_and_each_is_told_all_the_same() {
     const EACH: usize = 10_000;
     let (_, map) = map(EACH, false);
-    let parts = LED_TO_ALL_MAX / EACH + 10;
+    let parts = MAPPED_KEYS_MAX / EACH + 10;
     for n in 0..parts {
         map.changed(&part(&format!("p{n}"), 1), false, Priority::NORMAL).unwrap();
     }
@@ -115,13 +115,13 @@ async fn the_keys_that_map_has_led_to_are_bounded_and_each_is_told_all_the_same(
     assert_eq!(queue.len(), parts * EACH, "all are told");
     {
         let all = map.seen.lock();
-        assert_eq!(all.led_to, LED_TO_ALL_MAX);
+        assert_eq!(all.led_to, MAPPED_KEYS_MAX);
         assert_eq!(all.led_to, all.by_key.values().map(|seen| seen.led_to.len()).sum::<usize>());
     }
     // What is deleted makes room for others.
     map.changed(&part("p0", 1), true, Priority::NORMAL).unwrap();
     run(&map).await;
-    assert_eq!(map.seen.lock().led_to, LED_TO_ALL_MAX - EACH);
+    assert_eq!(map.seen.lock().led_to, MAPPED_KEYS_MAX - EACH);
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,10 +156,10 @@ measured! {
 
     fn keys_without_end_that_map_led_to_take_no_more_memory_than_their_bound measure_led_to {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        grows_by_at_most(with_slack(LED_TO_ALL_MAX as u64 * KEY_BYTES), || runtime.block_on(async {
+        grows_by_at_most(with_slack(MAPPED_KEYS_MAX as u64 * KEY_BYTES), || runtime.block_on(async {
             const EACH: usize = 10_000;
             let (_, map) = map(EACH, false);
-            for n in 0..LED_TO_ALL_MAX / EACH + 10 {
+            for n in 0..MAPPED_KEYS_MAX / EACH + 10 {
                 map.changed(&part(&format!("p{n}"), 1), false, Priority::NORMAL).unwrap();
                 // What is told goes away with its queue.
                 run(&map).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::tests::{apply, intake, key, managed, next, store};
 use super::*;
-use crate::feeders::Gate;
+use crate::feeders::SyncBarrier;
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
@@ -16,7 +16,7 @@ async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
     for number in 0..100 {
         apply(&*store, "App", &format!("a{number}"), json!({})).await;
     }
-    let (queue, intake) = intake(&Gate::new());
+    let (queue, intake) = intake(&SyncBarrier::new());
     let feeder = ResyncFeeder { store, kind: managed(), every: PERIOD };
     let running = tokio::spawn(async move { feeder.run(&intake).await });
     let began = tokio::time::Instant::now();
@@ -44,7 +44,7 @@ async fn a_key_that_waits_or_is_parked_is_left_alone() {
     for name in ["waits", "parked", "idle"] {
         apply(&*store, "App", name, json!({})).await;
     }
-    let (queue, intake) = intake(&Gate::new());
+    let (queue, intake) = intake(&SyncBarrier::new());
     for (name, then) in [("waits", Next::After(10 * PERIOD)), ("parked", Next::Park { error: "no".into() })] {
         intake.add(key(name), Priority::NORMAL).unwrap();
         queue.claim().await.unwrap().finish(then);

@@ -9,9 +9,9 @@ use super::super::tests::faulty::{Fault, FaultyStore, On};
 use super::super::tests::{apply, managed, soon, store};
 use super::*;
 
-fn watches() -> (Arc<FaultyStore>, Arc<Watches>) {
+fn watches() -> (Arc<FaultyStore>, Arc<SharedWatches>) {
     let store = FaultyStore::over(store());
-    (store.clone(), Watches::of(store))
+    (store.clone(), SharedWatches::of(store))
 }
 
 async fn change(store: &dyn Store, name: &str) -> Revision {
@@ -189,7 +189,7 @@ async fn nothing_is_kept_for_one_who_reads_alone() {
 async fn a_watch_that_has_missed_history_is_replaced() {
     let options = homeostat_store::Options { history_max: 1, ..homeostat_store::Options::default() };
     let store = FaultyStore::over(Arc::new(MemoryStore::new(options)));
-    let watches = Watches::of(store.clone());
+    let watches = SharedWatches::of(store.clone());
     let mut slow = watches.watch(&managed(), store.revision());
     change(&*store, "a").await;
     names(&mut slow, 1).await;
@@ -225,7 +225,7 @@ async fn a_kind_whose_watch_hangs_holds_up_no_other_kind() {
 #[tokio::test(start_paused = true)]
 async fn one_that_begins_with_an_older_list_than_the_others_misses_nothing() {
     let store = MemoryStore::new(homeostat_store::Options::default());
-    let watches = Watches::of(Arc::new(store));
+    let watches = SharedWatches::of(Arc::new(store));
     let store = watches.store().clone();
     let old = store.revision();
     change(&*store, "a").await;

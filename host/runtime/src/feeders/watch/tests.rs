@@ -9,7 +9,7 @@ use super::super::tests::{
     apply, delete, everything, intake, intake_of, key, managed, next, scoped, soon, store, ticket,
 };
 use super::*;
-use crate::feeders::{Gate, ResyncFeeder};
+use crate::feeders::{ResyncFeeder, SyncBarrier};
 
 fn part(name: &str) -> Key {
     Key::new(Kind::new("demo.dev", "v1", "Part"), "default", name)
@@ -17,13 +17,21 @@ fn part(name: &str) -> Key {
 
 /// Feeds from a watch of the managed kind.
 fn watch_apps(store: &Arc<FaultyStore>, changes: Changes) -> Queue<Key> {
-    run(WatchFeeder::new("apps", Watches::of(store.clone()), managed(), scoped(), How::Itself, changes, everything()))
+    run(WatchFeeder::new(
+        "apps",
+        SharedWatches::of(store.clone()),
+        managed(),
+        scoped(),
+        KeyMapper::Identity,
+        changes,
+        everything(),
+    ))
 }
 
 /// Feeds from a watch of parts.
 fn watch_parts(store: &Arc<FaultyStore>, mapping: Mapping, changes: Changes) -> Queue<Key> {
-    let (watches, parts) = (Watches::of(store.clone()), part("p").kind().clone());
-    run(WatchFeeder::new("parts", watches, parts, scoped(), How::Mapped(mapping), changes, everything()))
+    let (watches, parts) = (SharedWatches::of(store.clone()), part("p").kind().clone());
+    run(WatchFeeder::new("parts", watches, parts, scoped(), KeyMapper::Declared(mapping), changes, everything()))
 }
 
 fn run(feeder: WatchFeeder) -> Queue<Key> {
@@ -32,7 +40,7 @@ fn run(feeder: WatchFeeder) -> Queue<Key> {
 
 /// Feeds a queue that has so many keys at most.
 fn run_within(feeder: WatchFeeder, keys_max: Option<u32>) -> Queue<Key> {
-    let (queue, intake) = intake_of(&Gate::new(), keys_max);
+    let (queue, intake) = intake_of(&SyncBarrier::new(), keys_max);
     tokio::spawn(async move { feeder.run(&intake).await });
     queue
 }
@@ -70,17 +78,18 @@ async fn expect(store: &dyn Store, queue: &Queue<Key>, names: &[&str]) {
 async fn the_gate_stays_shut_until_the_first_full_list() {
     let faulty = FaultyStore::over(store());
     faulty.fault(On::List, "App", Fault::Wait);
-    let gate = Gate::new();
-    gate.wait_for(ticket());
+    let gate = SyncBarrier::new();
+    gate.register(ticket());
     let (queue, intake) = intake(&gate);
     apply(&*faulty, "App", "a", json!({})).await;
-    let watches = Watches::of(faulty.clone());
-    let feeder = WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, Changes::All, everything());
+    let watches = SharedWatches::of(faulty.clone());
+    let feeder =
+        WatchFeeder::new("apps", watches, managed(), scoped(), KeyMapper::Identity, Changes::All, everything());
     tokio::spawn(async move { feeder.run(&intake).await });
     tokio::task::yield_now().await;
-    assert!(!gate.waiting_for().is_empty());
+    assert!(!gate.unsynced().is_empty());
     faulty.heal(On::List, "App");
-    soon(gate.opened()).await;
+    soon(gate.wait_for_sync()).await;
     assert_eq!(queue.len(), 1, "the list is on the queue before the gate opens");
 }
 
@@ -127,14 +136,16 @@ async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
 #[tokio::test(start_paused = true)]
 async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
     let store = FaultyStore::over(store());
-    let outside = Managed { namespaced: false, ..scoped() };
+    let outside = ManagedKind { namespaced: false, ..scoped() };
     let (queue, deletions) = {
-        let (queue, _) = intake(&Gate::new());
-        (queue.clone(), Arc::new(crate::feeders::Deletions::of(queue)))
+        let (queue, _) = intake(&SyncBarrier::new());
+        (queue.clone(), Arc::new(crate::feeders::SuspendFilter::of(queue)))
     };
-    let intake = crate::feeders::Intake::new(deletions, Arc::new(everything()), outside.clone(), Gate::new(), ticket());
-    let (watches, parts) = (Watches::of(store.clone()), part("p").kind().clone());
-    let feeder = WatchFeeder::new("parts", watches, parts, outside, How::Mapped(label()), Changes::All, everything());
+    let intake =
+        crate::feeders::Intake::new(deletions, Arc::new(everything()), outside.clone(), SyncBarrier::new(), ticket());
+    let (watches, parts) = (SharedWatches::of(store.clone()), part("p").kind().clone());
+    let feeder =
+        WatchFeeder::new("parts", watches, parts, outside, KeyMapper::Declared(label()), Changes::All, everything());
     tokio::spawn(async move { feeder.run(&intake).await });
     let parent = |name: &str| Key::new(managed(), "", name);
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
@@ -277,9 +288,9 @@ async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
     delete(&*store, key("last")).await;
     assert_eq!(next(&queue).await, key("last"));
     set_status(&*store, key("a"), json!({"state": "up"})).await;
-    let gate = Gate::new();
+    let gate = SyncBarrier::new();
     let resync = ResyncFeeder { store, kind: managed(), every: std::time::Duration::from_secs(3600) };
-    let deletions = Arc::new(crate::feeders::Deletions::of(queue.clone()));
+    let deletions = Arc::new(crate::feeders::SuspendFilter::of(queue.clone()));
     let intake = crate::feeders::Intake::new(deletions, Arc::new(everything()), scoped(), gate, ticket());
     tokio::spawn(async move { resync.run(&intake).await });
     assert_eq!(next(&queue).await, key("a"));
@@ -317,13 +328,14 @@ async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
     for name in names() {
         apply(&*store, "App", &name, json!({})).await;
     }
-    let gate = Gate::new();
-    gate.wait_for(ticket());
+    let gate = SyncBarrier::new();
+    gate.register(ticket());
     let (queue, intake) = intake_of(&gate, Some(3));
-    let watches = Watches::of(store.clone());
-    let feeder = WatchFeeder::new("apps", watches, managed(), scoped(), How::Itself, Changes::All, everything());
+    let watches = SharedWatches::of(store.clone());
+    let feeder =
+        WatchFeeder::new("apps", watches, managed(), scoped(), KeyMapper::Identity, Changes::All, everything());
     tokio::spawn(async move { feeder.run(&intake).await });
-    soon(gate.opened()).await;
+    soon(gate.wait_for_sync()).await;
     assert_eq!(queue.len(), 3);
     come(&queue, names()).await;
     assert!(queue.counters().refused > 0);
@@ -335,10 +347,10 @@ async fn a_change_that_found_no_room_comes_when_there_is_some() {
     let store = FaultyStore::over(store());
     let feeder = WatchFeeder::new(
         "apps",
-        Watches::of(store.clone()),
+        SharedWatches::of(store.clone()),
         managed(),
         scoped(),
-        How::Itself,
+        KeyMapper::Identity,
         Changes::All,
         everything(),
     );
@@ -361,8 +373,9 @@ async fn a_change_that_found_no_room_comes_when_there_is_some() {
 #[tokio::test(start_paused = true)]
 async fn whom_a_resource_left_is_told_also_when_there_was_no_room() {
     let store = FaultyStore::over(store());
-    let (watches, parts) = (Watches::of(store.clone()), part("p").kind().clone());
-    let feeder = WatchFeeder::new("parts", watches, parts, scoped(), How::Mapped(label()), Changes::All, everything());
+    let (watches, parts) = (SharedWatches::of(store.clone()), part("p").kind().clone());
+    let feeder =
+        WatchFeeder::new("parts", watches, parts, scoped(), KeyMapper::Declared(label()), Changes::All, everything());
     let queue = run_within(feeder, Some(1));
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
     assert_eq!(next(&queue).await, key("a"));
@@ -387,25 +400,25 @@ async fn eventually_refused(queue: &Queue<Key>, keys: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn deletions_without_room_are_remembered_up_to_their_bound() {
-    let (queue, intake) = intake_of(&Gate::new(), Some(1));
+    let (queue, intake) = intake_of(&SyncBarrier::new(), Some(1));
     queue.add(key("other"), Priority::NORMAL).unwrap();
-    let missed = Missed::default();
-    for n in 0..crate::feeders::OWED_MAX + 10 {
-        missed.owe_of_gone(&intake, &part("p"), [key(&format!("app-{n}"))]);
+    let missed = UndeliveredKeys::default();
+    for n in 0..crate::feeders::UNDELIVERED_KEYS_MAX + 10 {
+        missed.add_deleted(&intake, &part("p"), [key(&format!("app-{n}"))]);
     }
-    assert!(missed.is_something());
-    assert_eq!(missed.take().len(), crate::feeders::OWED_MAX);
-    assert!(!missed.is_something());
+    assert!(missed.needs_relist());
+    assert_eq!(missed.take().len(), crate::feeders::UNDELIVERED_KEYS_MAX);
+    assert!(!missed.needs_relist());
 }
 
 crate::bounds::tests::measured! {
     fn owed_deletions_without_end_take_no_more_memory_than_their_bound measure_owed {
         use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, with_slack};
         // With the resource whose deletion led to each.
-        grows_by_at_most(with_slack(crate::feeders::OWED_MAX as u64 * 2 * KEY_BYTES), || {
-            let missed = Missed::default();
-            for n in 0..3 * crate::feeders::OWED_MAX {
-                missed.owe(&part(&format!("part-{n}")), [key(&format!("app-{n}"))]);
+        grows_by_at_most(with_slack(crate::feeders::UNDELIVERED_KEYS_MAX as u64 * 2 * KEY_BYTES), || {
+            let missed = UndeliveredKeys::default();
+            for n in 0..3 * crate::feeders::UNDELIVERED_KEYS_MAX {
+                missed.add(&part(&format!("part-{n}")), [key(&format!("app-{n}"))]);
             }
             missed
         });

@@ -182,9 +182,9 @@ struct World {
     /// The sum of the weights of the keys up to each.
     weights: Vec<f64>,
     due: BinaryHeap<Reverse<(u64, usize)>>,
-    both: Both,
+    both: Comparison,
     failed: Option<String>,
-    machine: Machine,
+    machine: CanaryMachine,
 }
 
 /// How a rollout ended: promoted, or the reason why not.
@@ -213,12 +213,12 @@ impl World {
         });
         let keys: Vec<Queued> = keys.collect();
         let runs = (load.events.max(0.1) * PAST_SECONDS) as u64;
-        let mut past = Past { runs, ..Past::default() };
+        let mut past = RunTotals { runs, ..RunTotals::default() };
         (0..runs).for_each(|_| past.errors += u64::from(random.is(load.errors)));
         (0..runs).for_each(|_| past.traps += u64::from(random.is(load.traps)));
         (0..runs).for_each(|_| past.limits += u64::from(random.is(load.limits)));
-        let machine = Machine::new(Canary::default(), None, Duration::ZERO);
-        let both = Both { past, ..Both::default() };
+        let machine = CanaryMachine::new(CanaryPlan::default(), None, Duration::ZERO);
+        let both = Comparison { stable_totals: past, ..Comparison::default() };
         let (due, failed) = (BinaryHeap::new(), None);
         let mut world = Self { load, fault, random, now: 0, keys, weights, due, both, failed, machine };
         for key in 0..load.keys {
@@ -267,17 +267,18 @@ impl World {
     fn look(&mut self) -> Option<Ended> {
         let (now, share) = (Duration::from_micros(self.now), self.machine.share());
         let failed = self.failed.as_deref();
-        let sight = Sight { now, held: false, listed: true, both: &self.both, failed, shadow: None };
+        let sight =
+            Observation { now, is_paused: false, has_synced: true, comparison: &self.both, failed, shadow: None };
         match self.machine.step(sight) {
-            Move::Widen(wider) => {
-                self.machine.widened(wider, now);
-                self.both = Both { past: self.both.past, ..Both::default() };
+            Action::SetShare(wider) => {
+                self.machine.step_started(wider, now);
+                self.both = Comparison { stable_totals: self.both.stable_totals, ..Comparison::default() };
                 self.look_again(wider);
             }
-            Move::LookAgain => self.look_again(share?),
-            Move::Promote => return Some(Ok(())),
-            Move::GoBack(reason) => return Some(Err(reason)),
-            Move::Stay | Move::BeginShadow | Move::EndShadow => {}
+            Action::Resync => self.look_again(share?),
+            Action::Promote => return Some(Ok(())),
+            Action::RollBack(reason) => return Some(Err(reason)),
+            Action::Wait | Action::StartShadow | Action::EndShadow => {}
         }
         None
     }
@@ -308,24 +309,24 @@ impl World {
         let (load, queued) = (self.load, self.keys[key]);
         let share = self.machine.share().unwrap_or(Share::NONE);
         let is_new = queued.bucket < share.of_ten_thousand() && self.failed.is_none();
-        let (side, fault) = if is_new { (Side::New, self.fault) } else { (Side::Old, Fault::Nothing) };
+        let (side, fault) = if is_new { (Track::Canary, self.fault) } else { (Track::Stable, Fault::Nothing) };
         let end = self.end(queued, fault);
         let random = &mut self.random;
         let mut writes = match queued.is_look {
-            _ if end != End::Fine || queued.is_echo || queued.is_timer => 0,
+            _ if end != RunResult::Success || queued.is_echo || queued.is_timer => 0,
             true => u32::from(random.is(load.drift)),
             false => queued.writes,
         };
-        writes += u32::from(fault == Fault::Writes && end == End::Fine);
+        writes += u32::from(fault == Fault::Writes && end == RunResult::Success);
         let stalls = Random(self.now / (5 * SECOND)).is(load.stalls);
         let times = if stalls { 4.0 } else { 1.0 } * if fault == Fault::Slow { 1.5 } else { 1.0 };
         let millis = load.millis * times * queued.length * (load.spread.0 * random.normal()).exp();
         let Queued { is_look, failures, .. } = queued;
         let wall = Duration::from_secs_f64(millis / 1000.0);
         let now = Duration::from_micros(self.now);
-        let run = Run {
+        let run = RunRecord {
             key: key as u64,
-            is_look,
+            is_resync: is_look,
             is_retry: failures > 0,
             end,
             writes,
@@ -334,14 +335,14 @@ impl World {
             ended: now,
             wall,
         };
-        self.both.note(side, run);
-        if is_new && let Judgement::Beyond(reason) = judge(&Gate::default(), &self.both) {
+        self.both.record(side, run);
+        if is_new && let Analysis::Fail(reason) = analyse(&Gate::default(), &self.both) {
             self.failed = Some(reason);
         }
         let was_echo = queued.is_echo;
         let queued = &mut self.keys[key];
         (queued.due, queued.is_look, queued.is_echo, queued.is_timer) = (None, false, false, false);
-        if end != End::Fine {
+        if end != RunResult::Success {
             queued.failures += 1;
             let millis = 5 << queued.failures.min(14);
             self.queue(key, self.now + millis.min(60_000) * 1000, false);
@@ -357,15 +358,15 @@ impl World {
         }
     }
 
-    fn end(&mut self, queued: Queued, fault: Fault) -> End {
+    fn end(&mut self, queued: Queued, fault: Fault) -> RunResult {
         let (load, random) = (self.load, &mut self.random);
         let rotten = if queued.is_look { load.rotten } else { 0.0 };
         match () {
-            () if fault == Fault::Traps && random.is(0.03) => End::Trap,
-            () if queued.is_broken || random.is(load.errors) || random.is(rotten) => End::Error,
-            () if random.is(load.traps) => End::Trap,
-            () if random.is(load.limits) => End::Limit,
-            () => End::Fine,
+            () if fault == Fault::Traps && random.is(0.03) => RunResult::Trap,
+            () if queued.is_broken || random.is(load.errors) || random.is(rotten) => RunResult::Error,
+            () if random.is(load.traps) => RunResult::Trap,
+            () if random.is(load.limits) => RunResult::Limit,
+            () => RunResult::Success,
         }
     }
 }

@@ -47,7 +47,7 @@ fn run(exchanges: Vec<Exchange>) -> Run {
 fn found(old: &Run, new: &Run) -> Vec<String> {
     let text = |value: Option<String>| value.unwrap_or_else(|| "-".into());
     let told = differences(&key("App", "it"), old, new).into_iter();
-    told.map(|Difference { key, verb, field, old, new }| {
+    told.map(|ReconcileDifference { key, verb, field, old, new }| {
         format!("{} {verb} {field}: {} -> {}", key.name(), text(old), text(new))
     })
     .collect()

@@ -3,16 +3,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn difference(name: &str, field: &str) -> Difference {
+fn difference(name: &str, field: &str) -> ReconcileDifference {
     let key = Key::new(Kind::new("demo.dev", "v1", "App"), "default", name);
-    Difference { key, verb: "apply".into(), field: field.into(), old: Some("1".into()), new: Some("2".into()) }
+    ReconcileDifference { key, verb: "apply".into(), field: field.into(), old: Some("1".into()), new: Some("2".into()) }
 }
 
-fn differing(differences: Vec<Difference>) -> Compared {
-    Compared::Differing { differences, failed_alone: false }
+fn differing(differences: Vec<ReconcileDifference>) -> CompareResult {
+    CompareResult::Differing { differences, failed_alone: false }
 }
 
-fn plan(allowed: Allowed) -> ShadowPlan {
+fn plan(allowed: DifferenceLimit) -> ShadowPlan {
     ShadowPlan { lasts: Duration::from_secs(60), reconciles: 10, allowed }
 }
 
@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn report(equal: u64, different: u64) -> ShadowReport {
     let mut report = ShadowReport::default();
-    (0..equal).for_each(|_| report.note(Compared::Equal));
+    (0..equal).for_each(|_| report.note(CompareResult::Equal));
     (0..different).for_each(|_| report.note(differing(vec![difference("a", "spec.replicas")])));
     report
 }
@@ -41,29 +41,32 @@ fn the_same_field_of_the_same_resource_is_told_once_and_counted() {
 #[test]
 fn a_number_that_is_allowed_is_exceeded_at_once_and_a_share_is_judged_at_the_end() {
     let soon = Duration::from_secs(1);
-    assert!(matches!(report(0, 1).verdict(&plan(Allowed::Count(0)), soon), ShadowVerdict::Failed(_)));
-    assert_eq!(report(9, 1).verdict(&plan(Allowed::Count(1)), MINUTE), ShadowVerdict::Passed);
-    assert_eq!(report(1, 9).verdict(&plan(Allowed::Share(Share::percent(1))), soon), ShadowVerdict::Waits);
+    assert!(matches!(report(0, 1).verdict(&plan(DifferenceLimit::Count(0)), soon), ShadowVerdict::Failed(_)));
+    assert_eq!(report(9, 1).verdict(&plan(DifferenceLimit::Count(1)), MINUTE), ShadowVerdict::Passed);
+    assert_eq!(
+        report(1, 9).verdict(&plan(DifferenceLimit::Share(Share::percent(1))), soon),
+        ShadowVerdict::Inconclusive
+    );
     assert!(matches!(
-        report(98, 2).verdict(&plan(Allowed::Share(Share::percent(1))), MINUTE),
+        report(98, 2).verdict(&plan(DifferenceLimit::Share(Share::percent(1))), MINUTE),
         ShadowVerdict::Failed(_)
     ));
-    assert_eq!(report(99, 1).verdict(&plan(Allowed::Share(Share::percent(1))), MINUTE), ShadowVerdict::Passed);
-    assert_eq!(report(0, 10).verdict(&plan(Allowed::Any), MINUTE), ShadowVerdict::Passed);
+    assert_eq!(report(99, 1).verdict(&plan(DifferenceLimit::Share(Share::percent(1))), MINUTE), ShadowVerdict::Passed);
+    assert_eq!(report(0, 10).verdict(&plan(DifferenceLimit::Any), MINUTE), ShadowVerdict::Passed);
 }
 
 #[test]
 fn it_waits_for_its_time_and_for_its_reconciles_but_not_for_ever() {
-    let none = plan(Allowed::Count(0));
-    assert_eq!(report(9, 0).verdict(&none, MINUTE), ShadowVerdict::Waits);
-    assert_eq!(report(10, 0).verdict(&none, MINUTE - Duration::from_millis(1)), ShadowVerdict::Waits);
+    let none = plan(DifferenceLimit::Count(0));
+    assert_eq!(report(9, 0).verdict(&none, MINUTE), ShadowVerdict::Inconclusive);
+    assert_eq!(report(10, 0).verdict(&none, MINUTE - Duration::from_millis(1)), ShadowVerdict::Inconclusive);
     assert_eq!(report(10, 0).verdict(&none, MINUTE), ShadowVerdict::Passed);
     assert_eq!(report(0, 0).verdict(&none, 4 * MINUTE), ShadowVerdict::Passed, "there is nothing to reconcile");
     let mut unfit = report(9, 0);
-    unfit.note(Compared::Unfit(Unfit::TooLong));
-    assert_eq!(unfit.verdict(&none, MINUTE), ShadowVerdict::Waits, "what could not be compared says nothing");
+    unfit.note(CompareResult::Unfit(UnfitReason::TooLong));
+    assert_eq!(unfit.verdict(&none, MINUTE), ShadowVerdict::Inconclusive, "what could not be compared says nothing");
     let mut nothing = report(0, 0);
-    nothing.note(Compared::Unfit(Unfit::TooLong));
+    nothing.note(CompareResult::Unfit(UnfitReason::TooLong));
     assert!(
         matches!(nothing.verdict(&none, 4 * MINUTE), ShadowVerdict::Failed(_)),
         "it says nothing at the end either"
@@ -83,7 +86,9 @@ fn a_status_has_the_first_differences_and_how_many_more_there_are() {
 
 #[test]
 fn the_reason_has_the_first_differences() {
-    let ShadowVerdict::Failed(reason) = report(1, 1).verdict(&plan(Allowed::Count(0)), MINUTE) else { panic!() };
+    let ShadowVerdict::Failed(reason) = report(1, 1).verdict(&plan(DifferenceLimit::Count(0)), MINUTE) else {
+        panic!()
+    };
     assert_eq!(
         reason,
         "1 of 2 reconciles differ from those of the version that runs: demo.dev/v1/App default/a: apply spec.replicas: 2 instead of 1"
@@ -97,12 +102,12 @@ proptest! {
         let mut told = 0;
         for (at, end) in ends.iter().enumerate() {
             report.note(match end {
-                0 => Compared::Equal,
-                1 => Compared::Unfit(Unfit::OldStopped),
+                0 => CompareResult::Equal,
+                1 => CompareResult::Unfit(UnfitReason::OldStopped),
                 _ => {
                     told += 1;
                     let differences = vec![difference(&names[at % names.len()], "spec")];
-                    Compared::Differing { differences, failed_alone: *end == 3 }
+                    CompareResult::Differing { differences, failed_alone: *end == 3 }
                 }
             });
         }

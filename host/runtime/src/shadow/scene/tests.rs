@@ -59,8 +59,8 @@ impl Old {
         self.exchange(Effect::Write(write), Answer::Written(written));
     }
 
-    async fn scene(&self) -> Scene {
-        crate::shadow::set_scene(&self.store, &self.exchanges).await.unwrap()
+    async fn scene(&self) -> ReplayState {
+        crate::shadow::build_replay_state(&self.store, &self.exchanges).await.unwrap()
     }
 }
 
@@ -70,15 +70,15 @@ async fn page(store: &MemoryStore) -> PageData {
     PageData { items, revision: page.revision.to_string(), next: page.next }
 }
 
-impl Scene {
+impl ReplayState {
     /// Reads a size, or the error's name.
     fn size(&mut self, name: &str) -> Option<u64> {
         match self.get(&key(name), View::Whole) {
-            Known::Answer(Answer::Resource(Ok(data))) => {
+            ReplayAnswer::Answer(Answer::Resource(Ok(data))) => {
                 serde_json::from_str::<Value>(&data.json).unwrap()["spec"]["size"].as_u64()
             }
-            Known::Answer(Answer::Resource(Err(StoreError::NotFound(_)))) => Some(0),
-            Known::Answer(_) | Known::AskTheStore => None,
+            ReplayAnswer::Answer(Answer::Resource(Err(StoreError::NotFound(_)))) => Some(0),
+            ReplayAnswer::Answer(_) | ReplayAnswer::ReadStore => None,
         }
     }
 
@@ -164,15 +164,15 @@ async fn lists_are_those_of_the_old_one_and_else_agree_with_what_is_known() {
     old.write(apply("b", 2)).await;
     let (query, mut scene) = (Query::all(key("").kind().clone()), old.scene().await);
     let names = |page: &PageData| page.items.iter().map(|item| item.key.name().to_owned()).collect::<Vec<_>>();
-    let Known::Answer(Answer::Page(Ok(first))) = scene.list(&query, View::Whole) else { panic!("it is known") };
+    let ReplayAnswer::Answer(Answer::Page(Ok(first))) = scene.list(&query, View::Whole) else { panic!("it is known") };
     assert_eq!(names(&first), ["b"]);
     scene.submit(apply("c", 1)).unwrap();
-    assert!(matches!(scene.list(&query, View::Whole), Known::AskTheStore), "it has made one itself");
+    assert!(matches!(scene.list(&query, View::Whole), ReplayAnswer::ReadStore), "it has made one itself");
     let overlaid = scene.overlay(&query, View::Whole, page(&old.store).await).unwrap();
     assert_eq!(names(&overlaid), ["b", "c"], "the old one's is not there yet");
     assert!(overlaid.items[0].json.contains(r#""size":1"#));
     let paged = PageData { next: Some("more".into()), ..page(&old.store).await };
-    assert_eq!(scene.overlay(&query, View::Whole, paged), Err(Unfit::ListOfChanged));
+    assert_eq!(scene.overlay(&query, View::Whole, paged), Err(UnfitReason::ListOfChanged));
 }
 
 #[tokio::test]
@@ -198,9 +198,9 @@ async fn what_history_has_lost_cannot_be_compared() {
     let mut old = Old::new();
     old.store.write(apply("a", 1)).await.unwrap();
     old.write(apply("a", 2)).await;
-    assert_eq!(Scene::set(old.exchanges.clone(), &Before::new()).err(), Some(Unfit::PastIsGone));
+    assert_eq!(ReplayState::set(old.exchanges.clone(), &Before::new()).err(), Some(UnfitReason::PastIsGone));
     assert_eq!(
-        Scene::unseen(&old.exchanges),
+        ReplayState::unobserved_changes(&old.exchanges),
         [(key("").kind().clone(), Revision(2))].map(|(kind, at)| (Kind { version: String::new(), ..kind }, at))
     );
 }

@@ -4,40 +4,40 @@ const TICK_NS: u64 = 1_000_000;
 const SHORT_NS: u64 = 300_000;
 const BRIEF_NS: u64 = 2_000;
 
-fn after(turns: impl IntoIterator<Item = u64>) -> Length {
-    let mut habit = Habit::default();
-    turns.into_iter().for_each(|cost_ns| habit.note(cost_ns, false));
-    habit.length()
+fn after(turns: impl IntoIterator<Item = u64>) -> TaskClass {
+    let mut habit = TaskClassifier::default();
+    turns.into_iter().for_each(|cost_ns| habit.record(cost_ns, false));
+    habit.class()
 }
 
 #[test]
 fn a_task_is_expected_to_be_brief_until_a_turn_has_lasted() {
-    assert_eq!(after([]), Length::Brief);
-    assert_eq!(after([BRIEF_NS]), Length::Brief);
-    assert_eq!(after([SHORT_NS]), Length::Short);
-    assert_eq!(after([SHORT_NS, BRIEF_NS]), Length::Brief);
+    assert_eq!(after([]), TaskClass::Interactive);
+    assert_eq!(after([BRIEF_NS]), TaskClass::Interactive);
+    assert_eq!(after([SHORT_NS]), TaskClass::Normal);
+    assert_eq!(after([SHORT_NS, BRIEF_NS]), TaskClass::Interactive);
 }
 
 /// P5
 #[test]
 fn a_guest_that_computes_for_some_milliseconds_is_not_long_and_one_that_goes_on_is() {
-    assert_eq!(after([TICK_NS; 4]), Length::Short);
-    assert_eq!(after([TICK_NS; 5]), Length::Long);
-    assert_eq!(after([5 * TICK_NS]), Length::Long, "in one piece, which nothing could interrupt");
+    assert_eq!(after([TICK_NS; 4]), TaskClass::Normal);
+    assert_eq!(after([TICK_NS; 5]), TaskClass::Batch);
+    assert_eq!(after([5 * TICK_NS]), TaskClass::Batch, "in one piece, which nothing could interrupt");
 }
 
 /// P5
 #[test]
 fn a_guest_that_computes_between_little_pieces_is_long() {
     let pieces = |brief: usize| (0..100).flat_map(move |_| [vec![TICK_NS], vec![BRIEF_NS; brief]].concat());
-    assert_eq!(after(pieces(30)), Length::Long);
-    assert_eq!(after(pieces(200)), Length::Brief);
+    assert_eq!(after(pieces(30)), TaskClass::Batch);
+    assert_eq!(after(pieces(200)), TaskClass::Interactive);
 }
 
 #[test]
 fn what_was_computed_once_is_forgotten() {
     let computed = std::iter::repeat_n(TICK_NS, 1000);
-    assert_eq!(after(computed.clone().chain([SHORT_NS; 40])), Length::Long);
-    assert_eq!(after(computed.clone().chain([SHORT_NS; 60])), Length::Short);
-    assert_eq!(after(computed.chain(std::iter::repeat_n(BRIEF_NS, 2000))), Length::Brief);
+    assert_eq!(after(computed.clone().chain([SHORT_NS; 40])), TaskClass::Batch);
+    assert_eq!(after(computed.clone().chain([SHORT_NS; 60])), TaskClass::Normal);
+    assert_eq!(after(computed.chain(std::iter::repeat_n(BRIEF_NS, 2000))), TaskClass::Interactive);
 }

@@ -8,19 +8,19 @@ const TURN_NS: u64 = 1_000_000;
 
 /// Two processors, and controllers whose tasks always want a turn. Advances by whole turns.
 struct Machine {
-    shares: Shares<(usize, u32)>,
+    shares: FairQueue<(usize, u32)>,
     running: Vec<(usize, u32)>,
 }
 
 impl Machine {
     fn new(turns: usize) -> Self {
-        Self { shares: Shares::new(turns), running: Vec::new() }
+        Self { shares: FairQueue::new(turns), running: Vec::new() }
     }
 
     /// Opens an account with so many tasks that never stop asking.
     fn busy(&mut self, tasks: u32) -> usize {
-        let account = self.shares.open();
-        (0..tasks).for_each(|task| self.shares.ask(account, (account, task), Length::Short));
+        let account = self.shares.add_tenant();
+        (0..tasks).for_each(|task| self.shares.enqueue(account, (account, task), TaskClass::Normal));
         account
     }
 
@@ -34,8 +34,8 @@ impl Machine {
     /// Ends all turns; who had one asks again.
     fn end(&mut self, cost_ns: impl Fn(usize) -> u64) {
         for (account, task) in std::mem::take(&mut self.running) {
-            self.shares.end(account, cost_ns(account), Length::Short);
-            self.shares.ask(account, (account, task), Length::Short);
+            self.shares.end(account, cost_ns(account), TaskClass::Normal);
+            self.shares.enqueue(account, (account, task), TaskClass::Normal);
         }
     }
 }
@@ -47,16 +47,16 @@ fn who_has_little_to_do_waits_for_one_turn_however_many_tasks_the_others_have() 
     for _ in 0..3 {
         machine.busy(100);
     }
-    let seldom = machine.shares.open();
+    let seldom = machine.shares.add_tenant();
     for round in 0..1000 {
         machine.start();
         // Once every controller had a turn.
         if round % 7 == 6 {
             // It comes while both processors are taken, and is the first to get one that is free.
-            machine.shares.ask(seldom, (seldom, 0), Length::Short);
+            machine.shares.enqueue(seldom, (seldom, 0), TaskClass::Normal);
             machine.end(|_| TURN_NS);
             assert_eq!(machine.shares.grant(), Some((seldom, 0)), "round {round}");
-            machine.shares.end(seldom, 20_000, Length::Short);
+            machine.shares.end(seldom, 20_000, TaskClass::Normal);
         } else {
             machine.end(|_| TURN_NS);
         }
@@ -84,12 +84,12 @@ fn busy_controllers_get_the_same_time_whatever_their_turns_cost_and_however_many
 fn who_slept_goes_first_once_and_then_shares_alike() {
     let mut machine = Machine::new(1);
     let busy = machine.busy(1);
-    let sleeper = machine.shares.open();
+    let sleeper = machine.shares.add_tenant();
     for _ in 0..1000 {
         machine.start();
         machine.end(|_| TURN_NS);
     }
-    machine.shares.ask(sleeper, (sleeper, 0), Length::Short);
+    machine.shares.enqueue(sleeper, (sleeper, 0), TaskClass::Normal);
     let mut turns = BTreeMap::<usize, u64>::new();
     for _ in 0..20 {
         for (account, _) in machine.start() {
@@ -102,13 +102,13 @@ fn who_slept_goes_first_once_and_then_shares_alike() {
 
 #[test]
 fn the_tasks_of_one_controller_go_in_the_order_of_asking() {
-    let mut shares = Shares::new(1);
-    let account = shares.open();
-    (0..3).for_each(|task| shares.ask(account, task, Length::Short));
+    let mut shares = FairQueue::new(1);
+    let account = shares.add_tenant();
+    (0..3).for_each(|task| shares.enqueue(account, task, TaskClass::Normal));
     for task in 0..3 {
         assert_eq!(shares.grant(), Some(task));
         assert_eq!(shares.grant(), None, "one turn is all there is");
-        shares.end(account, 1, Length::Short);
+        shares.end(account, 1, TaskClass::Normal);
     }
     assert_eq!(shares.grant(), None);
 }
@@ -117,12 +117,12 @@ fn the_tasks_of_one_controller_go_in_the_order_of_asking() {
 #[test]
 fn long_turns_leave_one_for_whoever_needs_little() {
     for turns in 1..5 {
-        let mut shares = Shares::new(turns);
-        let (busy, seldom) = (shares.open(), shares.open());
-        (0..10).for_each(|task| shares.ask(busy, task, Length::Long));
+        let mut shares = FairQueue::new(turns);
+        let (busy, seldom) = (shares.add_tenant(), shares.add_tenant());
+        (0..10).for_each(|task| shares.enqueue(busy, task, TaskClass::Batch));
         let long = std::iter::from_fn(|| shares.grant()).count();
         assert_eq!(long, if turns == 1 { 1 } else { turns - 1 }, "of {turns} turns");
-        shares.ask(seldom, 100, Length::Short);
+        shares.enqueue(seldom, 100, TaskClass::Normal);
         assert_eq!(shares.grant().is_some(), turns > 1, "of {turns} turns");
     }
 }
@@ -130,30 +130,30 @@ fn long_turns_leave_one_for_whoever_needs_little() {
 /// P5
 #[test]
 fn brief_turns_wait_for_one_another_alone_and_take_no_other_turn() {
-    let mut shares = Shares::new(2);
-    let (busy, seldom) = (shares.open(), shares.open());
-    (0..3).for_each(|task| shares.ask(busy, task, Length::Short));
+    let mut shares = FairQueue::new(2);
+    let (busy, seldom) = (shares.add_tenant(), shares.add_tenant());
+    (0..3).for_each(|task| shares.enqueue(busy, task, TaskClass::Normal));
     assert_eq!([shares.grant(), shares.grant(), shares.grant()], [Some(0), Some(1), None]);
-    assert!(shares.are_out());
-    (10..13).for_each(|task| shares.ask(seldom, task, Length::Brief));
+    assert!(shares.is_exhausted());
+    (10..13).for_each(|task| shares.enqueue(seldom, task, TaskClass::Interactive));
     assert_eq!([shares.grant(), shares.grant(), shares.grant()], [Some(10), Some(11), None]);
-    shares.end(seldom, 1, Length::Brief);
+    shares.end(seldom, 1, TaskClass::Interactive);
     assert_eq!([shares.grant(), shares.grant()], [Some(12), None]);
-    shares.end(busy, TURN_NS, Length::Short);
+    shares.end(busy, TURN_NS, TaskClass::Normal);
     assert_eq!([shares.grant(), shares.grant()], [Some(2), None]);
 }
 
 #[test]
 fn an_account_that_waits_for_both_lengths_goes_on_with_the_one_that_is_free() {
-    let mut shares = Shares::new(2);
-    let account = shares.open();
-    for (task, length) in [(0, Length::Long), (1, Length::Long), (2, Length::Short)] {
-        shares.ask(account, task, length);
+    let mut shares = FairQueue::new(2);
+    let account = shares.add_tenant();
+    for (task, length) in [(0, TaskClass::Batch), (1, TaskClass::Batch), (2, TaskClass::Normal)] {
+        shares.enqueue(account, task, length);
     }
     assert_eq!([shares.grant(), shares.grant(), shares.grant()], [Some(0), Some(2), None]);
-    shares.end(account, TURN_NS, Length::Short);
+    shares.end(account, TURN_NS, TaskClass::Normal);
     assert_eq!(shares.grant(), None, "the other long one has to wait");
-    shares.end(account, TURN_NS, Length::Long);
+    shares.end(account, TURN_NS, TaskClass::Batch);
     assert_eq!(shares.grant(), Some(1));
 }
 
@@ -163,15 +163,15 @@ proptest! {
     fn turns_are_neither_lost_nor_made(
         steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000, 0_usize..3), 0..200),
     ) {
-        let mut shares = Shares::new(3);
-        let accounts: Vec<usize> = (0..3).map(|_| shares.open()).collect();
+        let mut shares = FairQueue::new(3);
+        let accounts: Vec<usize> = (0..3).map(|_| shares.add_tenant()).collect();
         let (mut waiting, mut running, mut asked) = (Vec::new(), Vec::new(), 0_u32);
         for (verb, which, cost_ns, length) in steps {
             match verb {
                 0 => {
                     asked += 1;
-                    let length = Length::ALL[length];
-                    shares.ask(accounts[which], (which, asked, length), length);
+                    let length = TaskClass::ALL[length];
+                    shares.enqueue(accounts[which], (which, asked, length), length);
                     waiting.push((which, asked, length));
                 }
                 1 if !running.is_empty() => {
@@ -179,7 +179,7 @@ proptest! {
                     shares.end(accounts[which], cost_ns, length);
                 }
                 2 if !waiting.is_empty() => {
-                    let gone: (usize, u32, Length) = waiting.remove(which % waiting.len());
+                    let gone: (usize, u32, TaskClass) = waiting.remove(which % waiting.len());
                     shares.withdraw(accounts[gone.0], &gone, gone.2);
                 }
                 _ => {}
@@ -190,15 +190,15 @@ proptest! {
                 waiting.remove(at.unwrap());
                 running.push(granted);
             }
-            let out = |is: fn(Length) -> bool| running.iter().filter(|(_, _, length)| is(*length)).count();
-            let brief = out(|length| length == Length::Brief);
-            let (others, long) = (running.len() - brief, out(|length| length == Length::Long));
+            let out = |is: fn(TaskClass) -> bool| running.iter().filter(|(_, _, length)| is(*length)).count();
+            let brief = out(|length| length == TaskClass::Interactive);
+            let (others, long) = (running.len() - brief, out(|length| length == TaskClass::Batch));
             prop_assert!(brief <= 3 && others <= 3 && long <= 2);
             // Nobody waits who could go.
-            let could_go = |length: Length| match length {
-                Length::Brief => brief < 3,
-                Length::Short => others < 3,
-                Length::Long => others < 3 && long < 2,
+            let could_go = |length: TaskClass| match length {
+                TaskClass::Interactive => brief < 3,
+                TaskClass::Normal => others < 3,
+                TaskClass::Batch => others < 3 && long < 2,
             };
             prop_assert!(!waiting.iter().any(|(_, _, length)| could_go(*length)));
         }
