@@ -35,7 +35,7 @@ impl Guarded {
     async fn start() -> Self {
         let (test, folder, address) = (TestHost::start().await, TempDir::new().unwrap(), "https://127.0.0.1:0");
         declare_notes(&test);
-        let certificate = Certificate::kept_in(folder.path(), &address.parse().unwrap()).unwrap().certificate;
+        let certificate = Certificate::load_or_generate(folder.path(), &address.parse().unwrap()).unwrap().certificate;
         let tokens = format!(
             "- {{name: rita, token: {READER}, access: read}}\n- {{name: walt, token: {WRITER}, access: write}}\n"
         );

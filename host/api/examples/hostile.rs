@@ -88,22 +88,22 @@ async fn main() -> Outcome<()> {
     }
     let handle = serve(Options { tokens: Some(tokens), ..Options::default() }, host.clone()).await?;
     let address = handle.address().to_string();
-    let client = Measured { address: address.trim_start_matches("http://").to_owned() };
+    let client = MeasuredClient { address: address.trim_start_matches("http://").to_owned() };
     client.fill().await?;
 
-    let (mut quiet, mut beside) = (Tally::default(), Tally::default());
+    let (mut quiet, mut beside) = (LatencySamples::default(), LatencySamples::default());
     for round in 0..2 * rounds {
         let is_hostile = round % 2 == 1;
         let mut hostile = JoinSet::new();
         if is_hostile {
-            client.begin(&mut hostile).await?;
+            client.start_hostile_clients(&mut hostile).await?;
         }
         let tally = if is_hostile { &mut beside } else { &mut quiet };
         client.measure(requests, round, tally).await?;
         hostile.shutdown().await;
     }
-    quiet.tell("without hostile clients");
-    beside.tell("with hostile clients");
+    quiet.print("without hostile clients");
+    beside.print("with hostile clients");
     handle.stop(SECOND).await;
     host.shutdown(SECOND).await;
     Ok(())
@@ -111,13 +111,13 @@ async fn main() -> Outcome<()> {
 
 /// How long requests took, and how many were refused.
 #[derive(Default)]
-struct Tally {
+struct LatencySamples {
     times: Vec<Duration>,
     refused: usize,
 }
 
-impl Tally {
-    fn tell(mut self, what: &str) {
+impl LatencySamples {
+    fn print(mut self, what: &str) {
         self.times.sort_unstable();
         let at = |percent: usize| self.times[(self.times.len() - 1) * percent / 100].as_secs_f64() * 1000.0;
         let (count, refused) = (self.times.len(), self.refused);
@@ -130,11 +130,11 @@ impl Tally {
     }
 }
 
-struct Measured {
+struct MeasuredClient {
     address: String,
 }
 
-impl Measured {
+impl MeasuredClient {
     async fn connect(&self) -> Outcome<SendRequest<Full<Bytes>>> {
         let (sender, connection) = http1::handshake(TokioIo::new(TcpStream::connect(&self.address).await?)).await?;
         tokio::spawn(connection);
@@ -166,7 +166,7 @@ impl Measured {
     }
 
     /// Creates, reads and lists, one after the other.
-    async fn measure(&self, requests: usize, round: usize, tally: &mut Tally) -> Outcome<()> {
+    async fn measure(&self, requests: usize, round: usize, tally: &mut LatencySamples) -> Outcome<()> {
         let mut sender = self.connect().await?;
         for number in 0..requests {
             let name = format!("small-{round}-{}", number / 3);
@@ -183,7 +183,7 @@ impl Measured {
     }
 
     /// Begins what hostile clients do, until the set is dropped.
-    async fn begin(&self, hostile: &mut JoinSet<()>) -> Outcome<()> {
+    async fn start_hostile_clients(&self, hostile: &mut JoinSet<()>) -> Outcome<()> {
         for number in 0..BODIES + READERS {
             let is_body = number < BODIES;
             let stream = self.beginning(is_body).await?;

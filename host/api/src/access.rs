@@ -12,7 +12,7 @@ use crate::path::HEALTH;
 use crate::path::{self, Route, Target};
 use crate::state::Api;
 use crate::status::Failure;
-use crate::tokens::{Access, Caller, Pass, Tokens};
+use crate::tokens::{Access, AuthenticatedCaller, Caller, Tokens};
 
 /// Lets a request through, or refuses it.
 pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
@@ -26,8 +26,8 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
             Err(failure) => failure.into_response(),
         };
     };
-    match Standing::of(tokens, request.uri(), request.headers()).await {
-        Standing::Known(pass) => match may(&pass.caller, request.method(), request.uri()) {
+    match Authentication::of(tokens, request.uri(), request.headers()).await {
+        Authentication::Authenticated(pass) => match may(&pass.caller, request.method(), request.uri()) {
             Ok(()) => {
                 request.extensions_mut().insert(Client::Token(pass.caller.name.clone()));
                 // An answer that goes on ends with it.
@@ -36,26 +36,26 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
             }
             Err(failure) => failure.into_response(),
         },
-        Standing::Health => without_details(next(request).await),
-        Standing::Unknown => unauthorized(),
+        Authentication::HealthProbe => without_details(next(request).await),
+        Authentication::Unauthenticated => unauthorized(),
     }
 }
 
 /// Who a request comes from, where tokens are demanded.
-enum Standing {
-    Known(Pass),
+enum Authentication {
+    Authenticated(AuthenticatedCaller),
     /// Somebody who asks only whether the server is well.
-    Health,
-    Unknown,
+    HealthProbe,
+    Unauthenticated,
 }
 
-impl Standing {
+impl Authentication {
     async fn of(tokens: &Arc<Tokens>, uri: &Uri, headers: &HeaderMap) -> Self {
-        match tokens.pass(headers).await {
-            Some(pass) => Self::Known(pass),
+        match tokens.authenticate(headers).await {
+            Some(pass) => Self::Authenticated(pass),
             // A query asks for details, or leaves checks out by their names.
-            None if HEALTH.contains(&uri.path()) && uri.query().is_none() => Self::Health,
-            None => Self::Unknown,
+            None if HEALTH.contains(&uri.path()) && uri.query().is_none() => Self::HealthProbe,
+            None => Self::Unauthenticated,
         }
     }
 }
@@ -96,7 +96,7 @@ const READS_ONLY: &str = "the token is for reading";
 
 /// Says it as Kubernetes does.
 fn forbidden(caller: &Caller, method: &Method, target: &Target<'_>) -> String {
-    let Target { group, namespace, plural, name, part, .. } = *target;
+    let Target { group, namespace, plural, name, subresource: part, .. } = *target;
     let verb = match (method, name) {
         (&Method::POST, _) => "create",
         (&Method::PUT, _) => "update",

@@ -33,7 +33,7 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
     let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file");
     let store = api.backups.clone().ok_or_else(no_file)?;
     let path = store.path().ok_or_else(no_file)?.to_owned();
-    let Ok(one) = api.backing_up.clone().try_lock_owned() else {
+    let Ok(one) = api.backup_lock.clone().try_lock_owned() else {
         return Err(Failure::too_many(RETRY_AFTER_S, "another backup is being made or read: try again later"));
     };
     // In a task of its own: it goes on when the client leaves, and then takes its copy away.
@@ -68,16 +68,16 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
 
 /// Makes a copy beside the store, and opens it without its name: who has it open can read it to the end.
 async fn make(store: &EmbeddedStore, path: &Path) -> Result<(File, BackupReport), Failure> {
-    let copy = Copy(beside(path));
+    let copy = TemporaryCopy(beside(path));
     let report = backup(store, &copy.0).await.map_err(failed)?;
     let file = File::open(&copy.0).map_err(|error| failed(BackupError::Io { path: copy.0.clone(), source: error }))?;
     Ok((file, report))
 }
 
 /// A file that goes when this does.
-struct Copy(PathBuf);
+struct TemporaryCopy(PathBuf);
 
-impl Drop for Copy {
+impl Drop for TemporaryCopy {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0)
             && error.kind() != std::io::ErrorKind::NotFound

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::limits::{BYTES_PER_SECOND_MIN, Limits};
-use crate::room::Held;
+use crate::room::LimiterPermit;
 use crate::status::Failure;
 
 /// Bytes of a body for which room is taken as they arrive.
@@ -28,7 +28,11 @@ const GRACE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// 408 where it comes too slowly, 413 where it is too long, 429 where there is no room for it.
-pub(crate) async fn read(body: Body, client: &Client, limits: &Limits) -> Result<(Bytes, Option<Held>), Failure> {
+pub(crate) async fn read(
+    body: Body,
+    client: &Client,
+    limits: &Limits,
+) -> Result<(Bytes, Option<LimiterPermit>), Failure> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
@@ -39,7 +43,8 @@ pub(crate) async fn read(body: Body, client: &Client, limits: &Limits) -> Result
     }
     // One that does not say how long it is may be as long as any.
     let said = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.body_bytes_max);
-    let mut reading = Reading { body, read: BytesMut::new(), taken: 0, held: None, pace: Pace::begin(limits) };
+    let mut reading =
+        BodyReader { body, read: BytesMut::new(), taken: 0, held: None, pace: BodyDeadline::begin(limits) };
     while let Some(data) = reading.next().await? {
         let bytes = reading.read.len() + data.len();
         if bytes > limits.body_bytes_max {
@@ -47,7 +52,7 @@ pub(crate) async fn read(body: Body, client: &Client, limits: &Limits) -> Result
         }
         if bytes > reading.taken {
             let all = if bytes <= BEGINNING_BYTES.min(limits.beginning_bytes_max) { bytes } else { said.max(bytes) };
-            reading.take(client, limits, all).await?;
+            reading.reserve(client, limits, all).await?;
         }
         reading.read.extend_from_slice(&data);
     }
@@ -55,16 +60,16 @@ pub(crate) async fn read(body: Body, client: &Client, limits: &Limits) -> Result
 }
 
 /// A body that is being read.
-struct Reading {
+struct BodyReader {
     body: Body,
     read: BytesMut,
     /// Bytes that there is room for.
     taken: usize,
-    held: Option<Held>,
-    pace: Pace,
+    held: Option<LimiterPermit>,
+    pace: BodyDeadline,
 }
 
-impl Reading {
+impl BodyReader {
     /// Returns what comes next.
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
@@ -82,9 +87,9 @@ impl Reading {
     }
 
     /// Takes room for so many bytes in all.
-    async fn take(&mut self, client: &Client, limits: &Limits, bytes: usize) -> Result<(), Failure> {
+    async fn reserve(&mut self, client: &Client, limits: &Limits, bytes: usize) -> Result<(), Failure> {
         let asked = Instant::now();
-        let more = limits.bodies.take(client, bytes - self.taken).await?;
+        let more = limits.bodies.acquire(client, bytes - self.taken).await?;
         // While it waits nobody reads what it sends.
         self.pace.began += asked.elapsed();
         self.taken = bytes;
@@ -97,12 +102,12 @@ impl Reading {
 }
 
 /// How fast a body has to come.
-struct Pace {
+struct BodyDeadline {
     began: Instant,
     all: Duration,
 }
 
-impl Pace {
+impl BodyDeadline {
     fn begin(limits: &Limits) -> Self {
         Self { began: Instant::now(), all: limits.request_max }
     }

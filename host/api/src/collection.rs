@@ -9,9 +9,9 @@ use homeostat_runtime::{Error, Host, KindInfo};
 use homeostat_store::{Precondition, Propagation, Resource, Write};
 use jiff::Timestamp;
 
-use crate::list::{self, Found, Frame, Pieces, Source};
+use crate::list::{self, ListEncoder, PageItems, PageSource, PagedList};
 use crate::params::Params;
-use crate::request::{Ask, Author, not_allowed};
+use crate::request::{RequestContext, WriteOptions, not_allowed};
 use crate::state::Api;
 use crate::status::Failure;
 
@@ -19,42 +19,48 @@ use crate::status::Failure;
 const DELETES_MAX: usize = 64;
 
 /// Deletes what the selectors mean, and answers what there was.
-pub(crate) async fn delete(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+pub(crate) async fn delete(
+    api: &Api,
+    info: &KindInfo,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     if info.namespaced && ask.target.namespace.is_none() {
         return Err(not_allowed(ask));
     }
     params.check_list()?;
     let deletion = ask.deletion(params)?;
-    let mut author = ask.author(params)?;
+    let mut author = ask.write_options(params)?;
     author.dry_run |= deletion.is_dry_run()?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
     let began = Timestamp::now();
-    let (pieces, first) = Pieces::begin((&api.limits.lists, ask.client), api.host.store(), query).await?;
+    let (pieces, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
     let metadata = pieces.metadata();
-    let deleting = Deleting { host: api.host.clone(), author, propagation: deletion.propagation()?, pieces, began };
+    let deleting =
+        CollectionDeletion { host: api.host.clone(), author, propagation: deletion.propagation()?, pieces, began };
     let first = deleting.delete(first).await?;
-    Ok(list::send(Frame::plain(info, ask), &metadata, deleting, first))
+    Ok(list::send(ListEncoder::plain(info, ask), &metadata, deleting, first))
 }
 
 /// A list, of which everything is deleted before it is told.
-struct Deleting {
+struct CollectionDeletion {
     host: Host,
-    author: Author,
+    author: WriteOptions,
     propagation: Propagation,
-    pieces: Pieces,
+    pieces: PagedList,
     began: Timestamp,
 }
 
-impl Source for Deleting {
+impl PageSource for CollectionDeletion {
     type Error = Error;
 
-    async fn more(&mut self) -> Result<Option<Found>, Error> {
-        let found = match self.pieces.more().await {
+    async fn next_page(&mut self) -> Result<Option<PageItems>, Error> {
+        let found = match self.pieces.next_page().await {
             Ok(None) => return Ok(None),
             Ok(Some(found)) => found,
             Err(homeostat_store::Error::Expired { .. }) => {
                 // Deleting makes history, and may itself have cut that of the list.
-                let mut found = self.pieces.again().await?;
+                let mut found = self.pieces.restart().await?;
                 found.retain(|resource| is_left(resource, self.began));
                 found
             }
@@ -64,9 +70,9 @@ impl Source for Deleting {
     }
 }
 
-impl Deleting {
+impl CollectionDeletion {
     /// Deletes resources, and returns them. What others have deleted meanwhile, or made anew, is left alone.
-    async fn delete(&self, found: Found) -> Result<Found, Error> {
+    async fn delete(&self, found: PageItems) -> Result<PageItems, Error> {
         let deletes = stream::iter(found).map(|resource| async {
             let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
             let key = resource.key().clone();

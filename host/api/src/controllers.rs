@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::keys;
-use crate::request::Ask;
+use crate::request::RequestContext;
 use crate::resources;
 use crate::state::Api;
 use crate::status::Failure;
@@ -24,8 +24,8 @@ const LOOKED_AT_MAX: usize = 100_000;
 const STATES: [&str; 5] = ["waiting", "ready", "running", "dirty", "parked"];
 
 /// Answers one request about controllers.
-pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
-    match (ask.method, ask.target.name, ask.target.part) {
+pub(crate) async fn answer(api: &Api, ask: &RequestContext<'_>) -> Result<Response, Failure> {
+    match (ask.method, ask.target.name, ask.target.subresource) {
         (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
         (&Method::GET, Some(name), Some("shadow")) => shadow(api, name),
         (&Method::GET, Some(name), Some("needs")) => Ok(needs(&api.host, name, &*api.host.needs(name)?)),

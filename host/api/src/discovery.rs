@@ -73,53 +73,53 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Resul
 /// Stable ones come before betas and those before alphas, greater numbers before lesser ones; what is no version of Kubernetes comes
 /// last, by name. Source: the versions of a `CustomResourceDefinition` in Kubernetes' documentation.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Ranked<'k> {
-    stage: Stage,
+struct VersionRank<'k> {
+    stage: Stability,
     major: Reverse<u64>,
     minor: Reverse<u64>,
     name: &'k str,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Stage {
+enum Stability {
     Stable,
     Beta,
     Alpha,
     Other,
 }
 
-impl<'k> Ranked<'k> {
+impl<'k> VersionRank<'k> {
     fn of(name: &'k str) -> Self {
-        let (stage, major, minor) = Self::read(name).unwrap_or((Stage::Other, 0, 0));
+        let (stage, major, minor) = Self::read(name).unwrap_or((Stability::Other, 0, 0));
         Self { stage, major: Reverse(major), minor: Reverse(minor), name }
     }
 
     /// Reads a version of Kubernetes' form: `v2`, `v1beta3`, `v1alpha1`.
-    fn read(name: &str) -> Option<(Stage, u64, u64)> {
+    fn read(name: &str) -> Option<(Stability, u64, u64)> {
         let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         let numbers = name.strip_prefix('v')?;
-        for (word, stage) in [("alpha", Stage::Alpha), ("beta", Stage::Beta)] {
+        for (word, stage) in [("alpha", Stability::Alpha), ("beta", Stability::Beta)] {
             if let Some((major, minor)) = numbers.split_once(word) {
                 return Some((stage, number(major)?, number(minor)?));
             }
         }
-        Some((Stage::Stable, number(numbers)?, 0))
+        Some((Stability::Stable, number(numbers)?, 0))
     }
 }
 
-fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, BTreeSet<Ranked<'_>>> {
-    let mut groups: BTreeMap<&str, BTreeSet<Ranked<'_>>> = BTreeMap::new();
+fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, BTreeSet<VersionRank<'_>>> {
+    let mut groups: BTreeMap<&str, BTreeSet<VersionRank<'_>>> = BTreeMap::new();
     for kind in kinds.iter().filter(|info| !info.keys_only).map(|info| &info.kind) {
         if !kind.group.is_empty() {
-            groups.entry(&kind.group).or_default().insert(Ranked::of(&kind.version));
+            groups.entry(&kind.group).or_default().insert(VersionRank::of(&kind.version));
         }
     }
     groups
 }
 
-fn group_document(name: &str, versions: BTreeSet<Ranked<'_>>) -> Value {
+fn group_document(name: &str, versions: BTreeSet<VersionRank<'_>>) -> Value {
     let version =
-        |Ranked { name: version, .. }| json!({ "groupVersion": format!("{name}/{version}"), "version": version });
+        |VersionRank { name: version, .. }| json!({ "groupVersion": format!("{name}/{version}"), "version": version });
     let versions: Vec<Value> = versions.into_iter().map(version).collect();
     json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
 }
@@ -134,37 +134,42 @@ pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
 }
 
 /// A kind, or a part of its resources, as discovery tells of it.
-struct Told<'k> {
+struct DiscoveryEntry<'k> {
     info: &'k KindInfo,
     /// As `status`; empty for the resource itself.
-    part: &'static str,
+    subresource: &'static str,
     /// Group, version and kind of what is answered.
     kind: (&'k str, &'k str, &'k str),
     verbs: &'static [&'static str],
 }
 
 /// Returns what is told of a kind: its resources, and the parts that can be read and written by themselves.
-fn told(info: &KindInfo) -> Vec<Told<'_>> {
+fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     let Kind { group, version, name } = &info.kind;
     let own = (group.as_str(), version.as_str(), name.as_str());
     if info.keys_only {
         return Vec::new();
     }
-    let mut told = vec![Told { info, part: "", kind: own, verbs: verbs(info) }];
+    let mut told = vec![DiscoveryEntry { info, subresource: "", kind: own, verbs: verbs(info) }];
     if !verbs(info).contains(&"update") {
         return told;
     }
-    told.push(Told { info, part: "status", kind: own, verbs: &PART_VERBS });
+    told.push(DiscoveryEntry { info, subresource: "status", kind: own, verbs: &PART_VERBS });
     if info.scale.is_some() {
-        told.push(Told { info, part: "scale", kind: ("autoscaling", "v1", "Scale"), verbs: &PART_VERBS });
+        told.push(DiscoveryEntry {
+            info,
+            subresource: "scale",
+            kind: ("autoscaling", "v1", "Scale"),
+            verbs: &PART_VERBS,
+        });
     }
     told
 }
 
 /// Returns a kind and its parts in the form of `APIResourceList`.
 fn resource_documents(info: &KindInfo) -> Vec<Value> {
-    let document = |told: Told<'_>| {
-        let Told { info, part, kind: (group, version, kind), verbs } = told;
+    let document = |told: DiscoveryEntry<'_>| {
+        let DiscoveryEntry { info, subresource: part, kind: (group, version, kind), verbs } = told;
         let KindInfo { plural, singular, short_names, categories, namespaced, .. } = info;
         if part.is_empty() {
             return json!({
@@ -177,18 +182,18 @@ fn resource_documents(info: &KindInfo) -> Vec<Value> {
             "group": group, "version": version, "kind": kind, "verbs": verbs,
         })
     };
-    told(info).into_iter().map(document).collect()
+    discovery_entries(info).into_iter().map(document).collect()
 }
 
 /// Answers all groups with their kinds at once, or the core group alone.
 pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
-    let mut groups: BTreeMap<&str, BTreeMap<Ranked<'_>, Vec<Value>>> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, BTreeMap<VersionRank<'_>, Vec<Value>>> = BTreeMap::new();
     for info in kinds.iter().filter(|info| info.kind.group.is_empty() == core && !info.keys_only) {
         let versions = groups.entry(&info.kind.group).or_default();
-        versions.entry(Ranked::of(&info.kind.version)).or_default().push(discovered(info));
+        versions.entry(VersionRank::of(&info.kind.version)).or_default().push(discovered(info));
     }
-    let version = |(version, resources): (Ranked<'_>, Vec<Value>)| json!({ "version": version.name, "freshness": "Current", "resources": resources });
-    let group = |(name, versions): (&str, BTreeMap<Ranked<'_>, Vec<Value>>)| {
+    let version = |(version, resources): (VersionRank<'_>, Vec<Value>)| json!({ "version": version.name, "freshness": "Current", "resources": resources });
+    let group = |(name, versions): (&str, BTreeMap<VersionRank<'_>, Vec<Value>>)| {
         let metadata = if name.is_empty() { json!({}) } else { json!({ "name": name }) };
         let versions: Vec<Value> = versions.into_iter().map(version).collect();
         json!({ "metadata": metadata, "versions": versions })
@@ -206,15 +211,17 @@ fn discovered(info: &KindInfo) -> Value {
         |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
     let mut own = Value::Null;
     let mut parts = Vec::new();
-    for told in told(info) {
-        if told.part.is_empty() {
+    for told in discovery_entries(info) {
+        if told.subresource.is_empty() {
             own = json!({
                 "resource": info.plural, "responseKind": response(told.kind),
                 "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
                 "singularResource": info.singular, "verbs": told.verbs, "shortNames": info.short_names, "categories": info.categories,
             });
         } else {
-            parts.push(json!({ "subresource": told.part, "responseKind": response(told.kind), "verbs": told.verbs }));
+            parts.push(
+                json!({ "subresource": told.subresource, "responseKind": response(told.kind), "verbs": told.verbs }),
+            );
         }
     }
     if !parts.is_empty() {

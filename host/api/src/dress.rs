@@ -10,16 +10,16 @@ use homeostat_runtime::{Host, KindInfo, manifest};
 use homeostat_store::{Kind, Resource};
 use serde_json::{Value, json};
 
-use crate::negotiate::{Form, form, in_version, only_metadata};
+use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
 use crate::params::Params;
-use crate::request::Ask;
+use crate::request::RequestContext;
 use crate::table::Table;
 
 /// What `kubectl apply` keeps in an annotation: the whole document.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// How the resources of one kind are shown.
-pub(crate) enum Dress {
+pub(crate) enum Presentation {
     /// As they are.
     Plain,
     /// As controllers of this host.
@@ -28,7 +28,7 @@ pub(crate) enum Dress {
     Revisions,
 }
 
-impl Dress {
+impl Presentation {
     /// Returns how resources of a kind are shown.
     pub(crate) fn of(info: &KindInfo, host: &Host) -> Self {
         match name(&info.kind) {
@@ -39,7 +39,7 @@ impl Dress {
     }
 
     /// Returns whether a document is shown otherwise a moment later, though nobody has written it.
-    pub(crate) fn is_of_its_moment(&self) -> bool {
+    pub(crate) fn is_volatile(&self) -> bool {
         matches!(self, Self::Controllers(_))
     }
 
@@ -50,13 +50,13 @@ impl Dress {
     }
 
     /// Returns a document as it is shown.
-    pub(crate) fn on<'d>(&self, document: Cow<'d, Value>) -> Cow<'d, Value> {
+    pub(crate) fn render<'d>(&self, document: Cow<'d, Value>) -> Cow<'d, Value> {
         match self {
             Self::Plain => document,
-            Self::Revisions => Cow::Owned(hidden(document.into_owned())),
+            Self::Revisions => Cow::Owned(redact(document.into_owned())),
             Self::Controllers(host) => {
-                let mut document = hidden(document.into_owned());
-                lay_over(&mut document, host);
+                let mut document = redact(document.into_owned());
+                overlay_live_status(&mut document, host);
                 Cow::Owned(document)
             }
         }
@@ -70,12 +70,12 @@ fn name(kind: &Kind) -> Option<&str> {
 }
 
 /// Returns a resource of any kind without the values of headers.
-pub(crate) fn without_values<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
-    if name(kind).is_some() { Cow::Owned(hidden(document.clone())) } else { Cow::Borrowed(document) }
+pub(crate) fn redacted<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
+    if name(kind).is_some() { Cow::Owned(redact(document.clone())) } else { Cow::Borrowed(document) }
 }
 
 /// Hides the values of headers: they are credentials more often than not. Names, and names of secrets, stay.
-fn hidden(mut document: Value) -> Value {
+fn redact(mut document: Value) -> Value {
     for spec in ["/spec/grants/http", "/spec/spec/grants/http"] {
         let grants = document.pointer_mut(spec).and_then(Value::as_array_mut);
         for grant in grants.into_iter().flatten() {
@@ -91,13 +91,13 @@ fn hidden(mut document: Value) -> Value {
     if let Some(annotation) = annotation {
         // What cannot be read is not shown either.
         let applied = annotation.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-        *annotation = applied.map_or_else(|| HIDDEN.into(), |applied| hidden(applied).to_string().into());
+        *annotation = applied.map_or_else(|| HIDDEN.into(), |applied| redact(applied).to_string().into());
     }
     document
 }
 
 /// Lays what runs over what was written of it.
-fn lay_over(document: &mut Value, host: &Host) {
+fn overlay_live_status(document: &mut Value, host: &Host) {
     let Some(name) = document.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned) else { return };
     let (running, compiling) = (host.status(&name), host.compiling(&name));
     if running.is_none() && compiling.is_none() {
@@ -127,16 +127,21 @@ fn lay_over(document: &mut Value, host: &Host) {
 }
 
 /// Answers with one resource, in the form that is asked for.
-pub(crate) fn shown(info: &KindInfo, resource: &Resource, ask: &Ask<'_>, params: &Params) -> Response {
-    let dress = Dress::of(info, ask.host);
-    let document = || dress.on(in_version(resource.document(), &info.kind));
-    match form(ask.headers) {
-        Form::Table => {
+pub(crate) fn resource_response(
+    info: &KindInfo,
+    resource: &Resource,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Response {
+    let dress = Presentation::of(info, ask.host);
+    let document = || dress.render(in_version(resource.document(), &info.kind));
+    match response_format(ask.headers) {
+        ResponseFormat::Table => {
             let metadata = json!({ "resourceVersion": resource.revision().to_string() });
             Json(Table::of(info, params.included()).document(&metadata, [&*document()])).into_response()
         }
-        Form::Metadata => Json(only_metadata(&document())).into_response(),
-        Form::Document => match dress.as_stored(resource, &info.kind) {
+        ResponseFormat::Metadata => Json(only_metadata(&document())).into_response(),
+        ResponseFormat::Document => match dress.as_stored(resource, &info.kind) {
             Some(text) => ([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response(),
             None => Json(document()).into_response(),
         },
@@ -161,13 +166,13 @@ mod tests {
         let applied = json!({ "spec": spec }).to_string();
         let metadata = json!({ "name": "a", "annotations": { LAST_APPLIED: applied, "note": "stays" } });
         for document in [json!({ "metadata": metadata, "spec": spec }), json!({ "spec": { "spec": spec } })] {
-            let told = hidden(document);
+            let told = redact(document);
             assert!(!told.to_string().contains("hush"), "{told}");
             assert!(told.to_string().contains("\"x-token\":{\"secret\":\"token\"}"), "{told}");
             assert!(told.to_string().contains("\"kinds\":[\"Pod\"]"), "{told}");
         }
         assert_eq!(
-            hidden(json!({ "metadata": { "annotations": { LAST_APPLIED: "{hush" } } }))["metadata"]["annotations"]
+            redact(json!({ "metadata": { "annotations": { LAST_APPLIED: "{hush" } } }))["metadata"]["annotations"]
                 [LAST_APPLIED],
             HIDDEN
         );

@@ -12,20 +12,20 @@ pub(crate) fn duplicates(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut json = serde_json::Deserializer::from_slice(body);
     // Whoever wants the document reads it again, and is told what is wrong with it.
-    if Looking(&mut found).deserialize(&mut json).is_err() {
+    if DuplicateFinder(&mut found).deserialize(&mut json).is_err() {
         return Vec::new();
     }
     found
 }
 
 /// Reads a value, and notes what is there twice at and below it.
-struct Looking<'f>(&'f mut Vec<String>);
+struct DuplicateFinder<'f>(&'f mut Vec<String>);
 
-impl Looking<'_> {
+impl DuplicateFinder<'_> {
     /// Reads what stands below `name`, with the paths of it.
-    fn below<E>(&mut self, name: &str, read: impl FnOnce(Looking<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn below<E>(&mut self, name: &str, read: impl FnOnce(DuplicateFinder<'_>) -> Result<(), E>) -> Result<(), E> {
         let before = self.0.len();
-        read(Looking(self.0))?;
+        read(DuplicateFinder(self.0))?;
         for path in &mut self.0[before..] {
             let dot = if path.starts_with('[') { "" } else { "." };
             *path = format!("{name}{dot}{path}");
@@ -34,7 +34,7 @@ impl Looking<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Looking<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateFinder<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -42,7 +42,7 @@ impl<'de> DeserializeSeed<'de> for Looking<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Looking<'_> {
+impl<'de> Visitor<'de> for DuplicateFinder<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,13 +20,13 @@ use homeostat_store::{Resource, Revision, Selector};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::dress::shown;
-use crate::list::Frame;
+use crate::dress::resource_response;
+use crate::list::ListEncoder;
 use crate::params::Params;
-use crate::request::Ask;
+use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
-use crate::watch::{BOOKMARK_EVERY, Shape, at, line};
+use crate::watch::{BOOKMARK_EVERY, WatchEncoder, line, sleep_until};
 
 pub(crate) const PLURAL: &str = "events";
 
@@ -34,11 +34,11 @@ pub(crate) const PLURAL: &str = "events";
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Answers one request about events.
-pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<Response, Failure> {
+pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &RequestContext<'_>) -> Result<Response, Failure> {
     if ask.method != Method::GET {
         return Err(Failure::method_not_allowed("events are only read here: the host and its controllers write them"));
     }
-    if let Some(part) = ask.target.part {
+    if let Some(part) = ask.target.subresource {
         return Err(Failure::not_found(format!("events have no part {part} here")));
     }
     let params: Params = ask.params()?;
@@ -52,17 +52,17 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>) -> Result<
     if let Some(name) = ask.target.name {
         let found = found.iter().find(|(_, event)| event.key().name() == name);
         let (_, event) = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
-        return Ok(shown(info, event, ask, &params));
+        return Ok(resource_response(info, event, ask, &params));
     }
     let revision = revision(&log, through);
     params.check_list()?;
     params.check_revision(revision)?;
     let metadata = json!({ "resourceVersion": revision.to_string() });
-    Ok(Frame::of(info, ask, &params).whole(&metadata, found.iter().map(|(_, event)| event)))
+    Ok(ListEncoder::of(info, ask, &params).response(&metadata, found.iter().map(|(_, event)| event)))
 }
 
 /// Returns which events a request means.
-fn wanted(params: &Params, ask: &Ask<'_>) -> Result<Selector, Failure> {
+fn wanted(params: &Params, ask: &RequestContext<'_>) -> Result<Selector, Failure> {
     let mut selector = params.selector(ask.target.namespace)?;
     selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
     Ok(selector)
@@ -134,15 +134,15 @@ fn watch(
     log: Arc<EventLog>,
     wanted: Selector,
     info: &KindInfo,
-    ask: &Ask<'_>,
+    ask: &RequestContext<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
-    let shape = Shape::of(info, ask, params);
-    let mut following = Following {
+    let shape = WatchEncoder::of(info, ask, params);
+    let mut following = EventWatch {
         wanted,
         shape,
         after: 0,
-        told: 0,
+        known_through: 0,
         pending: VecDeque::new(),
         knows_columns: false,
         is_over: false,
@@ -151,11 +151,11 @@ fn watch(
     };
     match params.after()? {
         Some(revision) if !params.wants_initial_events() => {
-            if let Err(failure) = following.go_on(revision) {
-                following.break_off(&failure);
+            if let Err(failure) = following.resume_after(revision) {
+                following.end_with_error(&failure);
             }
         }
-        _ => following.begin(params.wants_initial_events())?,
+        _ => following.send_initial_events(params.wants_initial_events())?,
     }
     let lines = stream::unfold(following, async |mut following| {
         Some((Ok::<_, Infallible>(following.next().await?), following))
@@ -164,14 +164,14 @@ fn watch(
 }
 
 /// One watch of one client.
-struct Following {
+struct EventWatch {
     log: Arc<EventLog>,
     wanted: Selector,
-    shape: Shape,
+    shape: WatchEncoder,
     /// The sequence up to which the log has been read.
     after: u64,
     /// The sequence up to which the client knows what there is: what happened first after it is new to it.
-    told: u64,
+    known_through: u64,
     pending: VecDeque<Bytes>,
     /// A table with columns was told.
     knows_columns: bool,
@@ -181,21 +181,21 @@ struct Following {
     bookmark: Option<Instant>,
 }
 
-impl Following {
+impl EventWatch {
     /// Goes on after a revision. One that is not of this log, or from which something has been forgotten, is `Expired`.
-    fn go_on(&mut self, from: Revision) -> Result<(), Failure> {
+    fn resume_after(&mut self, from: Revision) -> Result<(), Failure> {
         let newest = self.log.list(&EventFilter::default()).last().map_or(0, |event| event.sequence);
         let forgotten = self.log.forgotten();
         let sequence = from.0.checked_sub(self.log.began());
         let expired = || expired(&self.log, forgotten);
         self.after = sequence.filter(|sequence| (forgotten..=newest).contains(sequence)).ok_or_else(expired)?;
-        self.told = self.after;
+        self.known_through = self.after;
         Ok(())
     }
 
     /// Tells everything that is there now, and that this is all where the client wants to know it.
-    fn begin(&mut self, wants_end: bool) -> Result<(), Failure> {
-        self.read_on()?;
+    fn send_initial_events(&mut self, wants_end: bool) -> Result<(), Failure> {
+        self.read_new_events()?;
         if wants_end {
             let mark = self.shape.bookmark(self.revision(), &json!({ "k8s.io/initial-events-end": "true" }));
             self.pending.push_back(mark);
@@ -208,7 +208,7 @@ impl Following {
     }
 
     /// Reads what has happened since.
-    fn read_on(&mut self) -> Result<(), Failure> {
+    fn read_new_events(&mut self) -> Result<(), Failure> {
         let (found, through) = read(&self.log, &self.wanted, self.after)?;
         let forgotten = self.log.forgotten();
         if self.after > 0 && forgotten > self.after {
@@ -216,15 +216,15 @@ impl Following {
         }
         for (first, event) in found {
             let further = std::mem::replace(&mut self.knows_columns, true);
-            let word = if first > self.told { "ADDED" } else { "MODIFIED" };
+            let word = if first > self.known_through { "ADDED" } else { "MODIFIED" };
             self.pending.push_back(self.shape.line(word, &event, further));
         }
-        (self.after, self.told) = (through, through);
+        (self.after, self.known_through) = (through, through);
         Ok(())
     }
 
     /// Ends with an error, which is told inside of the watch as for any other kind.
-    fn break_off(&mut self, failure: &Failure) {
+    fn end_with_error(&mut self, failure: &Failure) {
         self.is_over = true;
         self.pending.push_back(line("ERROR", &failure.document()));
     }
@@ -237,11 +237,11 @@ impl Following {
             tokio::select! {
                 biased;
                 () = self.log.changed(self.after) => {
-                    if let Err(failure) = self.read_on() {
-                        self.break_off(&failure);
+                    if let Err(failure) = self.read_new_events() {
+                        self.end_with_error(&failure);
                     }
                 }
-                () = at(bookmark) => {
+                () = sleep_until(bookmark) => {
                     self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
                     self.pending.push_back(self.shape.bookmark(self.revision(), &json!({})));
                 }

@@ -15,24 +15,24 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::metrics::File;
+use crate::metrics::FileKind;
 use crate::{BadFile, Error, Metrics};
 
 /// The least time between two looks at the files.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What some files say.
-pub(crate) struct Fresh<T> {
-    file: File,
+pub(crate) struct ReloadingFile<T> {
+    file: FileKind,
     paths: Vec<PathBuf>,
     read: Box<dyn Fn() -> Result<T, Error> + Send + Sync>,
     metrics: Metrics,
-    known: Mutex<Known<T>>,
+    snapshot: Mutex<FileSnapshot<T>>,
 }
 
 /// What is known of the files.
-struct Known<T> {
-    looked: Instant,
+struct FileSnapshot<T> {
+    checked_at: Instant,
     /// The files that were looked at last.
     stamps: Stamps,
     said: Arc<T>,
@@ -44,19 +44,19 @@ type Stamp = [i128; 4];
 /// `None` where there was no file.
 type Stamps = Vec<Option<Stamp>>;
 
-impl<T> fmt::Debug for Fresh<T> {
+impl<T> fmt::Debug for ReloadingFile<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fresh").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 
-impl<T: Send + Sync + 'static> Fresh<T> {
+impl<T: Send + Sync + 'static> ReloadingFile<T> {
     /// Reads the files for the first time.
     ///
     /// # Errors
     /// Those of `read`.
     pub(crate) fn open(
-        file: File,
+        file: FileKind,
         paths: Vec<PathBuf>,
         metrics: Metrics,
         read: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
@@ -64,47 +64,47 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         // In this order: what is written in between is read again.
         let stamps = stamps(&paths);
         let said = Arc::new(read()?);
-        let known = Mutex::new(Known { looked: Instant::now(), stamps, said });
-        Ok(Self { file, paths, read: Box::new(read), metrics, known })
+        let known = Mutex::new(FileSnapshot { checked_at: Instant::now(), stamps, said });
+        Ok(Self { file, paths, read: Box::new(read), metrics, snapshot: known })
     }
 
     /// Returns what the files said when they were read last.
-    pub(crate) fn known(&self) -> Arc<T> {
-        self.known.lock().said.clone()
+    pub(crate) fn last_value(&self) -> Arc<T> {
+        self.snapshot.lock().said.clone()
     }
 
     /// Returns what the files say, as far as it is time to look.
     ///
     /// *Cancel safety*: the files are read to their end.
     pub(crate) async fn current(self: &Arc<Self>) -> Arc<T> {
-        if self.is_time() {
+        if self.start_check_if_due() {
             let files = self.clone();
             // It does not panic; and if it did, what was read before would stay.
-            drop(tokio::task::spawn_blocking(move || files.read_again()).await);
+            drop(tokio::task::spawn_blocking(move || files.reload()).await);
         }
-        self.known()
+        self.last_value()
     }
 
-    fn is_time(&self) -> bool {
-        let mut known = self.known.lock();
-        let is_time = known.looked.elapsed() >= LOOK_EVERY;
+    fn start_check_if_due(&self) -> bool {
+        let mut known = self.snapshot.lock();
+        let is_time = known.checked_at.elapsed() >= CHECK_INTERVAL;
         if is_time {
-            known.looked = Instant::now();
+            known.checked_at = Instant::now();
         }
         is_time
     }
 
     /// Takes the files over as they are now.
-    pub(crate) fn read_again(&self) {
+    pub(crate) fn reload(&self) {
         let now = stamps(&self.paths);
-        if std::mem::replace(&mut self.known.lock().stamps, now.clone()) == now {
+        if std::mem::replace(&mut self.snapshot.lock().stamps, now.clone()) == now {
             return;
         }
         let (file, path) = (self.file.as_str(), self.paths.first().map(|path| path.display().to_string()));
         match (self.read)() {
             Ok(said) => {
                 tracing::info!(file, path, "a file has changed and is used from now on");
-                self.known.lock().said = Arc::new(said);
+                self.snapshot.lock().said = Arc::new(said);
             }
             Err(error) => {
                 let why = error.source().map(ToString::to_string).unwrap_or_default();
@@ -114,7 +114,7 @@ impl<T: Send + Sync + 'static> Fresh<T> {
                 let why = error.source().and_then(|why| why.downcast_ref());
                 if is_there && why.is_some_and(|why| matches!(why, BadFile::Io(_))) {
                     // Not for what is in it: the next look tries again.
-                    self.known.lock().stamps.clear();
+                    self.snapshot.lock().stamps.clear();
                 }
             }
         }
@@ -123,7 +123,8 @@ impl<T: Send + Sync + 'static> Fresh<T> {
     /// Makes the next look happen at once.
     #[cfg(test)]
     pub(crate) fn make_old(&self) {
-        self.known.lock().looked = Instant::now().checked_sub(LOOK_EVERY).expect("the machine runs for a second");
+        self.snapshot.lock().checked_at =
+            Instant::now().checked_sub(CHECK_INTERVAL).expect("the machine runs for a second");
     }
 }
 

@@ -14,23 +14,23 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{ControllerState, ControllerStatus};
 
-use crate::params::switch;
+use crate::params::parse_bool;
 use crate::state::Api;
 use crate::status::Failure;
 
 /// Answers as long as requests are answered at all.
 pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {
-    Ok(Wanted::read(&uri)?.answer("livez", vec![Checked { name: "ping".into(), result: Ok(()) }]))
+    Ok(HealthQuery::read(&uri)?.answer("livez", vec![CheckResult { name: "ping".into(), result: Ok(()) }]))
 }
 
 /// Answers whether the store takes writes, and every controller has its first lists.
 pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    let wanted = Wanted::read(&uri)?;
+    let wanted = HealthQuery::read(&uri)?;
     let store = api.host.store().health().map_err(|error| error.to_string());
-    let mut checked = vec![Checked { name: "store".into(), result: store }];
-    checked.extend(api.checks.iter().map(|check| Checked { name: check.name.into(), result: (check.holds)() }));
+    let mut checked = vec![CheckResult { name: "store".into(), result: store }];
+    checked.extend(api.checks.iter().map(|check| CheckResult { name: check.name.into(), result: (check.holds)() }));
     checked.extend(api.host.controllers().into_iter().map(controller));
-    checked.extend(api.host.down().into_iter().map(|(name, reason)| Checked {
+    checked.extend(api.host.down().into_iter().map(|(name, reason)| CheckResult {
         name: format!("controller/{name}"),
         result: Err(format!("it ran before and cannot be loaded: {}", in_one_line(&reason))),
     }));
@@ -54,36 +54,36 @@ pub(crate) fn why_unknown(api: &Api) -> Option<String> {
 }
 
 /// What came out of one check.
-struct Checked {
+struct CheckResult {
     name: String,
     result: Result<(), String>,
 }
 
-fn controller(status: ControllerStatus) -> Checked {
+fn controller(status: ControllerStatus) -> CheckResult {
     let ControllerStatus { name, state, message, .. } = status;
     let result = match state {
         ControllerState::Ready | ControllerState::Suspended => Ok(()),
         ControllerState::Starting | ControllerState::Syncing => Err(message.unwrap_or_default()),
         ControllerState::Stopping => Err("it is being stopped".to_owned()),
     };
-    Checked { name: format!("controller/{name}"), result }
+    CheckResult { name: format!("controller/{name}"), result }
 }
 
 /// What a request asks for.
 #[derive(Debug, Default)]
-struct Wanted {
+struct HealthQuery {
     verbose: bool,
     exclude: Vec<String>,
 }
 
-impl Wanted {
+impl HealthQuery {
     fn read(uri: &Uri) -> Result<Self, Failure> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
         let Query(pairs) = pairs.map_err(|error| Failure::bad_request(error.body_text()))?;
         let mut wanted = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
-                "verbose" => wanted.verbose = switch(&name, &value)?.is_on(),
+                "verbose" => wanted.verbose = parse_bool(&name, &value)?.is_on(),
                 "exclude" => wanted.exclude.push(value),
                 _ => {}
             }
@@ -91,8 +91,8 @@ impl Wanted {
         Ok(wanted)
     }
 
-    fn answer(&self, endpoint: &str, checked: Vec<Checked>) -> Response {
-        let counts = |check: &&Checked| !self.exclude.contains(&check.name);
+    fn answer(&self, endpoint: &str, checked: Vec<CheckResult>) -> Response {
+        let counts = |check: &&CheckResult| !self.exclude.contains(&check.name);
         let holds = checked.iter().filter(counts).all(|check| check.result.is_ok());
         if holds && !self.verbose {
             return "ok".into_response();
@@ -104,7 +104,7 @@ impl Wanted {
         (code, lines).into_response()
     }
 
-    fn line(&self, Checked { name, result }: &Checked) -> String {
+    fn line(&self, CheckResult { name, result }: &CheckResult) -> String {
         match result {
             _ if self.exclude.contains(name) => format!("[+]{name} excluded: ok\n"),
             Ok(()) => format!("[+]{name} ok\n"),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_request_says_which_checks_it_leaves_out() {
-        let read = |query: &str| Wanted::read(&format!("/readyz{query}").parse().unwrap()).unwrap();
+        let read = |query: &str| HealthQuery::read(&format!("/readyz{query}").parse().unwrap()).unwrap();
         let all = read("?verbose&exclude=store&exclude=controller/a");
         assert!(all.verbose);
         assert_eq!(all.exclude, ["store", "controller/a"]);

@@ -64,8 +64,8 @@ pub use error::Error;
 pub use metrics::Metrics;
 pub use options::Options;
 pub use secret::{BadFile, read as read_private};
-pub use serve::{Handle, Served, serve};
-pub use tls::{Certificate, Made, validity};
+pub use serve::{Handle, ServerBackend, serve};
+pub use tls::{Certificate, SelfSignedCertificate, validity};
 
 #[cfg(test)]
 mod tests;

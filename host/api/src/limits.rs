@@ -12,12 +12,12 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use crate::client::Client;
-use crate::params::switch;
+use crate::params::parse_bool;
 use crate::path::{BACKUP, HEALTH, METRICS};
-use crate::room::{Room, hold};
+use crate::room::{Limiter, hold_until_sent};
 use crate::shutdown;
 use crate::status::Failure;
-use crate::tokens::Pass;
+use crate::tokens::AuthenticatedCaller;
 
 /// The longest watch that says how long it is to be. A client asks again then.
 const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -28,13 +28,13 @@ pub(crate) const BYTES_PER_SECOND_MIN: usize = 16 * 1024;
 /// The bounds of a server.
 pub(crate) struct Limits {
     /// Taken by each watch, and by whatever else goes on until the client leaves.
-    pub(crate) watches: Room,
+    pub(crate) watches: Limiter,
     /// Taken by every other request until its answer is sent; not by those that say how the host is.
-    pub(crate) requests: Room,
+    pub(crate) requests: Limiter,
     /// Taken by each list, and by what is told first in a watch, until it is sent.
-    pub(crate) lists: Room,
+    pub(crate) lists: Limiter,
     /// In bytes: taken by the body of a request, while it is read, until it is answered.
-    pub(crate) bodies: Room,
+    pub(crate) bodies: Limiter,
     /// Bytes of one body.
     pub(crate) body_bytes_max: usize,
     /// Bytes of the beginning of a body, for which room is taken as they arrive.
@@ -49,38 +49,38 @@ pub(crate) struct Limits {
 
 /// What a request takes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Takes {
+enum RequestClass {
     /// An answer.
     Answer,
     /// An answer that goes on for as long as the client says, or else for a time that is ours to choose.
     Watch(Option<Duration>),
     /// A stream of records, which ends when the client leaves.
-    Records,
+    RecordStream,
     /// A copy of the whole store.
     Backup,
     /// A word about how the host is, which it has to have room for at its worst.
-    Word,
+    Probe,
 }
 
-impl Takes {
-    fn of(method: &Method, uri: &Uri) -> Result<Self, Failure> {
+impl RequestClass {
+    fn classify(method: &Method, uri: &Uri) -> Result<Self, Failure> {
         if uri.path() == BACKUP {
             return Ok(Self::Backup);
         }
         if HEALTH.contains(&uri.path()) || uri.path() == METRICS {
-            return Ok(Self::Word);
+            return Ok(Self::Probe);
         }
         // Pairs, so that no repetition hides from here what a handler sees. It refuses a query that is none.
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map_or(Vec::new(), |Query(pairs)| pairs);
         let says = |wanted: &str| {
-            let mut said = pairs.iter().filter(|(name, _)| name == wanted).map(|(name, value)| switch(name, value));
+            let mut said = pairs.iter().filter(|(name, _)| name == wanted).map(|(name, value)| parse_bool(name, value));
             said.try_fold(false, |is_on, said| said.map(|said| is_on | said.is_on()))
         };
         let mut times = pairs.iter().filter(|(name, _)| name == "timeoutSeconds");
         Ok(match () {
             () if method != Method::GET => Self::Answer,
             () if says("watch")? => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
-            () if says("follow")? => Self::Records,
+            () if says("follow")? => Self::RecordStream,
             () => Self::Answer,
         })
     }
@@ -103,35 +103,35 @@ pub(crate) async fn bound(
     let Limits { watches, requests, .. } = limits;
     let Limits { watch_max, answer_max, .. } = *limits;
     let client = Client::of(request.extensions());
-    let time = match Takes::of(request.method(), request.uri()) {
+    let time = match RequestClass::classify(request.method(), request.uri()) {
         Err(failure) => return failure.into_response(),
-        Ok(Takes::Backup) => return next(request).await,
-        Ok(Takes::Word) => return within(answer_max, request, next).await,
-        Ok(Takes::Answer) => {
-            return match requests.take(&client, 1).await {
-                Ok(one) => hold(within(answer_max, request, next).await, one),
+        Ok(RequestClass::Backup) => return next(request).await,
+        Ok(RequestClass::Probe) => return within(answer_max, request, next).await,
+        Ok(RequestClass::Answer) => {
+            return match requests.acquire(&client, 1).await {
+                Ok(one) => hold_until_sent(within(answer_max, request, next).await, one),
                 Err(failure) => failure.into_response(),
             };
         }
-        Ok(Takes::Watch(time)) => Some(time.unwrap_or_else(|| between_half_and_all(watch_max))),
-        Ok(Takes::Records) => None,
+        Ok(RequestClass::Watch(time)) => Some(time.unwrap_or_else(|| between_half_and_all(watch_max))),
+        Ok(RequestClass::RecordStream) => None,
     };
-    let one = match watches.take(&client, 1).await {
+    let one = match watches.acquire(&client, 1).await {
         Ok(one) => one,
         Err(failure) => return failure.into_response(),
     };
-    let pass = request.extensions().get::<Pass>().cloned();
+    let pass = request.extensions().get::<AuthenticatedCaller>().cloned();
     let response = within(answer_max, request, next).await;
     if !response.status().is_success() {
         return response;
     }
-    response.map(|body| until(end(stopped.clone(), time, pass), body, one))
+    response.map(|body| until(stream_end(stopped.clone(), time, pass), body, one))
 }
 
 /// Waits for the end of an answer that goes on: the server's, that of its time, or that of the token that asked.
 ///
 /// *Cancel safety*: nothing is lost.
-async fn end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass: Option<Pass>) {
+async fn stream_end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass: Option<AuthenticatedCaller>) {
     let time = async {
         match time {
             Some(time) => tokio::time::sleep(time).await,
@@ -140,7 +140,7 @@ async fn end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass: Optio
     };
     let token = async {
         match pass {
-            Some(pass) => pass.over().await,
+            Some(pass) => pass.revoked().await,
             None => pending().await,
         }
     };

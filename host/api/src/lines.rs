@@ -15,17 +15,17 @@ const BYTES_MAX: usize = 4 << 20;
 
 /// The newest lines, the last one at the end. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<Mutex<Kept>>);
+pub(crate) struct EncodedEventCache(Arc<Mutex<EncodedEvents>>);
 
 #[derive(Default)]
-struct Kept {
-    lines: VecDeque<(About, Bytes)>,
+struct EncodedEvents {
+    lines: VecDeque<(EventCacheKey, Bytes)>,
     bytes: usize,
 }
 
 /// What decides how a line reads. A revision is one event of one resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct About {
+pub(crate) struct EventCacheKey {
     pub(crate) revision: Revision,
     /// `ADDED`, `MODIFIED` or `DELETED`, which depends on what a watch selects.
     pub(crate) word: &'static str,
@@ -35,9 +35,9 @@ pub(crate) struct About {
     pub(crate) version: Arc<str>,
 }
 
-impl Lines {
+impl EncodedEventCache {
     /// Returns a line as somebody has written it, or writes it.
-    pub(crate) fn shared(&self, about: About, write: impl FnOnce() -> Bytes) -> Bytes {
+    pub(crate) fn get_or_encode(&self, about: EventCacheKey, write: impl FnOnce() -> Bytes) -> Bytes {
         if let Some(line) = self.0.lock().find(&about) {
             return line;
         }
@@ -51,12 +51,12 @@ impl Lines {
     }
 }
 
-impl Kept {
-    fn find(&self, wanted: &About) -> Option<Bytes> {
+impl EncodedEvents {
+    fn find(&self, wanted: &EventCacheKey) -> Option<Bytes> {
         self.lines.iter().rev().find(|(about, _)| about == wanted).map(|(_, line)| line.clone())
     }
 
-    fn push(&mut self, about: About, line: Bytes) {
+    fn push(&mut self, about: EventCacheKey, line: Bytes) {
         self.bytes += line.len();
         self.lines.push_back((about, line));
         while self.lines.len() > LINES_MAX || self.bytes > BYTES_MAX {

@@ -18,11 +18,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::dress::Dress;
-use crate::negotiate::{Form, form, in_version, only_metadata};
+use crate::dress::Presentation;
+use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
 use crate::params::Params;
-use crate::request::Ask;
-use crate::room::{Held, Room};
+use crate::request::RequestContext;
+use crate::room::{Limiter, LimiterPermit};
 use crate::state::Api;
 use crate::status::Failure;
 use crate::table::Table;
@@ -34,36 +34,46 @@ const ITEMS_MAX: usize = 500;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Answers a list in the form that is asked for.
-pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+pub(crate) async fn answer(
+    api: &Api,
+    info: &KindInfo,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     params.check_list()?;
     params.check_revision(api.host.store().revision())?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
-    let (pieces, first) = Pieces::begin((&api.limits.lists, ask.client), api.host.store(), query).await?;
+    let (pieces, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
     let metadata = pieces.metadata();
-    Ok(send(Frame::of(info, ask, params), &metadata, pieces, first))
+    Ok(send(ListEncoder::of(info, ask, params), &metadata, pieces, first))
 }
 
 /// Sends a list while it is read.
-pub(crate) fn send(frame: Frame, metadata: &Value, source: impl Source + Send + 'static, first: Found) -> Response {
-    let writing = Writing::begin(frame, metadata, source, first);
+pub(crate) fn send(
+    frame: ListEncoder,
+    metadata: &Value,
+    source: impl PageSource + Send + 'static,
+    first: PageItems,
+) -> Response {
+    let writing = ListStream::begin(frame, metadata, source, first);
     let chunks = stream::unfold(writing, async |mut writing| Some((writing.next().await?, writing)));
     ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(chunks)).into_response()
 }
 
 /// Resources of one piece of a list.
-pub(crate) type Found = Vec<Arc<Resource>>;
+pub(crate) type PageItems = Vec<Arc<Resource>>;
 
 /// Where the resources of a list come from.
-pub(crate) trait Source {
+pub(crate) trait PageSource {
     /// Why there are no more, though there should be.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Returns the next resources, of which there may be none; `None` at the end.
-    fn more(&mut self) -> impl Future<Output = Result<Option<Found>, Self::Error>> + Send;
+    fn next_page(&mut self) -> impl Future<Output = Result<Option<PageItems>, Self::Error>> + Send;
 }
 
 /// The resources of a list, read piece by piece.
-pub(crate) struct Pieces {
+pub(crate) struct PagedList {
     store: Arc<dyn Store>,
     query: Query,
     revision: Revision,
@@ -71,20 +81,20 @@ pub(crate) struct Pieces {
     /// The client has named a limit, and reads on itself.
     is_one: bool,
     /// The room that a list takes.
-    _held: Held,
+    _held: LimiterPermit,
 }
 
-impl Pieces {
+impl PagedList {
     /// Reads the first piece, when there is room for one more list.
     ///
     /// # Errors
     /// Those of [`Store::list`], and 429.
-    pub(crate) async fn begin(
-        (lists, client): (&Room, &Client),
+    pub(crate) async fn open(
+        (lists, client): (&Limiter, &Client),
         store: Arc<dyn Store>,
         mut query: Query,
-    ) -> Result<(Self, Found), Failure> {
-        let held = lists.take(client, 1).await?;
+    ) -> Result<(Self, PageItems), Failure> {
+        let held = lists.acquire(client, 1).await?;
         let is_one = query.limit.is_some();
         query.limit.get_or_insert(ITEMS_MAX);
         let Page { items, revision, next } = store.list(&query).await?;
@@ -95,7 +105,7 @@ impl Pieces {
     ///
     /// # Errors
     /// Those of [`Store::list`].
-    pub(crate) async fn again(&mut self) -> Result<Found, Error> {
+    pub(crate) async fn restart(&mut self) -> Result<PageItems, Error> {
         self.query.from = None;
         let Page { items, revision, next } = self.store.list(&self.query).await?;
         (self.revision, self.next) = (revision, next);
@@ -114,14 +124,14 @@ impl Pieces {
     }
 }
 
-impl Source for Pieces {
+impl PageSource for PagedList {
     type Error = Error;
 
     /// Reads the next piece.
     ///
     /// # Errors
     /// Those of [`Store::list`], `Expired` above all. *Cancel safety*: nothing is lost.
-    async fn more(&mut self) -> Result<Option<Found>, Error> {
+    async fn next_page(&mut self) -> Result<Option<PageItems>, Error> {
         if self.is_one || self.next.is_none() {
             return Ok(None);
         }
@@ -133,8 +143,8 @@ impl Source for Pieces {
 }
 
 /// A list that is being sent.
-struct Writing<S> {
-    frame: Frame,
+struct ListStream<S> {
+    frame: ListEncoder,
     source: S,
     items: IntoIter<Arc<Resource>>,
     /// What has not been sent of the text.
@@ -142,8 +152,8 @@ struct Writing<S> {
     is_over: bool,
 }
 
-impl<S: Source> Writing<S> {
-    fn begin(frame: Frame, metadata: &Value, source: S, first: Found) -> Self {
+impl<S: PageSource> ListStream<S> {
+    fn begin(frame: ListEncoder, metadata: &Value, source: S, first: PageItems) -> Self {
         let chunk = frame.head(metadata);
         Self { frame, source, items: first.into_iter(), chunk, is_over: false }
     }
@@ -157,7 +167,7 @@ impl<S: Source> Writing<S> {
                     return Some(Ok(std::mem::take(&mut self.chunk).into()));
                 }
             }
-            match self.source.more().await {
+            match self.source.next_page().await {
                 Ok(Some(items)) => self.items = items.into_iter(),
                 Ok(None) => {
                     self.is_over = true;
@@ -179,39 +189,39 @@ impl<S: Source> Writing<S> {
 const END: &[u8] = b"]}";
 
 /// What stands around the items of a list, and how each is written.
-pub(crate) struct Frame {
-    items: Items,
-    dress: Dress,
+pub(crate) struct ListEncoder {
+    items: ItemEncoding,
+    dress: Presentation,
     /// The version of the kind that is spoken.
     spoken: Kind,
     /// The next item is the first one.
     is_first: bool,
 }
 
-enum Items {
+enum ItemEncoding {
     Documents,
     Metadata,
     Rows(Table),
 }
 
-impl Frame {
+impl ListEncoder {
     /// Returns the form that a client asks for.
-    pub(crate) fn of(info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Self {
-        let items = match form(ask.headers) {
-            Form::Table => Items::Rows(Table::of(info, params.included())),
-            Form::Metadata => Items::Metadata,
-            Form::Document => Items::Documents,
+    pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
+        let items = match response_format(ask.headers) {
+            ResponseFormat::Table => ItemEncoding::Rows(Table::of(info, params.included())),
+            ResponseFormat::Metadata => ItemEncoding::Metadata,
+            ResponseFormat::Document => ItemEncoding::Documents,
         };
         Self { items, ..Self::plain(info, ask) }
     }
 
-    pub(crate) fn plain(info: &KindInfo, ask: &Ask<'_>) -> Self {
-        let dress = Dress::of(info, ask.host);
-        Self { items: Items::Documents, dress, spoken: info.kind.clone(), is_first: true }
+    pub(crate) fn plain(info: &KindInfo, ask: &RequestContext<'_>) -> Self {
+        let dress = Presentation::of(info, ask.host);
+        Self { items: ItemEncoding::Documents, dress, spoken: info.kind.clone(), is_first: true }
     }
 
     /// Returns a list of what is in memory already.
-    pub(crate) fn whole<'r>(mut self, metadata: &Value, resources: impl Iterator<Item = &'r Resource>) -> Response {
+    pub(crate) fn response<'r>(mut self, metadata: &Value, resources: impl Iterator<Item = &'r Resource>) -> Response {
         let mut text = self.head(metadata);
         resources.for_each(|resource| self.item(resource, &mut text));
         text.extend_from_slice(END);
@@ -221,15 +231,15 @@ impl Frame {
     /// Returns the text before the first item.
     fn head(&self, metadata: &Value) -> Vec<u8> {
         let (name, facts) = match &self.items {
-            Items::Documents => {
+            ItemEncoding::Documents => {
                 let (kind, api_version) = (format!("{}List", self.spoken.name), self.spoken.api_version());
                 ("items", json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
             }
-            Items::Metadata => {
+            ItemEncoding::Metadata => {
                 let (kind, api_version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
                 ("items", json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
             }
-            Items::Rows(table) => ("rows", json!(table.document(metadata, []).without_rows())),
+            ItemEncoding::Rows(table) => ("rows", json!(table.document(metadata, []).without_rows())),
         };
         let mut text = Vec::with_capacity(CHUNK_BYTES);
         append(&facts, &mut text);
@@ -243,14 +253,14 @@ impl Frame {
         if !std::mem::replace(&mut self.is_first, false) {
             text.push(b',');
         }
-        let document = || self.dress.on(in_version(resource.document(), &self.spoken));
+        let document = || self.dress.render(in_version(resource.document(), &self.spoken));
         match &self.items {
-            Items::Documents => match self.dress.as_stored(resource, &self.spoken) {
+            ItemEncoding::Documents => match self.dress.as_stored(resource, &self.spoken) {
                 Some(stored) => text.extend_from_slice(stored.as_bytes()),
                 None => append(&document(), text),
             },
-            Items::Metadata => append(&only_metadata(&document()), text),
-            Items::Rows(table) => append(&table.row(&document()), text),
+            ItemEncoding::Metadata => append(&only_metadata(&document()), text),
+            ItemEncoding::Rows(table) => append(&table.row(&document()), text),
         }
     }
 }

@@ -107,20 +107,20 @@ async fn bind_unix(path: &Path) -> Result<Listener, Error> {
     check_folder(folder, path)?;
     let lock = lock(path)?;
     remove_stale(path).await?;
-    let hidden = Hidden::bind(folder).map_err(failed)?;
+    let hidden = PrivateSocket::bind(folder).map_err(failed)?;
     check_owner(folder, path, &hidden)?;
-    let listener = hidden.show(path).map_err(failed)?;
+    let listener = hidden.publish(path).map_err(failed)?;
     Ok(Listener::Unix { listener, socket: Socket { path: path.into(), _lock: lock } })
 }
 
 /// A socket in a folder that nobody else can enter: between bind and chmod its mode is whatever the process makes files with.
-struct Hidden {
+struct PrivateSocket {
     listener: UnixListener,
     path: PathBuf,
     folder: TempDir,
 }
 
-impl Hidden {
+impl PrivateSocket {
     fn bind(folder: &Path) -> io::Result<Self> {
         // Names as short as they can be: the system takes about a hundred bytes for all of the path.
         let folder =
@@ -132,7 +132,7 @@ impl Hidden {
     }
 
     /// Gives the socket its name. From then on its user can connect.
-    fn show(self, path: &Path) -> io::Result<UnixListener> {
+    fn publish(self, path: &Path) -> io::Result<UnixListener> {
         let Self { listener, path: hidden, folder } = self;
         fs::rename(hidden, path)?;
         folder.close()?;
@@ -152,7 +152,7 @@ fn check_folder(folder: &Path, socket: &Path) -> Result<(), Error> {
 }
 
 /// Refuses a folder that somebody else made: the socket shows who we are.
-fn check_owner(folder: &Path, socket: &Path, hidden: &Hidden) -> Result<(), Error> {
+fn check_owner(folder: &Path, socket: &Path, hidden: &PrivateSocket) -> Result<(), Error> {
     let failed = |source| Error::Bind { address: Address::Unix(socket.into()), source };
     let folder_owner = fs::metadata(folder).map_err(failed)?.uid();
     let own = fs::metadata(&hidden.path).map_err(failed)?.uid();

@@ -29,12 +29,12 @@ use homeostat_runtime::{ControllerMeasures, Host, HostCapacity, Measures, Observ
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-pub(crate) use accept::Form;
+pub(crate) use accept::ExpositionFormat;
 use families::FAMILIES;
 use refusals::Refusals;
-pub(crate) use refusals::{File, Scarce};
-use tally::{Tallier, Tally};
-use text::Text;
+pub(crate) use refusals::{FileKind, LimitKind};
+use tally::{ReconcileRecorder, ReconcileStats};
+use text::TextEncoder;
 
 /// The metrics of one host. Clones are the same.
 ///
@@ -45,7 +45,7 @@ pub struct Metrics(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     /// By controller. A name that is used again is the new one's.
-    talliers: Mutex<BTreeMap<Arc<str>, Weak<Tallier>>>,
+    talliers: Mutex<BTreeMap<Arc<str>, Weak<ReconcileRecorder>>>,
     /// Events up to here were seen at a scrape.
     events: AtomicU64,
     refusals: Refusals,
@@ -55,7 +55,7 @@ struct Inner {
 
 /// Everything that one answer is made of.
 struct Scrape {
-    controllers: Vec<One>,
+    controllers: Vec<ControllerSample>,
     instances_running: usize,
     instances_free: usize,
     room: HostCapacity,
@@ -68,15 +68,15 @@ struct Scrape {
 }
 
 /// One controller at a scrape.
-struct One {
+struct ControllerSample {
     measures: ControllerMeasures,
     /// `None` when somebody else observes the host.
-    tally: Option<Tally>,
+    tally: Option<ReconcileStats>,
 }
 
 impl Observer for Metrics {
     fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
-        let tallier = Arc::<Tallier>::default();
+        let tallier = Arc::<ReconcileRecorder>::default();
         let mut talliers = self.0.talliers.lock();
         // Whoever was removed has left its name behind.
         talliers.retain(|_, known| known.strong_count() > 0);
@@ -87,12 +87,12 @@ impl Observer for Metrics {
 
 impl Metrics {
     /// Notes that a request was refused because there was no room for it.
-    pub(crate) fn refused(&self, for_want_of: Scarce) {
+    pub(crate) fn refused(&self, for_want_of: LimitKind) {
         self.0.refusals.room(for_want_of).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that a file has changed and could not be used.
-    pub(crate) fn unusable(&self, file: File) {
+    pub(crate) fn unusable(&self, file: FileKind) {
         self.0.refusals.file(file).fetch_add(1, Ordering::Relaxed);
     }
 
@@ -102,26 +102,26 @@ impl Metrics {
     }
 
     #[cfg(test)]
-    pub(crate) fn unusable_count(&self, file: File) -> u64 {
+    pub(crate) fn unusable_count(&self, file: FileKind) -> u64 {
         self.0.refusals.file(file).load(Ordering::Relaxed)
     }
 
     /// Returns all metrics of `host` as they are now.
-    pub(crate) fn render(&self, host: &Host, form: Form) -> String {
+    pub(crate) fn render(&self, host: &Host, form: ExpositionFormat) -> String {
         let scrape = self.scrape(host);
-        let mut text = Text::new(form);
+        let mut text = TextEncoder::new(form);
         for family in &FAMILIES {
-            text.begin(family);
+            text.start_family(family);
             (family.samples)(&scrape, &mut text);
         }
-        text.end()
+        text.finish()
     }
 
     fn scrape(&self, host: &Host) -> Scrape {
         let Measures { controllers, instances_running, instances_free, room, compiled } = host.measure();
         let talliers = self.0.talliers.lock();
         let tally = |name: &str| talliers.get(name).and_then(Weak::upgrade).map(|tallier| tallier.tally());
-        let one = |measures: ControllerMeasures| One { tally: tally(&measures.status.name), measures };
+        let one = |measures: ControllerMeasures| ControllerSample { tally: tally(&measures.status.name), measures };
         let controllers = controllers.into_iter().map(one).collect();
         drop(talliers);
         Scrape {

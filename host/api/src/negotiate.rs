@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A form of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum ResponseFormat {
     /// As they are.
     Document,
     /// As the rows of a table, for people.
@@ -19,44 +19,44 @@ pub(crate) enum Form {
 }
 
 /// Returns the first form that the `Accept` header names and that is known here; as they are, when there is none.
-pub(crate) fn form(headers: &HeaderMap) -> Form {
-    ranges(headers).find_map(|range| known(&range)).unwrap_or(Form::Document)
+pub(crate) fn response_format(headers: &HeaderMap) -> ResponseFormat {
+    ranges(headers).find_map(|range| known(&range)).unwrap_or(ResponseFormat::Document)
 }
 
 /// Returns whether the client takes all groups with their kinds in one document (`APIGroupDiscoveryList`, v2).
 pub(crate) fn wants_all_groups(headers: &HeaderMap) -> bool {
-    let wants = |range: &Range<'_>| range.kind == Some("APIGroupDiscoveryList") && range.version == Some("v2");
+    let wants = |range: &MediaRange<'_>| range.kind == Some("APIGroupDiscoveryList") && range.version == Some("v2");
     ranges(headers).any(|range| wants(&range))
 }
 
 /// One media range of the header.
-struct Range<'h> {
+struct MediaRange<'h> {
     media: &'h str,
     kind: Option<&'h str>,
     version: Option<&'h str>,
     group: Option<&'h str>,
 }
 
-fn known(range: &Range<'_>) -> Option<Form> {
+fn known(range: &MediaRange<'_>) -> Option<ResponseFormat> {
     if !matches!(range.media, "application/json" | "application/*" | "*/*") {
         return None;
     }
     match (range.kind, range.group, range.version) {
-        (None, ..) => Some(Form::Document),
-        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table),
+        (None, ..) => Some(ResponseFormat::Document),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(ResponseFormat::Table),
         (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
-            Some(Form::Metadata)
+            Some(ResponseFormat::Metadata)
         }
         _ => None,
     }
 }
 
-fn ranges(headers: &HeaderMap) -> impl Iterator<Item = Range<'_>> {
+fn ranges(headers: &HeaderMap) -> impl Iterator<Item = MediaRange<'_>> {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(|range| {
         let mut parts = range.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
-        let mut range = Range { media, kind: None, version: None, group: None };
+        let mut range = MediaRange { media, kind: None, version: None, group: None };
         for (name, value) in parts.filter_map(|part| part.split_once('=')) {
             match name {
                 "as" => range.kind = Some(value),
@@ -69,7 +69,7 @@ fn ranges(headers: &HeaderMap) -> impl Iterator<Item = Range<'_>> {
     })
 }
 
-/// A document in the form [`Form::Metadata`].
+/// A document in the form [`ResponseFormat::Metadata`].
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OnlyMetadata<'d> {
@@ -78,7 +78,7 @@ pub(crate) struct OnlyMetadata<'d> {
     metadata: Option<&'d Value>,
 }
 
-/// Returns a document in the form [`Form::Metadata`].
+/// Returns a document in the form [`ResponseFormat::Metadata`].
 pub(crate) fn only_metadata(document: &Value) -> OnlyMetadata<'_> {
     OnlyMetadata { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata: document.get("metadata") }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::status::Failure;
-use crate::table::Included;
+use crate::table::IncludeObjectPolicy;
 
 /// The parameters that the Kubernetes dialect knows and that mean something here. Others are ignored, as an API server does.
 #[derive(Debug, Default, Deserialize)]
@@ -18,17 +18,17 @@ pub(crate) struct Params {
     pub(crate) limit: Option<usize>,
     #[serde(rename = "continue")]
     pub(crate) next: Option<String>,
-    pub(crate) watch: Switch,
+    pub(crate) watch: BoolParam,
     pub(crate) resource_version: Option<String>,
-    pub(crate) send_initial_events: Option<Switch>,
+    pub(crate) send_initial_events: Option<BoolParam>,
     pub(crate) field_manager: Option<String>,
-    pub(crate) force: Switch,
+    pub(crate) force: BoolParam,
     pub(crate) dry_run: Option<String>,
     pub(crate) field_validation: Option<String>,
     pub(crate) propagation_policy: Option<String>,
-    pub(crate) orphan_dependents: Option<Switch>,
-    pub(crate) include_object: Included,
-    pub(crate) allow_watch_bookmarks: Switch,
+    pub(crate) orphan_dependents: Option<BoolParam>,
+    pub(crate) include_object: IncludeObjectPolicy,
+    pub(crate) allow_watch_bookmarks: BoolParam,
     pub(crate) resource_version_match: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Params {
     }
 
     pub(crate) fn wants_initial_events(&self) -> bool {
-        self.send_initial_events.is_some_and(Switch::is_on)
+        self.send_initial_events.is_some_and(BoolParam::is_on)
     }
 
     pub(crate) fn forces(&self) -> bool {
@@ -71,7 +71,7 @@ impl Params {
     }
 
     /// Returns how much of a resource goes with its row of a table.
-    pub(crate) fn included(&self) -> Included {
+    pub(crate) fn included(&self) -> IncludeObjectPolicy {
         self.include_object
     }
 
@@ -170,7 +170,7 @@ impl Params {
 /// What a deletion asks for, from its body or its query.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Deletion {
+pub(crate) struct DeleteOptions {
     kind: Option<String>,
     propagation_policy: Option<String>,
     orphan_dependents: Option<bool>,
@@ -185,12 +185,12 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-impl Deletion {
+impl DeleteOptions {
     /// Reads what the body says, or the query where there is no body: never both, as an API server does.
     pub(crate) fn read(body: Option<Value>, params: &Params) -> Result<Self, Failure> {
         let Some(body) = body.filter(|body| !body.is_null()) else {
             let (propagation_policy, orphan_dependents) =
-                (params.propagation_policy.clone(), params.orphan_dependents.map(Switch::is_on));
+                (params.propagation_policy.clone(), params.orphan_dependents.map(BoolParam::is_on));
             return Ok(Self { propagation_policy, orphan_dependents, ..Self::default() });
         };
         let wrong = |reason: String| Failure::bad_request(format!("the body is not DeleteOptions: {reason}"));
@@ -261,15 +261,15 @@ fn field(term: &str) -> Result<(String, String), Failure> {
 /// A parameter that is true or false. One without a value is true, one that is not there is false.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(try_from = "String")]
-pub(crate) struct Switch(bool);
+pub(crate) struct BoolParam(bool);
 
-impl Switch {
+impl BoolParam {
     pub(crate) fn is_on(self) -> bool {
         self.0
     }
 }
 
-impl FromStr for Switch {
+impl FromStr for BoolParam {
     type Err = String;
 
     /// Reads the words of Go's `strconv.ParseBool`, in which the clients of every language write it.
@@ -282,7 +282,7 @@ impl FromStr for Switch {
     }
 }
 
-impl TryFrom<String> for Switch {
+impl TryFrom<String> for BoolParam {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -291,7 +291,7 @@ impl TryFrom<String> for Switch {
 }
 
 /// Reads a switch by its name.
-pub(crate) fn switch(name: &str, value: &str) -> Result<Switch, Failure> {
+pub(crate) fn parse_bool(name: &str, value: &str) -> Result<BoolParam, Failure> {
     value.parse().map_err(|reason| Failure::bad_request(format!("{name}: {reason}")))
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Target<'p> {
     pub(crate) plural: &'p str,
     pub(crate) name: Option<&'p str>,
     /// What follows the name, as `status`; with slashes where it is more than one word.
-    pub(crate) part: Option<&'p str>,
+    pub(crate) subresource: Option<&'p str>,
 }
 
 /// Reads a path; `None` when it means nothing.
@@ -65,7 +65,7 @@ pub(crate) fn parse(path: &str) -> Option<Route<'_>> {
     let plural = words.next()?;
     let (name, part) = (words.next(), words.next());
     let some_empty = [Some(version), namespace, Some(plural), name, part].into_iter().flatten().any(str::is_empty);
-    (!some_empty).then_some(Route::Resources(Target { group, version, namespace, plural, name, part }))
+    (!some_empty).then_some(Route::Resources(Target { group, version, namespace, plural, name, subresource: part }))
 }
 
 /// Splits `namespaces/NS/…` off. `namespaces/NS` itself, and its status, are the core group's kind of that plural.

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::dress::without_values;
-use crate::params::Switch;
+use crate::dress::redacted;
+use crate::params::BoolParam;
 use crate::state::Api;
 use crate::status::Failure;
 
@@ -35,14 +35,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Which records are wanted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct RecordQuery {
     controller: Option<String>,
     /// As keys are printed: `apps/v1/Deployment default/web`.
     key: Option<String>,
     after: u64,
     /// Only the last so many of what is there already.
     lines: Option<usize>,
-    follow: Switch,
+    follow: BoolParam,
 }
 
 pub(crate) async fn kinds(State(api): State<Arc<Api>>) -> Json<Value> {
@@ -50,13 +50,13 @@ pub(crate) async fn kinds(State(api): State<Arc<Api>>) -> Json<Value> {
 }
 
 pub(crate) async fn events(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    Records::new(Source::Events(api.host.events()), params(&uri)?).map(Records::response)
+    RecordStream::new(RecordSource::Events(api.host.events()), params(&uri)?).map(RecordStream::response)
 }
 
 pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    let mut wanted: Wanted = params(&uri)?;
+    let mut wanted: RecordQuery = params(&uri)?;
     wanted.lines.get_or_insert(LINES);
-    Records::new(Source::Logs(api.host.logs()), wanted).map(Records::response)
+    RecordStream::new(RecordSource::Logs(api.host.logs()), wanted).map(RecordStream::response)
 }
 
 /// Whose costs are wanted.
@@ -66,7 +66,7 @@ struct CostParams {
     /// Of this controller alone, with its dearest keys.
     controller: Option<String>,
     /// With the dearest keys of all.
-    keys: Switch,
+    keys: BoolParam,
 }
 
 /// Answers with what the reconciles of controllers cost, and which components are being compiled.
@@ -83,16 +83,16 @@ pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<
 
 /// Whose dependents are wanted.
 #[derive(Debug, Deserialize)]
-struct Owner {
+struct DependentParams {
     uid: String,
 }
 
 /// Answers with the resources of any kind that name an owner.
 pub(crate) async fn dependents(State(api): State<Arc<Api>>, request: Request) -> Result<Json<Value>, Failure> {
-    let Owner { uid } = params(request.uri())?;
-    let _held = api.limits.lists.take(&Client::of(request.extensions()), 1).await?;
+    let DependentParams { uid } = params(request.uri())?;
+    let _held = api.limits.lists.acquire(&Client::of(request.extensions()), 1).await?;
     let found = api.host.store().dependents(&uid).await?;
-    let shown = found.iter().map(|resource| without_values(resource.document(), resource.key().kind()));
+    let shown = found.iter().map(|resource| redacted(resource.document(), resource.key().kind()));
     Ok(Json(json!({ "items": shown.collect::<Vec<_>>() })))
 }
 
@@ -109,33 +109,35 @@ fn read_key(text: &str) -> Option<Key> {
 }
 
 /// Where records come from.
-enum Source {
+enum RecordSource {
     Events(Arc<EventLog>),
     Logs(Arc<LogBook>),
 }
 
 /// One record, as far as it must be known to choose it.
-struct Record {
+struct RecordLine {
     sequence: u64,
     controller: Arc<str>,
     key: Option<Key>,
     line: Bytes,
 }
 
-impl Source {
+impl RecordSource {
     /// Returns the records after `sequence`, of one controller or of all.
-    fn read(&self, controller: Option<&str>, after: u64) -> Vec<Record> {
+    fn read(&self, controller: Option<&str>, after: u64) -> Vec<RecordLine> {
         match self {
             Self::Events(log) => {
                 let filter = EventFilter { controller: controller.map(str::to_owned), key: None, after };
                 let events = log.list(&filter).into_iter();
                 events
-                    .map(|event| Record::new(event.sequence, &event, event.controller.clone(), event.key.clone()))
+                    .map(|event| RecordLine::new(event.sequence, &event, event.controller.clone(), event.key.clone()))
                     .collect()
             }
             Self::Logs(book) => {
                 let lines = book.tail(controller, after, usize::MAX).into_iter();
-                lines.map(|line| Record::new(line.sequence, &line, line.controller.clone(), line.key.clone())).collect()
+                lines
+                    .map(|line| RecordLine::new(line.sequence, &line, line.controller.clone(), line.key.clone()))
+                    .collect()
             }
         }
     }
@@ -148,15 +150,15 @@ impl Source {
     }
 }
 
-impl Record {
+impl RecordLine {
     fn new(sequence: u64, record: &impl Serialize, controller: Arc<str>, key: Option<Key>) -> Self {
         Self { sequence, controller, key, line: format!("{}\n", json!(record)).into() }
     }
 }
 
 /// The records that one client reads.
-struct Records {
-    source: Source,
+struct RecordStream {
+    source: RecordSource,
     controller: Option<String>,
     key: Option<Key>,
     after: u64,
@@ -165,9 +167,9 @@ struct Records {
     follow: bool,
 }
 
-impl Records {
-    fn new(source: Source, wanted: Wanted) -> Result<Self, Failure> {
-        let Wanted { controller, key, after, lines, follow } = wanted;
+impl RecordStream {
+    fn new(source: RecordSource, wanted: RecordQuery) -> Result<Self, Failure> {
+        let RecordQuery { controller, key, after, lines, follow } = wanted;
         let unreadable =
             |text: &str| Failure::bad_request(format!("key: `{text}` is not like `apps/v1/Deployment default/web`"));
         let key = key.map(|text| read_key(&text).ok_or_else(|| unreadable(&text))).transpose()?;
@@ -208,10 +210,10 @@ impl Records {
         let controller = self.controller.as_deref();
         let records = self.source.read(controller.filter(|_| !self.follow), self.after);
         self.after = records.last().map_or(self.after, |record| record.sequence);
-        let is_wanted = |record: &&Record| {
+        let is_wanted = |record: &&RecordLine| {
             controller.is_none_or(|name| name == &*record.controller) && (self.key.is_none() || record.key == self.key)
         };
-        let wanted: Vec<&Record> = records.iter().filter(is_wanted).collect();
+        let wanted: Vec<&RecordLine> = records.iter().filter(is_wanted).collect();
         let lines = &wanted[wanted.len().saturating_sub(count)..];
         lines.iter().flat_map(|record| record.line.iter().copied()).collect()
     }

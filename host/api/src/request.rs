@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::duplicates::duplicates;
-use crate::params::{Deletion, Params};
+use crate::params::{DeleteOptions, Params};
 use crate::path::Target;
 use crate::protobuf;
 use crate::status::Failure;
@@ -21,7 +21,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const MANAGER_CHARS_MAX: usize = 128;
 
 /// One request for resources.
-pub(crate) struct Ask<'r> {
+pub(crate) struct RequestContext<'r> {
     pub(crate) method: &'r Method,
     pub(crate) target: Target<'r>,
     pub(crate) uri: &'r Uri,
@@ -33,7 +33,7 @@ pub(crate) struct Ask<'r> {
     pub(crate) client: &'r Client,
 }
 
-impl Ask<'_> {
+impl RequestContext<'_> {
     pub(crate) fn params<P: serde::de::DeserializeOwned>(&self) -> Result<P, Failure> {
         let params = UriQuery::<P>::try_from_uri(self.uri).map_err(|error| Failure::bad_request(error.body_text()))?;
         Ok(params.0)
@@ -61,7 +61,7 @@ impl Ask<'_> {
     }
 
     /// Reads what a deletion asks for, from the body, which may be protobuf, or from the query.
-    pub(crate) fn deletion(&self, params: &Params) -> Result<Deletion, Failure> {
+    pub(crate) fn deletion(&self, params: &Params) -> Result<DeleteOptions, Failure> {
         let body =
             match self.content_type() {
                 _ if self.body.is_empty() => None,
@@ -70,21 +70,21 @@ impl Ask<'_> {
                 })?),
                 _ => Some(self.document()?),
             };
-        Deletion::read(body, params)
+        DeleteOptions::read(body, params)
     }
 
     /// Returns a write in the name of who asks.
     pub(crate) fn request(&self, write: Write, params: &Params) -> Result<Request, Failure> {
-        Ok(self.author(params)?.request(write))
+        Ok(self.write_options(params)?.request(write))
     }
 
     /// Returns in whose name it is written, that of the field manager, or else of the program, and how.
-    pub(crate) fn author(&self, params: &Params) -> Result<Author, Failure> {
+    pub(crate) fn write_options(&self, params: &Params) -> Result<WriteOptions, Failure> {
         let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
         let manager = params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
         let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
-        Ok(Author { manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
+        Ok(WriteOptions { manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
     }
 
     /// Returns the paths of fields that the body has twice, unless nobody cares.
@@ -114,30 +114,30 @@ impl Ask<'_> {
 
 /// What all writes of one request have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Author {
+pub(crate) struct WriteOptions {
     manager: String,
     pub(crate) dry_run: bool,
     unknown: FieldValidation,
 }
 
-impl Author {
+impl WriteOptions {
     pub(crate) fn request(&self, write: Write) -> Request {
         let Self { manager, dry_run, unknown } = self.clone();
         Request { write, manager, dry_run, field_validation: unknown }
     }
 }
 
-pub(crate) fn not_allowed(ask: &Ask<'_>) -> Failure {
+pub(crate) fn not_allowed(ask: &RequestContext<'_>) -> Failure {
     Failure::method_not_allowed(format!("{} is not supported at {}", ask.method, ask.uri.path()))
 }
 
 /// Returns a document after the patch that a request carries.
-pub(crate) fn patched(document: &Value, ask: &Ask<'_>) -> Result<Value, Failure> {
+pub(crate) fn apply_patch(document: &Value, ask: &RequestContext<'_>) -> Result<Value, Failure> {
     Ok(change(ask)?.apply(document)?)
 }
 
 /// Reads the change that a patch asks for.
-pub(crate) fn change(ask: &Ask<'_>) -> Result<Change, Failure> {
+pub(crate) fn change(ask: &RequestContext<'_>) -> Result<Change, Failure> {
     match ask.content_type() {
         "application/merge-patch+json" => Ok(Change::Merge(ask.document()?)),
         "application/strategic-merge-patch+json" => Ok(Change::Strategic(ask.document()?)),

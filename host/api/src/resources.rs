@@ -7,10 +7,10 @@ use homeostat_runtime::KindInfo;
 use homeostat_store::{EventType, Key, Precondition, Write, WriteResponse};
 use serde_json::{Map, Value, json};
 
-use crate::dress::shown;
+use crate::dress::resource_response;
 use crate::params::Params;
 use crate::path::Target;
-use crate::request::{Ask, change, not_allowed};
+use crate::request::{RequestContext, change, not_allowed};
 use crate::state::Api;
 use crate::status::Failure;
 use crate::{collection, events, health, list, scale, watch};
@@ -22,7 +22,7 @@ const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 const WARNING_BYTES_MAX: usize = 4096;
 
 /// Answers one request.
-pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure> {
+pub(crate) async fn answer(api: &Api, ask: &RequestContext<'_>) -> Result<Response, Failure> {
     let target = &ask.target;
     let info = kind(api, target)?;
     if info.kind.group.is_empty() && info.plural == events::PLURAL {
@@ -35,7 +35,7 @@ pub(crate) async fn answer(api: &Api, ask: &Ask<'_>) -> Result<Response, Failure
 }
 
 /// Answers one request for resources of a kind that is known.
-async fn answer_of(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+async fn answer_of(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Result<Response, Failure> {
     let target = &ask.target;
     let Some(name) = target.name else {
         return match *ask.method {
@@ -50,10 +50,10 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -
         return Err(Failure::not_found(format!("{} live in namespaces: name one in the path", info.plural)));
     }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
-    match (ask.method, target.part) {
+    match (ask.method, target.subresource) {
         (&Method::GET, None | Some("status")) => {
             let resource = api.host.store().get(&key).await?;
-            Ok(shown(info, &resource, ask, params))
+            Ok(resource_response(info, &resource, ask, params))
         }
         (&Method::PUT, None) => update(api, info, &key, ask, params).await,
         (&Method::PUT, Some("status")) => update_status(api, info, key, ask, params).await,
@@ -81,7 +81,7 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     Ok(info)
 }
 
-async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+async fn create(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Result<Response, Failure> {
     let mut document = ask.document()?;
     if info.namespaced && ask.target.namespace.is_none() {
         return Err(Failure::method_not_allowed(format!(
@@ -96,7 +96,13 @@ async fn create(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> R
     write(api, info, Write::Create { document }, ask, params).await
 }
 
-async fn update(api: &Api, info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+async fn update(
+    api: &Api,
+    info: &KindInfo,
+    key: &Key,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     let mut document = ask.document()?;
     fill_in(&mut document, info, ask, namespace(key), Some(key.name()))?;
     write(api, info, Write::Update { document, precondition: Precondition::default() }, ask, params).await
@@ -106,7 +112,7 @@ async fn update_status(
     api: &Api,
     info: &KindInfo,
     key: Key,
-    ask: &Ask<'_>,
+    ask: &RequestContext<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
     let mut document = ask.document()?;
@@ -123,19 +129,25 @@ async fn patch_status(
     api: &Api,
     info: &KindInfo,
     key: Key,
-    ask: &Ask<'_>,
+    ask: &RequestContext<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
     if ask.applies() {
-        let (document, manager) = applied(info, &key, ask, params)?;
+        let (document, manager) = read_apply(info, &key, ask, params)?;
         return write(api, info, Write::ApplyStatus { document, manager, force: params.forces() }, ask, params).await;
     }
     write(api, info, Write::PatchStatus { key, change: change(ask)? }, ask, params).await
 }
 
-async fn patch(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+async fn patch(
+    api: &Api,
+    info: &KindInfo,
+    key: Key,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     if ask.applies() {
-        let (document, manager) = applied(info, &key, ask, params)?;
+        let (document, manager) = read_apply(info, &key, ask, params)?;
         return write(api, info, Write::Apply { document, manager, force: params.forces() }, ask, params).await;
     }
     let change = change(ask)?;
@@ -143,7 +155,12 @@ async fn patch(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Par
 }
 
 /// Reads what is to be applied, and who applies it.
-fn applied(info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result<(Value, String), Failure> {
+fn read_apply(
+    info: &KindInfo,
+    key: &Key,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<(Value, String), Failure> {
     let mut document = ask.document()?;
     let manager = params.field_manager.clone().filter(|manager| !manager.is_empty());
     let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: say who applies"))?;
@@ -154,7 +171,13 @@ fn applied(info: &KindInfo, key: &Key, ask: &Ask<'_>, params: &Params) -> Result
     Ok((document, manager))
 }
 
-async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+async fn delete(
+    api: &Api,
+    info: &KindInfo,
+    key: Key,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     let deletion = ask.deletion(params)?;
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
@@ -163,7 +186,7 @@ async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Pa
     let WriteResponse { resource, change, unknown_fields: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // It waits for its finalizers.
-        return Ok(shown(info, &resource, ask, params));
+        return Ok(resource_response(info, &resource, ask, params));
     }
     let details =
         json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });
@@ -172,7 +195,13 @@ async fn delete(api: &Api, info: &KindInfo, key: Key, ask: &Ask<'_>, params: &Pa
 }
 
 /// Writes, and answers with the resource as it is now.
-async fn write(api: &Api, info: &KindInfo, write: Write, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+async fn write(
+    api: &Api,
+    info: &KindInfo,
+    write: Write,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     let duplicates = ask.duplicates(params)?;
     let WriteResponse { resource, change, unknown_fields: unknown } =
         api.host.write(ask.request(write, params)?).await?;
@@ -181,7 +210,7 @@ async fn write(api: &Api, info: &KindInfo, write: Write, ask: &Ask<'_>, params: 
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    let mut response = (code, [(CHANGE, word)], shown(info, &resource, ask, params)).into_response();
+    let mut response = (code, [(CHANGE, word)], resource_response(info, &resource, ask, params)).into_response();
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     warn(&mut response, duplicates.chain(unknown));
@@ -209,25 +238,25 @@ fn namespace(key: &Key) -> Option<&str> {
 fn fill_in(
     document: &mut Value,
     info: &KindInfo,
-    ask: &Ask<'_>,
+    ask: &RequestContext<'_>,
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<(), Failure> {
     let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not a document"))?;
     let (api_version, kind) = (info.kind.api_version(), &info.kind.name);
     if ask.applies() || !is_compiled_in(&info.kind.group) {
-        says(fields, "kind")?;
-        says(fields, "apiVersion")?;
+        require_text(fields, "kind")?;
+        require_text(fields, "apiVersion")?;
     }
-    agree(fields.entry("apiVersion"), "apiVersion", Some(&api_version))?;
-    agree(fields.entry("kind"), "kind", Some(kind))?;
+    set_or_match(fields.entry("apiVersion"), "apiVersion", Some(&api_version))?;
+    set_or_match(fields.entry("kind"), "kind", Some(kind))?;
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     let metadata = metadata.as_object_mut().ok_or_else(|| Failure::bad_request("metadata: must be an object"))?;
     if !info.namespaced && metadata.get("namespace").is_some_and(|namespace| !namespace.is_null() && namespace != "") {
         return Err(Failure::bad_request(format!("metadata.namespace: {} do not live in namespaces", info.plural)));
     }
-    agree(metadata.entry("namespace"), "metadata.namespace", namespace)?;
-    agree(metadata.entry("name"), "metadata.name", name)
+    set_or_match(metadata.entry("namespace"), "metadata.namespace", namespace)?;
+    set_or_match(metadata.entry("name"), "metadata.name", name)
 }
 
 /// Returns whether clients of Kubernetes have the kinds of a group compiled in. An API server takes a document of such a kind that does not
@@ -239,7 +268,7 @@ fn is_compiled_in(group: &str) -> bool {
 }
 
 /// Refuses a document without a text in one of its fields.
-fn says(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> {
+fn require_text(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> {
     match fields.get(name).and_then(Value::as_str) {
         Some(text) if !text.is_empty() => Ok(()),
         _ => Err(Failure::bad_request(format!("{name}: the body does not say it"))),
@@ -247,7 +276,7 @@ fn says(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> {
 }
 
 /// Sets an entry that is missing; one that is there must be the same. No expectation means that any value will do.
-fn agree(entry: serde_json::map::Entry<'_>, path: &str, expected: Option<&str>) -> Result<(), Failure> {
+fn set_or_match(entry: serde_json::map::Entry<'_>, path: &str, expected: Option<&str>) -> Result<(), Failure> {
     let Some(expected) = expected else { return Ok(()) };
     let found = entry.or_insert_with(|| expected.into());
     if found.as_str() == Some("") || found.is_null() {

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use crate::Metrics;
 use crate::client::Client;
-use crate::metrics::Scarce;
+use crate::metrics::LimitKind;
 use crate::status::Failure;
 
 /// Seconds after which a client may ask again for what there was no room for. An API server says the same.
@@ -35,14 +35,14 @@ const WAITING_OF_ONE_MAX: usize = WAITING_MAX / 4;
 
 /// Room of one sort. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Room {
-    scarce: Scarce,
-    shared: Arc<Shared>,
+pub(crate) struct Limiter {
+    scarce: LimitKind,
+    shared: Arc<SharedLimiter>,
     wait: Duration,
     metrics: Metrics,
 }
 
-struct Shared {
+struct SharedLimiter {
     /// All of it.
     size: usize,
     state: Mutex<State>,
@@ -56,7 +56,7 @@ struct State {
     times: usize,
     waiting: usize,
     /// Those that hold something or wait.
-    clients: BTreeMap<Client, Line>,
+    clients: BTreeMap<Client, ClientQueue>,
     /// Those that wait, the next one first. Each is here once.
     turns: VecDeque<Client>,
     /// The last number that was given to one who waits.
@@ -65,7 +65,7 @@ struct State {
 
 /// One client.
 #[derive(Debug, Default)]
-struct Line {
+struct ClientQueue {
     held: usize,
     waiting: VecDeque<Waiter>,
 }
@@ -74,7 +74,7 @@ struct Line {
 struct Waiter {
     number: u64,
     parts: usize,
-    told: oneshot::Sender<()>,
+    grant: oneshot::Sender<()>,
 }
 
 impl State {
@@ -85,7 +85,7 @@ impl State {
     }
 
     /// Takes parts at once, where there are some and nobody waits for them.
-    fn take(&mut self, client: &Client, parts: usize) -> bool {
+    fn try_acquire(&mut self, client: &Client, parts: usize) -> bool {
         let takes = self.waiting == 0 && parts <= self.free && self.is_fair(client, parts);
         if takes {
             self.free -= parts;
@@ -95,34 +95,34 @@ impl State {
     }
 
     /// Puts a request in the line of its client. `None`: too many wait.
-    fn wait(&mut self, client: &Client, parts: usize) -> Option<(u64, oneshot::Receiver<()>)> {
+    fn enqueue(&mut self, client: &Client, parts: usize) -> Option<(u64, oneshot::Receiver<()>)> {
         let of_one = self.clients.get(client).map_or(0, |line| line.waiting.len());
         if self.waiting >= WAITING_MAX || of_one >= WAITING_OF_ONE_MAX {
             return None;
         }
         let (told, hears) = oneshot::channel();
         (self.number, self.waiting) = (self.number + 1, self.waiting + 1);
-        let waiter = Waiter { number: self.number, parts, told };
+        let waiter = Waiter { number: self.number, parts, grant: told };
         self.clients.entry(client.clone()).or_default().waiting.push_back(waiter);
         if of_one == 0 {
             self.turns.push_back(client.clone());
         }
-        self.hand_out();
+        self.grant_waiting();
         Some((self.number, hears))
     }
 
     /// Gives parts back.
-    fn give_back(&mut self, client: &Client, parts: usize) {
+    fn release(&mut self, client: &Client, parts: usize) {
         self.free += parts;
         if let Some(line) = self.clients.get_mut(client) {
             line.held -= parts;
         }
         self.forget(client);
-        self.hand_out();
+        self.grant_waiting();
     }
 
     /// Takes a request out of the line. Returns `false` where it is not there any more: it was told.
-    fn leave(&mut self, client: &Client, number: u64) -> bool {
+    fn dequeue(&mut self, client: &Client, number: u64) -> bool {
         let Some(line) = self.clients.get_mut(client) else { return false };
         let before = line.waiting.len();
         line.waiting.retain(|waiter| waiter.number != number);
@@ -133,14 +133,14 @@ impl State {
                 self.turns.retain(|waits| waits != client);
             }
             self.forget(client);
-            self.hand_out();
+            self.grant_waiting();
         }
         left
     }
 
     /// Tells those whose turn it is. The first one for whom too little is free ends it, so that small ones do not pass it by for ever; one
     /// who has its share already does not.
-    fn hand_out(&mut self) {
+    fn grant_waiting(&mut self) {
         let mut passed = 0;
         while passed < self.turns.len() {
             let Some(client) = self.turns.pop_front() else { return };
@@ -155,7 +155,7 @@ impl State {
                 return;
             }
             let line = self.clients.entry(client.clone()).or_default();
-            let told = line.waiting.pop_front().is_some_and(|next| next.told.send(()).is_ok());
+            let told = line.waiting.pop_front().is_some_and(|next| next.grant.send(()).is_ok());
             self.waiting -= 1;
             if told {
                 self.free -= parts;
@@ -181,63 +181,63 @@ impl State {
 }
 
 /// A part of a room, free again when it is dropped.
-pub(crate) struct Held {
-    shared: Arc<Shared>,
+pub(crate) struct LimiterPermit {
+    shared: Arc<SharedLimiter>,
     client: Client,
     parts: usize,
 }
 
-impl Held {
+impl LimiterPermit {
     /// Adds another part of the same room, taken by the same client.
     pub(crate) fn add(&mut self, mut other: Self) {
         self.parts += std::mem::take(&mut other.parts);
     }
 }
 
-impl Drop for Held {
+impl Drop for LimiterPermit {
     fn drop(&mut self) {
-        self.shared.state.lock().give_back(&self.client, self.parts);
+        self.shared.state.lock().release(&self.client, self.parts);
     }
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for LimiterPermit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Held").field("client", &self.client).field("parts", &self.parts).finish_non_exhaustive()
     }
 }
 
 /// A request that waits, until it is told or gives up.
-struct Waiting<'r> {
-    shared: &'r Arc<Shared>,
+struct PendingAcquire<'r> {
+    shared: &'r Arc<SharedLimiter>,
     client: &'r Client,
     parts: usize,
     number: u64,
-    hears: oneshot::Receiver<()>,
+    granted: oneshot::Receiver<()>,
     has_taken: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingAcquire<'_> {
     fn drop(&mut self) {
         if self.has_taken {
             return;
         }
         let mut state = self.shared.state.lock();
-        if !state.leave(self.client, self.number) && self.hears.try_recv().is_ok() {
+        if !state.dequeue(self.client, self.number) && self.granted.try_recv().is_ok() {
             // Told, and gone before it heard.
-            state.give_back(self.client, self.parts);
+            state.release(self.client, self.parts);
         }
     }
 }
 
-impl Room {
+impl Limiter {
     /// Makes a room of `size` parts, in which there has to be a place within `wait`.
-    pub(crate) fn new(scarce: Scarce, size: usize, wait: Duration, metrics: Metrics) -> Self {
+    pub(crate) fn new(scarce: LimitKind, size: usize, wait: Duration, metrics: Metrics) -> Self {
         let state = Mutex::new(State { free: size, times: 1, ..State::default() });
-        Self { scarce, shared: Arc::new(Shared { size, state }), wait, metrics }
+        Self { scarce, shared: Arc::new(SharedLimiter { size, state }), wait, metrics }
     }
 
     /// Lets one client come to so many times what it leaves.
-    pub(crate) fn for_one(self, times: usize) -> Self {
+    pub(crate) fn with_client_factor(self, times: usize) -> Self {
         self.shared.state.lock().times = times;
         self
     }
@@ -246,20 +246,20 @@ impl Room {
     ///
     /// # Errors
     /// 429 where there is none within the time. *Cancel safety*: nothing is taken.
-    pub(crate) async fn take(&self, client: &Client, parts: usize) -> Result<Held, Failure> {
+    pub(crate) async fn acquire(&self, client: &Client, parts: usize) -> Result<LimiterPermit, Failure> {
         let Self { shared, wait, .. } = self;
         let parts = parts.min(shared.size);
-        let held = || Held { shared: shared.clone(), client: client.clone(), parts };
+        let held = || LimiterPermit { shared: shared.clone(), client: client.clone(), parts };
         let waits = {
             let mut state = shared.state.lock();
-            if state.take(client, parts) {
+            if state.try_acquire(client, parts) {
                 return Ok(held());
             }
-            state.wait(client, parts)
+            state.enqueue(client, parts)
         };
         let Some((number, hears)) = waits else { return Err(self.refusal()) };
-        let mut waiting = Waiting { shared, client, parts, number, hears, has_taken: false };
-        match tokio::time::timeout(*wait, &mut waiting.hears).await {
+        let mut waiting = PendingAcquire { shared, client, parts, number, granted: hears, has_taken: false };
+        match tokio::time::timeout(*wait, &mut waiting.granted).await {
             Ok(Ok(())) => {
                 waiting.has_taken = true;
                 Ok(held())
@@ -271,28 +271,28 @@ impl Room {
     fn refusal(&self) -> Failure {
         self.metrics.refused(self.scarce);
         let what = match self.scarce {
-            Scarce::Watches => "there are as many watches as this server has room for",
-            Scarce::Requests => "there are as many requests as this server has room for",
-            Scarce::Lists => "there are as many lists being read as this server has room for",
-            Scarce::Bodies => "the bodies of other requests take all the room that this server has for them",
-            Scarce::Connections => "there are as many connections as this server has room for",
+            LimitKind::Watches => "there are as many watches as this server has room for",
+            LimitKind::Requests => "there are as many requests as this server has room for",
+            LimitKind::Lists => "there are as many lists being read as this server has room for",
+            LimitKind::Bodies => "the bodies of other requests take all the room that this server has for them",
+            LimitKind::Connections => "there are as many connections as this server has room for",
         };
         Failure::too_many(RETRY_AFTER_S, format!("{what}, or as many as one client may have, please try again later"))
     }
 }
 
 /// Holds something for as long as an answer is being sent.
-pub(crate) fn hold(response: Response, held: impl Send + Unpin + 'static) -> Response {
-    response.map(|body| Body::new(Holding { body, _held: held }))
+pub(crate) fn hold_until_sent(response: Response, held: impl Send + Unpin + 'static) -> Response {
+    response.map(|body| Body::new(HoldingBody { body, _held: held }))
 }
 
 /// A body that holds something.
-struct Holding<H> {
+struct HoldingBody<H> {
     body: Body,
     _held: H,
 }
 
-impl<H: Unpin> hyper::body::Body for Holding<H> {
+impl<H: Unpin> hyper::body::Body for HoldingBody<H> {
     type Data = Bytes;
     type Error = axum::Error;
 

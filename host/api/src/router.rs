@@ -14,7 +14,7 @@ use hyper_util::service::TowerToHyperService;
 
 use crate::client::Client;
 use crate::path::{self, BACKUP, HEALTH, METRICS, Route};
-use crate::request::Ask;
+use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::{
@@ -23,14 +23,14 @@ use crate::{
 
 /// What answers requests. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct ApiService {
     api: Arc<Api>,
     /// Goes to everything but the dialect.
     router: TowerToHyperService<Router>,
 }
 
-impl Door {
-    pub(crate) fn of(api: Api) -> Self {
+impl ApiService {
+    pub(crate) fn new(api: Api) -> Self {
         let api = Arc::new(api);
         Self { router: TowerToHyperService::new(router(Arc::clone(&api))), api }
     }
@@ -46,15 +46,15 @@ impl Door {
 
     async fn route(&self, request: Request) -> Response {
         // Nearly everything is about resources, and found without the router.
-        if is_of_dialect(request.uri().path()) {
-            return dialect(&self.api, request).await.into_response();
+        if is_kubernetes_path(request.uri().path()) {
+            return kubernetes_api(&self.api, request).await.into_response();
         }
         let Ok(response) = self.router.call(request).await;
         response
     }
 }
 
-fn is_of_dialect(path: &str) -> bool {
+fn is_kubernetes_path(path: &str) -> bool {
     let below = path.strip_prefix("/apis").or_else(|| path.strip_prefix("/api"));
     below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
@@ -87,7 +87,7 @@ fn router(api: Arc<Api>) -> Router {
 }
 
 /// Serves everything under `/api` and `/apis`.
-async fn dialect(api: &Api, request: Request) -> Result<Response, Failure> {
+async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let route = path::parse(parts.uri.path()).ok_or_else(|| no_such_path(parts.uri.path()))?;
     if let Route::Resources(target) = route {
@@ -96,7 +96,7 @@ async fn dialect(api: &Api, request: Request) -> Result<Response, Failure> {
         let is_bare = parts.method.is_safe();
         let (body, _held) = if is_bare { (Bytes::new(), None) } else { body::read(body, client, &api.limits).await? };
         let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
-        let ask = Ask { method, target, uri, headers, body, host: &api.host, client };
+        let ask = RequestContext { method, target, uri, headers, body, host: &api.host, client };
         let is_controllers = target.group == manifest::GROUP && target.plural == manifest::PLURAL;
         let answer =
             if is_controllers { controllers::answer(api, &ask).await } else { resources::answer(api, &ask).await };

@@ -8,7 +8,7 @@ use homeostat_store::{Change, Key, Precondition, Resource, Write};
 use serde_json::{Map, Value, json};
 
 use crate::params::Params;
-use crate::request::{Ask, not_allowed, patched};
+use crate::request::{RequestContext, apply_patch, not_allowed};
 use crate::state::Api;
 use crate::status::Failure;
 
@@ -20,7 +20,7 @@ pub(crate) async fn answer(
     api: &Api,
     info: &KindInfo,
     key: Key,
-    ask: &Ask<'_>,
+    ask: &RequestContext<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
     let paths = info.scale.as_ref().ok_or_else(|| Failure::not_found(format!("{} have no scale", info.plural)))?;
@@ -31,7 +31,7 @@ pub(crate) async fn answer(
         let wanted = match *ask.method {
             Method::GET => return Ok(Json(scale).into_response()),
             Method::PUT => ask.document()?,
-            Method::PATCH => patched(&scale, ask)?,
+            Method::PATCH => apply_patch(&scale, ask)?,
             _ => return Err(not_allowed(ask)),
         };
         let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());

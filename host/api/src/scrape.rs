@@ -6,13 +6,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::metrics::Form;
+use crate::metrics::ExpositionFormat;
 use crate::state::Api;
 use crate::status::Failure;
 
 /// Answers with all metrics, in the form that the client would rather have.
 pub(crate) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Response, Failure> {
-    let form = Form::choose(headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()));
+    let form = ExpositionFormat::choose(headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()));
     // With many controllers it is long: not on a thread that answers others.
     let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, form)).await;
     let text = rendered.map_err(|error| {

@@ -16,19 +16,19 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::client::Client;
-use crate::fresh::Fresh;
+use crate::fresh::ReloadingFile;
 use crate::limits::Limits;
-use crate::lines::Lines;
+use crate::lines::EncodedEventCache;
 use crate::listen::{Listener, Stream};
-use crate::metrics::Scarce;
-use crate::room::Room;
-use crate::router::Door;
+use crate::metrics::LimitKind;
+use crate::room::Limiter;
+use crate::router::ApiService;
 use crate::shutdown;
 use crate::state::Api;
-use crate::tls::Identity;
+use crate::tls::TlsIdentity;
 use crate::tokens::Tokens;
-use crate::traffic::{Bounds, End, Offered, Traffic};
-use crate::unread::Unread;
+use crate::traffic::{CloseReason, ConnectionTimeouts, StallGuardBody, TimeoutOptions};
+use crate::unread::UnreadBody;
 use crate::{Address, Check, Error, Metrics, Options};
 
 /// Bytes kept of a request's head; a longer one is refused.
@@ -95,7 +95,7 @@ impl Handle {
 }
 
 /// What is served.
-pub struct Served {
+pub struct ServerBackend {
     /// The host that is asked.
     pub host: Host,
     /// Its metrics. Those that observe reconciles are there when it is the host's observer as well.
@@ -106,7 +106,7 @@ pub struct Served {
     pub backups: Option<Arc<EmbeddedStore>>,
 }
 
-impl From<Host> for Served {
+impl From<Host> for ServerBackend {
     /// Serves a host that nobody observes.
     fn from(host: Host) -> Self {
         Self { host, metrics: Metrics::default(), checks: Vec::new(), backups: None }
@@ -117,8 +117,8 @@ impl From<Host> for Served {
 ///
 /// # Errors
 /// An [`Error`] when the address is bad, taken, or could be reached by others, and when the certificate or the tokens cannot be used.
-pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle, Error> {
-    let Served { host, metrics, checks, backups } = served.into();
+pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result<Handle, Error> {
+    let ServerBackend { host, metrics, checks, backups } = served.into();
     let Options {
         address,
         certificate,
@@ -138,20 +138,22 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     if matches!(address, Address::Tls { .. }) != certificate.is_some() {
         return Err(Error::NoCertificate { address });
     }
-    let identity = certificate.map(|certificate| Identity::follow(certificate, metrics.clone())).transpose()?;
+    let identity = certificate.map(|certificate| TlsIdentity::open(certificate, metrics.clone())).transpose()?;
     let tokens = tokens.map(|path| Tokens::open(path, metrics.clone())).transpose()?;
     let listener = Listener::bind(&address, tokens.is_some()).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
     let (stop, stopped) = watch::channel(false);
     let (request_max, stall) = (Duration::from_millis(request_ms_max), Duration::from_millis(stall_ms_max));
-    let room = |scarce, size, wait| Room::new(scarce, size, wait, metrics.clone());
-    let connections = room(Scarce::Connections, connections_max, Duration::ZERO).for_one(CONNECTIONS_OF_ONE);
+    let room = |scarce, size, wait| Limiter::new(scarce, size, wait, metrics.clone());
+    let connections =
+        room(LimitKind::Connections, connections_max, Duration::ZERO).with_client_factor(CONNECTIONS_OF_ONE);
     let limits = Limits {
         // Nobody waits for a watch to end.
-        watches: room(Scarce::Watches, watches_max.min(connections_max / 2), Duration::ZERO).for_one(WATCHES_OF_ONE),
-        requests: room(Scarce::Requests, requests_max, request_max),
-        lists: room(Scarce::Lists, lists_max, request_max),
-        bodies: room(Scarce::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
+        watches: room(LimitKind::Watches, watches_max.min(connections_max / 2), Duration::ZERO)
+            .with_client_factor(WATCHES_OF_ONE),
+        requests: room(LimitKind::Requests, requests_max, request_max),
+        lists: room(LimitKind::Lists, lists_max, request_max),
+        bodies: room(LimitKind::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
         body_bytes_max,
         // Of all requests together no more than half.
         beginning_bytes_max: bodies_bytes_max.max(body_bytes_max) / 2 / requests_max.max(1),
@@ -162,8 +164,8 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
     let identity = identity.map(Arc::new);
     let mut checks = checks;
     if let Some(identity) = identity.clone() {
-        identity.known().tell();
-        let holds = Arc::new(move || identity.known().check(Timestamp::now()));
+        identity.last_value().warn_if_invalid();
+        let holds = Arc::new(move || identity.last_value().check(Timestamp::now()));
         checks.push(Check { name: "certificate", holds });
     }
     let api = Api {
@@ -171,15 +173,15 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
         metrics,
         checks,
         backups,
-        backing_up: Arc::default(),
+        backup_lock: Arc::default(),
         stopped: stopped.clone(),
         tokens: tokens.map(Arc::new),
         scheme: if identity.is_some() { "https" } else { "http" },
         limits,
-        lines: Lines::default(),
+        event_cache: EncodedEventCache::default(),
     };
-    let fingerprint = identity.as_ref().map(|identity| identity.known().fingerprint.clone());
-    let opened = Opened { identity, door: Door::of(api), stopped, request_max, stall };
+    let fingerprint = identity.as_ref().map(|identity| identity.last_value().fingerprint.clone());
+    let opened = ConnectionHandler { identity, door: ApiService::new(api), stopped, request_max, stall };
     let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)), connections };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
     Ok(Handle { address, fingerprint, stop, accepting })
@@ -187,11 +189,11 @@ pub async fn serve(options: Options, served: impl Into<Served>) -> Result<Handle
 
 struct Server {
     listener: Listener,
-    opened: Opened,
+    opened: ConnectionHandler,
     /// As many as there may be connections: what is beyond waits in the system's backlog.
     permits: Arc<Semaphore>,
     /// The same by client, known when it is accepted: what is beyond one's share is closed.
-    connections: Room,
+    connections: Limiter,
 }
 
 impl Server {
@@ -212,7 +214,7 @@ impl Server {
             match stream {
                 Ok((stream, client)) => {
                     // Nobody waits for it: it is told by the end of the connection.
-                    let Ok(held) = self.connections.take(&client, 1).await else { continue };
+                    let Ok(held) = self.connections.acquire(&client, 1).await else { continue };
                     let connection = self.opened.clone().serve(stream, client);
                     connections.spawn(async move {
                         connection.await;
@@ -230,22 +232,22 @@ impl Server {
 
 /// What a connection needs.
 #[derive(Clone)]
-struct Opened {
+struct ConnectionHandler {
     /// `None` for plain HTTP.
-    identity: Option<Arc<Fresh<Identity>>>,
-    door: Door,
+    identity: Option<Arc<ReloadingFile<TlsIdentity>>>,
+    door: ApiService,
     stopped: watch::Receiver<bool>,
     request_max: Duration,
     stall: Duration,
 }
 
-impl Opened {
+impl ConnectionHandler {
     /// Serves one connection until the client leaves, is of no use any more, or the server stops.
     async fn serve(self, stream: Box<dyn Stream>, client: Client) {
         let Some(identity) = &self.identity else { return self.speak(stream, client).await };
         let agree = async {
             let identity = identity.current().await;
-            identity.tell();
+            identity.warn_if_invalid();
             identity.acceptor.accept(stream).await
         };
         let agreed = tokio::select! {
@@ -262,7 +264,7 @@ impl Opened {
     /// Speaks HTTP/1 or HTTP/2, whichever the client begins with.
     async fn speak(self, stream: impl Stream + 'static, client: Client) {
         let Self { identity: _, door, stopped, request_max, stall } = self;
-        let traffic = Traffic::new(Bounds { first: request_max, idle: IDLE_MAX, stall });
+        let traffic = ConnectionTimeouts::new(TimeoutOptions { first: request_max, idle: IDLE_MAX, stall });
         let service = service(door, traffic.clone(), client);
         let builder = builder(request_max);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -273,13 +275,13 @@ impl Opened {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            end = traffic.end() => match end {
-                End::Idle => {
+            end = traffic.expired() => match end {
+                CloseReason::Idle => {
                     connection.as_mut().graceful_shutdown();
                     // Whoever does not take the end either is left behind.
                     tokio::time::timeout(stall, connection).await.unwrap_or(Ok(()))
                 }
-                End::Stalled => {
+                CloseReason::Stalled => {
                     tracing::debug!("a client does not read what it asked for, and is cut off");
                     Ok(())
                 }
@@ -293,18 +295,18 @@ impl Opened {
 
 /// Returns what answers, with an eye on what it is asked over one connection.
 fn service(
-    door: Door,
-    traffic: Arc<Traffic>,
+    door: ApiService,
+    traffic: Arc<ConnectionTimeouts>,
     client: Client,
-) -> impl Service<Request<Incoming>, Response = Response<Offered>, Error = Infallible, Future: Send> {
+) -> impl Service<Request<Incoming>, Response = Response<StallGuardBody>, Error = Infallible, Future: Send> {
     service_fn(move |request: Request<Incoming>| {
-        let (asked, door, client) = (traffic.asked(), door.clone(), client.clone());
+        let (asked, door, client) = (traffic.begin_request(), door.clone(), client.clone());
         async move {
-            let (mut request, unread) = Unread::of(request);
+            let (mut request, unread) = UnreadBody::of(request);
             // Whoever shows a token is somebody else from then on.
             request.extensions_mut().insert(client);
             let response = door.answer(request).await;
-            unread.throw_away().await;
+            unread.drain().await;
             Ok(response.map(|body| asked.body(body)))
         }
     })

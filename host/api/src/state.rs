@@ -7,7 +7,7 @@ use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::{Mutex, watch};
 
 use crate::limits::Limits;
-use crate::lines::Lines;
+use crate::lines::EncodedEventCache;
 use crate::tokens::Tokens;
 use crate::{Check, Metrics};
 
@@ -19,7 +19,7 @@ pub(crate) struct Api {
     /// The store that backups are made of; `None` where it has no file.
     pub(crate) backups: Option<Arc<EmbeddedStore>>,
     /// Held while a backup is made.
-    pub(crate) backing_up: Arc<Mutex<()>>,
+    pub(crate) backup_lock: Arc<Mutex<()>>,
     /// Becomes true when the server stops; streams end then.
     pub(crate) stopped: watch::Receiver<bool>,
     /// Who may ask; `None` means every program of this machine.
@@ -28,5 +28,5 @@ pub(crate) struct Api {
     pub(crate) scheme: &'static str,
     pub(crate) limits: Limits,
     /// What watches tell.
-    pub(crate) lines: Lines,
+    pub(crate) event_cache: EncodedEventCache,
 }

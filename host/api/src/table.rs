@@ -15,7 +15,7 @@ mod columns;
 
 /// What of a resource goes with its row.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-pub(crate) enum Included {
+pub(crate) enum IncludeObjectPolicy {
     /// `metadata` alone.
     #[default]
     Metadata,
@@ -26,7 +26,7 @@ pub(crate) enum Included {
 }
 
 /// A column: what stands above it, and what stands in it.
-struct Column {
+struct TableColumn {
     name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     kind: &'static str,
@@ -42,8 +42,8 @@ type Cell = Box<dyn for<'d> Fn(&'d Value) -> Cow<'d, Value> + Send + Sync>;
 
 /// The columns of one kind.
 pub(crate) struct Table {
-    columns: Vec<Column>,
-    included: Included,
+    columns: Vec<TableColumn>,
+    included: IncludeObjectPolicy,
     /// The moment that ages are counted to: that of each row.
     now: fn() -> Timestamp,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Table {
 /// A table as clients read it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Document<'d> {
+pub(crate) struct TableDocument<'d> {
     kind: &'static str,
     api_version: &'static str,
     metadata: Value,
@@ -61,7 +61,7 @@ pub(crate) struct Document<'d> {
     rows: Option<Vec<Row<'d>>>,
 }
 
-impl Document<'_> {
+impl TableDocument<'_> {
     /// Returns what stands beside the rows.
     pub(crate) fn without_rows(self) -> Self {
         Self { rows: None, ..self }
@@ -73,19 +73,19 @@ impl Document<'_> {
 pub(crate) struct Row<'d> {
     cells: Vec<Cow<'d, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<Object<'d>>,
+    object: Option<RowObject<'d>>,
 }
 
 /// What goes with a row.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Object<'d> {
+enum RowObject<'d> {
     Metadata(OnlyMetadata<'d>),
     Whole(&'d Value),
 }
 
 impl Table {
-    pub(crate) fn of(info: &KindInfo, included: Included) -> Self {
+    pub(crate) fn of(info: &KindInfo, included: IncludeObjectPolicy) -> Self {
         Self { columns: columns::of(info), included, now: Timestamp::now }
     }
 
@@ -94,8 +94,8 @@ impl Table {
         &self,
         metadata: &Value,
         documents: impl IntoIterator<Item = &'d Value>,
-    ) -> Document<'d> {
-        Document {
+    ) -> TableDocument<'d> {
+        TableDocument {
             kind: "Table",
             api_version: "meta.k8s.io/v1",
             metadata: metadata.clone(),
@@ -105,21 +105,21 @@ impl Table {
     }
 
     /// Returns a table with one row and no columns: clients know them by then.
-    pub(crate) fn further<'d>(&self, document: &'d Value) -> Document<'d> {
+    pub(crate) fn without_columns<'d>(&self, document: &'d Value) -> TableDocument<'d> {
         let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
-        Document { column_definitions: None, ..self.document(&metadata, [document]) }
+        TableDocument { column_definitions: None, ..self.document(&metadata, [document]) }
     }
 
     /// Returns the row of a resource.
     pub(crate) fn row<'d>(&self, document: &'d Value) -> Row<'d> {
-        let cell = |column: &Column| {
+        let cell = |column: &TableColumn| {
             let cell = (column.cell)(document);
             if column.kind == "date" { Cow::Owned(self.age(&cell)) } else { cell }
         };
         let object = match self.included {
-            Included::None => None,
-            Included::Object => Some(Object::Whole(document)),
-            Included::Metadata => Some(Object::Metadata(only_metadata(document))),
+            IncludeObjectPolicy::None => None,
+            IncludeObjectPolicy::Object => Some(RowObject::Whole(document)),
+            IncludeObjectPolicy::Metadata => Some(RowObject::Metadata(only_metadata(document))),
         };
         Row { cells: self.columns.iter().map(cell).collect(), object }
     }
@@ -147,7 +147,7 @@ impl Table {
     }
 }
 
-fn definition(column: &Column) -> Value {
+fn definition(column: &TableColumn) -> Value {
     json!({
         "name": column.name, "type": column.kind, "format": column.format,
         "description": column.description, "priority": column.priority,

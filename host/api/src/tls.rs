@@ -22,8 +22,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use crate::fresh::Fresh;
-use crate::metrics::File;
+use crate::fresh::ReloadingFile;
+use crate::metrics::FileKind;
 use crate::secret::{self, BadFile};
 use crate::{Address, Error, Metrics};
 
@@ -58,7 +58,7 @@ pub struct Certificate {
 
 /// A certificate that vouches for itself.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct SelfSignedCertificate {
     /// Where it is kept.
     pub certificate: Certificate,
     /// It was made just now.
@@ -73,7 +73,7 @@ impl Certificate {
     ///
     /// # Errors
     /// [`Error::Certificate`] when the files cannot be read or written, and when what is kept there is for other hosts.
-    pub fn kept_in(folder: &Path, address: &Address) -> Result<Made, Error> {
+    pub fn load_or_generate(folder: &Path, address: &Address) -> Result<SelfSignedCertificate, Error> {
         let certificate = Self { chain: folder.join("tls.crt"), key: folder.join("tls.key") };
         let failed = |source: BadFile| Error::Certificate { path: certificate.chain.clone(), source };
         let host = host(address);
@@ -84,7 +84,7 @@ impl Certificate {
         } else if let Some(host) = host {
             check_name(&certificate.chain, host).map_err(failed)?;
         }
-        Ok(Made { certificate, is_new })
+        Ok(SelfSignedCertificate { certificate, is_new })
     }
 }
 
@@ -93,7 +93,7 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// What a server needs for TLS, of its files as they are now.
-pub(crate) struct Identity {
+pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
     /// SHA-256 of the server's own certificate, in pairs of digits.
     pub(crate) fingerprint: String,
@@ -103,13 +103,13 @@ pub(crate) struct Identity {
     is_told: AtomicBool,
 }
 
-impl Identity {
+impl TlsIdentity {
     /// Reads a certificate and its key, and follows the files. A file without the other is no pair, so whoever replaces them one after the other
     /// is told of it, and the pair of before is shown until both are there.
-    pub(crate) fn follow(certificate: Certificate, metrics: Metrics) -> Result<Fresh<Self>, Error> {
+    pub(crate) fn open(certificate: Certificate, metrics: Metrics) -> Result<ReloadingFile<Self>, Error> {
         let paths = vec![certificate.chain.clone(), certificate.key.clone()];
         let shown = metrics.clone();
-        Fresh::open(File::Certificate, paths, metrics, move || {
+        ReloadingFile::open(FileKind::Certificate, paths, metrics, move || {
             let identity = Self::load(&certificate)?;
             shown.certificate_until(identity.valid.as_ref().map(|valid| *valid.end()));
             Ok(identity)
@@ -135,7 +135,7 @@ impl Identity {
     }
 
     /// Tells once when clients refuse the certificate.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn warn_if_invalid(&self) {
         if let Err(why) = self.check(Timestamp::now())
             && !self.is_told.swap(true, Ordering::Relaxed)
         {

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
 use sha2::{Digest, Sha256};
 
-use crate::fresh::{Fresh, LOOK_EVERY};
-use crate::metrics::File;
+use crate::fresh::{CHECK_INTERVAL, ReloadingFile};
+use crate::metrics::FileKind;
 use crate::secret::{self, BadFile};
 use crate::{Error, Metrics};
 
@@ -40,19 +40,19 @@ pub(crate) struct Caller {
 
 /// A token that a request came with, and whose it is.
 #[derive(Clone)]
-pub(crate) struct Pass {
+pub(crate) struct AuthenticatedCaller {
     pub(crate) caller: Arc<Caller>,
     tokens: Arc<Tokens>,
     digest: [u8; 32],
 }
 
-impl Pass {
+impl AuthenticatedCaller {
     /// Waits until the token is taken out of the file, which is looked at for that as often as may be.
     ///
     /// *Cancel safety*: nothing is lost.
-    pub(crate) async fn over(&self) {
+    pub(crate) async fn revoked(&self) {
         while self.tokens.0.current().await.contains_key(&self.digest) {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 }
@@ -62,12 +62,12 @@ type Callers = BTreeMap<[u8; 32], Arc<Caller>>;
 
 /// The tokens of one file.
 #[derive(Debug)]
-pub(crate) struct Tokens(Arc<Fresh<Callers>>);
+pub(crate) struct Tokens(Arc<ReloadingFile<Callers>>);
 
 /// One entry as it is written. It cannot be printed: it has a token.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct TokenEntry {
     name: String,
     token: String,
     access: Access,
@@ -81,14 +81,14 @@ impl Tokens {
     pub(crate) fn open(path: PathBuf, metrics: Metrics) -> Result<Self, Error> {
         let paths = vec![path.clone()];
         let read = move || read(&path).map_err(|source| Error::Tokens { path: path.clone(), source });
-        Ok(Self(Arc::new(Fresh::open(File::Tokens, paths, metrics, read)?)))
+        Ok(Self(Arc::new(ReloadingFile::open(FileKind::Tokens, paths, metrics, read)?)))
     }
 
     /// Returns which token a request has; `None` when it has none, or one that is not known.
-    pub(crate) async fn pass(self: &Arc<Self>, headers: &HeaderMap) -> Option<Pass> {
+    pub(crate) async fn authenticate(self: &Arc<Self>, headers: &HeaderMap) -> Option<AuthenticatedCaller> {
         let digest: [u8; 32] = Sha256::digest(bearer(headers)?).into();
         let caller = self.0.current().await.get(&digest).cloned()?;
-        Some(Pass { caller, tokens: self.clone(), digest })
+        Some(AuthenticatedCaller { caller, tokens: self.clone(), digest })
     }
 }
 
@@ -113,7 +113,7 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
         return Err(bad(None, "it is empty: write `[]` where nobody may ask"));
     }
     let options = serde_saphyr::options! { with_snippet: false };
-    let entries = serde_saphyr::from_str_with_options::<Vec<Spanned<Written>>>(text, options).map_err(|error| {
+    let entries = serde_saphyr::from_str_with_options::<Vec<Spanned<TokenEntry>>>(text, options).map_err(|error| {
         // Not in the words of the error: they quote what stands there.
         let what =
             "expected a list of `{name: …, token: …, access: read or write}`, each with these three and no others";
@@ -122,7 +122,7 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
     let (mut callers, mut names) = (Callers::new(), BTreeSet::new());
     for entry in entries {
         let place = Some(entry.referenced);
-        let Written { name, token, access } = entry.value;
+        let TokenEntry { name, token, access } = entry.value;
         check(&name, &token).map_err(|what| bad(place, &what))?;
         if !names.insert(name.clone()) {
             return Err(bad(place, &format!("the name `{name}` stands here twice")));

@@ -22,11 +22,11 @@ use crate::limits::BYTES_PER_SECOND_MIN;
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// How long at most until a connection is looked at again on which something is answered.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
 /// How long a connection may be of no use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct TimeoutOptions {
     /// Until its first request.
     pub(crate) first: Duration,
     /// Between two requests.
@@ -37,7 +37,7 @@ pub(crate) struct Bounds {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum End {
+pub(crate) enum CloseReason {
     /// Nobody asks anything.
     Idle,
     /// The client does not take what it asked for.
@@ -45,8 +45,8 @@ pub(crate) enum End {
 }
 
 /// What goes on on one connection.
-pub(crate) struct Traffic {
-    bounds: Bounds,
+pub(crate) struct ConnectionTimeouts {
+    bounds: TimeoutOptions,
     state: Mutex<State>,
 }
 
@@ -65,25 +65,25 @@ struct State {
 
 impl State {
     /// Returns when to look again; or why the connection is to end.
-    fn look(&self, bounds: &Bounds, now: Instant) -> Result<Instant, End> {
-        let Bounds { first, idle, stall } = *bounds;
+    fn next_check(&self, bounds: &TimeoutOptions, now: Instant) -> Result<Instant, CloseReason> {
+        let TimeoutOptions { first, idle, stall } = *bounds;
         let unused = if self.asked == 0 { first } else { idle };
-        let stalled = self.offered.values().min().map(|until| (*until, End::Stalled));
-        let unused = (self.answering == 0).then(|| (self.idle_since + unused, End::Idle));
+        let stalled = self.offered.values().min().map(|until| (*until, CloseReason::Stalled));
+        let unused = (self.answering == 0).then(|| (self.idle_since + unused, CloseReason::Idle));
         let due = [stalled, unused].into_iter().flatten().min_by_key(|(at, _)| *at);
         match due {
             Some((at, end)) if at <= now => Err(end),
             // What begins after this look is not due before these are over; but for the turn of a client that is behind.
             due => {
-                let later = if self.answering == 0 { idle.min(stall) } else { idle.min(stall).min(LOOK_EVERY) };
+                let later = if self.answering == 0 { idle.min(stall) } else { idle.min(stall).min(CHECK_INTERVAL_MAX) };
                 Ok((now + later).min(due.map_or(now + idle, |(at, _)| at)))
             }
         }
     }
 }
 
-impl Traffic {
-    pub(crate) fn new(bounds: Bounds) -> Arc<Self> {
+impl ConnectionTimeouts {
+    pub(crate) fn new(bounds: TimeoutOptions) -> Arc<Self> {
         let state = State { asked: 0, answering: 0, idle_since: Instant::now(), offered: BTreeMap::new() };
         Arc::new(Self { bounds, state: Mutex::new(state) })
     }
@@ -91,9 +91,9 @@ impl Traffic {
     /// Waits until the connection is to end.
     ///
     /// *Cancel safety*: nothing is lost.
-    pub(crate) async fn end(&self) -> End {
+    pub(crate) async fn expired(&self) -> CloseReason {
         loop {
-            let looked = self.state.lock().look(&self.bounds, Instant::now());
+            let looked = self.state.lock().next_check(&self.bounds, Instant::now());
             match looked {
                 Ok(again) => tokio::time::sleep_until(again).await,
                 Err(end) => return end,
@@ -102,18 +102,18 @@ impl Traffic {
     }
 
     /// Notes that a request is being answered, until what this returns is dropped.
-    pub(crate) fn asked(self: &Arc<Self>) -> Answering {
+    pub(crate) fn begin_request(self: &Arc<Self>) -> InFlightRequest {
         let mut state = self.state.lock();
         state.asked += 1;
         state.answering += 1;
         let pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: Instant::now() };
-        Answering { traffic: self.clone(), number: state.asked, pace }
+        InFlightRequest { traffic: self.clone(), number: state.asked, pace }
     }
 }
 
 /// A request that is being answered.
-pub(crate) struct Answering {
-    traffic: Arc<Traffic>,
+pub(crate) struct InFlightRequest {
+    traffic: Arc<ConnectionTimeouts>,
     number: u64,
     pace: Pace,
 }
@@ -134,14 +134,14 @@ struct Pace {
 
 impl Pace {
     /// Begins the client's turn with so many bytes. Returns until when it lasts.
-    fn offer(&mut self, now: Instant, bytes: usize, stall: Duration) -> Instant {
+    fn begin_turn(&mut self, now: Instant, bytes: usize, stall: Duration) -> Instant {
         self.behind = self.behind.saturating_sub(now.saturating_duration_since(self.turn_since));
         (self.bytes, self.turn_since) = (bytes, now);
         now + (stall.saturating_sub(self.behind) + earned(bytes)).min(stall)
     }
 
     /// Ends the client's turn.
-    fn taken(&mut self, now: Instant) {
+    fn end_turn(&mut self, now: Instant) {
         let took = now.saturating_duration_since(self.turn_since);
         self.behind = (self.behind + took).saturating_sub(earned(self.bytes));
         (self.bytes, self.turn_since) = (0, now);
@@ -152,28 +152,28 @@ fn earned(bytes: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND_MIN as f64)
 }
 
-impl Answering {
+impl InFlightRequest {
     /// Returns a body that notes whose turn it is. It is the client's from now on.
-    pub(crate) fn body(mut self, body: Body) -> Offered {
-        self.offer(0);
-        Offered { body, rest: Bytes::new(), answering: self }
+    pub(crate) fn body(mut self, body: Body) -> StallGuardBody {
+        self.begin_client_turn(0);
+        StallGuardBody { body, rest: Bytes::new(), answering: self }
     }
 
     /// Begins the client's turn with so many bytes.
-    fn offer(&mut self, bytes: usize) {
-        let until = self.pace.offer(Instant::now(), bytes, self.traffic.bounds.stall);
+    fn begin_client_turn(&mut self, bytes: usize) {
+        let until = self.pace.begin_turn(Instant::now(), bytes, self.traffic.bounds.stall);
         self.traffic.state.lock().offered.insert(self.number, until);
     }
 
     /// Ends the client's turn.
-    fn taken(&mut self) {
+    fn end_client_turn(&mut self) {
         if self.traffic.state.lock().offered.remove(&self.number).is_some() {
-            self.pace.taken(Instant::now());
+            self.pace.end_turn(Instant::now());
         }
     }
 }
 
-impl Drop for Answering {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let mut state = self.traffic.state.lock();
         state.offered.remove(&self.number);
@@ -183,20 +183,20 @@ impl Drop for Answering {
 }
 
 /// The body of an answer, in pieces.
-pub(crate) struct Offered {
+pub(crate) struct StallGuardBody {
     body: Body,
     /// What is left of what the body gave.
     rest: Bytes,
-    answering: Answering,
+    answering: InFlightRequest,
 }
 
-impl hyper::body::Body for Offered {
+impl hyper::body::Body for StallGuardBody {
     type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let Self { body, rest, answering } = self.get_mut();
-        answering.taken();
+        answering.end_client_turn();
         if rest.is_empty() {
             match ready!(Pin::new(body).poll_frame(context)) {
                 Some(Ok(frame)) => match frame.into_data() {
@@ -207,7 +207,7 @@ impl hyper::body::Body for Offered {
             }
         }
         let piece = rest.split_to(rest.len().min(PIECE_BYTES));
-        answering.offer(piece.len());
+        answering.begin_client_turn(piece.len());
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

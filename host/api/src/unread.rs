@@ -25,13 +25,13 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The body of a request, of which others may have read a part.
-pub(crate) struct Unread {
-    lent: Option<Arc<Mutex<Lent>>>,
+pub(crate) struct UnreadBody {
+    lent: Option<Arc<Mutex<SharedBody>>>,
     /// The client sends its body when it is asked for it, and it has not been asked as long as nothing was read.
-    waits: bool,
+    expects_continue: bool,
 }
 
-struct Lent {
+struct SharedBody {
     body: Incoming,
     /// Somebody has begun to read it.
     is_begun: bool,
@@ -39,25 +39,28 @@ struct Lent {
     is_over: bool,
 }
 
-impl Unread {
+impl UnreadBody {
     /// Lends a request's body to whoever answers it.
     pub(crate) fn of(request: Request<Incoming>) -> (Request<Body>, Self) {
         let has_none = hyper::body::Body::is_end_stream(request.body());
         if has_none || request.version() > Version::HTTP_11 {
-            return (request.map(Body::new), Self { lent: None, waits: false });
+            return (request.map(Body::new), Self { lent: None, expects_continue: false });
         }
         let waits = request.headers().contains_key(header::EXPECT);
         let (parts, body) = request.into_parts();
-        let lent = Arc::new(Mutex::new(Lent { body, is_begun: false, is_over: false }));
-        (Request::from_parts(parts, Body::new(Borrowed(Arc::clone(&lent)))), Self { lent: Some(lent), waits })
+        let lent = Arc::new(Mutex::new(SharedBody { body, is_begun: false, is_over: false }));
+        (
+            Request::from_parts(parts, Body::new(BodyHandle(Arc::clone(&lent)))),
+            Self { lent: Some(lent), expects_continue: waits },
+        )
     }
 
     /// Reads what is left, if it is not too much.
     ///
     /// *Cancel safety*: what was read is lost, as all of it will be.
-    pub(crate) async fn throw_away(self) {
+    pub(crate) async fn drain(self) {
         let Some(lent) = self.lent else { return };
-        if !lent.lock().is_worth_reading(self.waits) {
+        if !lent.lock().is_worth_reading(self.expects_continue) {
             return;
         }
         let mut left = BYTES_MAX;
@@ -73,7 +76,7 @@ impl Unread {
     }
 }
 
-impl Lent {
+impl SharedBody {
     fn is_worth_reading(&self, waits: bool) -> bool {
         let body = &self.body;
         let is_over = self.is_over || hyper::body::Body::is_end_stream(body);
@@ -89,14 +92,14 @@ impl Lent {
     }
 }
 
-async fn next(lent: &Mutex<Lent>) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+async fn next(lent: &Mutex<SharedBody>) -> Option<Result<Frame<Bytes>, hyper::Error>> {
     std::future::poll_fn(|context| lent.lock().poll_frame(context)).await
 }
 
 /// A body as whoever answers the request has it.
-struct Borrowed(Arc<Mutex<Lent>>);
+struct BodyHandle(Arc<Mutex<SharedBody>>);
 
-impl hyper::body::Body for Borrowed {
+impl hyper::body::Body for BodyHandle {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -16,48 +16,53 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::dress::Dress;
-use crate::lines::{About, Lines};
-use crate::list::{Pieces, Source};
-use crate::negotiate::{Form, form, in_version, only_metadata};
+use crate::dress::Presentation;
+use crate::lines::{EncodedEventCache, EventCacheKey};
+use crate::list::{PageSource, PagedList};
+use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
 use crate::params::Params;
-use crate::request::Ask;
+use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::table::Table;
 
 /// Answers a watch: from the revision asked for, or from everything that is there now.
-pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Result<Response, Failure> {
+pub(crate) async fn answer(
+    api: &Api,
+    info: &KindInfo,
+    ask: &RequestContext<'_>,
+    params: &Params,
+) -> Result<Response, Failure> {
     params.check_watch()?;
     let selector = params.selector(ask.target.namespace)?;
-    let shape = Shape::of(info, ask, params);
+    let shape = WatchEncoder::of(info, ask, params);
     let version = info.kind.version.as_str().into();
     let (first, after) = match params.after()? {
         Some(revision) if !params.wants_initial_events() => (None, revision),
         _ => {
             let query = Query { selector: selector.clone(), ..Query::all(info.kind.clone()) };
-            let (pieces, items) = Pieces::begin((&api.limits.lists, ask.client), api.host.store(), query).await?;
+            let (pieces, items) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
             let revision = pieces.revision();
             let wants_end = params.wants_initial_events();
-            (Some(First { pieces, items: items.into_iter(), wants_end }), revision)
+            (Some(InitialEvents { pieces, items: items.into_iter(), wants_end }), revision)
         }
     };
     let watch = match api.host.store().watch(Scope::Kind(info.kind.clone()), after).await {
         Ok(watch) => watch,
-        Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(ended(&error)),
+        Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(error_response(&error)),
         Err(error) => return Err(error.into()),
     };
-    let following = Following {
+    let following = WatchStream {
         watch,
         selector,
-        first,
+        initial_events: first,
         is_over: false,
         knows_columns: false,
         seen: after,
         bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
         shape,
         version,
-        shared: api.lines.clone(),
+        event_cache: api.event_cache.clone(),
     };
     let lines = stream::unfold(following, async |mut following| {
         Some((Ok::<_, Infallible>(following.next().await?), following))
@@ -67,14 +72,14 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &Ask<'_>, params: &P
 
 /// Answers who asks for what is not there, or not any more. It is told inside of the watch, as an API server does it: some clients list anew
 /// only then.
-fn ended(error: &Error) -> Response {
+fn error_response(error: &Error) -> Response {
     let told = line("ERROR", &Failure::expired(error.to_string()).document());
     ([(header::CONTENT_TYPE, "application/json")], told).into_response()
 }
 
 /// What is there when a watch begins, which is told first.
-struct First {
-    pieces: Pieces,
+struct InitialEvents {
+    pieces: PagedList,
     items: IntoIter<Arc<Resource>>,
     /// The client wants to know when all has been told.
     wants_end: bool,
@@ -84,24 +89,24 @@ struct First {
 pub(crate) const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// In which form a watch tells of resources.
-pub(crate) struct Shape {
+pub(crate) struct WatchEncoder {
     /// As rows of this table.
     table: Option<Table>,
     /// As their metadata alone.
     metadata: bool,
     /// The kind in the version that the client speaks.
     spoken: Kind,
-    dress: Dress,
+    dress: Presentation,
 }
 
-impl Shape {
+impl WatchEncoder {
     /// Returns the form that a client asks for.
-    pub(crate) fn of(info: &KindInfo, ask: &Ask<'_>, params: &Params) -> Self {
+    pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
         Self {
-            table: (form(ask.headers) == Form::Table).then(|| Table::of(info, params.included())),
-            metadata: form(ask.headers) == Form::Metadata,
+            table: (response_format(ask.headers) == ResponseFormat::Table).then(|| Table::of(info, params.included())),
+            metadata: response_format(ask.headers) == ResponseFormat::Metadata,
             spoken: info.kind.clone(),
-            dress: Dress::of(info, ask.host),
+            dress: Presentation::of(info, ask.host),
         }
     }
 
@@ -116,9 +121,9 @@ impl Shape {
     }
 
     fn line_of(&self, word: &str, document: &Value, further: bool) -> Bytes {
-        let document = &*self.dress.on(in_version(document, &self.spoken));
+        let document = &*self.dress.render(in_version(document, &self.spoken));
         match &self.table {
-            Some(table) if further => line(word, &table.further(document)),
+            Some(table) if further => line(word, &table.without_columns(document)),
             Some(table) => {
                 let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
                 line(word, &table.document(&metadata, [document]))
@@ -135,7 +140,7 @@ impl Shape {
         let mark = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
         match &self.table {
             Some(table) => {
-                let mut told = json!(table.further(&mark));
+                let mut told = json!(table.without_columns(&mark));
                 told["metadata"] = json!({ "resourceVersion": revision.to_string() });
                 told["rows"][0]["object"] = json!(only_metadata(&mark));
                 line("BOOKMARK", &told)
@@ -147,18 +152,18 @@ impl Shape {
 }
 
 /// One watch of one client.
-struct Following {
+struct WatchStream {
     watch: Watch,
     selector: Selector,
     /// What is still to be told of what was there at the beginning.
-    first: Option<First>,
+    initial_events: Option<InitialEvents>,
     /// An error was told, and nothing comes after it.
     is_over: bool,
-    shape: Shape,
+    shape: WatchEncoder,
     /// The version of the kind that the client speaks.
     version: Arc<str>,
     /// What other watches tell, too.
-    shared: Lines,
+    event_cache: EncodedEventCache,
     /// A table with columns was told.
     knows_columns: bool,
     /// The last revision up to which everything was told.
@@ -167,10 +172,10 @@ struct Following {
     bookmark: Option<Instant>,
 }
 
-impl Following {
+impl WatchStream {
     /// Returns the next line; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(line) = self.begin().await {
+        if let Some(line) = self.next_initial_event().await {
             return Some(line);
         }
         while !self.is_over {
@@ -178,7 +183,7 @@ impl Following {
             let event = tokio::select! {
                 biased;
                 event = self.watch.next() => event,
-                () = at(bookmark) => {
+                () = sleep_until(bookmark) => {
                     self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
                     self.seen = self.seen.max(self.watch.position().unwrap_or_default());
                     return Some(self.shape.bookmark(self.seen, &json!({})));
@@ -187,37 +192,37 @@ impl Following {
             match event {
                 Ok(event) => {
                     self.seen = event.revision;
-                    if let Some((word, resource)) = seen(&event, &self.selector) {
+                    if let Some((word, resource)) = visible_change(&event, &self.selector) {
                         let further = std::mem::replace(&mut self.knows_columns, true);
-                        return Some(self.told(word, resource, event.revision, further));
+                        return Some(self.encode_event(word, resource, event.revision, further));
                     }
                 }
-                Err(error) => return Some(self.over(error)),
+                Err(error) => return Some(self.end_with_error(error)),
             }
         }
         None
     }
 
     /// Returns the next line of what was there at the beginning; `None` when all of it was told.
-    async fn begin(&mut self) -> Option<Bytes> {
-        while let Some(first) = &mut self.first {
+    async fn next_initial_event(&mut self) -> Option<Bytes> {
+        while let Some(first) = &mut self.initial_events {
             if let Some(resource) = first.items.next() {
                 let further = std::mem::replace(&mut self.knows_columns, true);
                 return Some(self.shape.line("ADDED", &resource, further));
             }
-            match first.pieces.more().await {
+            match first.pieces.next_page().await {
                 Ok(Some(items)) => first.items = items.into_iter(),
                 Ok(None) => {
                     let wants_end = first.wants_end;
-                    self.first = None;
+                    self.initial_events = None;
                     if wants_end {
                         let annotations = json!({ "k8s.io/initial-events-end": "true" });
                         return Some(self.shape.bookmark(self.seen, &annotations));
                     }
                 }
                 Err(error) => {
-                    self.first = None;
-                    return Some(self.over(error));
+                    self.initial_events = None;
+                    return Some(self.end_with_error(error));
                 }
             }
         }
@@ -225,25 +230,25 @@ impl Following {
     }
 
     /// Returns the line of an event.
-    fn told(&self, word: &'static str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
-        let write = || told(&self.shape, word, resource, revision, further);
-        if self.shape.table.is_some() || self.shape.dress.is_of_its_moment() {
+    fn encode_event(&self, word: &'static str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
+        let write = || event_line(&self.shape, word, resource, revision, further);
+        if self.shape.table.is_some() || self.shape.dress.is_volatile() {
             // The first row has the columns, and an age is that of its moment.
             return write();
         }
-        let about = About { revision, word, metadata: self.shape.metadata, version: self.version.clone() };
-        self.shared.shared(about, write)
+        let about = EventCacheKey { revision, word, metadata: self.shape.metadata, version: self.version.clone() };
+        self.event_cache.get_or_encode(about, write)
     }
 
     /// Returns the last line: why there is no more.
-    fn over(&mut self, error: homeostat_store::Error) -> Bytes {
+    fn end_with_error(&mut self, error: homeostat_store::Error) -> Bytes {
         self.is_over = true;
         line("ERROR", &Failure::from(error).document())
     }
 }
 
 /// Returns what an event is to somebody who sees only what the selector matches: a resource that leaves it is deleted for them.
-fn seen<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e Resource)> {
+fn visible_change<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e Resource)> {
     let before = event.previous.as_deref().filter(|resource| selector.matches(resource));
     let after = match event.kind {
         EventType::Deleted => None,
@@ -263,7 +268,7 @@ fn seen<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e 
 }
 
 /// Returns the line of an event. Its resource has the revision of the event, so that a client can go on from there.
-fn told(shape: &Shape, word: &str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
+fn event_line(shape: &WatchEncoder, word: &str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
     if resource.revision() == revision {
         return shape.line(word, resource, further);
     }
@@ -273,7 +278,7 @@ fn told(shape: &Shape, word: &str, resource: &Resource, revision: Revision, furt
 }
 
 /// Waits until a moment; for ever when there is none.
-pub(crate) async fn at(moment: Option<Instant>) {
+pub(crate) async fn sleep_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
@@ -282,14 +287,14 @@ pub(crate) async fn at(moment: Option<Instant>) {
 
 /// Returns one line of a watch.
 pub(crate) fn line(word: &str, object: &impl Serialize) -> Bytes {
-    let told = Told { word, object };
+    let told = WatchEvent { word, object };
     let mut line = serde_json::to_vec(&told).expect("documents have texts as keys, and memory takes them");
     line.push(b'\n');
     line.into()
 }
 
 #[derive(Serialize)]
-struct Told<'o, O> {
+struct WatchEvent<'o, O> {
     #[serde(rename = "type")]
     word: &'o str,
     object: &'o O,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use homeostat_registry::{Fetched, Options, Reference, Registry};
+use homeostat_registry::{FetchedComponent, Options, Reference, Registry};
 use serde_json::json;
 
 use crate::compile;
@@ -81,7 +81,8 @@ pub(crate) async fn push(args: PushArgs, global: &Global) -> Result<ExitCode> {
 pub(crate) async fn pull(args: PullArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let PullArgs { reference, to } = args;
-    let Fetched { manifest, component, bytes } = registry(compile::user_cache(PULLED))?.fetch(&reference).await?;
+    let FetchedComponent { manifest, component, bytes } =
+        registry(compile::user_cache(PULLED))?.fetch(&reference).await?;
     let name = reference.repository().rsplit('/').next().unwrap_or_default();
     let to = to.unwrap_or_else(|| PathBuf::from(format!("{name}.wasm")));
     write(&to, &bytes)?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, ValueEnum};
-use homeostat_api::{Address, Certificate, Check, Made, Metrics, Served};
+use homeostat_api::{Address, Certificate, Check, Metrics, SelfSignedCertificate, ServerBackend};
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::manifest::Bytes;
@@ -243,7 +243,8 @@ impl Running {
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
         let manifests = Folder::new(folder, host.clone(), screen.clone(), code);
         let standing = manifests.standing();
-        let served = Served { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };
+        let served =
+            ServerBackend { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };
         let served = serve(args, address, &data, served, screen).await;
         let api = match served.context("the API cannot be served") {
             Ok(api) => api,
@@ -319,13 +320,13 @@ async fn serve(
     args: &HostArgs,
     address: Address,
     data: &Path,
-    served: Served,
+    served: ServerBackend,
     screen: &Screen,
 ) -> Result<homeostat_api::Handle, homeostat_api::Error> {
     let own = args.tls_cert.clone().zip(args.tls_key.clone());
     let own = own.map(|(chain, key)| Certificate { chain, key });
     let made = match (&address, &own) {
-        (Address::Tls { .. }, None) => Some(Certificate::kept_in(data, &address)?),
+        (Address::Tls { .. }, None) => Some(Certificate::load_or_generate(data, &address)?),
         _ => None,
     };
     let certificate = own.or_else(|| made.as_ref().map(|made| made.certificate.clone()));
@@ -336,7 +337,7 @@ async fn serve(
         ..Default::default()
     };
     let api = homeostat_api::serve(options, served).await?;
-    if let (Some(Made { certificate, is_new }), Some(fingerprint)) = (made, api.fingerprint()) {
+    if let (Some(SelfSignedCertificate { certificate, is_new }), Some(fingerprint)) = (made, api.fingerprint()) {
         let made =
             if is_new { "made a certificate, which vouches for itself" } else { "using the certificate of before" };
         screen.say(&format!("{made}: {}\nits SHA-256 is {fingerprint}", certificate.chain.display()));

@@ -47,14 +47,14 @@ impl Blob {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind {
+struct ManifestHeader {
     #[serde(default)]
     media_type: Option<String>,
 }
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct ImageManifest {
     schema_version: u32,
     media_type: Option<String>,
     config: Descriptor,
@@ -87,9 +87,9 @@ impl Manifest {
         let other = |reason: String| Error::Layout { what: what.to_owned(), reason };
         let unreadable = |error: serde_json::Error| other(format!("its manifest cannot be read: {error}"));
         // First of all, so that whatever it is instead is called by its name.
-        let Kind { media_type } = serde_json::from_slice(bytes).map_err(unreadable)?;
+        let ManifestHeader { media_type } = serde_json::from_slice(bytes).map_err(unreadable)?;
         check_manifest_type(what, media_type.as_deref())?;
-        let Written { schema_version, media_type: _, config, layers } =
+        let ImageManifest { schema_version, media_type: _, config, layers } =
             serde_json::from_slice(bytes).map_err(unreadable)?;
         if schema_version != 2 {
             return Err(other(format!("its manifest has the schema version {schema_version}, wanted is 2")));
@@ -152,7 +152,7 @@ pub(crate) fn check_config(what: &str, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// An artifact that is to be pushed.
-pub(crate) struct Packed {
+pub(crate) struct ArtifactParts {
     pub(crate) manifest: Vec<u8>,
     pub(crate) config: Vec<u8>,
 }
@@ -161,7 +161,7 @@ pub(crate) struct Packed {
 ///
 /// # Errors
 /// [`Error::NotAComponent`], [`Error::TooLarge`].
-pub(crate) fn pack(component: &[u8]) -> Result<Packed, Error> {
+pub(crate) fn pack(component: &[u8]) -> Result<ArtifactParts, Error> {
     if component.len() as u64 > COMPONENT_BYTES_MAX {
         return Err(Error::TooLarge { what: "the component".to_owned(), bytes_max: COMPONENT_BYTES_MAX });
     }
@@ -180,14 +180,14 @@ pub(crate) fn pack(component: &[u8]) -> Result<Packed, Error> {
         annotations: None,
     };
     let layer = Descriptor { annotations: Some(json!({ TITLE: FILE })), ..descriptor(LAYER, layer) };
-    let manifest = Written {
+    let manifest = ImageManifest {
         schema_version: 2,
         media_type: Some(MANIFEST.to_owned()),
         config: descriptor(CONFIG, Blob::of(&config)),
         layers: vec![layer],
     };
     let manifest = serde_json::to_vec(&manifest).expect("it has nothing that is no JSON");
-    Ok(Packed { manifest, config })
+    Ok(ArtifactParts { manifest, config })
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl fmt::Debug for Credential {
 /// The part of a file of credentials that is used.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Written {
+struct AuthFile {
     auths: BTreeMap<String, Entry>,
     creds_store: Option<String>,
     cred_helpers: BTreeMap<String, String>,
@@ -60,7 +60,7 @@ struct Entry {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct HelperAnswer {
+struct HelperOutput {
     username: String,
     secret: String,
 }
@@ -72,7 +72,7 @@ struct HelperAnswer {
 pub(crate) async fn find(files: &[PathBuf], reference: &Reference) -> Result<Option<Credential>, Error> {
     for file in files {
         let Some(written) = read(file).await.map_err(|reason| wrong(reference, file, &reason))? else { continue };
-        let found = in_file(written, reference).await.map_err(|reason| wrong(reference, file, &reason))?;
+        let found = find_in_file(written, reference).await.map_err(|reason| wrong(reference, file, &reason))?;
         if found.is_some() {
             return Ok(found);
         }
@@ -84,7 +84,7 @@ fn wrong(reference: &Reference, file: &Path, reason: &str) -> Error {
     Error::Credentials { registry: reference.registry().to_owned(), reason: format!("{}: {reason}", file.display()) }
 }
 
-async fn read(file: &Path) -> Result<Option<Written>, String> {
+async fn read(file: &Path) -> Result<Option<AuthFile>, String> {
     let path = file.to_owned();
     let read = tokio::task::spawn_blocking(move || homeostat_files::read(&path, BYTES_MAX)).await;
     let bytes = match read.expect("reading a file does not panic") {
@@ -97,15 +97,15 @@ async fn read(file: &Path) -> Result<Option<Written>, String> {
     serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
 }
 
-async fn in_file(written: Written, reference: &Reference) -> Result<Option<Credential>, String> {
-    let Written { auths, creds_store, cred_helpers } = written;
+async fn find_in_file(written: AuthFile, reference: &Reference) -> Result<Option<Credential>, String> {
+    let AuthFile { auths, creds_store, cred_helpers } = written;
     let server = match reference.registry() {
         // The name under which Docker keeps it.
         "docker.io" => "https://index.docker.io/v1/",
         registry => registry,
     };
     if let Some(helper) = cred_helpers.get(reference.registry()).or_else(|| cred_helpers.get(server)) {
-        return ask(helper, server).await;
+        return ask_helper(helper, server).await;
     }
     let entries = keys(reference).into_iter().filter_map(|key| auths.iter().find(|(name, _)| bare(name) == key));
     for (_, entry) in entries {
@@ -114,7 +114,7 @@ async fn in_file(written: Written, reference: &Reference) -> Result<Option<Crede
         }
     }
     match creds_store.filter(|helper| !helper.is_empty()) {
-        Some(helper) => ask(&helper, server).await,
+        Some(helper) => ask_helper(&helper, server).await,
         None => Ok(None),
     }
 }
@@ -160,13 +160,13 @@ fn credential(entry: &Entry) -> Result<Option<Credential>, String> {
 }
 
 /// Asks a helper.
-async fn ask(helper: &str, server: &str) -> Result<Option<Credential>, String> {
+async fn ask_helper(helper: &str, server: &str) -> Result<Option<Credential>, String> {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if helper.is_empty() || !helper.bytes().all(of_name) {
         return Err(format!("{helper:?} is no name of a helper"));
     }
     let program = format!("docker-credential-{helper}");
-    let told = tokio::time::timeout(HELPER_MAX, run(&program, server)).await;
+    let told = tokio::time::timeout(HELPER_MAX, run_helper(&program, server)).await;
     let (succeeded, said) = told.map_err(|_| format!("{program} took more than {} s", HELPER_MAX.as_secs()))??;
     if !succeeded {
         let knows_none = String::from_utf8_lossy(&said).contains(NONE_FOUND);
@@ -174,7 +174,7 @@ async fn ask(helper: &str, server: &str) -> Result<Option<Credential>, String> {
         return if knows_none { Ok(None) } else { Err(format!("{program} failed")) };
     }
     let answer = serde_json::from_slice(&said);
-    let HelperAnswer { username, secret } =
+    let HelperOutput { username, secret } =
         answer.map_err(|_| format!("{program} said something else than credentials"))?;
     Ok(Some(match username.as_str() {
         TOKEN_USER => Credential::Identity { token: secret },
@@ -182,7 +182,7 @@ async fn ask(helper: &str, server: &str) -> Result<Option<Credential>, String> {
     }))
 }
 
-async fn run(program: &str, server: &str) -> Result<(bool, Vec<u8>), String> {
+async fn run_helper(program: &str, server: &str) -> Result<(bool, Vec<u8>), String> {
     let failed = |error: std::io::Error| format!("{program} cannot be run: {error}");
     let mut child = Command::new(program)
         .arg("get")

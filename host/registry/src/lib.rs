@@ -27,5 +27,5 @@ pub use keys::{PublicKey, SecretKey};
 pub use origin::{Origin, Package};
 pub use policy::{Policy, TrustedKey};
 pub use reference::Reference;
-pub use registry::{DEADLINE, Fetched, Options, Registry};
+pub use registry::{DEADLINE, FetchedComponent, Options, Registry};
 pub use signature::{key_ids, sign, verify};

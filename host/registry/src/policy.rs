@@ -30,15 +30,15 @@ pub struct Policy {
 /// A policy as it stands in its file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PolicyFile {
     require: bool,
-    keys: Vec<KeyWritten>,
+    keys: Vec<KeyEntry>,
 }
 
 /// A key has one of `file` and `pem`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeyWritten {
+struct KeyEntry {
     name: String,
     file: Option<PathBuf>,
     pem: Option<String>,
@@ -53,11 +53,11 @@ impl Policy {
         let wrong = |reason: String| Error::Policy { path: path.to_owned(), reason };
         let text = read(path).map_err(wrong)?;
         let options = serde_saphyr::options! { with_snippet: false };
-        let Written { require, keys: written } =
+        let PolicyFile { require, keys: written } =
             serde_saphyr::from_str_with_options(&text, options).map_err(|error| wrong(error.to_string()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut keys: Vec<TrustedKey> = Vec::new();
-        for KeyWritten { name, file, pem } in written {
+        for KeyEntry { name, file, pem } in written {
             let pem = match (file, pem) {
                 (Some(file), None) => {
                     let file = folder.join(file);

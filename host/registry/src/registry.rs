@@ -8,11 +8,11 @@ use homeostat_digest::Digest;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, StatusCode};
 
-use crate::artifact::{self, Blob, COMPONENT_BYTES_MAX, MANIFEST, MANIFEST_BYTES_MAX, Manifest, Packed};
+use crate::artifact::{self, ArtifactParts, Blob, COMPONENT_BYTES_MAX, MANIFEST, MANIFEST_BYTES_MAX, Manifest};
 use crate::cache::Cache;
 use crate::error::Error;
 use crate::reference::Reference;
-use crate::session::{Ask, Clients, Session, read, refused};
+use crate::session::{Clients, RegistryRequest, Session, read, status_error};
 
 /// How long a pull or a push may take, all together.
 pub const DEADLINE: Duration = Duration::from_secs(120);
@@ -32,7 +32,7 @@ pub struct Options {
 
 /// A component that was pulled.
 #[derive(Clone, Debug)]
-pub struct Fetched {
+pub struct FetchedComponent {
     /// The digest of the manifest: what a tag was resolved to. With it, [`Reference::at`] names the same bytes for ever.
     pub manifest: Digest,
     /// The digest of the component, by which hosts know code.
@@ -64,17 +64,17 @@ impl Registry {
     /// Pulls a component.
     ///
     /// A reference with a digest is taken from the cache when it is there, and no registry is asked. A tag is resolved now, and only now: what it
-    /// was resolved to is [`Fetched::manifest`]. Sizes are known before anything is read, and no byte that does not belong to its digest is returned.
+    /// was resolved to is [`FetchedComponent::manifest`]. Sizes are known before anything is read, and no byte that does not belong to its digest is returned.
     ///
     /// *Cancel safety*: what was pulled whole is kept, and nothing else is.
     ///
     /// # Errors
     /// Any but those of keys, policies and signatures. [`Error::Deadline`] after [`DEADLINE`].
-    pub async fn fetch(&self, reference: &Reference) -> Result<Fetched, Error> {
+    pub async fn fetch(&self, reference: &Reference) -> Result<FetchedComponent, Error> {
         within_deadline(reference, Box::pin(self.pull(reference))).await
     }
 
-    async fn pull(&self, reference: &Reference) -> Result<Fetched, Error> {
+    async fn pull(&self, reference: &Reference) -> Result<FetchedComponent, Error> {
         let what = reference.to_string();
         let mut session = Session::new(&self.clients, &self.options, reference)?;
         let (manifest_digest, bytes) = self.manifest(&mut session, reference, &what).await?;
@@ -84,7 +84,7 @@ impl Registry {
         let component = self.blob(&mut session, &manifest.layer, &format!("the component of {what}")).await?;
         // The last one: where it is kept, the others are.
         self.keep(&manifest_digest, bytes).await;
-        Ok(Fetched { manifest: manifest_digest, component: manifest.layer.digest, bytes: component })
+        Ok(FetchedComponent { manifest: manifest_digest, component: manifest.layer.digest, bytes: component })
     }
 
     /// Returns a manifest and its digest.
@@ -101,9 +101,11 @@ impl Registry {
         }
         let name = reference.digest().map(Digest::as_str).or(reference.tag()).expect("a reference has one of them");
         let url = session.url(&format!("manifests/{name}"));
-        let response = session.send(what, Ask { accept: Some(MANIFEST), ..Ask::new(Method::GET, url) }).await?;
+        let response = session
+            .send(what, RegistryRequest { accept: Some(MANIFEST), ..RegistryRequest::new(Method::GET, url) })
+            .await?;
         if response.status() != StatusCode::OK {
-            return Err(refused(what, response.status()));
+            return Err(status_error(what, response.status()));
         }
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         artifact::check_manifest_type(what, header(CONTENT_TYPE.as_str()))?;
@@ -128,9 +130,9 @@ impl Registry {
             return sized(bytes);
         }
         let url = session.url(&format!("blobs/{digest}"));
-        let response = session.send(what, Ask::new(Method::GET, url)).await?;
+        let response = session.send(what, RegistryRequest::new(Method::GET, url)).await?;
         if response.status() != StatusCode::OK {
-            return Err(refused(what, response.status()));
+            return Err(status_error(what, response.status()));
         }
         let bytes = read(what, response, *size).await?;
         let found = Digest::of(&bytes);
@@ -174,7 +176,7 @@ impl Registry {
                 reason: "what is pushed needs a tag, and gets its digest then",
             });
         };
-        let Packed { manifest, config } = artifact::pack(&component)?;
+        let ArtifactParts { manifest, config } = artifact::pack(&component)?;
         let mut session = Session::new(&self.clients, &self.options, reference)?;
         for blob in [component, config] {
             upload(&mut session, Bytes::from(blob), &what).await?;
@@ -182,9 +184,9 @@ impl Registry {
         let digest = Digest::of(&manifest);
         let url = session.url(&format!("manifests/{tag}"));
         let body = Some((MANIFEST, Bytes::from(manifest)));
-        let response = session.send(&what, Ask { body, ..Ask::new(Method::PUT, url) }).await?;
+        let response = session.send(&what, RegistryRequest { body, ..RegistryRequest::new(Method::PUT, url) }).await?;
         if !response.status().is_success() {
-            return Err(refused(&what, response.status()));
+            return Err(status_error(&what, response.status()));
         }
         let found = response.headers().get(CONTENT_DIGEST).and_then(|value| Digest::parse(value.to_str().ok()?));
         match found.filter(|found| *found != digest) {
@@ -197,20 +199,22 @@ impl Registry {
 /// Brings a blob into a repository, unless it is there.
 async fn upload(session: &mut Session<'_>, blob: Bytes, what: &str) -> Result<(), Error> {
     let digest = Digest::of(&blob);
-    let there = Ask::new(Method::HEAD, session.url(&format!("blobs/{digest}")));
+    let there = RegistryRequest::new(Method::HEAD, session.url(&format!("blobs/{digest}")));
     if session.send(what, there).await?.status() == StatusCode::OK {
         return Ok(());
     }
-    let begin = Ask::new(Method::POST, session.url("blobs/uploads/"));
+    let begin = RegistryRequest::new(Method::POST, session.url("blobs/uploads/"));
     let from = begin.url.clone();
     let begun = session.send(what, begin).await?;
     if begun.status() != StatusCode::ACCEPTED {
-        return Err(refused(what, begun.status()));
+        return Err(status_error(what, begun.status()));
     }
     let mut url = session.location(what, &from, &begun)?;
     url.query_pairs_mut().append_pair("digest", digest.as_str());
-    let put = session.send(what, Ask { body: Some((BLOB, blob)), ..Ask::new(Method::PUT, url) }).await?;
-    if put.status() == StatusCode::CREATED { Ok(()) } else { Err(refused(what, put.status())) }
+    let put = session
+        .send(what, RegistryRequest { body: Some((BLOB, blob)), ..RegistryRequest::new(Method::PUT, url) })
+        .await?;
+    if put.status() == StatusCode::CREATED { Ok(()) } else { Err(status_error(what, put.status())) }
 }
 
 async fn within_deadline<T>(reference: &Reference, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {

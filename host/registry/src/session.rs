@@ -28,9 +28,9 @@ const AGENT: &str = concat!("homeostat/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
     /// Through the proxy that the system names, and over TLS alone.
-    elsewhere: Client,
+    remote: Client,
     /// For this machine.
-    here: Client,
+    loopback: Client,
 }
 
 impl Clients {
@@ -42,15 +42,15 @@ impl Clients {
             builder.connect_timeout(CONNECT_MAX).read_timeout(SILENCE_MAX)
         };
         Ok(Self {
-            elsewhere: builder().https_only(true).build().map_err(Error::Client)?,
-            here: builder().no_proxy().build().map_err(Error::Client)?,
+            remote: builder().https_only(true).build().map_err(Error::Client)?,
+            loopback: builder().no_proxy().build().map_err(Error::Client)?,
         })
     }
 }
 
 /// What a request is to say.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct RegistryRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     /// What may come back.
@@ -59,7 +59,7 @@ pub(crate) struct Ask {
     pub(crate) body: Option<(&'static str, bytes::Bytes)>,
 }
 
-impl Ask {
+impl RegistryRequest {
     pub(crate) fn new(method: Method, url: Url) -> Self {
         Self { method, url, accept: None, body: None }
     }
@@ -75,7 +75,7 @@ pub(crate) struct Session<'a> {
 }
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct TokenResponse {
     token: Option<String>,
     access_token: Option<String>,
 }
@@ -102,13 +102,13 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// [`Error::Transport`], [`Error::Denied`], [`Error::Protocol`], [`Error::Insecure`], [`Error::Credentials`].
-    pub(crate) async fn send(&mut self, what: &str, ask: Ask) -> Result<Response, Error> {
+    pub(crate) async fn send(&mut self, what: &str, ask: RegistryRequest) -> Result<Response, Error> {
         let mut ask = ask;
         for _ in 0..=REDIRECTS_MAX {
-            let mut response = self.once(what, &ask).await?;
-            if response.status() == StatusCode::UNAUTHORIZED && self.is_ours(&ask.url) {
+            let mut response = self.send_once(what, &ask).await?;
+            if response.status() == StatusCode::UNAUTHORIZED && self.is_registry_origin(&ask.url) {
                 self.authorize(what, &response).await?;
-                response = self.once(what, &ask).await?;
+                response = self.send_once(what, &ask).await?;
             }
             let leads_on = response.status().is_redirection() && ask.method == Method::GET;
             if !leads_on {
@@ -127,12 +127,12 @@ impl<'a> Session<'a> {
         let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
         let to = location.and_then(|location| from.join(location).ok());
         let to = to.ok_or_else(|| Error::Protocol { what: what.to_owned(), reason: "it leads nowhere".to_owned() })?;
-        self.check(what, &to)?;
+        self.check_transport(what, &to)?;
         Ok(to)
     }
 
     /// Checks that nobody in between can read or change what an address answers.
-    fn check(&self, what: &str, url: &Url) -> Result<(), Error> {
+    fn check_transport(&self, what: &str, url: &Url) -> Result<(), Error> {
         let host = url.host_str().unwrap_or_default();
         let is_safe = match url.scheme() {
             "https" => true,
@@ -145,11 +145,11 @@ impl<'a> Session<'a> {
     }
 
     /// Returns whether an address is the registry itself, to which alone we say who asks.
-    fn is_ours(&self, url: &Url) -> bool {
+    fn is_registry_origin(&self, url: &Url) -> bool {
         url.origin() == self.base.origin()
     }
 
-    async fn once(&self, what: &str, ask: &Ask) -> Result<Response, Error> {
+    async fn send_once(&self, what: &str, ask: &RegistryRequest) -> Result<Response, Error> {
         let mut request = self.client(&ask.url).request(ask.method.clone(), ask.url.clone());
         if let Some(accept) = ask.accept {
             request = request.header(ACCEPT, accept);
@@ -157,14 +157,14 @@ impl<'a> Session<'a> {
         if let Some((kind, body)) = &ask.body {
             request = request.header(CONTENT_TYPE, *kind).body(Body::from(body.clone()));
         }
-        if let Some(authorization) = self.authorization.as_ref().filter(|_| self.is_ours(&ask.url)) {
+        if let Some(authorization) = self.authorization.as_ref().filter(|_| self.is_registry_origin(&ask.url)) {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
         request.send().await.map_err(|error| transport(what, error))
     }
 
     fn client(&self, url: &Url) -> &Client {
-        if url.scheme() == "http" { &self.clients.here } else { &self.clients.elsewhere }
+        if url.scheme() == "http" { &self.clients.loopback } else { &self.clients.remote }
     }
 
     /// Finds out what to say about who asks, from an answer that wants to know.
@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
     ) -> Result<String, Error> {
         let wrong = |reason: &str| Error::Protocol { what: what.to_owned(), reason: reason.to_owned() };
         let mut url = Url::parse(realm).map_err(|_| wrong("it names no place for tokens"))?;
-        self.check(what, &url)?;
+        self.check_transport(what, &url)?;
         let mut parameters = vec![("scope", scope.unwrap_or_else(|| self.scope()))];
         parameters.extend(service.map(|service| ("service", service)));
         let request = match credential {
@@ -225,10 +225,10 @@ impl<'a> Session<'a> {
         };
         let response = request.send().await.map_err(|error| transport(what, error))?;
         if !response.status().is_success() {
-            return Err(refused(what, response.status()));
+            return Err(status_error(what, response.status()));
         }
         let bytes = read(what, response, TOKEN_BYTES_MAX).await?;
-        let answer: TokenAnswer = serde_json::from_slice(&bytes).map_err(|_| wrong("its token cannot be read"))?;
+        let answer: TokenResponse = serde_json::from_slice(&bytes).map_err(|_| wrong("its token cannot be read"))?;
         answer.token.or(answer.access_token).ok_or_else(|| wrong("it gives no token"))
     }
 
@@ -245,7 +245,7 @@ fn basic(username: &str, password: &str) -> String {
 }
 
 /// Returns why an answer is not what was asked for.
-pub(crate) fn refused(what: &str, status: StatusCode) -> Error {
+pub(crate) fn status_error(what: &str, status: StatusCode) -> Error {
     let (what, code) = (what.to_owned(), status.as_u16());
     match status {
         StatusCode::NOT_FOUND => Error::NotFound { what },

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Error;
 use crate::keys::SecretKey;
 use crate::policy::TrustedKey;
-use crate::wasm::{self, Custom};
+use crate::wasm::{self, CustomSection};
 
 /// The name of the section. Source: tool-conventions, Signatures.md, as all numbers below.
 const SECTION: &[u8] = b"signature";
@@ -27,7 +27,7 @@ const SECTION_BYTES_MAX: usize = 64 << 10;
 const SIGNATURES_MAX: usize = 64;
 
 /// Sections that somebody has signed: a hash for each place where the signed part may end, the last one at the end of all.
-struct Set {
+struct SignatureSet {
     hashes: Vec<u8>,
     signatures: Vec<Signature>,
 }
@@ -54,8 +54,8 @@ pub fn sign(component: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
         return Err(Error::Signature("it has as many as fit"));
     }
     signatures.push(Signature { key_id, bytes: key.sign(&message(&hash)) });
-    let content = write(&Set { hashes: hash.to_vec(), signatures });
-    Ok(wasm::beginning_with(&Custom { name: SECTION, content: &content }, sections))
+    let content = write(&SignatureSet { hashes: hash.to_vec(), signatures });
+    Ok(wasm::prepend_section(&CustomSection { name: SECTION, content: &content }, sections))
 }
 
 /// Returns who of `trusted` has signed the whole of a component; one at least.
@@ -69,12 +69,12 @@ pub fn verify<'a>(component: &[u8], trusted: &'a [TrustedKey]) -> Result<Vec<&'a
     let (mut signers, mut altered) = (Vec::new(), None);
     for TrustedKey { name, key } in trusted {
         let id = key.id_bytes();
-        let has_signed = |set: &&Set| {
+        let has_signed = |set: &&SignatureSet| {
             let message = message(&set.hashes);
             let may_be = |signature: &&Signature| signature.key_id.is_empty() || signature.key_id == id;
             set.signatures.iter().filter(may_be).any(|signature| key.verifies(&message, &signature.bytes))
         };
-        let signed: Vec<&Set> = sets.iter().filter(has_signed).collect();
+        let signed: Vec<&SignatureSet> = sets.iter().filter(has_signed).collect();
         if signed.iter().any(|set| set.hashes.ends_with(&hash)) {
             signers.push(name.as_str());
         } else if !signed.is_empty() {
@@ -97,7 +97,7 @@ pub fn key_ids(component: &[u8]) -> Result<Vec<String>, Error> {
     Ok(ids(&header.map_or(Ok(Vec::new()), read)?))
 }
 
-fn ids(sets: &[Set]) -> Vec<String> {
+fn ids(sets: &[SignatureSet]) -> Vec<String> {
     let signatures = sets.iter().flat_map(|set| &set.signatures);
     let id = |signature: &Signature| match signature.key_id.is_empty() {
         true => "a key without an id".to_owned(),
@@ -110,7 +110,7 @@ fn ids(sets: &[Set]) -> Vec<String> {
 fn split(component: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Error> {
     let sections = wasm::sections(component)?;
     Ok(match wasm::first(sections) {
-        Some((Custom { name, content }, rest)) if name == SECTION => (Some(content), rest),
+        Some((CustomSection { name, content }, rest)) if name == SECTION => (Some(content), rest),
         _ => (None, sections),
     })
 }
@@ -119,7 +119,7 @@ fn message(hashes: &[u8]) -> Vec<u8> {
     [DOMAIN, &[VERSION, CONTENT, SHA_256], hashes].concat()
 }
 
-fn read(section: &[u8]) -> Result<Vec<Set>, Error> {
+fn read(section: &[u8]) -> Result<Vec<SignatureSet>, Error> {
     if section.len() > SECTION_BYTES_MAX {
         return Err(Error::Signature("its section has more than 64 KiB"));
     }
@@ -133,7 +133,7 @@ fn read(section: &[u8]) -> Result<Vec<Set>, Error> {
     Ok(sets)
 }
 
-fn sets(bytes: &[u8]) -> Option<Vec<Set>> {
+fn sets(bytes: &[u8]) -> Option<Vec<SignatureSet>> {
     let (count, mut rest) = wasm::number(bytes)?;
     let mut sets = Vec::new();
     for _ in 0..count {
@@ -144,7 +144,7 @@ fn sets(bytes: &[u8]) -> Option<Vec<Set>> {
     rest.is_empty().then_some(sets)
 }
 
-fn set(bytes: &[u8]) -> Option<Set> {
+fn set(bytes: &[u8]) -> Option<SignatureSet> {
     let (hashes, rest) = wasm::number(bytes)?;
     let (hashes, rest) = rest.split_at_checked((hashes as usize).checked_mul(HASH_BYTES)?)?;
     let (count, mut rest) = wasm::number(rest)?;
@@ -160,10 +160,10 @@ fn set(bytes: &[u8]) -> Option<Set> {
         }
         rest = after;
     }
-    (rest.is_empty() && !hashes.is_empty()).then(|| Set { hashes: hashes.to_vec(), signatures })
+    (rest.is_empty() && !hashes.is_empty()).then(|| SignatureSet { hashes: hashes.to_vec(), signatures })
 }
 
-fn write(set: &Set) -> Vec<u8> {
+fn write(set: &SignatureSet) -> Vec<u8> {
     let mut of_set = Vec::new();
     wasm::put_number(&mut of_set, set.hashes.len() / HASH_BYTES);
     of_set.extend_from_slice(&set.hashes);

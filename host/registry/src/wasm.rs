@@ -8,7 +8,7 @@ const HEADER: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
 const CUSTOM: u8 = 0;
 
 /// A section that every reader may pass over.
-pub(crate) struct Custom<'a> {
+pub(crate) struct CustomSection<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) content: &'a [u8],
 }
@@ -27,15 +27,15 @@ pub(crate) fn sections(component: &[u8]) -> Result<&[u8], Error> {
 }
 
 /// Takes the first section off, if it is a custom one.
-pub(crate) fn first(sections: &[u8]) -> Option<(Custom<'_>, &[u8])> {
+pub(crate) fn first(sections: &[u8]) -> Option<(CustomSection<'_>, &[u8])> {
     let rest = sections.strip_prefix(&[CUSTOM])?;
     let (section, rest) = slice(rest)?;
     let (name, content) = slice(section)?;
-    Some((Custom { name, content }, rest))
+    Some((CustomSection { name, content }, rest))
 }
 
 /// Returns a component that begins with a custom section.
-pub(crate) fn beginning_with(Custom { name, content }: &Custom<'_>, sections: &[u8]) -> Vec<u8> {
+pub(crate) fn prepend_section(CustomSection { name, content }: &CustomSection<'_>, sections: &[u8]) -> Vec<u8> {
     let mut section = Vec::new();
     put_slice(&mut section, name);
     section.extend_from_slice(content);

@@ -15,7 +15,7 @@ const EVENT_SECONDS_MAX: u64 = 30;
 
 /// What a look into a store has found.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct StoreCheck {
     pub(crate) findings: Findings,
     /// The revision of the store.
     revision: u64,
@@ -29,10 +29,10 @@ pub(crate) struct Look {
     surplus: BTreeMap<u64, BTreeSet<u64>>,
 }
 
-impl Look {
+impl StoreCheck {
     /// Looks at everything in a store, and follows its changes since the last look; once more from a revision in between, where one is
     /// given.
-    pub(crate) async fn into(store: &dyn Store, ledger: &Ledger, resumed: Option<u64>) -> Self {
+    pub(crate) async fn run(store: &dyn Store, ledger: &Ledger, resumed: Option<u64>) -> Self {
         let mut look = Self { revision: store.revision().0, ..Self::default() };
         let page = match store.list(&Query::all(document::kind())).await {
             Ok(page) => page,
@@ -57,8 +57,8 @@ impl Look {
     }
 
     /// Takes what was found for what is there from now on.
-    pub(crate) fn settle(self, ledger: &mut Ledger) -> Findings {
-        ledger.settle(self.revision, self.found);
+    pub(crate) fn accept(self, ledger: &mut Ledger) -> Findings {
+        ledger.reset(self.revision, self.found);
         self.findings
     }
 
@@ -222,7 +222,7 @@ impl Look {
 
     /// A document that is later than acknowledged is from the one write of its task that was under way.
     fn later(&mut self, ledger: &Ledger, name: &str, revision: u64, state: State) {
-        let under_way = document::task(name).map(|task| ledger.under_way(task));
+        let under_way = document::task(name).map(|task| ledger.pending_counter(task));
         if Some(state.last()) != under_way {
             self.findings.half(format!("{name} at {revision} is {state:?}, and {under_way:?} was under way"));
         }

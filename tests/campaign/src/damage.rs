@@ -17,8 +17,8 @@ use tokio::runtime::Builder;
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::document;
-use crate::findings::{Outcome, progress};
-use crate::load::Load;
+use crate::findings::{CampaignResult, progress};
+use crate::load::Workload;
 use crate::machine;
 
 /// Files that are damaged, each in many ways.
@@ -29,14 +29,14 @@ const PAGE: usize = 4096;
 
 /// A file in order, and all that is in it.
 #[derive(Debug)]
-struct Good {
+struct IntactFile {
     bytes: Vec<u8>,
-    truth: Answers,
+    truth: StoreAnswers,
 }
 
 /// What a store answers; where it answers an error, that.
 #[derive(Debug, Clone, PartialEq)]
-struct Answers {
+struct StoreAnswers {
     revision: Revision,
     list: Result<Vec<Arc<Resource>>, Error>,
     documents: BTreeMap<String, Result<Arc<Resource>, Error>>,
@@ -62,7 +62,7 @@ enum Verdict {
 }
 
 /// Runs the campaign.
-pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
+pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
     // The engine panics on some damage, which the store turns into errors: those that are told are counted here.
     panic::set_hook(Box::new(|_| {}));
     let folder = tempfile::tempdir()?;
@@ -90,7 +90,7 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
     let bad = [Verdict::Wrong, Verdict::Touched, Verdict::Panicked, Verdict::Hung];
     let told = [[Verdict::Refused, Verdict::Right, Verdict::Errors].as_slice(), &bad].concat();
     let told: Vec<_> = told.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
-    Ok(Outcome {
+    Ok(CampaignResult {
         count: format!("{cycles} damaged files: {}", told.join(", ")),
         is_good: bad.into_iter().all(|verdict| count(verdict) == 0),
     })
@@ -125,23 +125,23 @@ fn options(number: u64) -> Options {
 }
 
 /// Makes a file in order, from small to large; in memory, for speed.
-fn good(seed: u64, number: u64) -> Result<Good> {
+fn good(seed: u64, number: u64) -> Result<IntactFile> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let disk = Disk::of(Vec::new());
     for round in 0..=number {
         let store = Arc::new(EmbeddedStore::over(disk.clone(), options(number))?);
-        let load = Load { seed: seed + number, base: (round + 1) * 1000, writes: 1 + number * number * 10 };
+        let load = Workload { seed: seed + number, base: (round + 1) * 1000, writes: 1 + number * number * 10 };
         let errors = runtime.block_on(load.run(&store, drop))?;
         anyhow::ensure!(errors.is_empty(), "{errors:?}");
     }
     let store = EmbeddedStore::over(disk.clone(), options(number))?;
     let truth = runtime.block_on(answers(&store));
     drop(store);
-    Ok(Good { bytes: disk.bytes(), truth })
+    Ok(IntactFile { bytes: disk.bytes(), truth })
 }
 
 /// Asks a store for everything, in every way.
-async fn answers(store: &EmbeddedStore) -> Answers {
+async fn answers(store: &EmbeddedStore) -> StoreAnswers {
     let mut documents = BTreeMap::new();
     for task in 0..crate::load::TASKS {
         // Some names beyond those that are used.
@@ -155,7 +155,7 @@ async fn answers(store: &EmbeddedStore) -> Answers {
         dependents.insert(number, store.dependents(&document::owner_uid(number)).await);
     }
     let list = store.list(&Query::all(document::kind())).await.map(|page| page.items);
-    Answers { revision: store.revision(), list, documents, dependents, changes: changes(store).await }
+    StoreAnswers { revision: store.revision(), list, documents, dependents, changes: changes(store).await }
 }
 
 /// Reads the history, as far back as it goes.
@@ -209,7 +209,7 @@ fn flip(bytes: &mut [u8], dice: &mut Dice) {
 }
 
 /// Opens a file and says what came of it, in a thread of its own: so a panic and a hang are seen.
-fn judge(path: &Path, good: &Arc<Good>, bytes: &[u8]) -> Verdict {
+fn judge(path: &Path, good: &Arc<IntactFile>, bytes: &[u8]) -> Verdict {
     let (sender, answer) = sync_channel(1);
     let (path, good, bytes): (PathBuf, _, _) = (path.to_owned(), Arc::clone(good), bytes.to_vec());
     let opener = thread::spawn(move || {
@@ -224,7 +224,7 @@ fn judge(path: &Path, good: &Arc<Good>, bytes: &[u8]) -> Verdict {
     }
 }
 
-fn compare(path: &Path, good: &Good, bytes: &[u8]) -> Verdict {
+fn compare(path: &Path, good: &IntactFile, bytes: &[u8]) -> Verdict {
     let Ok(store) = EmbeddedStore::open(path, options(0)) else {
         return if fs::read(path).is_ok_and(|now| now == bytes) { Verdict::Refused } else { Verdict::Touched };
     };
@@ -238,7 +238,7 @@ fn compare(path: &Path, good: &Good, bytes: &[u8]) -> Verdict {
     if verdict == Verdict::Right && written.is_err() { Verdict::Errors } else { verdict }
 }
 
-impl Answers {
+impl StoreAnswers {
     fn against(&self, truth: &Self) -> Verdict {
         let Self { revision, list, documents, dependents, changes } = self;
         let mut answers = vec![

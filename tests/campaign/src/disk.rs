@@ -14,10 +14,10 @@ const SECTOR: usize = 512;
 
 /// A disk. Clones are the same disk.
 #[derive(Debug, Clone)]
-pub(crate) struct Disk(Arc<Mutex<Platter>>);
+pub(crate) struct Disk(Arc<Mutex<DiskState>>);
 
 #[derive(Debug)]
-struct Platter {
+struct DiskState {
     /// What a reader sees.
     bytes: Vec<u8>,
     /// What was there at the last sync.
@@ -25,9 +25,9 @@ struct Platter {
     /// What was done since, in order.
     unsynced: Vec<Change>,
     /// What is to go wrong, and after how many more operations that it concerns.
-    planned: Option<(Trouble, u64)>,
+    planned: Option<(DiskFault, u64)>,
     /// What has gone wrong.
-    struck: Option<Trouble>,
+    struck: Option<DiskFault>,
     dice: Dice,
 }
 
@@ -54,20 +54,20 @@ impl Change {
 
 /// What can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum DiskFault {
     /// The power fails at a write, a change of the length, or a sync, or the cable is pulled: nothing works from then on.
     PowerLoss,
     /// Writes and changes of the length fail for this reason, from then on or once.
-    Write(io::ErrorKind, Lasts),
+    Write(io::ErrorKind, FaultLifetime),
     /// A sync fails, and some of what was to be synced is gone, though a reader goes on to see it.
     Sync,
     /// Reads fail, from then on or once.
-    Read(Lasts),
+    Read(FaultLifetime),
 }
 
 /// How long trouble lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lasts {
+pub(crate) enum FaultLifetime {
     Once,
     UntilHealed,
 }
@@ -85,11 +85,11 @@ impl Disk {
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         let synced = bytes.clone();
         let (unsynced, dice) = (Vec::new(), Dice::new(0, 0));
-        Self(Arc::new(Mutex::new(Platter { bytes, synced, unsynced, planned: None, struck: None, dice })))
+        Self(Arc::new(Mutex::new(DiskState { bytes, synced, unsynced, planned: None, struck: None, dice })))
     }
 
     /// Plans trouble, for when so many more operations that it concerns have gone well.
-    pub(crate) fn plan(&self, trouble: Trouble, after: u64, dice: &mut Dice) {
+    pub(crate) fn plan(&self, trouble: DiskFault, after: u64, dice: &mut Dice) {
         let mut platter = self.platter();
         platter.planned = Some((trouble, after));
         platter.dice = Dice::new(dice.number(), 0);
@@ -102,7 +102,7 @@ impl Disk {
     }
 
     /// Returns whether the trouble has come.
-    pub(crate) fn is_struck(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.platter().struck.is_some()
     }
 
@@ -135,12 +135,12 @@ impl Disk {
         self.platter().survivors(dice)
     }
 
-    fn platter(&self) -> MutexGuard<'_, Platter> {
+    fn platter(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().expect("nobody panics while holding the disk")
     }
 }
 
-impl Platter {
+impl DiskState {
     /// Returns what was synced, with some of the rest: each change there, not there, or there in some of its sectors.
     fn survivors(&self, dice: &mut Dice) -> Vec<u8> {
         let kept_percent = dice.one(&[0, 10, 50, 90, 100]).copied().unwrap_or(0);
@@ -171,7 +171,7 @@ impl Platter {
         if checked.is_ok() {
             change.apply(&mut self.bytes);
         }
-        if checked.is_ok() || (!was_struck && self.struck == Some(Trouble::PowerLoss)) {
+        if checked.is_ok() || (!was_struck && self.struck == Some(DiskFault::PowerLoss)) {
             self.unsynced.push(change);
         }
         checked
@@ -190,19 +190,21 @@ impl Platter {
             *after -= 1;
         }
         match self.struck {
-            Some(Trouble::PowerLoss) => Err(io::Error::other("the power is off")),
-            Some(Trouble::Write(reason, Lasts::UntilHealed)) if operation == Operation::Write => Err(reason.into()),
-            Some(Trouble::Read(Lasts::UntilHealed)) if operation == Operation::Read => Err(unreadable()),
+            Some(DiskFault::PowerLoss) => Err(io::Error::other("the power is off")),
+            Some(DiskFault::Write(reason, FaultLifetime::UntilHealed)) if operation == Operation::Write => {
+                Err(reason.into())
+            }
+            Some(DiskFault::Read(FaultLifetime::UntilHealed)) if operation == Operation::Read => Err(unreadable()),
             _ => Ok(()),
         }
     }
 
-    fn strike(&mut self, trouble: Trouble) -> io::Result<()> {
+    fn strike(&mut self, trouble: DiskFault) -> io::Result<()> {
         Err(match trouble {
-            Trouble::PowerLoss => io::Error::other("the power fails"),
-            Trouble::Write(reason, _) => reason.into(),
-            Trouble::Read(_) => unreadable(),
-            Trouble::Sync => {
+            DiskFault::PowerLoss => io::Error::other("the power fails"),
+            DiskFault::Write(reason, _) => reason.into(),
+            DiskFault::Read(_) => unreadable(),
+            DiskFault::Sync => {
                 let mut dice = self.dice.clone();
                 self.synced = self.survivors(&mut dice);
                 self.unsynced.clear();
@@ -212,7 +214,7 @@ impl Platter {
     }
 }
 
-impl Trouble {
+impl DiskFault {
     fn concerns(self, operation: Operation) -> bool {
         match self {
             Self::PowerLoss => operation != Operation::Read,
@@ -244,7 +246,7 @@ impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
         let mut platter = self.platter();
         match platter.struck {
-            Some(Trouble::PowerLoss) => platter.check(Operation::Read).map(|()| 0),
+            Some(DiskFault::PowerLoss) => platter.check(Operation::Read).map(|()| 0),
             _ => Ok(platter.bytes.len() as u64),
         }
     }
@@ -265,7 +267,7 @@ impl StorageBackend for Disk {
     fn sync_data(&self) -> io::Result<()> {
         let mut platter = self.platter();
         platter.check(Operation::Sync)?;
-        let Platter { synced, unsynced, .. } = &mut *platter;
+        let DiskState { synced, unsynced, .. } = &mut *platter;
         for change in unsynced.drain(..) {
             change.apply(synced);
         }

@@ -10,13 +10,13 @@ use homeostat_store::embedded::{EmbeddedStore, OpenError};
 use homeostat_store::{Error, Store, Write};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::check::Look;
+use crate::check::StoreCheck;
 use crate::dice::Dice;
-use crate::disk::{Disk, Lasts, Trouble};
+use crate::disk::{Disk, DiskFault, FaultLifetime};
 use crate::document;
-use crate::findings::{Findings, Outcome, progress};
+use crate::findings::{CampaignResult, Findings, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
-use crate::load::Load;
+use crate::load::Workload;
 use crate::machine::{self, Machine};
 
 /// Faults that one disk sees, one after the other.
@@ -26,7 +26,7 @@ const WRITES: u64 = 10;
 
 /// What the faults have led to.
 #[derive(Debug, Default)]
-struct Tally {
+struct FaultCounts {
     /// Faults that came.
     struck: u64,
     /// Those that came while the store was opened, which was refused.
@@ -37,9 +37,9 @@ struct Tally {
 }
 
 /// Runs the campaign.
-pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
+pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let mut tally = Tally::default();
+    let mut tally = FaultCounts::default();
     let mut machine = Machine::default();
     let mut findings = Findings::default();
     for cycle in 0..cycles {
@@ -50,12 +50,12 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
         findings = runtime.block_on(run_until_trouble(&mut machine, &disk, cycle, &mut dice, &mut tally))?;
         if findings.is_empty() {
-            findings = look(&mut machine, &runtime, &disk, cycle, &mut dice);
+            findings = reopen_and_compare(&mut machine, &runtime, &disk, cycle, &mut dice);
         }
         if !findings.is_empty() {
             let (_, path) = tempfile::NamedTempFile::new()?.keep()?;
             std::fs::write(&path, disk.bytes())?;
-            findings.tell(seed, cycle, path.display());
+            findings.report(seed, cycle, path.display());
             return Ok(outcome(cycle + 1, &tally, &findings));
         }
         progress(cycle + 1, cycles);
@@ -63,21 +63,21 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
     Ok(outcome(cycles, &tally, &findings))
 }
 
-fn outcome(cycles: u64, tally: &Tally, findings: &Findings) -> Outcome {
-    let Tally { struck, opening, refusing, acknowledged } = tally;
+fn outcome(cycles: u64, tally: &FaultCounts, findings: &Findings) -> CampaignResult {
+    let FaultCounts { struck, opening, refusing, acknowledged } = tally;
     let count = format!(
         "{struck} faults in {cycles} cycles ({opening} while opening, {refusing} ended writes), {acknowledged} acknowledged writes, {findings}"
     );
-    Outcome { count, is_good: findings.is_empty() }
+    CampaignResult { count, is_good: findings.is_empty() }
 }
 
-fn trouble(dice: &mut Dice) -> (Trouble, u64) {
-    let lasts = if dice.percent(50) { Lasts::Once } else { Lasts::UntilHealed };
+fn trouble(dice: &mut Dice) -> (DiskFault, u64) {
+    let lasts = if dice.percent(50) { FaultLifetime::Once } else { FaultLifetime::UntilHealed };
     match dice.below(4) {
-        0 => (Trouble::Write(ErrorKind::StorageFull, lasts), dice.below(250)),
-        1 => (Trouble::Sync, dice.below(40)),
-        2 => (Trouble::PowerLoss, dice.below(250)),
-        _ => (Trouble::Read(lasts), dice.below(60)),
+        0 => (DiskFault::Write(ErrorKind::StorageFull, lasts), dice.below(250)),
+        1 => (DiskFault::Sync, dice.below(40)),
+        2 => (DiskFault::PowerLoss, dice.below(250)),
+        _ => (DiskFault::Read(lasts), dice.below(60)),
     }
 }
 
@@ -87,16 +87,16 @@ async fn run_until_trouble(
     disk: &Disk,
     cycle: u64,
     dice: &mut Dice,
-    tally: &mut Tally,
+    tally: &mut FaultCounts,
 ) -> Result<Findings> {
     let base = (cycle + 1) * COUNTERS_PER_CYCLE;
     let (trouble, after) = trouble(dice);
     disk.plan(trouble, after, dice);
-    machine.ledger.begin(base);
+    machine.ledger.start_cycle(base);
     let mut findings = Findings::default();
     let store = match disk.open(machine::options(cycle / CYCLES_PER_DISK)) {
         Ok(store) => Arc::new(store),
-        Err(error) if disk.is_struck() => {
+        Err(error) if disk.has_failed() => {
             (tally.struck, tally.opening) = (tally.struck + 1, tally.opening + 1);
             if !matches!(error, OpenError::Io { .. }) {
                 findings.lost(format!("a disk that fails is taken for something else: {error}"));
@@ -107,43 +107,43 @@ async fn run_until_trouble(
     };
     machine.was_open = true;
     // A fault can strike what opening does not depend on, as the closing of the new file.
-    let was_struck = disk.is_struck();
+    let was_struck = disk.has_failed();
     let written = Arc::new(Mutex::new(Vec::new()));
     let told = {
         let written = Arc::clone(&written);
         move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
     };
-    let errors = Load { seed: dice.number(), base, writes: WRITES }.run(&store, told).await?;
+    let errors = Workload { seed: dice.number(), base, writes: WRITES }.run(&store, told).await?;
     let written: Vec<_> = written.lock().expect("nobody panics while holding the list").drain(..).collect();
     tally.acknowledged += written.len() as u64;
-    written.into_iter().for_each(|acknowledged| machine.ledger.note(acknowledged));
-    tally.struck += u64::from(disk.is_struck());
+    written.into_iter().for_each(|acknowledged| machine.ledger.record(acknowledged));
+    tally.struck += u64::from(disk.has_failed());
     if let Some(error) = errors.iter().find(|error| !matches!(error, Error::Unavailable { .. })) {
         findings.half(format!("a write answered {error}"));
     }
-    if !errors.is_empty() && !disk.is_struck() {
+    if !errors.is_empty() && !disk.has_failed() {
         findings.lost(format!("the disk is in order, and the store says {errors:?}"));
     }
     // What was acknowledged comes into the pages behind its answer, and a read waits for it.
     drop(store.kinds().await);
-    let is_reading = matches!(trouble, Trouble::Read(_));
+    let is_reading = matches!(trouble, DiskFault::Read(_));
     // A page that could not be written once is no loss when the journal has the change: the store writes nothing more to what it had open, reads
     // the whole file through as when it is opened, and may be well again after that. A failed write of the journal, or of a sync, is told for good.
-    let can_heal = is_reading || matches!(trouble, Trouble::Write(_, Lasts::Once));
-    if disk.is_struck() && !was_struck && !can_heal && stays_healthy(&store).await {
+    let can_heal = is_reading || matches!(trouble, DiskFault::Write(_, FaultLifetime::Once));
+    if disk.has_failed() && !was_struck && !can_heal && stays_healthy(&store).await {
         findings.lost("a write of the disk failed, and the store says that it is healthy");
     }
     if store.health().is_err() {
         tally.refusing += 1;
         // A store that was opened without room for its journal goes on as soon as there is some.
-        if !(was_struck && matches!(trouble, Trouble::Write(_, Lasts::Once))) {
-            refuses(&store, &mut findings).await;
+        if !(was_struck && matches!(trouble, DiskFault::Write(_, FaultLifetime::Once))) {
+            check_writes_refused(&store, &mut findings).await;
         }
         // What cannot be read now can be read when the disk is back.
-        if is_reading || trouble == Trouble::PowerLoss {
+        if is_reading || trouble == DiskFault::PowerLoss {
             disk.heal();
         }
-        let look = Look::into(&*store, &machine.ledger, None).await;
+        let look = StoreCheck::run(&*store, &machine.ledger, None).await;
         findings = if findings.is_empty() { look.findings } else { findings };
     }
     Ok(findings)
@@ -161,7 +161,7 @@ async fn stays_healthy(store: &EmbeddedStore) -> bool {
 }
 
 /// Opens the store over the disk, now in order, and compares.
-fn look(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cycle: u64, dice: &mut Dice) -> Findings {
+fn reopen_and_compare(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cycle: u64, dice: &mut Dice) -> Findings {
     disk.heal();
     // What stood there before the first store is none.
     let before = machine.was_open.then(|| disk.arrived());
@@ -173,7 +173,7 @@ fn look(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cycle: u64, dice:
 }
 
 /// A store that has seen a write fail takes no more writes, and says why.
-async fn refuses(store: &EmbeddedStore, findings: &mut Findings) {
+async fn check_writes_refused(store: &EmbeddedStore, findings: &mut Findings) {
     let health = store.health();
     let refused = store.write(Write::Create { document: document::document("task0-refused", 1) }).await.map(drop);
     if refused != health || !matches!(refused, Err(Error::Unavailable { .. })) {
@@ -195,7 +195,7 @@ mod tests {
         let first = store.write(write(0)).await.expect("the disk is in order").resource;
         store.close().await;
         let before = disk.bytes();
-        disk.plan(Trouble::Write(ErrorKind::ReadOnlyFilesystem, Lasts::UntilHealed), 0, &mut Dice::new(1, 0));
+        disk.plan(DiskFault::Write(ErrorKind::ReadOnlyFilesystem, FaultLifetime::UntilHealed), 0, &mut Dice::new(1, 0));
         let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("it can be read");
         assert_eq!(store.get(first.key()).await, Ok(first));
         let refused = store.write(write(1)).await.map(drop);
@@ -215,7 +215,7 @@ mod tests {
         drop(store);
         let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("the disk is in order");
         // As when somebody pulls the cable.
-        disk.plan(Trouble::PowerLoss, 0, &mut Dice::new(1, 0));
+        disk.plan(DiskFault::PowerLoss, 0, &mut Dice::new(1, 0));
         assert!(matches!(store.write(write(1)).await, Err(Error::Unavailable { .. })));
         assert!(matches!(store.get(first.key()).await, Err(Error::Unavailable { .. })));
         disk.heal();
@@ -232,9 +232,9 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().expect("there are threads");
         let mut refused = 0;
         for after in (0..).step_by(3) {
-            disk.plan(Trouble::Read(Lasts::Once), after, &mut Dice::new(1, 0));
+            disk.plan(DiskFault::Read(FaultLifetime::Once), after, &mut Dice::new(1, 0));
             let opened = EmbeddedStore::over(disk.clone(), Options::default());
-            let is_struck = disk.is_struck();
+            let is_struck = disk.has_failed();
             disk.heal();
             match opened {
                 Err(OpenError::Io { .. }) => refused += 1,

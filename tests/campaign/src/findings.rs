@@ -50,7 +50,7 @@ impl Findings {
     }
 
     /// Says what was found on standard error, and how to see it again.
-    pub(crate) fn tell(&self, seed: u64, cycle: u64, kept: impl fmt::Display) {
+    pub(crate) fn report(&self, seed: u64, cycle: u64, kept: impl fmt::Display) {
         let mut out = stderr().lock();
         for note in &self.notes {
             drop(writeln!(out, "{note}"));
@@ -68,7 +68,7 @@ impl fmt::Display for Findings {
 
 /// How a campaign ended.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct CampaignResult {
     /// The count, one line.
     pub(crate) count: String,
     /// Whether nothing was found.

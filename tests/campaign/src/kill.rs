@@ -14,11 +14,11 @@ use homeostat_store::Store;
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::check::Look;
+use crate::check::StoreCheck;
 use crate::dice::Dice;
-use crate::findings::{Findings, Outcome, progress};
+use crate::findings::{CampaignResult, Findings, progress};
 use crate::ledger::Ledger;
-use crate::load::{Acknowledged, Load};
+use crate::load::{AcknowledgedWrite, Workload};
 
 /// Processes that write to one file in turn, so that it stays small.
 const CYCLES_PER_FILE: u64 = 50;
@@ -33,14 +33,14 @@ const SILENCE_SECONDS_MAX: u64 = 60;
 
 /// When a process is ended.
 #[derive(Debug)]
-enum Moment {
+enum KillTime {
     /// So long after its start.
     Elapsed(Duration),
     /// So many acknowledged writes and so long after its start.
     Acknowledged(u64, Duration),
 }
 
-impl Moment {
+impl KillTime {
     fn of(dice: &mut Dice) -> Self {
         if dice.percent(30) {
             Self::Elapsed(Duration::from_micros(dice.below(15_000)))
@@ -52,14 +52,14 @@ impl Moment {
 
 /// What a process said before its end.
 #[derive(Debug, Default)]
-struct Said {
+struct WriterOutput {
     /// Whether it had opened the store.
     is_open: bool,
-    acknowledged: Vec<Acknowledged>,
+    acknowledged: Vec<AcknowledgedWrite>,
 }
 
 /// Runs the campaign.
-pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
+pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (mut opening, mut acknowledged) = (0, 0);
     let mut folder = tempfile::tempdir()?;
@@ -74,15 +74,15 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
         let path = folder.path().join("store");
         let mut dice = Dice::new(seed, cycle);
         let base = (cycle + 1) * COUNTERS_PER_CYCLE;
-        ledger.begin(base);
-        let said = end(start(&path, dice.number(), base)?, &Moment::of(&mut dice))?;
+        ledger.start_cycle(base);
+        let said = kill_at(start(&path, dice.number(), base)?, &KillTime::of(&mut dice))?;
         opening += u64::from(!said.is_open);
         was_open |= said.is_open;
         acknowledged += said.acknowledged.len() as u64;
-        said.acknowledged.into_iter().for_each(|written| ledger.note(written));
-        findings = look(&runtime, &path, &mut ledger, was_open, &mut dice)?;
+        said.acknowledged.into_iter().for_each(|written| ledger.record(written));
+        findings = reopen_and_compare(&runtime, &path, &mut ledger, was_open, &mut dice)?;
         if !findings.is_empty() {
-            findings.tell(seed, cycle, folder.keep().display());
+            findings.report(seed, cycle, folder.keep().display());
             return Ok(outcome(cycle + 1, opening, acknowledged, &findings));
         }
         progress(cycle + 1, cycles);
@@ -90,9 +90,9 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<Outcome> {
     Ok(outcome(cycles, opening, acknowledged, &findings))
 }
 
-fn outcome(cycles: u64, opening: u64, acknowledged: u64, findings: &Findings) -> Outcome {
+fn outcome(cycles: u64, opening: u64, acknowledged: u64, findings: &Findings) -> CampaignResult {
     let count = format!("{cycles} kills ({opening} while opening), {acknowledged} acknowledged writes, {findings}");
-    Outcome { count, is_good: findings.is_empty() }
+    CampaignResult { count, is_good: findings.is_empty() }
 }
 
 fn start(path: &Path, seed: u64, base: u64) -> Result<Child> {
@@ -102,7 +102,7 @@ fn start(path: &Path, seed: u64, base: u64) -> Result<Child> {
 }
 
 /// Ends a process at its moment, and returns all that it had said.
-fn end(mut child: Child, moment: &Moment) -> Result<Said> {
+fn kill_at(mut child: Child, moment: &KillTime) -> Result<WriterOutput> {
     let started = Instant::now();
     let (sender, lines) = sync_channel(1024);
     let pipe = child.stdout.take().context("its output is a pipe")?;
@@ -114,7 +114,7 @@ fn end(mut child: Child, moment: &Moment) -> Result<Said> {
             }
         }
     });
-    let mut said = Said::default();
+    let mut said = WriterOutput::default();
     let heard = wait(&lines, moment, started, &mut said);
     child.kill()?;
     let status = child.wait()?;
@@ -131,13 +131,13 @@ fn end(mut child: Child, moment: &Moment) -> Result<Said> {
 }
 
 /// Listens until the moment has come.
-fn wait(lines: &Receiver<Vec<u8>>, moment: &Moment, started: Instant, said: &mut Said) -> Result<()> {
+fn wait(lines: &Receiver<Vec<u8>>, moment: &KillTime, started: Instant, said: &mut WriterOutput) -> Result<()> {
     let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
     let after = match moment {
-        Moment::Elapsed(after) => {
+        KillTime::Elapsed(after) => {
             return listen(lines, started + *after, said);
         }
-        Moment::Acknowledged(count, after) => {
+        KillTime::Acknowledged(count, after) => {
             while (said.acknowledged.len() as u64) < *count {
                 match lines.recv_timeout(silence) {
                     Ok(line) => hear(&line, said)?,
@@ -151,23 +151,29 @@ fn wait(lines: &Receiver<Vec<u8>>, moment: &Moment, started: Instant, said: &mut
     listen(lines, Instant::now() + after, said)
 }
 
-fn listen(lines: &Receiver<Vec<u8>>, until: Instant, said: &mut Said) -> Result<()> {
+fn listen(lines: &Receiver<Vec<u8>>, until: Instant, said: &mut WriterOutput) -> Result<()> {
     while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
         hear(&line, said)?;
     }
     Ok(())
 }
 
-fn hear(line: &[u8], said: &mut Said) -> Result<()> {
+fn hear(line: &[u8], said: &mut WriterOutput) -> Result<()> {
     match str::from_utf8(line)? {
         "open" => said.is_open = true,
-        line => said.acknowledged.push(Acknowledged::read(line)?),
+        line => said.acknowledged.push(AcknowledgedWrite::read(line)?),
     }
     Ok(())
 }
 
 /// Opens the file as the next process would, and compares.
-fn look(runtime: &Runtime, path: &Path, ledger: &mut Ledger, was_open: bool, dice: &mut Dice) -> Result<Findings> {
+fn reopen_and_compare(
+    runtime: &Runtime,
+    path: &Path,
+    ledger: &mut Ledger,
+    was_open: bool,
+    dice: &mut Dice,
+) -> Result<Findings> {
     if !was_open && !fs::exists(path)? {
         return Ok(Findings::default());
     }
@@ -183,9 +189,9 @@ fn look(runtime: &Runtime, path: &Path, ledger: &mut Ledger, was_open: bool, dic
     let said: Vec<_> = ledger.revisions.keys().copied().collect();
     let resumed = said.get(dice.index(said.len())).copied();
     runtime.block_on(async {
-        let look = Look::into(&store, ledger, resumed).await;
+        let look = StoreCheck::run(&store, ledger, resumed).await;
         store.close().await;
-        Ok(look.settle(ledger))
+        Ok(look.accept(ledger))
     })
 }
 
@@ -203,9 +209,9 @@ fn options() -> homeostat_store::Options {
 pub(crate) fn write(path: &Path, seed: u64, base: u64) -> Result<()> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let store = Arc::new(EmbeddedStore::open(path, options())?);
-    say("open");
-    let load = Load { seed, base, writes: WRITES_MAX };
-    let errors = runtime.block_on(load.run(&store, |written| say(&written.line())))?;
+    print_line("open");
+    let load = Workload { seed, base, writes: WRITES_MAX };
+    let errors = runtime.block_on(load.run(&store, |written| print_line(&written.line())))?;
     if !errors.is_empty() {
         bail!("the store refused a write: {errors:?}");
     }
@@ -215,7 +221,7 @@ pub(crate) fn write(path: &Path, seed: u64, base: u64) -> Result<()> {
 }
 
 /// Says something, at once and whole. That nobody listens any more is about to end this process too.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = stdout().lock();
     drop(out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()));
 }

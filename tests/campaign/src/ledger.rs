@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::document::{self, State};
-use crate::load::Acknowledged;
+use crate::load::AcknowledgedWrite;
 
 /// The acknowledged writes since the last look into the store, and what was there then.
 #[derive(Debug, Default)]
@@ -22,14 +22,14 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Begins a cycle whose counters are above `base`.
-    pub(crate) fn begin(&mut self, base: u64) {
+    pub(crate) fn start_cycle(&mut self, base: u64) {
         self.base = base;
         self.counters.clear();
     }
 
     /// Notes a write.
-    pub(crate) fn note(&mut self, written: Acknowledged) {
-        let Acknowledged { name, revision, counter, state } = written;
+    pub(crate) fn record(&mut self, written: AcknowledgedWrite) {
+        let AcknowledgedWrite { name, revision, counter, state } = written;
         if let Some(task) = document::task(&name) {
             self.counters.insert(task, counter);
         }
@@ -38,14 +38,14 @@ impl Ledger {
     }
 
     /// Notes what a look into the store has found.
-    pub(crate) fn settle(&mut self, revision: u64, found: BTreeMap<String, (u64, State)>) {
+    pub(crate) fn reset(&mut self, revision: u64, found: BTreeMap<String, (u64, State)>) {
         self.looked = revision;
         self.revisions.clear();
         self.documents = found.into_iter().map(|(name, (revision, state))| (name, (revision, Some(state)))).collect();
     }
 
     /// Returns the counter of the one write of a task that may have been under way: it can be there or not.
-    pub(crate) fn under_way(&self, task: u64) -> u64 {
+    pub(crate) fn pending_counter(&self, task: u64) -> u64 {
         self.counters.get(&task).copied().unwrap_or(self.base) + 1
     }
 

@@ -17,7 +17,7 @@ const DOCUMENTS: u64 = 6;
 
 /// A write that the store has acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Acknowledged {
+pub(crate) struct AcknowledgedWrite {
     /// The document.
     pub(crate) name: String,
     /// The revision that the write made.
@@ -28,7 +28,7 @@ pub(crate) struct Acknowledged {
     pub(crate) state: Option<State>,
 }
 
-impl Acknowledged {
+impl AcknowledgedWrite {
     /// Writes it as words, for a pipe.
     pub(crate) fn line(&self) -> String {
         let Self { name, revision, counter, state } = self;
@@ -37,7 +37,7 @@ impl Acknowledged {
         format!("{name} {revision} {counter} {spec} {status}")
     }
 
-    /// Reads what [`Acknowledged::line`] has written.
+    /// Reads what [`AcknowledgedWrite::line`] has written.
     pub(crate) fn read(line: &str) -> Result<Self> {
         let words: Vec<_> = line.split(' ').collect();
         let [name, revision, counter, spec, status] = words[..] else {
@@ -56,7 +56,7 @@ impl Acknowledged {
 
 /// What the tasks are to do.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
+pub(crate) struct Workload {
     /// Decides what is written.
     pub(crate) seed: u64,
     /// Counters begin above this.
@@ -65,13 +65,13 @@ pub(crate) struct Load {
     pub(crate) writes: u64,
 }
 
-impl Load {
+impl Workload {
     /// Writes with all tasks, until each has done its part or met an error. `told` hears of each acknowledged write before its task goes
     /// on to the next one. Returns the errors.
     pub(crate) async fn run(
         self,
         store: &Arc<EmbeddedStore>,
-        told: impl Fn(Acknowledged) + Clone + Send + Sync + 'static,
+        told: impl Fn(AcknowledgedWrite) + Clone + Send + Sync + 'static,
     ) -> Result<Vec<Error>> {
         let there = match store.list(&Query::all(document::kind())).await {
             Ok(page) => page.items,
@@ -101,7 +101,7 @@ impl Load {
         store: Arc<EmbeddedStore>,
         task: u64,
         mut mine: BTreeMap<String, (Revision, State)>,
-        told: impl Fn(Acknowledged) + Send,
+        told: impl Fn(AcknowledgedWrite) + Send,
     ) -> Result<(), Error> {
         let mut dice = Dice::new(self.seed, self.base + task);
         let mut counter = self.base;
@@ -114,7 +114,7 @@ impl Load {
                 Some(state) => mine.insert(name.clone(), (revision, state)),
                 None => mine.remove(&name),
             };
-            told(Acknowledged { name, revision: revision.0, counter, state });
+            told(AcknowledgedWrite { name, revision: revision.0, counter, state });
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use homeostat_store::{Options, Store};
 use tokio::runtime::Runtime;
 
-use crate::check::Look;
+use crate::check::StoreCheck;
 use crate::disk::Disk;
 use crate::findings::Findings;
 use crate::ledger::Ledger;
@@ -41,9 +41,9 @@ impl Machine {
         };
         self.was_open = true;
         Some(runtime.block_on(async {
-            let look = Look::into(&store, &self.ledger, None).await;
+            let look = StoreCheck::run(&store, &self.ledger, None).await;
             store.close().await;
-            look.settle(&mut self.ledger)
+            look.accept(&mut self.ledger)
         }))
     }
 }

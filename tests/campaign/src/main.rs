@@ -36,7 +36,7 @@ struct Arguments {
 }
 
 #[derive(Debug, Args)]
-struct Seed {
+struct SeedArguments {
     /// Decides what happens and when
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -50,7 +50,7 @@ enum Campaign {
         #[arg(long, default_value_t = 1000)]
         cycles: u64,
         #[command(flatten)]
-        seed: Seed,
+        seed: SeedArguments,
     },
     /// Cuts the power of a disk that keeps, drops and tears what was not synced
     PowerLoss {
@@ -58,7 +58,7 @@ enum Campaign {
         #[arg(long, default_value_t = 2000)]
         crashes: u64,
         #[command(flatten)]
-        seed: Seed,
+        seed: SeedArguments,
     },
     /// Lets writes, syncs and reads of a disk fail
     Disk {
@@ -66,7 +66,7 @@ enum Campaign {
         #[arg(long, default_value_t = 500)]
         cycles: u64,
         #[command(flatten)]
-        seed: Seed,
+        seed: SeedArguments,
     },
     /// Damages files that were closed, and opens them
     Damage {
@@ -74,7 +74,7 @@ enum Campaign {
         #[arg(long, default_value_t = 500)]
         cycles: u64,
         #[command(flatten)]
-        seed: Seed,
+        seed: SeedArguments,
     },
     /// Writes to a file until it is ended, and says what was acknowledged
     #[command(hide = true)]

@@ -8,10 +8,10 @@ use homeostat_store::embedded::EmbeddedStore;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::dice::Dice;
-use crate::disk::{Disk, Trouble};
-use crate::findings::{Findings, Outcome, progress};
+use crate::disk::{Disk, DiskFault};
+use crate::findings::{CampaignResult, Findings, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
-use crate::load::Load;
+use crate::load::Workload;
 use crate::machine::{self, Machine};
 
 /// Crashes that one disk sees, one after the other.
@@ -22,7 +22,7 @@ const WRITES: u64 = 12;
 const HISTORY_MAX: u64 = 500;
 
 /// Runs the campaign.
-pub(crate) fn run(crashes: u64, seed: u64) -> Result<Outcome> {
+pub(crate) fn run(crashes: u64, seed: u64) -> Result<CampaignResult> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (mut acknowledged, mut opening) = (0, 0);
     let mut machine = Machine::default();
@@ -32,16 +32,16 @@ pub(crate) fn run(crashes: u64, seed: u64) -> Result<Outcome> {
             machine = Machine::default();
         }
         let mut dice = Dice::new(seed, crash);
-        machine.ledger.begin((crash + 1) * COUNTERS_PER_CYCLE);
+        machine.ledger.start_cycle((crash + 1) * COUNTERS_PER_CYCLE);
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
         opening += u64::from(!run_until_trouble(&mut machine, &runtime, &disk, crash, &mut dice)?);
         acknowledged += machine.ledger.revisions.len() as u64;
         let survivors = disk.survivors(&mut dice);
-        findings = look(&mut machine, &runtime, &survivors, crash, &mut dice);
+        findings = reopen_and_compare(&mut machine, &runtime, &survivors, crash, &mut dice);
         if !findings.is_empty() {
             let (_, path) = tempfile::NamedTempFile::new()?.keep()?;
             std::fs::write(&path, survivors)?;
-            findings.tell(seed, crash, path.display());
+            findings.report(seed, crash, path.display());
             return Ok(outcome(crash + 1, opening, acknowledged, &findings));
         }
         progress(crash + 1, crashes);
@@ -49,10 +49,10 @@ pub(crate) fn run(crashes: u64, seed: u64) -> Result<Outcome> {
     Ok(outcome(crashes, opening, acknowledged, &findings))
 }
 
-fn outcome(crashes: u64, opening: u64, acknowledged: u64, findings: &Findings) -> Outcome {
+fn outcome(crashes: u64, opening: u64, acknowledged: u64, findings: &Findings) -> CampaignResult {
     let count =
         format!("{crashes} power losses ({opening} while opening), {acknowledged} acknowledged writes, {findings}");
-    Outcome { count, is_good: findings.is_empty() }
+    CampaignResult { count, is_good: findings.is_empty() }
 }
 
 fn options(crash: u64) -> Options {
@@ -68,10 +68,10 @@ fn run_until_trouble(
     dice: &mut Dice,
 ) -> Result<bool> {
     let after = if dice.percent(20) { dice.below(20) } else { dice.below(300) };
-    disk.plan(Trouble::PowerLoss, after, dice);
+    disk.plan(DiskFault::PowerLoss, after, dice);
     let store = match EmbeddedStore::over(disk.clone(), options(crash)) {
         Ok(store) => Arc::new(store),
-        Err(_) if disk.is_struck() => return Ok(false),
+        Err(_) if disk.has_failed() => return Ok(false),
         Err(error) => return Err(anyhow!(error).context("with the power on")),
     };
     machine.was_open = true;
@@ -80,21 +80,27 @@ fn run_until_trouble(
         let written = Arc::clone(&written);
         move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
     };
-    let load = Load { seed: dice.number(), base: (crash + 1) * COUNTERS_PER_CYCLE, writes: WRITES };
+    let load = Workload { seed: dice.number(), base: (crash + 1) * COUNTERS_PER_CYCLE, writes: WRITES };
     let errors = runtime.block_on(load.run(&store, told))?;
-    if let Some(error) = errors.first().filter(|_| !disk.is_struck()) {
+    if let Some(error) = errors.first().filter(|_| !disk.has_failed()) {
         return Err(anyhow!(error.clone()).context("with the power on"));
     }
     // Some are cut off while they close, and some after.
     drop(store);
     for acknowledged in written.lock().expect("nobody panics while holding the list").drain(..) {
-        machine.ledger.note(acknowledged);
+        machine.ledger.record(acknowledged);
     }
     Ok(true)
 }
 
 /// Opens the store over what has survived, and compares.
-fn look(machine: &mut Machine, runtime: &Runtime, survivors: &[u8], crash: u64, dice: &mut Dice) -> Findings {
+fn reopen_and_compare(
+    machine: &mut Machine,
+    runtime: &Runtime,
+    survivors: &[u8],
+    crash: u64,
+    dice: &mut Dice,
+) -> Findings {
     let disk = Disk::of(survivors.to_vec());
     let Some(findings) = machine.open_and_compare(runtime, &disk, options(crash)) else {
         return Findings::default();

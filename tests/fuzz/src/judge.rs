@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::target::{Held, Outcome};
+use crate::target::{Acceptance, Outcome};
 
 /// After how many times what an input may take nobody waits for it any more.
 const WAIT_FACTOR: u32 = 30;
@@ -22,7 +22,7 @@ const STACK_BYTES: usize = 2 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The law held.
-    Held(Held),
+    Passed(Acceptance),
     /// The law did not hold, for this reason.
     Broken(String),
     /// It panicked, with these words.
@@ -69,7 +69,7 @@ impl Judge {
         }
         // A machine that was busy with something else is no finding.
         match self.once(input) {
-            (Verdict::Held(_), again) if again > self.time_max => Verdict::Slow(again.min(time)),
+            (Verdict::Passed(_), again) if again > self.time_max => Verdict::Slow(again.min(time)),
             (verdict, _) => verdict,
         }
     }
@@ -87,7 +87,7 @@ impl Judge {
 
 fn judge(target: &(impl Fn(&[u8]) -> Outcome + RefUnwindSafe), input: &[u8]) -> Verdict {
     match panic::catch_unwind(|| target(input)) {
-        Ok(Ok(held)) => Verdict::Held(held),
+        Ok(Ok(held)) => Verdict::Passed(held),
         Ok(Err(why)) => Verdict::Broken(why),
         Err(payload) => Verdict::Panicked(words(&*payload)),
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 
-use run::Length;
+use run::RunLength;
 use target::Target;
 
 #[derive(Debug, Parser)]
@@ -45,7 +45,7 @@ struct Arguments {
 
 fn main() -> Result<ExitCode> {
     let Arguments { target, minutes, inputs, seed } = Arguments::parse();
-    let length = inputs.map_or(Length::Time(Duration::from_secs(minutes.saturating_mul(60))), Length::Inputs);
+    let length = inputs.map_or(RunLength::Time(Duration::from_secs(minutes.saturating_mul(60))), RunLength::Inputs);
     let count = run::run(target, &length, seed)?;
     writeln!(stdout(), "{count}")?;
     Ok(if count.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -12,7 +12,7 @@ use anyhow::Result;
 use crate::corpus::Corpus;
 use crate::judge::{Judge, Verdict};
 use crate::mutate;
-use crate::target::{Held, Target};
+use crate::target::{Acceptance, Target};
 
 /// What one input may take, in time.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const FINDINGS_MAX: u64 = 5;
 
 /// When a run ends.
 #[derive(Debug)]
-pub(crate) enum Length {
+pub(crate) enum RunLength {
     /// After so many inputs.
     Inputs(u64),
     /// After so much time.
@@ -46,7 +46,7 @@ pub(crate) struct Count {
 /// Runs a target.
 ///
 /// Each input lies in a file while it is judged, so that one that ends the process is not lost.
-pub(crate) fn run(target: Target, length: &Length, seed: u64) -> Result<Count> {
+pub(crate) fn run(target: Target, length: &RunLength, seed: u64) -> Result<Count> {
     let corpus = Corpus::of(target)?;
     // The engine under the store panics on some damage, which the store turns into errors.
     panic::set_hook(Box::new(|_| {}));
@@ -58,8 +58,8 @@ pub(crate) fn run(target: Target, length: &Length, seed: u64) -> Result<Count> {
     let from = Instant::now();
     for number in 0.. {
         let is_over = match length {
-            Length::Inputs(inputs) => number >= *inputs,
-            Length::Time(time) => from.elapsed() >= *time,
+            RunLength::Inputs(inputs) => number >= *inputs,
+            RunLength::Time(time) => from.elapsed() >= *time,
         };
         if is_over || count.findings() >= FINDINGS_MAX || count.hung > 0 {
             break;
@@ -68,7 +68,7 @@ pub(crate) fn run(target: Target, length: &Length, seed: u64) -> Result<Count> {
         fs::write(&current, &input)?;
         let verdict = judge.judge(&input);
         count.add(&verdict);
-        if !matches!(verdict, Verdict::Held(_)) {
+        if !matches!(verdict, Verdict::Passed(_)) {
             let kept = keep(&input)?;
             writeln!(stderr(), "{verdict}: seed {seed}, input {number}; kept: {}", kept.display())?;
         }
@@ -85,8 +85,8 @@ fn keep(input: &[u8]) -> Result<PathBuf> {
 impl Count {
     fn add(&mut self, verdict: &Verdict) {
         *match verdict {
-            Verdict::Held(Held::Taken) => &mut self.taken,
-            Verdict::Held(Held::Refused) => &mut self.refused,
+            Verdict::Passed(Acceptance::Accepted) => &mut self.taken,
+            Verdict::Passed(Acceptance::Rejected) => &mut self.refused,
             Verdict::Broken(_) => &mut self.broken,
             Verdict::Panicked(_) => &mut self.panicked,
             Verdict::Slow(_) => &mut self.slow,
@@ -118,7 +118,7 @@ impl fmt::Display for Count {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held(_) => f.write_str("the law held"),
+            Self::Passed(_) => f.write_str("the law held"),
             Self::Broken(why) => write!(f, "the law did not hold: {why}"),
             Self::Panicked(words) => write!(f, "panicked: {words}"),
             Self::Slow(time) => write!(f, "took {time:?}"),

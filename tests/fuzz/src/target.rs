@@ -58,15 +58,15 @@ const SHOWN_CHARS_MAX: usize = 400;
 
 /// How a law held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Acceptance {
     /// The input was taken.
-    Taken,
+    Accepted,
     /// The input was refused with an error.
-    Refused,
+    Rejected,
 }
 
 /// What comes of an input: how the law held, or why it did not.
-pub(crate) type Outcome = Result<Held, String>;
+pub(crate) type Outcome = Result<Acceptance, String>;
 
 impl Target {
     /// Returns the name, as it is written on the command line.

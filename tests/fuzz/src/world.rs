@@ -11,9 +11,9 @@ use tokio::runtime::Builder;
 
 /// Time that stands still, and uids that count.
 #[derive(Debug, Default)]
-struct Still(AtomicU64);
+struct FixedSource(AtomicU64);
 
-impl ClockAndIds for Still {
+impl ClockAndIds for FixedSource {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
     }
@@ -29,7 +29,7 @@ impl ClockAndIds for Still {
 
 /// Returns what a store is told, with a journal of this length.
 pub(crate) fn options(journal_bytes: u64) -> Options {
-    Options { wal_bytes: journal_bytes, clock: Arc::new(Still::default()), ..Options::default() }
+    Options { wal_bytes: journal_bytes, clock: Arc::new(FixedSource::default()), ..Options::default() }
 }
 
 /// Makes an empty store.

@@ -4,19 +4,19 @@ use futures_util::{StreamExt, stream};
 
 use super::*;
 use crate::Metrics;
-use crate::metrics::Scarce;
-use crate::room::Room;
+use crate::metrics::LimitKind;
+use crate::room::Limiter;
 
 const KIB: usize = 1024;
 
 /// Bounds of bodies of 2 MiB, and room for four.
 fn limits() -> Limits {
-    let room = |scarce, size| Room::new(scarce, size, Duration::from_secs(10), Metrics::default());
+    let room = |scarce, size| Limiter::new(scarce, size, Duration::from_secs(10), Metrics::default());
     Limits {
-        watches: room(Scarce::Watches, 1),
-        requests: room(Scarce::Requests, 1),
-        lists: room(Scarce::Lists, 1),
-        bodies: room(Scarce::Bodies, 8192 * KIB),
+        watches: room(LimitKind::Watches, 1),
+        requests: room(LimitKind::Requests, 1),
+        lists: room(LimitKind::Lists, 1),
+        bodies: room(LimitKind::Bodies, 8192 * KIB),
         body_bytes_max: 2048 * KIB,
         beginning_bytes_max: 64 * KIB,
         request_max: Duration::from_secs(30),
@@ -115,7 +115,8 @@ async fn a_body_holds_the_room_of_its_bytes_until_it_is_answered() {
     let limits = limits();
     let (bytes, held) = read(unmeasured(7), &client(1), &limits).await.unwrap();
     assert_eq!(bytes, "xxxxxxx");
-    let all = async || limits.bodies.take(&client(2), 8192 * KIB).await.map_or_else(|failure| failure.code(), |_| 200);
+    let all =
+        async || limits.bodies.acquire(&client(2), 8192 * KIB).await.map_or_else(|failure| failure.code(), |_| 200);
     assert_eq!(all().await, 429);
     drop(held);
     assert_eq!(all().await, 200);

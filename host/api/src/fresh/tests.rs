@@ -1,7 +1,7 @@
 use super::*;
 
 /// Opens a file of text, in which only one word is wrong.
-fn open(path: &Path, metrics: &Metrics) -> Arc<Fresh<String>> {
+fn open(path: &Path, metrics: &Metrics) -> Arc<ReloadingFile<String>> {
     let path = path.to_owned();
     let paths = vec![path.clone()];
     let read = move || match fs::read_to_string(&path).map_err(BadFile::from) {
@@ -9,7 +9,7 @@ fn open(path: &Path, metrics: &Metrics) -> Arc<Fresh<String>> {
         read => read,
     };
     let failed = |source| Error::Tokens { path: PathBuf::new(), source };
-    Arc::new(Fresh::open(File::Tokens, paths, metrics.clone(), move || read().map_err(failed)).unwrap())
+    Arc::new(ReloadingFile::open(FileKind::Tokens, paths, metrics.clone(), move || read().map_err(failed)).unwrap())
 }
 
 #[tokio::test]
@@ -18,11 +18,11 @@ async fn a_file_is_looked_at_once_a_second_at_most() {
     fs::write(file.path(), "old").unwrap();
     let fresh = open(file.path(), &Metrics::default());
     fs::write(file.path(), "new").unwrap();
-    fresh.known.lock().looked = Instant::now() + LOOK_EVERY;
+    fresh.snapshot.lock().checked_at = Instant::now() + CHECK_INTERVAL;
     assert_eq!(*fresh.current().await, "old", "it was looked at too early");
     fresh.make_old();
     assert_eq!(*fresh.current().await, "new");
-    assert!(fresh.known.lock().looked.elapsed() < LOOK_EVERY);
+    assert!(fresh.snapshot.lock().checked_at.elapsed() < CHECK_INTERVAL);
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn what_cannot_be_used_is_counted_once_and_what_was_read_before_stays() {
     let metrics = Metrics::default();
     let fresh = open(file.path(), &metrics);
     let look = || {
-        fresh.read_again();
-        (fresh.known().to_string(), metrics.unusable_count(File::Tokens))
+        fresh.reload();
+        (fresh.last_value().to_string(), metrics.unusable_count(FileKind::Tokens))
     };
     assert_eq!(look(), ("old".into(), 0));
     fs::write(file.path(), "wrong").unwrap();

@@ -1,44 +1,47 @@
 use super::*;
 
-fn takes(uri: &str) -> Takes {
-    Takes::of(&Method::GET, &uri.parse().unwrap()).unwrap()
+fn takes(uri: &str) -> RequestClass {
+    RequestClass::classify(&Method::GET, &uri.parse().unwrap()).unwrap()
 }
 
 #[test]
 fn what_goes_on_is_told_from_what_ends() {
-    assert_eq!(takes("/api/v1/pods"), Takes::Answer);
-    assert_eq!(takes("/api/v1/pods?watch=0"), Takes::Answer);
+    assert_eq!(takes("/api/v1/pods"), RequestClass::Answer);
+    assert_eq!(takes("/api/v1/pods?watch=0"), RequestClass::Answer);
     for uri in ["/api/v1/pods?watch=True", "/api/v1/pods?watch", "/api/v1/pods?watch=true&timeoutSeconds=0"] {
-        assert_eq!(takes(uri), Takes::Watch(None), "{uri}");
+        assert_eq!(takes(uri), RequestClass::Watch(None), "{uri}");
     }
     let day = Duration::from_secs(24 * 3600);
     for (seconds, time) in [("9", Duration::from_secs(9)), ("86401", day), ("18446744073709551615", day)] {
         let uri = format!("/api/v1/pods?watch=1&timeoutSeconds={seconds}");
-        assert_eq!(takes(&uri), Takes::Watch(Some(time)), "{uri}");
+        assert_eq!(takes(&uri), RequestClass::Watch(Some(time)), "{uri}");
     }
     for seconds in ["soon", "-1", ""] {
         let uri = format!("/api/v1/pods?watch=1&timeoutSeconds={seconds}").parse().unwrap();
-        assert_eq!(Takes::of(&Method::GET, &uri).unwrap_err().code(), 400, "{uri}");
+        assert_eq!(RequestClass::classify(&Method::GET, &uri).unwrap_err().code(), 400, "{uri}");
     }
-    assert_eq!(takes("/homeostat/v1/logs?follow=1"), Takes::Records);
-    assert_eq!(takes("/homeostat/v1/backup?watch=1"), Takes::Backup);
+    assert_eq!(takes("/homeostat/v1/logs?follow=1"), RequestClass::RecordStream);
+    assert_eq!(takes("/homeostat/v1/backup?watch=1"), RequestClass::Backup);
     for uri in ["/livez", "/readyz?verbose", "/metrics?watch=1"] {
-        assert_eq!(takes(uri), Takes::Word, "{uri}");
+        assert_eq!(takes(uri), RequestClass::Probe, "{uri}");
     }
-    assert_eq!(Takes::of(&Method::DELETE, &"/api/v1/pods?watch=1".parse().unwrap()).unwrap(), Takes::Answer);
+    assert_eq!(
+        RequestClass::classify(&Method::DELETE, &"/api/v1/pods?watch=1".parse().unwrap()).unwrap(),
+        RequestClass::Answer
+    );
 }
 
 #[test]
 fn what_is_neither_a_watch_nor_none_is_refused() {
     for uri in ["/api/v1/pods?watch=maybe", "/homeostat/v1/logs?follow=maybe", "/api/v1/pods?watch=1&watch=maybe"] {
-        assert_eq!(Takes::of(&Method::GET, &uri.parse().unwrap()).unwrap_err().code(), 400, "{uri}");
+        assert_eq!(RequestClass::classify(&Method::GET, &uri.parse().unwrap()).unwrap_err().code(), 400, "{uri}");
     }
 }
 
 #[test]
 fn a_repetition_hides_no_watch() {
-    assert_eq!(takes("/homeostat/v1/logs?watch=0&watch=0&follow=1"), Takes::Records);
-    assert_eq!(takes("/api/v1/pods?watch=0&watch=1"), Takes::Watch(None));
+    assert_eq!(takes("/homeostat/v1/logs?watch=0&watch=0&follow=1"), RequestClass::RecordStream);
+    assert_eq!(takes("/api/v1/pods?watch=0&watch=1"), RequestClass::Watch(None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +53,7 @@ async fn what_goes_on_ends_in_its_time_also_where_it_always_has_more_to_say() {
     });
     let (_stop, stopped) = watch::channel(false);
     let (held, left) = tokio::sync::oneshot::channel::<()>();
-    let body = until(end(stopped, Some(Duration::from_secs(1)), None), Body::from_stream(says), held);
+    let body = until(stream_end(stopped, Some(Duration::from_secs(1)), None), Body::from_stream(says), held);
     let said = tokio::time::timeout(Duration::from_secs(60), axum::body::to_bytes(body, usize::MAX)).await;
     assert!((90 * 4..=100 * 4).contains(&said.expect("it ends").unwrap().len()));
     assert!(left.await.is_err(), "what it held is free");

@@ -1,14 +1,14 @@
 use super::*;
 
-fn about(revision: u64, word: &'static str, metadata: bool, version: &str) -> About {
-    About { revision: Revision(revision), word, metadata, version: version.into() }
+fn about(revision: u64, word: &'static str, metadata: bool, version: &str) -> EventCacheKey {
+    EventCacheKey { revision: Revision(revision), word, metadata, version: version.into() }
 }
 
 #[test]
 fn a_line_is_written_once_for_all_who_tell_the_same() {
-    let lines = Lines::default();
-    let first = lines.shared(about(1, "ADDED", false, "v1"), || Bytes::from(vec![b'a'; 64]));
-    let again = lines.clone().shared(about(1, "ADDED", false, "v1"), || panic!("it is written a second time"));
+    let lines = EncodedEventCache::default();
+    let first = lines.get_or_encode(about(1, "ADDED", false, "v1"), || Bytes::from(vec![b'a'; 64]));
+    let again = lines.clone().get_or_encode(about(1, "ADDED", false, "v1"), || panic!("it is written a second time"));
     assert_eq!(first.as_ptr(), again.as_ptr());
     for other in [
         about(2, "ADDED", false, "v1"),
@@ -16,18 +16,19 @@ fn a_line_is_written_once_for_all_who_tell_the_same() {
         about(1, "ADDED", true, "v1"),
         about(1, "ADDED", false, "v2"),
     ] {
-        assert_eq!(lines.shared(other.clone(), || "other".into()), "other", "{other:?}");
+        assert_eq!(lines.get_or_encode(other.clone(), || "other".into()), "other", "{other:?}");
     }
 }
 
 #[test]
 fn what_is_kept_is_bounded_in_lines_and_in_bytes() {
-    let lines = Lines::default();
+    let lines = EncodedEventCache::default();
     let kept = || {
         let kept = lines.0.lock();
         (kept.lines.len(), kept.bytes)
     };
-    let add = |revision, bytes| drop(lines.shared(about(revision, "ADDED", false, "v1"), || vec![0; bytes].into()));
+    let add =
+        |revision, bytes| drop(lines.get_or_encode(about(revision, "ADDED", false, "v1"), || vec![0; bytes].into()));
     (0..1000).for_each(|revision| add(revision, 1));
     assert_eq!(kept(), (LINES_MAX, LINES_MAX));
     (1000..1010).for_each(|revision| add(revision, BYTES_MAX / 4));

@@ -5,19 +5,24 @@ use homeostat_store::{Key, Kind, Options, Precondition, Propagation, Write};
 
 use super::*;
 use crate::Metrics;
-use crate::metrics::Scarce;
+use crate::metrics::LimitKind;
 
 fn maps() -> Query {
     Query::all(Kind::new("", "v1", "ConfigMap"))
 }
 
-async fn begin(store: &Arc<dyn Store>, query: Query) -> (Pieces, Found) {
-    let lists = Room::new(Scarce::Lists, 1, Duration::ZERO, Metrics::default());
-    Pieces::begin((&lists, &Client::Unknown), store.clone(), query).await.unwrap()
+async fn begin(store: &Arc<dyn Store>, query: Query) -> (PagedList, PageItems) {
+    let lists = Limiter::new(LimitKind::Lists, 1, Duration::ZERO, Metrics::default());
+    PagedList::open((&lists, &Client::Unknown), store.clone(), query).await.unwrap()
 }
 
-fn frame() -> Frame {
-    Frame { items: Items::Documents, dress: Dress::Plain, spoken: Kind::new("", "v1", "ConfigMap"), is_first: true }
+fn frame() -> ListEncoder {
+    ListEncoder {
+        items: ItemEncoding::Documents,
+        dress: Presentation::Plain,
+        spoken: Kind::new("", "v1", "ConfigMap"),
+        is_first: true,
+    }
 }
 
 /// A store with config maps of about a kilobyte.
@@ -36,7 +41,7 @@ async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
     let store = store(2 * ITEMS_MAX + 1).await;
     let (pieces, first) = begin(&store, maps()).await;
     assert_eq!((first.len(), &pieces.metadata()["continue"]), (ITEMS_MAX, &json!("")));
-    let mut writing = Writing::begin(frame(), &pieces.metadata(), pieces, first);
+    let mut writing = ListStream::begin(frame(), &pieces.metadata(), pieces, first);
     let mut text = writing.next().await.unwrap().unwrap().to_vec();
     // What happens while it is sent is not in it.
     let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
@@ -62,7 +67,7 @@ async fn a_client_that_names_a_limit_gets_that_many_and_reads_on_itself() {
     let store = store(3).await;
     let (mut pieces, first) = begin(&store, Query { limit: Some(2), ..maps() }).await;
     assert_eq!((first.len(), pieces.metadata()["continue"] == ""), (2, false));
-    assert_eq!(pieces.more().await.unwrap(), None);
+    assert_eq!(pieces.next_page().await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -77,7 +82,7 @@ async fn a_list_whose_moment_is_forgotten_breaks_off() {
         create(&format!("map-{at:05}")).await;
     }
     let (pieces, first) = begin(&store, maps()).await;
-    let mut writing = Writing::begin(frame(), &json!({}), pieces, first);
+    let mut writing = ListStream::begin(frame(), &json!({}), pieces, first);
     for at in 0..1000 {
         create(&format!("late-{at}")).await;
     }

@@ -18,11 +18,11 @@ async fn a_socket_is_private_and_removed_in_the_end() {
 #[tokio::test]
 async fn a_socket_has_no_name_before_it_is_private() {
     let folder = tempfile::tempdir().unwrap();
-    let hidden = Hidden::bind(folder.path()).unwrap();
+    let hidden = PrivateSocket::bind(folder.path()).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
     assert_eq!((mode(&hidden.path), mode(hidden.folder.path())), (0o600, 0o700));
     let path = folder.path().join("host.sock");
-    let listener = hidden.show(&path).unwrap();
+    let listener = hidden.publish(&path).unwrap();
     let (connected, accepted) = tokio::join!(UnixStream::connect(&path), listener.accept());
     assert!(connected.is_ok() && accepted.is_ok());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the socket is left");

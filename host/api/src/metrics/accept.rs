@@ -2,14 +2,14 @@
 
 /// A form in which metrics are written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum ExpositionFormat {
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// The older text format of Prometheus, which everybody reads.
     Prometheus,
 }
 
-impl Form {
+impl ExpositionFormat {
     /// Reads the `Accept` headers of a request. Who accepts neither gets the form that everybody reads.
     pub(crate) fn choose<'h>(accept: impl Iterator<Item = &'h str>) -> Self {
         let (mut open, mut plain) = (0.0, 0.0);
@@ -59,8 +59,8 @@ impl<'h> Range<'h> {
 mod tests {
     use super::*;
 
-    fn choose(accept: &str) -> Form {
-        Form::choose([accept].into_iter())
+    fn choose(accept: &str) -> ExpositionFormat {
+        ExpositionFormat::choose([accept].into_iter())
     }
 
     #[test]
@@ -68,9 +68,9 @@ mod tests {
         let prometheus = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
                           application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
                           application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
-        assert_eq!(choose(prometheus), Form::OpenMetrics);
-        assert_eq!(choose("application/openmetrics-text; q=0.2, text/plain; q=0.7"), Form::Prometheus);
-        assert_eq!(choose("application/openmetrics-text"), Form::OpenMetrics);
+        assert_eq!(choose(prometheus), ExpositionFormat::OpenMetrics);
+        assert_eq!(choose("application/openmetrics-text; q=0.2, text/plain; q=0.7"), ExpositionFormat::Prometheus);
+        assert_eq!(choose("application/openmetrics-text"), ExpositionFormat::OpenMetrics);
     }
 
     #[test]
@@ -83,8 +83,8 @@ mod tests {
             "application/openmetrics-text; version=0.0.1",
             "application/openmetrics-text; q=0",
         ] {
-            assert_eq!(choose(accept), Form::Prometheus, "{accept}");
+            assert_eq!(choose(accept), ExpositionFormat::Prometheus, "{accept}");
         }
-        assert_eq!(Form::choose(std::iter::empty()), Form::Prometheus);
+        assert_eq!(ExpositionFormat::choose(std::iter::empty()), ExpositionFormat::Prometheus);
     }
 }

@@ -6,10 +6,10 @@ use homeostat_component::{Capability, CompilationCounts, EffectClass, LimitName}
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{ControllerState, Counters, HostCapacity, Priority, RolloutResult, ShadowOutcome};
 
-use super::refusals::{File, Scarce};
-use super::tally::{RESULTS, Tally};
-use super::text::{Text, seconds};
-use super::{One, Scrape};
+use super::refusals::{FileKind, LimitKind};
+use super::tally::{RESULTS, ReconcileStats};
+use super::text::{TextEncoder, seconds};
+use super::{ControllerSample, Scrape};
 
 /// One metric, and how its samples come about.
 pub(super) struct Family {
@@ -19,7 +19,7 @@ pub(super) struct Family {
     /// One line, without backslashes and quotes.
     pub(super) help: &'static str,
     /// Writes every sample.
-    pub(super) samples: fn(&Scrape, &mut Text),
+    pub(super) samples: fn(&Scrape, &mut TextEncoder),
 }
 
 /// What the numbers of a metric mean.
@@ -43,15 +43,15 @@ impl Type {
     }
 }
 
-const fn counter(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut Text)) -> Family {
+const fn counter(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut TextEncoder)) -> Family {
     Family { name, r#type: Type::Counter, help, samples }
 }
 
-const fn gauge(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut Text)) -> Family {
+const fn gauge(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut TextEncoder)) -> Family {
     Family { name, r#type: Type::Gauge, help, samples }
 }
 
-const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut Text)) -> Family {
+const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, &mut TextEncoder)) -> Family {
     Family { name, r#type: Type::Histogram, help, samples }
 }
 
@@ -290,7 +290,7 @@ pub(super) const FAMILIES: [Family; 47] = [
         "homeostat_api_refusals",
         "Requests that were asked to come back, by what there was no room for, and connections that were closed for it.",
         |scrape, text| {
-            for scarce in Scarce::ALL {
+            for scarce in LimitKind::ALL {
                 let count = scrape.refusals.room(scarce).load(Ordering::Relaxed);
                 text.sample(&[("room", scarce.as_str())], count);
             }
@@ -300,7 +300,7 @@ pub(super) const FAMILIES: [Family; 47] = [
         "homeostat_api_unusable_files",
         "Files that changed and could not be used, so that what they said before stays.",
         |scrape, text| {
-            for file in File::ALL {
+            for file in FileKind::ALL {
                 let count = scrape.refusals.file(file).load(Ordering::Relaxed);
                 text.sample(&[("file", file.as_str())], count);
             }
@@ -344,21 +344,21 @@ const STATES: [(ControllerState, &str); 5] = [
 ];
 
 /// Writes one sample for each controller, with the labels of its queue.
-fn queues<N: std::fmt::Display>(scrape: &Scrape, text: &mut Text, value: impl Fn(&One) -> N) {
+fn queues<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: impl Fn(&ControllerSample) -> N) {
     scrape.controllers.iter().for_each(|one| text.sample(&one.queue(), value(one)));
 }
 
 /// Writes one sample for each controller.
-fn controllers<N: std::fmt::Display>(scrape: &Scrape, text: &mut Text, value: impl Fn(&One) -> N) {
+fn controllers<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: impl Fn(&ControllerSample) -> N) {
     scrape.controllers.iter().for_each(|one| text.sample(&[one.name("controller")], value(one)));
 }
 
 /// Writes one sample for each controller, of what was tallied.
-fn tallies<N: std::fmt::Display>(scrape: &Scrape, text: &mut Text, value: impl Fn(&Tally) -> N) {
+fn tallies<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: impl Fn(&ReconcileStats) -> N) {
     each_tally(scrape, |one, tally| text.sample(&[one.name("controller")], value(tally)));
 }
 
-fn each_tally(scrape: &Scrape, mut each: impl FnMut(&One, &Tally)) {
+fn each_tally(scrape: &Scrape, mut each: impl FnMut(&ControllerSample, &ReconcileStats)) {
     for one in &scrape.controllers {
         if let Some(tally) = &one.tally {
             each(one, tally);
@@ -366,7 +366,7 @@ fn each_tally(scrape: &Scrape, mut each: impl FnMut(&One, &Tally)) {
     }
 }
 
-impl One {
+impl ControllerSample {
     /// Returns the controller's name as the label `label`.
     fn name(&self, label: &'static str) -> (&'static str, &str) {
         (label, &self.measures.status.name)

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 /// What there is only so much of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Scarce {
+pub(crate) enum LimitKind {
     /// Watches, and other answers that go on and on.
     Watches,
     /// Requests that are being answered.
@@ -20,14 +20,14 @@ pub(crate) enum Scarce {
 
 /// A file that is read again when it has changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum File {
+pub(crate) enum FileKind {
     /// That of the certificate, or of its key.
     Certificate,
     /// That of the tokens.
     Tokens,
 }
 
-impl Scarce {
+impl LimitKind {
     pub(crate) const ALL: [Self; 5] = [Self::Watches, Self::Requests, Self::Lists, Self::Bodies, Self::Connections];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -41,7 +41,7 @@ impl Scarce {
     }
 }
 
-impl File {
+impl FileKind {
     pub(super) const ALL: [Self; 2] = [Self::Certificate, Self::Tokens];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -54,20 +54,20 @@ impl File {
 
 /// What was counted. Clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct Refusals(Arc<Counts>);
+pub(super) struct Refusals(Arc<RefusalCounters>);
 
 #[derive(Default)]
-struct Counts {
-    rooms: [AtomicU64; Scarce::ALL.len()],
-    files: [AtomicU64; File::ALL.len()],
+struct RefusalCounters {
+    rooms: [AtomicU64; LimitKind::ALL.len()],
+    files: [AtomicU64; FileKind::ALL.len()],
 }
 
 impl Refusals {
-    pub(super) fn room(&self, scarce: Scarce) -> &AtomicU64 {
+    pub(super) fn room(&self, scarce: LimitKind) -> &AtomicU64 {
         &self.0.rooms[scarce as usize]
     }
 
-    pub(super) fn file(&self, file: File) -> &AtomicU64 {
+    pub(super) fn file(&self, file: FileKind) -> &AtomicU64 {
         &self.0.files[file as usize]
     }
 }

@@ -12,11 +12,11 @@ pub(super) const RESULTS: [Label; 6] =
 
 /// Tallies as reconciles end.
 #[derive(Default)]
-pub(super) struct Tallier(ShardedSum<Tally>);
+pub(super) struct ReconcileRecorder(ShardedSum<ReconcileStats>);
 
 /// What was tallied, since the controller's start.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
+pub(super) struct ReconcileStats {
     /// From the moment that a key was due to the claim.
     pub(super) queued: Histogram<{ QUEUE.len() }>,
     /// From the claim to its end.
@@ -30,7 +30,7 @@ pub(super) struct Tally {
     pub(super) limits: [u64; LimitName::ALL.len()],
 }
 
-impl Default for Tally {
+impl Default for ReconcileStats {
     fn default() -> Self {
         Self {
             queued: Histogram::new(&QUEUE),
@@ -43,22 +43,22 @@ impl Default for Tally {
     }
 }
 
-impl Recorder for Tallier {
+impl Recorder for ReconcileRecorder {
     fn record(&self, reconciled: &ReconcileRecord<'_>) {
-        self.0.local().note(reconciled);
+        self.0.local().record(reconciled);
     }
 }
 
-impl Tallier {
-    pub(super) fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
+impl ReconcileRecorder {
+    pub(super) fn tally(&self) -> ReconcileStats {
+        let mut tally = ReconcileStats::default();
         self.0.shards().for_each(|part| tally.merge(&part));
         tally
     }
 }
 
-impl Tally {
-    fn note(&mut self, reconciled: &ReconcileRecord<'_>) {
+impl ReconcileStats {
+    fn record(&mut self, reconciled: &ReconcileRecord<'_>) {
         let ReconcileRecord { key: _, queued_for, worked_for, result, label, cost } = reconciled;
         self.queued.observe(*queued_for);
         self.worked.observe(*worked_for);

@@ -18,7 +18,7 @@ fn record(recorder: &dyn Recorder, label: Label, result: &Result<Outcome, Fault>
 
 #[test]
 fn a_reconcile_is_counted_once_wherever_it_belongs() {
-    let tallier = Tallier::default();
+    let tallier = ReconcileRecorder::default();
     let limit = Fault::Limit { limit: LimitName::EffectBytes, message: String::new() };
     record(&tallier, Label::Success, &Ok(Outcome::Settled));
     record(&tallier, Label::Error, &Err(limit));

@@ -6,7 +6,7 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use super::Form;
+use super::ExpositionFormat;
 use super::families::{Family, Type};
 use super::histogram::Histogram;
 
@@ -14,30 +14,30 @@ use super::histogram::Histogram;
 const UNITS: [&str; 2] = ["seconds", "bytes"];
 
 /// Metrics, as far as they are written.
-pub(super) struct Text {
-    form: Form,
+pub(super) struct TextEncoder {
+    form: ExpositionFormat,
     text: String,
     /// The family that is being written.
     name: &'static str,
     suffix: &'static str,
 }
 
-impl Text {
-    pub(super) fn new(form: Form) -> Self {
+impl TextEncoder {
+    pub(super) fn new(form: ExpositionFormat) -> Self {
         Self { form, text: String::new(), name: "", suffix: "" }
     }
 
     /// Writes what a family is. Its samples have to follow.
-    pub(super) fn begin(&mut self, family: &Family) {
+    pub(super) fn start_family(&mut self, family: &Family) {
         let Family { name, r#type, help, .. } = family;
         (self.name, self.suffix) = (name, if *r#type == Type::Counter { "_total" } else { "" });
         let word = r#type.as_str();
         match self.form {
-            Form::Prometheus => {
+            ExpositionFormat::Prometheus => {
                 let suffix = self.suffix;
                 self.line(format_args!("# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {word}"));
             }
-            Form::OpenMetrics => {
+            ExpositionFormat::OpenMetrics => {
                 self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {word}"));
                 let unit = name.rsplit('_').next().filter(|unit| UNITS.contains(unit));
                 if let Some(unit) = unit {
@@ -58,7 +58,7 @@ impl Text {
         let name = self.name;
         for (bound, count) in histogram.cumulative() {
             let is_whole = !bound.contains(['.', 'e']);
-            let rest = if is_whole && self.form == Form::OpenMetrics { ".0" } else { "" };
+            let rest = if is_whole && self.form == ExpositionFormat::OpenMetrics { ".0" } else { "" };
             self.line(format_args!("{name}_bucket{} {count}", Labels(labels, Some(&format!("{bound}{rest}")))));
         }
         let (count, sum) = (histogram.count(), seconds(histogram.sum()));
@@ -68,8 +68,8 @@ impl Text {
     }
 
     /// Returns the whole text.
-    pub(super) fn end(mut self) -> String {
-        if self.form == Form::OpenMetrics {
+    pub(super) fn finish(mut self) -> String {
+        if self.form == ExpositionFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
@@ -123,33 +123,33 @@ mod tests {
         Family { name, r#type, help: "What it is.", samples: |_, _| {} }
     }
 
-    fn written(form: Form, write: impl Fn(&mut Text)) -> String {
-        let mut text = Text::new(form);
+    fn written(form: ExpositionFormat, write: impl Fn(&mut TextEncoder)) -> String {
+        let mut text = TextEncoder::new(form);
         write(&mut text);
-        text.end()
+        text.finish()
     }
 
     #[test]
     fn a_counter_is_called_as_each_form_wants_it() {
-        let write = |text: &mut Text| {
-            text.begin(&family("cpu_seconds", Type::Counter));
+        let write = |text: &mut TextEncoder| {
+            text.start_family(&family("cpu_seconds", Type::Counter));
             text.sample(&[("a", "one"), ("b", "two")], 1.5);
         };
         let plain = "# HELP cpu_seconds_total What it is.\n# TYPE cpu_seconds_total counter\ncpu_seconds_total{a=\"one\",b=\"two\"} 1.5\n";
-        assert_eq!(written(Form::Prometheus, write), plain);
+        assert_eq!(written(ExpositionFormat::Prometheus, write), plain);
         let open = "# HELP cpu_seconds What it is.\n# TYPE cpu_seconds counter\n# UNIT cpu_seconds seconds\n\
                     cpu_seconds_total{a=\"one\",b=\"two\"} 1.5\n# EOF\n";
-        assert_eq!(written(Form::OpenMetrics, write), open);
+        assert_eq!(written(ExpositionFormat::OpenMetrics, write), open);
     }
 
     #[test]
     fn values_of_labels_are_escaped() {
-        let write = |text: &mut Text| {
-            text.begin(&family("up", Type::Gauge));
+        let write = |text: &mut TextEncoder| {
+            text.start_family(&family("up", Type::Gauge));
             text.sample(&[("name", "a\"b\\c\nd")], 0);
             text.sample(&[], 1);
         };
-        let text = written(Form::Prometheus, write);
+        let text = written(ExpositionFormat::Prometheus, write);
         assert!(text.ends_with("up{name=\"a\\\"b\\\\c\\nd\"} 0\nup 1\n"), "{text}");
     }
 
@@ -158,8 +158,8 @@ mod tests {
         let mut histogram = Histogram::new(&super::super::histogram::QUEUE);
         histogram.observe(Duration::from_millis(500));
         histogram.observe(Duration::from_secs(5000));
-        let write = |text: &mut Text| {
-            text.begin(&family("x_seconds", Type::Histogram));
+        let write = |text: &mut TextEncoder| {
+            text.start_family(&family("x_seconds", Type::Histogram));
             text.histogram(&[("name", "a")], &histogram);
         };
         let lines = |form, wanted: &str| {
@@ -171,8 +171,8 @@ mod tests {
             "x_seconds_bucket{name=\"a\",le=\"0.1\"} 0\nx_seconds_bucket{name=\"a\",le=\"1\"} 1\n",
             "x_seconds_bucket{name=\"a\",le=\"+Inf\"} 2\nx_seconds_sum{name=\"a\"} 5000.5\nx_seconds_count{name=\"a\"} 2\n",
         ] {
-            lines(Form::Prometheus, line);
+            lines(ExpositionFormat::Prometheus, line);
         }
-        lines(Form::OpenMetrics, "x_seconds_bucket{name=\"a\",le=\"1.0\"} 1\n");
+        lines(ExpositionFormat::OpenMetrics, "x_seconds_bucket{name=\"a\",le=\"1.0\"} 1\n");
     }
 }

@@ -9,11 +9,17 @@ fn accept(text: &'static str) -> HeaderMap {
 #[test]
 fn the_first_form_that_is_known_is_taken() {
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-    assert_eq!(form(&accept(table)), Form::Table);
-    assert_eq!(form(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")), Form::Document);
-    assert_eq!(form(&accept("application/vnd.kubernetes.protobuf, */*")), Form::Document);
-    assert_eq!(form(&accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")), Form::Metadata);
-    assert_eq!(form(&HeaderMap::new()), Form::Document);
+    assert_eq!(response_format(&accept(table)), ResponseFormat::Table);
+    assert_eq!(
+        response_format(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")),
+        ResponseFormat::Document
+    );
+    assert_eq!(response_format(&accept("application/vnd.kubernetes.protobuf, */*")), ResponseFormat::Document);
+    assert_eq!(
+        response_format(&accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")),
+        ResponseFormat::Metadata
+    );
+    assert_eq!(response_format(&HeaderMap::new()), ResponseFormat::Document);
 }
 
 #[test]

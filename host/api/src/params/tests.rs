@@ -50,7 +50,7 @@ fn a_watch_without_a_revision_begins_with_what_is_there() {
 #[test]
 fn a_deletion_is_read_from_its_body_or_else_from_its_query() {
     let params = Params { propagation_policy: Some("Orphan".into()), ..Params::default() };
-    let propagation = |body| Deletion::read(body, &params).unwrap().propagation().unwrap();
+    let propagation = |body| DeleteOptions::read(body, &params).unwrap().propagation().unwrap();
     assert_eq!(propagation(Some(json!({ "propagationPolicy": "Foreground" }))), Propagation::Foreground);
     for nothing in [None, Some(Value::Null)] {
         assert_eq!(propagation(nothing), Propagation::Orphan);
@@ -59,19 +59,19 @@ fn a_deletion_is_read_from_its_body_or_else_from_its_query() {
 
 #[test]
 fn what_becomes_of_dependents_can_be_said_in_the_old_way_and_not_in_both() {
-    let read = |body: Value| Deletion::read(Some(body), &Params::default()).unwrap();
+    let read = |body: Value| DeleteOptions::read(Some(body), &Params::default()).unwrap();
     assert_eq!(read(json!({ "orphanDependents": true })).propagation().unwrap(), Propagation::Orphan);
     assert_eq!(read(json!({ "orphanDependents": false })).propagation().unwrap(), Propagation::Background);
     let both = json!({ "orphanDependents": true, "propagationPolicy": "Orphan" });
     assert_eq!(read(both).propagation().unwrap_err().code(), 422);
     assert_eq!(read(json!({ "propagationPolicy": "Sideways" })).propagation().unwrap_err().code(), 422);
     let params = Params { orphan_dependents: Some("True".parse().unwrap()), ..Params::default() };
-    assert_eq!(Deletion::read(None, &params).unwrap().propagation().unwrap(), Propagation::Orphan);
+    assert_eq!(DeleteOptions::read(None, &params).unwrap().propagation().unwrap(), Propagation::Orphan);
 }
 
 #[test]
 fn a_body_of_another_kind_is_no_deletion() {
-    let read = |body: Value| Deletion::read(Some(body), &Params::default());
+    let read = |body: Value| DeleteOptions::read(Some(body), &Params::default());
     assert!(
         read(json!({ "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": null }))
             .is_ok()
@@ -83,14 +83,14 @@ fn a_body_of_another_kind_is_no_deletion() {
 #[test]
 fn a_switch_is_read_in_the_words_of_go() {
     for yes in ["", "1", "t", "T", "true", "True", "TRUE"] {
-        assert!(yes.parse::<Switch>().unwrap().is_on(), "{yes:?}");
+        assert!(yes.parse::<BoolParam>().unwrap().is_on(), "{yes:?}");
     }
     for no in ["0", "f", "F", "false", "False", "FALSE"] {
-        assert!(!no.parse::<Switch>().unwrap().is_on(), "{no:?}");
+        assert!(!no.parse::<BoolParam>().unwrap().is_on(), "{no:?}");
     }
     for nonsense in ["yes", "tRUE", " true", "2", "null"] {
-        assert!(nonsense.parse::<Switch>().is_err(), "{nonsense:?}");
-        assert_eq!(switch("watch", nonsense).unwrap_err().code(), 400);
+        assert!(nonsense.parse::<BoolParam>().is_err(), "{nonsense:?}");
+        assert_eq!(parse_bool("watch", nonsense).unwrap_err().code(), 400);
     }
 }
 
@@ -100,7 +100,7 @@ fn refusals(revision: &str, asked: &str, initial: Option<bool>, next: &str) -> (
     let params = Params {
         resource_version: some(revision),
         resource_version_match: some(asked),
-        send_initial_events: initial.map(Switch),
+        send_initial_events: initial.map(BoolParam),
         next: some(next),
         ..Params::default()
     };
@@ -134,7 +134,7 @@ fn a_dry_run_is_all_or_an_error() {
     assert!(params("All").is_dry_run().unwrap());
     assert!(!params("").is_dry_run().unwrap());
     assert_eq!(params("Some").is_dry_run().unwrap_err().code(), 400);
-    let deletion = |body: Value| Deletion::read(Some(body), &Params::default()).unwrap();
+    let deletion = |body: Value| DeleteOptions::read(Some(body), &Params::default()).unwrap();
     assert!(deletion(json!({ "dryRun": ["All"] })).is_dry_run().unwrap());
     assert!(!deletion(json!({})).is_dry_run().unwrap());
     assert_eq!(deletion(json!({ "dryRun": ["Server"] })).is_dry_run().unwrap_err().code(), 400);

@@ -11,7 +11,7 @@ fn target(path: &str) -> Target<'_> {
 fn a_resource_in_a_namespace_is_found_by_its_path() {
     let found = target("/apis/apps/v1/namespaces/default/deployments/web/status");
     assert_eq!((found.group, found.version, found.namespace), ("apps", "v1", Some("default")));
-    assert_eq!((found.plural, found.name, found.part), ("deployments", Some("web"), Some("status")));
+    assert_eq!((found.plural, found.name, found.subresource), ("deployments", Some("web"), Some("status")));
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn kinds_across_namespaces_and_outside_of_them_have_short_paths() {
     let found = target("/api/v1/pods");
     assert_eq!((found.group, found.version, found.namespace, found.plural), ("", "v1", None, "pods"));
     let found = target("/apis/homeostat.dev/v1alpha1/controllers/web/queue/retry");
-    assert_eq!((found.namespace, found.name, found.part), (None, Some("web"), Some("queue/retry")));
+    assert_eq!((found.namespace, found.name, found.subresource), (None, Some("web"), Some("queue/retry")));
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn namespaces_are_resources_too() {
     let found = target("/api/v1/namespaces/default");
     assert_eq!((found.namespace, found.plural, found.name), (None, "namespaces", Some("default")));
     let found = target("/api/v1/namespaces/default/status");
-    assert_eq!((found.plural, found.name, found.part), ("namespaces", Some("default"), Some("status")));
+    assert_eq!((found.plural, found.name, found.subresource), ("namespaces", Some("default"), Some("status")));
     let found = target("/api/v1/namespaces/default/pods");
     assert_eq!((found.namespace, found.plural, found.name), (Some("default"), "pods", None));
 }

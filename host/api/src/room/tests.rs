@@ -4,8 +4,8 @@ use super::*;
 
 const WAIT: Duration = Duration::from_secs(30);
 
-fn room(size: usize) -> Room {
-    Room::new(Scarce::Bodies, size, WAIT, Metrics::default())
+fn room(size: usize) -> Limiter {
+    Limiter::new(LimitKind::Bodies, size, WAIT, Metrics::default())
 }
 
 fn client(number: u32) -> Client {
@@ -13,17 +13,17 @@ fn client(number: u32) -> Client {
 }
 
 /// All that is free.
-fn free(room: &Room) -> usize {
+fn free(room: &Limiter) -> usize {
     room.shared.state.lock().free
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_finds_no_room_waits_and_is_asked_to_come_back_in_the_end() {
     let room = room(10);
-    let held = room.take(&client(1), 8).await.unwrap();
-    assert_eq!(room.take(&client(2), 3).await.unwrap_err().code(), 429);
+    let held = room.acquire(&client(1), 8).await.unwrap();
+    assert_eq!(room.acquire(&client(2), 3).await.unwrap_err().code(), 429);
     let other = client(2);
-    let (taken, ()) = tokio::join!(room.take(&other, 3), async {
+    let (taken, ()) = tokio::join!(room.acquire(&other, 3), async {
         tokio::time::sleep(WAIT / 2).await;
         drop(held);
     });
@@ -33,10 +33,10 @@ async fn who_finds_no_room_waits_and_is_asked_to_come_back_in_the_end() {
 #[tokio::test(start_paused = true)]
 async fn what_is_larger_than_the_room_takes_all_of_it() {
     let room = room(10);
-    let held = room.take(&client(1), usize::MAX).await.unwrap();
-    assert!(room.take(&client(2), 1).await.is_err());
+    let held = room.acquire(&client(1), usize::MAX).await.unwrap();
+    assert!(room.acquire(&client(2), 1).await.is_err());
     drop(held);
-    assert!(room.take(&client(1), 10).await.is_ok());
+    assert!(room.acquire(&client(1), 10).await.is_ok());
 }
 
 /// However much one client asks for, and however many do so, the next one finds something.
@@ -45,12 +45,12 @@ async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
     let room = room(64);
     let mut held = Vec::new();
     for (number, share) in [(1, 32), (2, 16), (3, 8)] {
-        while let Ok(one) = tokio::time::timeout(Duration::from_secs(1), room.take(&client(number), 1)).await {
+        while let Ok(one) = tokio::time::timeout(Duration::from_secs(1), room.acquire(&client(number), 1)).await {
             held.push(one.unwrap());
         }
         assert_eq!(held.iter().filter(|one| one.client == client(number)).count(), share);
     }
-    assert!(room.take(&client(4), 1).await.is_ok());
+    assert!(room.acquire(&client(4), 1).await.is_ok());
     drop(held);
     assert_eq!(free(&room), 64);
     assert!(room.shared.state.lock().clients.is_empty(), "who has nothing is forgotten");
@@ -60,13 +60,13 @@ async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
 #[tokio::test(start_paused = true)]
 async fn clients_that_wait_take_turns_however_many_requests_they_have() {
     let room = room(2);
-    let (first, second) = (room.take(&client(8), 1).await.unwrap(), room.take(&client(9), 1).await.unwrap());
+    let (first, second) = (room.acquire(&client(8), 1).await.unwrap(), room.acquire(&client(9), 1).await.unwrap());
     let order = Arc::<Mutex<Vec<u32>>>::default();
     let wait = |number: u32, count: usize| -> Vec<_> {
         let one = || {
             let (room, order) = (room.clone(), order.clone());
             tokio::spawn(async move {
-                let held = room.take(&client(number), 1).await.unwrap();
+                let held = room.acquire(&client(number), 1).await.unwrap();
                 order.lock().push(number);
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 drop(held);
@@ -95,10 +95,10 @@ async fn clients_that_wait_take_turns_however_many_requests_they_have() {
 #[tokio::test(start_paused = true)]
 async fn what_needs_much_is_not_passed_by_for_ever_by_what_needs_little() {
     let room = room(10);
-    let small = room.take(&client(1), 1).await.unwrap();
+    let small = room.acquire(&client(1), 1).await.unwrap();
     let other = client(2);
-    let (large, late) = tokio::join!(room.take(&other, 10), async {
-        let late = tokio::time::timeout(Duration::from_secs(1), room.take(&client(3), 1)).await;
+    let (large, late) = tokio::join!(room.acquire(&other, 10), async {
+        let late = tokio::time::timeout(Duration::from_secs(1), room.acquire(&client(3), 1)).await;
         drop(small);
         late
     });
@@ -110,23 +110,23 @@ async fn what_needs_much_is_not_passed_by_for_ever_by_what_needs_little() {
 #[tokio::test(start_paused = true)]
 async fn no_more_than_so_many_wait_of_one_client_and_of_all() {
     let room = room(1);
-    let held = room.take(&client(0), 1).await.unwrap();
+    let held = room.acquire(&client(0), 1).await.unwrap();
     let clients = u32::try_from(WAITING_MAX / WAITING_OF_ONE_MAX).unwrap();
     let mut waiting = Vec::new();
     for number in 1..=clients {
         waiting.extend((0..WAITING_OF_ONE_MAX).map(|_| {
             let room = room.clone();
-            tokio::spawn(async move { room.take(&client(number), 1).await.is_ok() })
+            tokio::spawn(async move { room.acquire(&client(number), 1).await.is_ok() })
         }));
         let expected = WAITING_OF_ONE_MAX * number as usize;
         while room.shared.state.lock().waiting < expected {
             tokio::task::yield_now().await;
         }
         let asked = tokio::time::Instant::now();
-        assert!(room.take(&client(number), 1).await.is_err());
+        assert!(room.acquire(&client(number), 1).await.is_err());
         assert_eq!(asked.elapsed(), Duration::ZERO, "it was refused at once");
     }
-    assert!(room.take(&client(clients + 1), 1).await.is_err());
+    assert!(room.acquire(&client(clients + 1), 1).await.is_err());
     waiting.iter().for_each(|task| task.abort());
     for task in waiting {
         assert!(task.await.is_err());
@@ -140,8 +140,8 @@ async fn no_more_than_so_many_wait_of_one_client_and_of_all() {
 async fn who_leaves_while_it_is_told_loses_no_room() {
     let (room, other) = (room(1), client(2));
     for _ in 0..100 {
-        let held = room.take(&client(1), 1).await.unwrap();
-        let mut waits = Box::pin(room.take(&other, 1));
+        let held = room.acquire(&client(1), 1).await.unwrap();
+        let mut waits = Box::pin(room.acquire(&other, 1));
         assert!(futures_util::poll!(waits.as_mut()).is_pending());
         drop(held);
         drop(waits);
@@ -152,7 +152,7 @@ async fn who_leaves_while_it_is_told_loses_no_room() {
 #[tokio::test]
 async fn an_answer_holds_its_room_until_it_is_sent_and_keeps_its_length() {
     let room = room(1);
-    let response = hold(Response::new(Body::from("abc")), room.take(&client(1), 1).await.unwrap());
+    let response = hold_until_sent(Response::new(Body::from("abc")), room.acquire(&client(1), 1).await.unwrap());
     assert_eq!(hyper::body::Body::size_hint(response.body()).exact(), Some(3));
     assert_eq!(free(&room), 0);
     assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), "abc");

@@ -25,8 +25,14 @@ fn an_invalid_document_names_its_field() {
 
 #[test]
 fn a_refusal_says_what_it_is_about() {
-    let target =
-        Target { group: "apps", version: "v1", namespace: None, plural: "deployments", name: Some("web"), part: None };
+    let target = Target {
+        group: "apps",
+        version: "v1",
+        namespace: None,
+        plural: "deployments",
+        name: Some("web"),
+        subresource: None,
+    };
     let details = Failure::not_found("no").about(&target).document()["details"].clone();
     assert_eq!(details, json!({ "group": "apps", "kind": "deployments", "name": "web" }));
 }

@@ -6,11 +6,11 @@ use homeostat_runtime::{KindInfo, manifest};
 use homeostat_store::definition;
 use serde_json::{Value, json};
 
-use super::{Cell, Column};
+use super::{Cell, TableColumn};
 
 /// Returns the columns of a kind, the name first.
-pub(super) fn of(info: &KindInfo) -> Vec<Column> {
-    let mut columns = vec![Column {
+pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
+    let mut columns = vec![TableColumn {
         name: "Name".to_owned(),
         kind: "string",
         format: "name".to_owned(),
@@ -28,14 +28,14 @@ pub(super) fn of(info: &KindInfo) -> Vec<Column> {
 }
 
 /// Returns a column as a definition states it. Of several values, all are shown, with commas between them.
-fn defined(stated: &definition::PrinterColumn) -> Column {
+fn defined(stated: &definition::PrinterColumn) -> TableColumn {
     let path = stated.path.clone();
     let cell: Cell = Box::new(move |document| match path.evaluate(document)[..] {
         [] => Cow::Owned(Value::Null),
         [value] => Cow::Borrowed(value),
         ref several => Cow::Owned(several.iter().map(|value| text(value)).collect::<Vec<_>>().join(",").into()),
     });
-    Column {
+    TableColumn {
         name: stated.name.clone(),
         kind: stated.column_type.name(),
         format: stated.format.clone(),
@@ -50,7 +50,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Returns what people are used to see of kinds that everybody knows.
-fn well_known(info: &KindInfo) -> Vec<Column> {
+fn well_known(info: &KindInfo) -> Vec<TableColumn> {
     match (info.kind.group.as_str(), info.kind.name.as_str()) {
         ("apps", "Deployment") => vec![
             column("Ready", "string", 0, made(ready)),
@@ -91,8 +91,8 @@ fn well_known(info: &KindInfo) -> Vec<Column> {
     }
 }
 
-fn column(name: &str, kind: &'static str, priority: i64, cell: Cell) -> Column {
-    Column { name: name.to_owned(), kind, format: String::new(), description: name.to_owned(), priority, cell }
+fn column(name: &str, kind: &'static str, priority: i64, cell: Cell) -> TableColumn {
+    TableColumn { name: name.to_owned(), kind, format: String::new(), description: name.to_owned(), priority, cell }
 }
 
 fn at(pointer: &'static str) -> Cell {

@@ -11,7 +11,10 @@ fn deployments() -> KindInfo {
 }
 
 fn table() -> Table {
-    Table { now: || "2026-01-02T00:00:00Z".parse().unwrap(), ..Table::of(&deployments(), Included::Metadata) }
+    Table {
+        now: || "2026-01-02T00:00:00Z".parse().unwrap(),
+        ..Table::of(&deployments(), IncludeObjectPolicy::Metadata)
+    }
 }
 
 #[test]
@@ -34,7 +37,7 @@ fn a_replica_set_that_says_nothing_wants_one_replica() {
     let kind = Kind::new("apps", "v1", "ReplicaSet");
     let declaration =
         KindDeclaration { kind, plural: "replicasets".into(), namespaced: true, keys_only: false, schema: None };
-    let table = Table::of(&KindInfo::declared(&declaration, "controller web"), Included::None);
+    let table = Table::of(&KindInfo::declared(&declaration, "controller web"), IncludeObjectPolicy::None);
     let document = json!({"metadata": {"name": "web"}, "spec": {}, "status": {"replicas": 1}});
     let shown = json!(table.document(&json!({}), [&document]));
     assert_eq!(shown["rows"][0]["cells"], json!(["web", 1, 1, 0, null]));
@@ -70,9 +73,9 @@ fn a_cell_is_the_part_of_the_document_that_its_column_names_and_no_copy() {
             ] }],
         },
     });
-    let table = Table::of(&KindInfo::from_definition(&definition).unwrap(), Included::Object);
+    let table = Table::of(&KindInfo::from_definition(&definition).unwrap(), IncludeObjectPolicy::Object);
     let document = json!({ "metadata": { "name": "one" }, "spec": { "text": "x".repeat(1000) } });
     let row = table.row(&document);
     assert!(matches!(&row.cells[1], Cow::Borrowed(cell) if std::ptr::eq(*cell, &document["spec"])));
-    assert!(matches!(&row.object, Some(Object::Whole(whole)) if std::ptr::eq(*whole, &document)));
+    assert!(matches!(&row.object, Some(RowObject::Whole(whole)) if std::ptr::eq(*whole, &document)));
 }

@@ -6,7 +6,7 @@ use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Store, Write};
 
 use super::*;
-use crate::Served;
+use crate::ServerBackend;
 
 const BACKUP: &str = "/homeostat/v1/backup";
 
@@ -23,7 +23,7 @@ async fn large(options: Options) -> Server {
     }
     let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
     let host = Host::start(HostOptions::new(engine, store.clone())).await.unwrap();
-    let served = Served { backups: Some(store), ..Served::from(host.clone()) };
+    let served = ServerBackend { backups: Some(store), ..ServerBackend::from(host.clone()) };
     let address = format!("unix:{}", folder.path().join("host.sock").display());
     let handle = serve(Options { address, ..options }, served).await.unwrap();
     Server { host, handle, _folder: folder }

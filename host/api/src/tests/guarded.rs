@@ -150,7 +150,7 @@ async fn try_to_connect(
 async fn in_tls(options: Options) -> (Server, Handle, Certificate, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let address = "https://127.0.0.1:0";
-    let certificate = Certificate::kept_in(folder.path(), &address.parse().unwrap()).unwrap().certificate;
+    let certificate = Certificate::load_or_generate(folder.path(), &address.parse().unwrap()).unwrap().certificate;
     let server = Server::start().await;
     let options = Options { address: address.into(), certificate: Some(certificate.clone()), ..options };
     let handle = serve(options, server.host.clone()).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_new_certificate_is_shown_to_new_connections_and_those_of_before_go_on
     let (mut before, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let new = folder.path().join("new");
-    let new = Certificate::kept_in(&new, &"https://127.0.0.1:0".parse().unwrap()).unwrap().certificate;
+    let new = Certificate::load_or_generate(&new, &"https://127.0.0.1:0".parse().unwrap()).unwrap().certificate;
     for (from, to) in [(&new.key, &certificate.key), (&new.chain, &certificate.chain)] {
         std::fs::copy(from, to).unwrap();
     }

@@ -10,25 +10,25 @@ fn address(text: &str) -> Address {
 fn a_certificate_is_made_once_and_its_key_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let made = Certificate::kept_in(&data, &address("https://127.0.0.1:1")).unwrap();
+    let made = Certificate::load_or_generate(&data, &address("https://127.0.0.1:1")).unwrap();
     assert!(made.is_new);
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
     assert_eq!((mode(&made.certificate.key), mode(&made.certificate.chain)), (0o600, 0o600));
-    let fingerprint = Identity::load(&made.certificate).unwrap().fingerprint;
+    let fingerprint = TlsIdentity::load(&made.certificate).unwrap().fingerprint;
     assert_eq!((fingerprint.len(), fingerprint.matches(':').count()), (95, 31));
-    let again = Certificate::kept_in(&data, &address("https://0.0.0.0:2")).unwrap();
+    let again = Certificate::load_or_generate(&data, &address("https://0.0.0.0:2")).unwrap();
     assert!(!again.is_new);
-    assert_eq!(Identity::load(&again.certificate).unwrap().fingerprint, fingerprint);
+    assert_eq!(TlsIdentity::load(&again.certificate).unwrap().fingerprint, fingerprint);
 }
 
 #[test]
 fn a_certificate_that_was_made_for_other_hosts_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for own in ["https://first.example:1", "https://localhost:1", "https://[::1]:1", "https://[::]:1"] {
-        Certificate::kept_in(folder.path(), &address("https://first.example:1")).unwrap();
-        Certificate::kept_in(folder.path(), &address(own)).unwrap();
+        Certificate::load_or_generate(folder.path(), &address("https://first.example:1")).unwrap();
+        Certificate::load_or_generate(folder.path(), &address(own)).unwrap();
     }
-    let error = Certificate::kept_in(folder.path(), &address("https://second.example:1")).unwrap_err();
+    let error = Certificate::load_or_generate(folder.path(), &address("https://second.example:1")).unwrap_err();
     let Error::Certificate { source, .. } = error else { panic!("{error}") };
     assert!(source.to_string().contains("other hosts than second.example"), "{source}");
 }
@@ -36,10 +36,10 @@ fn a_certificate_that_was_made_for_other_hosts_is_refused() {
 #[test]
 fn files_that_do_not_go_together_are_refused_and_no_key_is_quoted() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let [one, other] = folders
-        .each_ref()
-        .map(|folder| Certificate::kept_in(folder.path(), &address("https://localhost:1")).unwrap().certificate);
-    let refused = |certificate: Certificate| match Identity::load(&certificate).err().unwrap() {
+    let [one, other] = folders.each_ref().map(|folder| {
+        Certificate::load_or_generate(folder.path(), &address("https://localhost:1")).unwrap().certificate
+    });
+    let refused = |certificate: Certificate| match TlsIdentity::load(&certificate).err().unwrap() {
         Error::Certificate { source, .. } => source.to_string(),
         error => panic!("{error}"),
     };
@@ -56,15 +56,15 @@ fn files_that_do_not_go_together_are_refused_and_no_key_is_quoted() {
 #[test]
 fn a_changed_certificate_is_shown_and_one_that_cannot_be_used_is_not() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let [one, other] = folders
-        .each_ref()
-        .map(|folder| Certificate::kept_in(folder.path(), &address("https://localhost:1")).unwrap().certificate);
-    let (metrics, wanted) = (Metrics::default(), Identity::load(&other).unwrap().fingerprint);
-    let followed = Identity::follow(one.clone(), metrics.clone()).unwrap();
-    let first = followed.known().fingerprint.clone();
+    let [one, other] = folders.each_ref().map(|folder| {
+        Certificate::load_or_generate(folder.path(), &address("https://localhost:1")).unwrap().certificate
+    });
+    let (metrics, wanted) = (Metrics::default(), TlsIdentity::load(&other).unwrap().fingerprint);
+    let followed = TlsIdentity::open(one.clone(), metrics.clone()).unwrap();
+    let first = followed.last_value().fingerprint.clone();
     let look = || {
-        followed.read_again();
-        (followed.known().fingerprint.clone(), metrics.unusable_count(File::Certificate))
+        followed.reload();
+        (followed.last_value().fingerprint.clone(), metrics.unusable_count(FileKind::Certificate))
     };
     assert_eq!(look(), (first.clone(), 0));
     fs::rename(&other.chain, &one.chain).unwrap();
@@ -109,10 +109,10 @@ fn a_certificate_that_clients_refuse_for_its_days_is_told() {
         let (made, key) = lasting(from, until);
         write(&certificate.chain, folder.path(), &made.pem()).unwrap();
         write(&certificate.key, folder.path(), &key.serialize_pem()).unwrap();
-        let identity = Identity::follow(certificate.clone(), metrics.clone()).unwrap().known();
+        let identity = TlsIdentity::open(certificate.clone(), metrics.clone()).unwrap().last_value();
         let why = identity.check(Timestamp::now()).err().unwrap_or_default();
         assert!(why.contains(says) && why.is_empty() == says.is_empty(), "{why}");
-        identity.tell();
+        identity.warn_if_invalid();
         assert_eq!(identity.is_told.load(Ordering::Relaxed), !says.is_empty());
     }
 }

@@ -30,13 +30,13 @@ fn headers(value: &str) -> HeaderMap {
 async fn a_caller_is_known_by_the_token_alone() {
     let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
     let tokens = Arc::new(open(&file).unwrap());
-    let name = async |value: &str| tokens.pass(&headers(value)).await.map(|pass| pass.caller.name.clone());
+    let name = async |value: &str| tokens.authenticate(&headers(value)).await.map(|pass| pass.caller.name.clone());
     assert_eq!(name(&format!("Bearer {ALICE}")).await.as_deref(), Some("alice"));
     assert_eq!(name(&format!("bearer  {BOB} ")).await.as_deref(), Some("bob"));
     for other in ["Bearer", "Bearer ", "Bearer alice-has-a-long-toke", "Basic alice-has-a-long-token", ALICE, ""] {
         assert_eq!(name(other).await, None, "{other}");
     }
-    assert!(tokens.pass(&HeaderMap::new()).await.is_none());
+    assert!(tokens.authenticate(&HeaderMap::new()).await.is_none());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_no_list_of_tokens_is_refused_with_its_place_and_never_quoted() {
 fn no_token_is_printed_or_kept() {
     let file = file(&entry("alice", ALICE, "read"), 0o600);
     let tokens = open(&file).unwrap();
-    let printed = format!("{tokens:?} {:?}", tokens.0.known());
+    let printed = format!("{tokens:?} {:?}", tokens.0.last_value());
     assert!(printed.contains("alice") && !printed.contains(ALICE), "{printed}");
 }
 
@@ -90,8 +90,8 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_not_taken_over() {
     let file = file(&entry("alice", ALICE, "read"), 0o600);
     let tokens = open(&file).unwrap();
     let names = || {
-        tokens.0.read_again();
-        tokens.0.known().values().map(|caller| caller.name.clone()).collect::<Vec<_>>()
+        tokens.0.reload();
+        tokens.0.last_value().values().map(|caller| caller.name.clone()).collect::<Vec<_>>()
     };
     fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
     assert_eq!(names(), ["bob"]);
@@ -110,9 +110,10 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_not_taken_over() {
 async fn a_token_is_over_soon_after_it_is_taken_out_of_the_file_though_nobody_asks() {
     let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
     let tokens = Arc::new(open(&file).unwrap());
-    let pass = async |token: &str| tokens.pass(&headers(&format!("Bearer {token}"))).await.unwrap();
+    let pass = async |token: &str| tokens.authenticate(&headers(&format!("Bearer {token}"))).await.unwrap();
     let (alice, bob) = (pass(ALICE).await, pass(BOB).await);
-    let is_over = async |pass: &Pass| tokio::time::timeout(LOOK_EVERY * 5, pass.over()).await.is_ok();
+    let is_over =
+        async |pass: &AuthenticatedCaller| tokio::time::timeout(CHECK_INTERVAL * 5, pass.revoked()).await.is_ok();
     assert!(!is_over(&alice).await);
     fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
     assert!(is_over(&alice).await);

@@ -1,7 +1,8 @@
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-const BOUNDS: Bounds = Bounds { first: SECOND, idle: Duration::from_secs(10), stall: Duration::from_secs(3) };
+const BOUNDS: TimeoutOptions =
+    TimeoutOptions { first: SECOND, idle: Duration::from_secs(10), stall: Duration::from_secs(3) };
 
 fn state(now: Instant) -> State {
     State { asked: 0, answering: 0, idle_since: now, offered: BTreeMap::new() }
@@ -11,21 +12,21 @@ fn state(now: Instant) -> State {
 fn a_connection_has_less_time_for_its_first_request_than_between_two() {
     let opened = Instant::now();
     let mut state = state(opened);
-    assert_eq!(state.look(&BOUNDS, opened), Ok(opened + SECOND));
-    assert_eq!(state.look(&BOUNDS, opened + SECOND), Err(End::Idle));
+    assert_eq!(state.next_check(&BOUNDS, opened), Ok(opened + SECOND));
+    assert_eq!(state.next_check(&BOUNDS, opened + SECOND), Err(CloseReason::Idle));
     state.asked = 1;
-    assert_eq!(state.look(&BOUNDS, opened + 9 * SECOND), Ok(opened + 10 * SECOND));
-    assert_eq!(state.look(&BOUNDS, opened + 10 * SECOND), Err(End::Idle));
+    assert_eq!(state.next_check(&BOUNDS, opened + 9 * SECOND), Ok(opened + 10 * SECOND));
+    assert_eq!(state.next_check(&BOUNDS, opened + 10 * SECOND), Err(CloseReason::Idle));
 }
 
 #[test]
 fn an_answer_may_take_its_time_as_long_as_the_client_takes_what_there_is() {
     let opened = Instant::now();
     let mut state = State { asked: 2, answering: 2, ..state(opened) };
-    assert_eq!(state.look(&BOUNDS, opened + 100 * SECOND), Ok(opened + 103 * SECOND));
+    assert_eq!(state.next_check(&BOUNDS, opened + 100 * SECOND), Ok(opened + 103 * SECOND));
     state.offered = BTreeMap::from([(1, opened + 103 * SECOND), (2, opened + 102 * SECOND)]);
-    assert_eq!(state.look(&BOUNDS, opened + 100 * SECOND), Ok(opened + 102 * SECOND));
-    assert_eq!(state.look(&BOUNDS, opened + 102 * SECOND), Err(End::Stalled));
+    assert_eq!(state.next_check(&BOUNDS, opened + 100 * SECOND), Ok(opened + 102 * SECOND));
+    assert_eq!(state.next_check(&BOUNDS, opened + 102 * SECOND), Err(CloseReason::Stalled));
 }
 
 #[tokio::test]
@@ -33,9 +34,9 @@ async fn a_body_is_handed_on_in_pieces_and_notes_whose_turn_it_is() {
     use http_body_util::BodyExt;
     use hyper::body::Body as _;
 
-    let traffic = Traffic::new(BOUNDS);
+    let traffic = ConnectionTimeouts::new(BOUNDS);
     let long = vec![b'x'; 2 * PIECE_BYTES + 1];
-    let mut body = traffic.asked().body(Body::from(long.clone()));
+    let mut body = traffic.begin_request().body(Body::from(long.clone()));
     assert_eq!(body.size_hint().exact(), Some(long.len() as u64));
     let mut lengths = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -54,12 +55,12 @@ fn cut_off(bytes: usize, every: Duration) -> Option<u64> {
     let mut pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: begun };
     let mut now = begun;
     while now < begun + 600 * SECOND {
-        let until = pace.offer(now, bytes, stall);
+        let until = pace.begin_turn(now, bytes, stall);
         now += every;
         if until < now {
             return Some((until - begun).as_secs());
         }
-        pace.taken(now);
+        pace.end_turn(now);
     }
     None
 }
@@ -78,10 +79,10 @@ fn an_answer_with_little_to_say_is_never_too_slow() {
     let (mut now, stall) = (Instant::now(), 30 * SECOND);
     let mut pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: now };
     for _ in 0..1000 {
-        let until = pace.offer(now, 100, stall);
+        let until = pace.begin_turn(now, 100, stall);
         now += SECOND;
         assert!(until >= now);
-        pace.taken(now);
+        pace.end_turn(now);
         now += 2 * SECOND;
     }
 }

@@ -20,7 +20,7 @@ fn web() -> Selector {
 
 fn word(kind: EventType, previous: Option<Arc<Resource>>, resource: Arc<Resource>) -> Option<&'static str> {
     let event = Event { kind, revision: resource.revision(), resource, previous };
-    seen(&event, &web()).map(|(word, _)| word)
+    visible_change(&event, &web()).map(|(word, _)| word)
 }
 
 #[test]
@@ -44,23 +44,29 @@ fn what_the_selector_never_matched_is_not_told() {
 
 #[test]
 fn an_event_carries_the_revision_to_go_on_from() {
-    let shape = Shape { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod"), dress: Dress::Plain };
-    let line = told(&shape, "DELETED", &pod(json!({}), 3), Revision(7), false);
+    let shape =
+        WatchEncoder { table: None, metadata: false, spoken: Kind::new("", "v1", "Pod"), dress: Presentation::Plain };
+    let line = event_line(&shape, "DELETED", &pod(json!({}), 3), Revision(7), false);
     let line: Value = serde_json::from_slice(&line).unwrap();
     assert_eq!(line["object"]["metadata"]["resourceVersion"], "7");
     assert_eq!(line["type"], "DELETED");
 }
 
 /// Follows everything that happens in a store.
-async fn following(store: &MemoryStore, version: &str, shared: &Lines) -> Following {
-    Following {
+async fn following(store: &MemoryStore, version: &str, shared: &EncodedEventCache) -> WatchStream {
+    WatchStream {
         watch: store.watch(Scope::Everything, Revision::ZERO).await.unwrap(),
         selector: Selector::default(),
-        first: None,
+        initial_events: None,
         is_over: false,
-        shape: Shape { table: None, metadata: false, spoken: Kind::new("", version, "Pod"), dress: Dress::Plain },
+        shape: WatchEncoder {
+            table: None,
+            metadata: false,
+            spoken: Kind::new("", version, "Pod"),
+            dress: Presentation::Plain,
+        },
         version: version.into(),
-        shared: shared.clone(),
+        event_cache: shared.clone(),
         knows_columns: false,
         seen: Revision::ZERO,
         bookmark: None,
@@ -69,10 +75,10 @@ async fn following(store: &MemoryStore, version: &str, shared: &Lines) -> Follow
 
 #[tokio::test]
 async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
-    let (store, shared) = (MemoryStore::new(Options::default()), Lines::default());
+    let (store, shared) = (MemoryStore::new(Options::default()), EncodedEventCache::default());
     let document = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } });
     store.write(Write::Create { document }).await.unwrap();
-    let next = async |mut following: Following| following.next().await.unwrap();
+    let next = async |mut following: WatchStream| following.next().await.unwrap();
     let [one, same] =
         [next(following(&store, "v1", &shared).await).await, next(following(&store, "v1", &shared).await).await];
     assert_eq!(one.as_ptr(), same.as_ptr());
@@ -88,14 +94,14 @@ async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
 #[tokio::test]
 async fn watches_of_controllers_share_no_text() {
     let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
-    let (store, shared) = (Arc::new(MemoryStore::new(Options::default())), Lines::default());
+    let (store, shared) = (Arc::new(MemoryStore::new(Options::default())), EncodedEventCache::default());
     let host = Host::start(HostOptions::new(engine, store.clone())).await.unwrap();
     let document = json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "a" } });
     store.write(Write::Create { document }).await.unwrap();
     let mut told = Vec::new();
     for _ in 0..2 {
         let mut following = following(&store, "v1alpha1", &shared).await;
-        following.shape.dress = Dress::Controllers(host.clone());
+        following.shape.dress = Presentation::Controllers(host.clone());
         told.push(following.next().await.unwrap());
     }
     assert_ne!(told[0].as_ptr(), told[1].as_ptr());
@@ -105,10 +111,10 @@ async fn watches_of_controllers_share_no_text() {
 async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
     let store = MemoryStore::new(Options::default());
     let started = Instant::now();
-    let mut following = Following {
+    let mut following = WatchStream {
         selector: web(),
         bookmark: Some(started + BOOKMARK_EVERY),
-        ..following(&store, "v1", &Lines::default()).await
+        ..following(&store, "v1", &EncodedEventCache::default()).await
     };
     for minute in 1..=3 {
         // What is not meant is not told, and moves the mark on.

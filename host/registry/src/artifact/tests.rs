@@ -17,7 +17,7 @@ fn changed(pointer: &str, value: Value) -> Result<Manifest, Error> {
 
 #[test]
 fn what_is_packed_is_the_layout_of_the_cncf_and_the_same_every_time() {
-    let Packed { manifest, config } = pack(&component()).unwrap();
+    let ArtifactParts { manifest, config } = pack(&component()).unwrap();
     assert_eq!(pack(&component()).unwrap().manifest, manifest);
     let read = Manifest::read("demo", &manifest).unwrap();
     assert_eq!(read.component(), &Digest::of(&component()));

@@ -1,10 +1,10 @@
 use miniz_oxide::deflate::compress_to_vec_zlib;
 
 use super::*;
-use crate::wasm::{Custom, beginning_with};
+use crate::wasm::{CustomSection, prepend_section};
 
 fn with_dependencies(json: &[u8]) -> Vec<u8> {
-    beginning_with(&Custom { name: DEPENDENCIES.as_bytes(), content: &compress_to_vec_zlib(json, 6) }, &[])
+    prepend_section(&CustomSection { name: DEPENDENCIES.as_bytes(), content: &compress_to_vec_zlib(json, 6) }, &[])
 }
 
 #[test]

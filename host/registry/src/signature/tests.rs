@@ -115,11 +115,11 @@ fn a_section_of_signatures_is_bounded() {
     assert_eq!(key_ids(&many).unwrap().len(), SIGNATURES_MAX);
     assert!(matches!(sign(&many, &SecretKey::generate().unwrap()), Err(Error::Signature(_))));
     let large = vec![VERSION; SECTION_BYTES_MAX + 1];
-    let large = wasm::beginning_with(&Custom { name: SECTION, content: &large }, &[]);
+    let large = wasm::prepend_section(&CustomSection { name: SECTION, content: &large }, &[]);
     assert!(matches!(key_ids(&large), Err(Error::Signature(_))));
     // Counts that promise more than there is take no memory.
     let promise = [VERSION, CONTENT, SHA_256, 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f];
-    let promise = wasm::beginning_with(&Custom { name: SECTION, content: &promise }, &[]);
+    let promise = wasm::prepend_section(&CustomSection { name: SECTION, content: &promise }, &[]);
     assert!(matches!(key_ids(&promise), Err(Error::Signature(_))));
 }
 

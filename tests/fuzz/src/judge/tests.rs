@@ -2,7 +2,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Judge, Verdict};
-use crate::target::{Held, Outcome};
+use crate::target::{Acceptance, Outcome};
 
 const LONG: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(10);
@@ -17,12 +17,12 @@ fn reader(input: &[u8]) -> Outcome {
             while from.elapsed() <= SHORT {
                 thread::yield_now();
             }
-            Ok(Held::Taken)
+            Ok(Acceptance::Accepted)
         }
         b"hang" => loop {
             thread::park();
         },
-        _ => Ok(Held::Refused),
+        _ => Ok(Acceptance::Rejected),
     }
 }
 
@@ -31,7 +31,7 @@ fn a_panic_and_a_broken_law_are_told_and_the_next_input_is_judged() {
     let judge = Judge::start(reader, LONG).expect("a thread");
     assert_eq!(judge.judge(b"panic"), Verdict::Panicked("as it was told".to_owned()));
     assert_eq!(judge.judge(b"break"), Verdict::Broken("as it was told".to_owned()));
-    assert_eq!(judge.judge(b"else"), Verdict::Held(Held::Refused));
+    assert_eq!(judge.judge(b"else"), Verdict::Passed(Acceptance::Rejected));
 }
 
 #[test]

@@ -4,14 +4,14 @@ use homeostat_store::schema::Schema;
 use homeostat_store::{MANAGED_FIELDS_BYTES_MAX, Store, Write};
 use serde_json::{Value, json};
 
-use crate::target::{Held, Outcome, bytes, must, pair, same};
+use crate::target::{Acceptance, Outcome, bytes, must, pair, same};
 use crate::world;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Some((live, applied)) = pair(input, "live", "applied") else { return Ok(Held::Refused) };
+    let Some((live, applied)) = pair(input, "live", "applied") else { return Ok(Acceptance::Rejected) };
     let free = once(&live, &applied, None)?;
     let by_schema = once(&live, &applied, Some(schema()?))?;
-    Ok(if free == Held::Taken { free } else { by_schema })
+    Ok(if free == Acceptance::Accepted { free } else { by_schema })
 }
 
 fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
@@ -22,7 +22,7 @@ fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
     let apply = |force| Write::Apply { document: applied.clone(), manager: "fuzz".to_owned(), force };
     // Without force it may be refused, but does no harm.
     let _conflict = world::submit(&store, apply(false), true).is_err();
-    let Ok(first) = world::submit(&store, apply(true), false) else { return Ok(Held::Refused) };
+    let Ok(first) = world::submit(&store, apply(true), false) else { return Ok(Acceptance::Rejected) };
     let managers = first.resource.document().pointer("/metadata/managedFields").unwrap_or(&Value::Null);
     must("what managers own has a bound", bytes(managers) as u64 <= MANAGED_FIELDS_BYTES_MAX)?;
     let again = world::submit(&store, apply(true), false).map_err(|error| format!("the second time: {error}"))?;
@@ -31,7 +31,7 @@ fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
     same("what was applied is no change the second time", &again.change, &None)?;
     let unforced = world::submit(&store, apply(false), false).map_err(|error| format!("without force: {error}"))?;
     same("what was applied needs no force", &unforced.change, &None)?;
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }
 
 /// Lists of each kind, maps of each kind, and a default among the keys.

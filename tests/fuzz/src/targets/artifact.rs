@@ -2,7 +2,7 @@
 
 use homeostat_registry::{Manifest, Origin, PublicKey, Reference, TrustedKey, key_ids, verify};
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 
 /// A component that this key has signed. Nothing else that it has signed is in any input.
 const SIGNED: &[u8] = include_bytes!("../../corpus/artifact/signed.wasm");
@@ -16,7 +16,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let trusted =
         [TrustedKey { name: "key".to_owned(), key: PublicKey::from_pem(KEY).map_err(|error| error.to_string())? }];
     must("what was signed is verified", verify(SIGNED, &trusted).is_ok())?;
-    let mut held = Held::Refused;
+    let mut held = Acceptance::Rejected;
     // A file of the corpus ends with its line.
     let text = String::from_utf8_lossy(input);
     let text = text.trim_end_matches('\n');
@@ -24,19 +24,19 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         same("a reference has one spelling", &reference.to_string(), &text.to_owned())?;
         must("a reference is exact", reference.tag().is_some() || reference.digest().is_some())?;
         must("no part of a reference leads elsewhere", !reference.repository().contains(".."))?;
-        held = Held::Taken;
+        held = Acceptance::Accepted;
     }
     if let Ok(manifest) = Manifest::read("input", input) {
         same("a manifest reads the same twice", &Manifest::read("input", input).ok().as_ref(), &Some(&manifest))?;
         must("it names its component", text.contains(manifest.component().as_str()))?;
-        held = Held::Taken;
+        held = Acceptance::Accepted;
     }
     if let (Ok(_), Ok(_)) = (Origin::of(input), key_ids(input)) {
-        held = Held::Taken;
+        held = Acceptance::Accepted;
     }
     if verify(input, &trusted).is_ok() {
         must("what is verified is what was signed", input.ends_with(&UNSIGNED[HEADER_BYTES..]))?;
-        held = Held::Taken;
+        held = Acceptance::Accepted;
     }
     Ok(held)
 }

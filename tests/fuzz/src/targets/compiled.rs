@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use homeostat_component::{Engine, EngineOptions, Grants};
 use tempfile::TempDir;
 
-use crate::target::{Held, Outcome, same};
+use crate::target::{Acceptance, Outcome, same};
 use crate::world;
 
 /// The component of both files: one that is refused for what its types say is not compiled at all.
@@ -19,7 +19,7 @@ const GUEST: &str = include_str!("../../corpus/component/smallest.wat");
 const KEY: [u8; 32] = [7; 32];
 
 /// A folder with the file of each.
-struct Disk {
+struct CompiledFolder {
     engine: Engine,
     component: Vec<u8>,
     /// The file of the first one, and what belongs into it.
@@ -30,12 +30,12 @@ struct Disk {
     _folder: TempDir,
 }
 
-fn disk() -> &'static Disk {
-    static DISK: OnceLock<Disk> = OnceLock::new();
-    DISK.get_or_init(|| Disk::new().expect("a folder, an engine, and two components that are good"))
+fn disk() -> &'static CompiledFolder {
+    static DISK: OnceLock<CompiledFolder> = OnceLock::new();
+    DISK.get_or_init(|| CompiledFolder::new().expect("a folder, an engine, and two components that are good"))
 }
 
-impl Disk {
+impl CompiledFolder {
     fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let compiled = folder.path().join("compiled");
@@ -81,7 +81,7 @@ pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
 }
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Disk { engine, component, file, good, .. } = disk();
+    let CompiledFolder { engine, component, file, good, .. } = disk();
     fs::write(file, input).map_err(|error| error.to_string())?;
     let before = engine.compilation_counts().good;
     load(engine, component);
@@ -91,5 +91,5 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let before = engine.compilation_counts().good;
     load(engine, component);
     same("what has been written anew is taken", &(engine.compilation_counts().good - before), &0)?;
-    Ok(if input == good { Held::Taken } else { Held::Refused })
+    Ok(if input == good { Acceptance::Accepted } else { Acceptance::Rejected })
 }

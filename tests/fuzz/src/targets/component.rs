@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result};
 use homeostat_component::{Engine, EngineOptions, Grants};
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
 /// One engine for all inputs: starting one takes longer than most of them.
@@ -32,7 +32,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         (Err(first), Err(second)) => {
             must("a refusal has a reason", !first.reasons.is_empty())?;
             same("a component is refused for the same twice", &first, &second)?;
-            return Ok(Held::Refused);
+            return Ok(Acceptance::Rejected);
         }
         (first, second) => return Err(format!("a component is refused once: {first:?}, {second:?}")),
     };
@@ -43,5 +43,5 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     same("what it says reads as it was written", &serde_json::from_str(&text).ok().as_ref(), &Some(said))?;
     must("it watches so much and no more", said.watches.len() <= 32)?;
     same("its free place is free again", &engine().instances_free(), &1)?;
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }

@@ -6,13 +6,13 @@ use homeostat_store::Kind;
 use homeostat_store::definition::{ColumnType, Definition, Version};
 use serde_json::{Value, json};
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 use crate::targets::schema;
 use crate::world;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Ok(document) = serde_json::from_slice::<Value>(input) else { return Ok(Held::Refused) };
-    let Ok(definition) = Definition::parse(&document) else { return Ok(Held::Refused) };
+    let Ok(document) = serde_json::from_slice::<Value>(input) else { return Ok(Acceptance::Rejected) };
+    let Ok(definition) = Definition::parse(&document) else { return Ok(Acceptance::Rejected) };
     same("a definition reads the same twice", &Definition::parse(&document).as_ref(), &Ok(&definition))?;
     same("one version is stored", &definition.versions.iter().filter(|version| version.storage).count(), &1)?;
     must("the stored version is the one that is", definition.stored().storage)?;
@@ -30,7 +30,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
             )?;
         }
     }
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }
 
 /// Follows every path, through the definition itself.

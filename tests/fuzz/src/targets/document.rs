@@ -3,16 +3,16 @@
 use homeostat_store::{DOCUMENT_BYTES_MAX, Key, Kind, Precondition, Resource, Selector, Store, View, Write};
 use serde_json::Value;
 
-use crate::target::{Held, Outcome, bytes, is_shallow, must, same};
+use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, same};
 use crate::world;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Ok(document) = serde_json::from_slice::<Value>(input) else { return Ok(Held::Refused) };
+    let Ok(document) = serde_json::from_slice::<Value>(input) else { return Ok(Acceptance::Rejected) };
     if let Ok(resource) = Resource::from_document(document.clone()) {
         reads(&resource)?;
     }
     let store = world::store();
-    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Held::Refused) };
+    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Acceptance::Rejected) };
     let stored = &created.resource;
     reads(stored)?;
     must("what is stored has a bound", stored.bytes() <= DOCUMENT_BYTES_MAX + 1024)?;
@@ -27,7 +27,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         stored.owners().iter().map(|owner| world::wait(store.dependents(&owner.uid))).collect::<Result<Vec<_>, _>>();
     let dependents = dependents.map_err(|error| format!("dependents cannot be read: {error}"))?;
     must("an owner has its dependents", dependents.iter().all(|found| found.contains(stored)))?;
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }
 
 /// Everything that is read off a resource, and its text.

@@ -10,7 +10,7 @@ use homeostat_store::{Query, Resource, Revision, Scope, Store, Write};
 use redb::StorageBackend;
 use serde_json::{Value, json};
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
 /// Length of journals, in bytes.
@@ -20,9 +20,9 @@ const DOCUMENTS: usize = 6;
 
 /// Bytes in memory. Clones are the same bytes.
 #[derive(Debug, Clone, Default)]
-struct Memory(Arc<Mutex<Vec<u8>>>);
+struct MemoryBackend(Arc<Mutex<Vec<u8>>>);
 
-impl Memory {
+impl MemoryBackend {
     fn of(bytes: Vec<u8>) -> Self {
         Self(Arc::new(Mutex::new(bytes)))
     }
@@ -32,7 +32,7 @@ impl Memory {
     }
 }
 
-impl StorageBackend for Memory {
+impl StorageBackend for MemoryBackend {
     fn len(&self) -> io::Result<u64> {
         Ok(self.bytes().len() as u64)
     }
@@ -79,7 +79,7 @@ const FILE_BYTES_MAX: usize = 16 << 20;
 pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
     let mut made = Vec::new();
     for journal_bytes in [JOURNAL_BYTES, 0] {
-        let memory = Memory::default();
+        let memory = MemoryBackend::default();
         let store = EmbeddedStore::over(memory.clone(), world::options(journal_bytes))?;
         for number in 0..DOCUMENTS {
             let document =
@@ -95,10 +95,10 @@ pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
 }
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let memory = Memory::of(input.to_vec());
+    let memory = MemoryBackend::of(input.to_vec());
     let Ok(store) = EmbeddedStore::over(memory.clone(), world::options(JOURNAL_BYTES)) else {
         must("a file that is refused is left as it was", *memory.bytes() == input)?;
-        return Ok(Held::Refused);
+        return Ok(Acceptance::Rejected);
     };
     let listed = world::wait(store.list(&Query::all(world::kind())));
     for item in listed.iter().flat_map(|page| &page.items) {
@@ -126,5 +126,5 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         same("a write makes a revision", &store.revision(), &before.next())?;
     }
     world::wait(store.close());
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }

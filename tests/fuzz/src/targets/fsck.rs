@@ -8,7 +8,7 @@ use homeostat_store::embedded::{EmbeddedStore, RestoreOptions, fsck, restore};
 use homeostat_store::{Query, Store};
 use serde_json::Value;
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
 /// Length of the journal of a store that is opened: its file says how long it is.
@@ -26,14 +26,14 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     same("a copy is there when it is whole, and nothing else is", &left, &if restored.is_ok() { 2 } else { 1 })?;
     let Some(found) = found.ok().filter(|found| found.is_sound()) else {
         must("of what is not sound nothing is restored", restored.is_err())?;
-        return Ok(Held::Refused);
+        return Ok(Acceptance::Rejected);
     };
     let restored = restored.map_err(|error| format!("what is sound can be restored: {error}"))?;
     same("all resources are restored", &restored.resources, &found.resources)?;
     let copy = fsck(&to).map_err(|error| format!("what was restored can be read: {error}"))?;
     must("what was restored is sound", copy.is_sound())?;
     same("the resources are the same", &documents(&to)?, &documents(&from)?)?;
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }
 
 fn is(path: &Path, bytes: &[u8]) -> bool {

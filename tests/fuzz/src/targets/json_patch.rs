@@ -3,21 +3,21 @@
 use homeostat_store::{Change, DOCUMENT_BYTES_MAX};
 use serde_json::json;
 
-use crate::target::{Held, Outcome, bytes, is_shallow, must, pair, same};
+use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, pair, same};
 
 /// What `copy` and `move` may carry together, and the text around it.
 const CARRIED_BYTES_MAX: usize = 5 * DOCUMENT_BYTES_MAX as usize;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Some((document, patch)) = pair(input, "document", "patch") else { return Ok(Held::Refused) };
+    let Some((document, patch)) = pair(input, "document", "patch") else { return Ok(Acceptance::Rejected) };
     if !is_shallow(&document) {
-        return Ok(Held::Refused);
+        return Ok(Acceptance::Rejected);
     }
     let bytes_max = bytes(&document) + bytes(&patch) + CARRIED_BYTES_MAX;
     let change = Change::Json(patch);
     let changed = change.apply(&document);
     same("the same patch makes the same", &change.apply(&document), &changed)?;
-    let Ok(changed) = changed else { return Ok(Held::Refused) };
+    let Ok(changed) = changed else { return Ok(Acceptance::Rejected) };
     must("a patch does not make a document too deep", is_shallow(&changed))?;
     must("a patch makes a document no larger than it carries", bytes(&changed) <= bytes_max)?;
     let whole = |op: &str| json!([{"op": op, "path": "", "value": changed}]);
@@ -28,5 +28,5 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         let replaced = Change::Json(whole("replace")).apply(&document);
         same("a document can be replaced as a whole", &replaced.as_ref(), &Ok(&changed))?;
     }
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }

@@ -2,14 +2,14 @@
 
 use homeostat_store::jsonpath::JsonPath;
 
-use crate::target::{Held, Outcome, must, pair, same};
+use crate::target::{Acceptance, Outcome, must, pair, same};
 
 /// Source: the documentation of [`JsonPath::evaluate`].
 const FOUND_MAX: usize = 1000;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Some((path, document)) = pair(input, "path", "document") else { return Ok(Held::Refused) };
-    let Ok(path) = JsonPath::parse(path.as_str().unwrap_or("")) else { return Ok(Held::Refused) };
+    let Some((path, document)) = pair(input, "path", "document") else { return Ok(Acceptance::Rejected) };
+    let Ok(path) = JsonPath::parse(path.as_str().unwrap_or("")) else { return Ok(Acceptance::Rejected) };
     same("a path reads as it was written", &JsonPath::parse(&path.to_string()).as_ref(), &Ok(&path))?;
     same("a path of nothing but names has a pointer", &path.pointer().is_some(), &path.is_plain())?;
     let found = path.evaluate(&document);
@@ -17,5 +17,5 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     if let (Some(pointer), [_, ..]) = (path.pointer(), &found[..]) {
         same("a pointer leads where its path leads", &document.pointer(&pointer), &found.first().copied())?;
     }
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }

@@ -3,19 +3,19 @@
 use homeostat_store::{Change, Precondition, Write};
 use serde_json::{Map, Value};
 
-use crate::target::{Held, Outcome, bytes, is_shallow, must, pair, same};
+use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, pair, same};
 use crate::world;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Some((document, patch)) = pair(input, "document", "patch") else { return Ok(Held::Refused) };
+    let Some((document, patch)) = pair(input, "document", "patch") else { return Ok(Acceptance::Rejected) };
     if !is_shallow(&document) {
-        return Ok(Held::Refused);
+        return Ok(Acceptance::Rejected);
     }
     let bytes_max = bytes(&document) + bytes(&patch) + 16;
-    let mut held = Held::Refused;
+    let mut held = Acceptance::Rejected;
     for change in [Change::Merge(patch.clone()), Change::Strategic(patch)] {
         let Ok(changed) = change.apply(&document) else { continue };
-        held = Held::Taken;
+        held = Acceptance::Accepted;
         must("a patch makes no more than the document and itself", bytes(&changed) <= bytes_max)?;
         must("a patch does not make a document too deep", is_shallow(&changed))?;
         if let Change::Merge(patch) = &change {

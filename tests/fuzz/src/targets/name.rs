@@ -5,7 +5,7 @@ use homeostat_store::schema::Schema;
 use homeostat_store::{Kind, LabelRequirement, Query, Revision, Selector, Store, Write};
 use serde_json::{Value, json};
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
 const FORMATS: [&str; 14] = [
@@ -28,14 +28,14 @@ const FORMATS: [&str; 14] = [
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let text = String::from_utf8_lossy(input);
     let text = text.trim_end_matches('\n');
-    let mut held = Held::Refused;
+    let mut held = Acceptance::Rejected;
     if let Ok(revision) = text.parse::<Revision>() {
         same("a revision has one spelling", &revision.to_string(), &text.to_owned())?;
-        held = Held::Taken;
+        held = Acceptance::Accepted;
     }
     if let Ok(kind) = Kind::parse(text, "Widget") {
         same("a version has one spelling", &kind.api_version(), &text.to_owned())?;
-        held = Held::Taken;
+        held = Acceptance::Accepted;
     }
     for format in FORMATS {
         let number = serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
@@ -55,7 +55,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         ("finalizers", "f"),
     ] {
         if stored(field, prefix, text)? {
-            held = Held::Taken;
+            held = Acceptance::Accepted;
         }
     }
     Ok(held)

@@ -4,13 +4,13 @@
 use homeostat_store::schema::Schema;
 use serde_json::json;
 
-use crate::target::{Held, Outcome, same};
+use crate::target::{Acceptance, Outcome, same};
 use crate::world;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let input = String::from_utf8_lossy(input);
     let (pattern, text) = input.split_once('\n').unwrap_or((&input, ""));
-    let Ok(schema) = of(pattern) else { return Ok(Held::Refused) };
+    let Ok(schema) = of(pattern) else { return Ok(Acceptance::Rejected) };
     let found = is_in(&schema, text);
     same("a pattern says the same twice", &is_in(&schema, text), &found)?;
     if let Ok(group) = of(&format!("(?:{pattern})")) {
@@ -19,7 +19,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     if let Ok(either) = of(&format!("{pattern}|{pattern}")) {
         same("a pattern says the same as one of two", &is_in(&either, text), &found)?;
     }
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }
 
 fn of(pattern: &str) -> Result<Schema, homeostat_store::Error> {

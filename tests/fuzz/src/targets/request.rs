@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
 /// Who may do what.
@@ -132,7 +132,7 @@ fn judged(request: &Request, answer: &[u8], is_unchanged: bool) -> Outcome {
     let Some(code) = code(answer) else {
         // A head that is none is answered by hanging up, or waited for; nothing of it was done.
         must("who gets no answer has changed nothing", is_unchanged)?;
-        return Ok(Held::Refused);
+        return Ok(Acceptance::Rejected);
     };
     must("a request is no fault of the host", code != 500)?;
     must("who may not write has changed nothing", is_unchanged || request.has(WRITER))?;
@@ -141,7 +141,7 @@ fn judged(request: &Request, answer: &[u8], is_unchanged: bool) -> Outcome {
     if !request.head.starts_with(b"HEAD") && is_cut_off(answer) {
         return Err("an answer is whole".to_owned());
     }
-    Ok(if (200..300).contains(&code) { Held::Taken } else { Held::Refused })
+    Ok(if (200..300).contains(&code) { Acceptance::Accepted } else { Acceptance::Rejected })
 }
 
 /// Says whether an answer in JSON that has a length has less than that, or is none.

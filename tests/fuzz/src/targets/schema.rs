@@ -4,16 +4,16 @@ use homeostat_store::schema::{Schema, VIOLATIONS_MAX};
 use homeostat_store::{DOCUMENT_BYTES_MAX, Store, Write};
 use serde_json::Value;
 
-use crate::target::{Held, Outcome, bytes, is_shallow, must, pair, same};
+use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, pair, same};
 use crate::world;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Some((source, document)) = pair(input, "schema", "document") else { return Ok(Held::Refused) };
-    let Ok(schema) = Schema::parse(&source) else { return Ok(Held::Refused) };
+    let Some((source, document)) = pair(input, "schema", "document") else { return Ok(Acceptance::Rejected) };
+    let Ok(schema) = Schema::parse(&source) else { return Ok(Acceptance::Rejected) };
     same("a schema says what it was read from", &schema.source(), &Some(&source))?;
     same("a schema reads as it was written", &Schema::parse(&source).as_ref(), &Ok(&schema))?;
     if !is_shallow(&document) {
-        return Ok(Held::Refused);
+        return Ok(Acceptance::Rejected);
     }
     fits(&schema, document)
 }
@@ -25,7 +25,7 @@ pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
     must("pruning makes nothing", bytes(&made) <= bytes(&document))?;
     same("a pruned document has nothing to prune", &schema.prune(&mut made.clone()), &Vec::new())?;
     if schema.set_defaults(&mut made).is_err() {
-        return Ok(Held::Refused);
+        return Ok(Acceptance::Rejected);
     }
     let bytes_max = bytes(&document) + 2 * DOCUMENT_BYTES_MAX as usize;
     must("defaults have a bound", bytes(&made) <= bytes_max)?;
@@ -41,11 +41,11 @@ pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
     same("the same document has the same violations", &schema.check(&made), &violations)?;
     let store = world::store();
     store.schemas().set(&world::kind(), [("v1".to_owned(), Some(schema.clone()))]);
-    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Held::Taken) };
+    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Acceptance::Accepted) };
     if created.resource.key().kind() == &world::kind() {
         let stored = created.resource.document();
         same("what is stored passes the check", &schema.check(stored), &Vec::new())?;
         same("what is stored has nothing to prune", &schema.prune(&mut stored.clone()), &Vec::new())?;
     }
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }

@@ -3,7 +3,7 @@
 use homeostat_store::{LabelRequirement, Query, Selector, Store, Write};
 use serde_json::json;
 
-use crate::target::{Held, Outcome, same};
+use crate::target::{Acceptance, Outcome, same};
 use crate::world;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
@@ -12,7 +12,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         same("a selector reads as it was written", &serde_json::from_str(&text).ok().as_ref(), &Some(&selector))?;
         return listed(&selector);
     }
-    let Ok(labels) = Selector::parse_labels(&String::from_utf8_lossy(input)) else { return Ok(Held::Refused) };
+    let Ok(labels) = Selector::parse_labels(&String::from_utf8_lossy(input)) else { return Ok(Acceptance::Rejected) };
     let text = labels.iter().map(LabelRequirement::to_string).collect::<Vec<_>>().join(",");
     let selector = Selector { labels, ..Selector::default() };
     // Text can say more conditions than a query may have.
@@ -35,7 +35,7 @@ fn listed(selector: &Selector) -> Outcome {
     let query = Query { selector: selector.clone(), ..Query::all(world::kind()) };
     let page = world::wait(store.list(&query));
     same("a list takes what a selector may say, and nothing else", &page.is_ok(), &selector.validate().is_ok())?;
-    let Ok(page) = page else { return Ok(Held::Refused) };
+    let Ok(page) = page else { return Ok(Acceptance::Rejected) };
     same("a list has what the selector means", &page.items, &wanted)?;
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }

@@ -3,7 +3,7 @@
 use homeostat_store::{Error, Query, Store, Write};
 use serde_json::json;
 
-use crate::target::{Held, Outcome, must};
+use crate::target::{Acceptance, Outcome, must};
 use crate::world;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -25,7 +25,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         let page = match world::wait(store.list(&query)) {
             Ok(page) => page,
             Err(Error::Invalid { .. } | Error::Expired { .. } | Error::FutureRevision { .. }) if pages == 0 => {
-                return Ok(Held::Refused);
+                return Ok(Acceptance::Rejected);
             }
             Err(error) => return Err(format!("page {pages} of a list: {error}")),
         };
@@ -37,5 +37,5 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     }
     must("a list has each name once, in order", names.is_sorted_by(|one, two| one < two))?;
     must("a list has what is there", names.iter().all(|name| NAMES.contains(&name.as_str())))?;
-    Ok(Held::Taken)
+    Ok(Acceptance::Accepted)
 }

@@ -3,16 +3,16 @@
 use homeostat_store::{Store, Write};
 use serde_json::Value;
 
-use crate::target::{Held, Outcome, must, same};
+use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
 /// Writes of one input that are made.
 const WRITES_MAX: usize = 12;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let Ok(Value::Array(values)) = serde_json::from_slice::<Value>(input) else { return Ok(Held::Refused) };
+    let Ok(Value::Array(values)) = serde_json::from_slice::<Value>(input) else { return Ok(Acceptance::Rejected) };
     let store = world::store();
-    let mut held = Held::Refused;
+    let mut held = Acceptance::Rejected;
     for value in values.into_iter().take(WRITES_MAX) {
         let Ok(write) = serde_json::from_value::<Write>(value) else { continue };
         let text = serde_json::to_string(&write).map_err(|error| error.to_string())?;
@@ -26,7 +26,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         let revision = if change { before.next() } else { before };
         same("a revision is made for each change, and for nothing else", &store.revision(), &revision)?;
         if written.is_ok() {
-            held = Held::Taken;
+            held = Acceptance::Accepted;
         }
     }
     let kinds = world::wait(store.kinds()).map_err(|error| error.to_string())?;

@@ -51,7 +51,7 @@ fn a_file_without_a_token_or_a_certificate_is_refused() {
 fn what_to_do_is_said_when_a_certificate_is_not_known() {
     let folder = tempfile::tempdir().unwrap();
     let address = "https://localhost:1".parse().unwrap();
-    let made = Certificate::kept_in(folder.path(), &address).unwrap().certificate;
+    let made = Certificate::load_or_generate(folder.path(), &address).unwrap().certificate;
     assert!(tls(Some(&made.chain)).is_ok());
     let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
     let error = explain(&address, &std::io::Error::other(unknown)).unwrap();
@@ -79,7 +79,7 @@ fn a_certificate_that_is_named_is_believed_whatever_else_it_may_do() {
     let error = verifier.verify_server_cert(&shown, &[], &localhost, &[], late).unwrap_err();
     assert_eq!(error, rustls::Error::InvalidCertificate(CertificateError::Expired));
     let address = "https://localhost:1".parse().unwrap();
-    let made = Certificate::kept_in(folder.path(), &address).unwrap().certificate;
+    let made = Certificate::load_or_generate(folder.path(), &address).unwrap().certificate;
     let verifier = Named::verifier(&made.chain).unwrap();
     assert!(verifier.verify_server_cert(&shown, &[], &localhost, &[], now).is_err(), "another one is named");
 }
