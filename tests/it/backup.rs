@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{Running, eventually_built, guest, run};
+use homeostat_tests::{HostProcess, eventually_built, guest, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: NAME}\n";
 
-fn apply(host: &Running, folder: &Path, name: &str) {
+fn apply(host: &HostProcess, folder: &Path, name: &str) {
     let file = folder.join(format!("{name}.yaml.txt"));
     std::fs::write(&file, NAMESPACE.replace("NAME", name)).unwrap();
     let applied = host.ask(&["apply", "-f", text(&file)]);
@@ -30,7 +30,7 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     std::fs::create_dir(&folder).unwrap();
     let first = scratch.path().join("first");
     std::fs::create_dir(&first).unwrap();
-    let host = Running::start("run", &folder, &first, &[]);
+    let host = HostProcess::start("run", &folder, &first, &[]);
     apply(&host, scratch.path(), "before");
     let made = host.ask(&["backup", text(&saved)]);
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -51,7 +51,7 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     assert!(refused.code == Some(1) && refused.stderr.contains("--overwrite replaces it"), "{refused:?}");
     let replaced = run(&["restore", text(&saved), text(&store), "--overwrite"]);
     assert_eq!(replaced.code, Some(0), "{replaced:?}");
-    let host = Running::start("run", &folder, &second, &[]);
+    let host = HostProcess::start("run", &folder, &second, &[]);
     let found = host.json(&["get", "namespaces"]);
     let names: Vec<&str> =
         found["items"].as_array().unwrap().iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
@@ -92,7 +92,7 @@ fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_whe
         std::fs::write(file, document.to_string()).unwrap();
     };
     controller(&scratch.path().join("greeter.json"), &json!({ "file": "greeter.wasm" }));
-    let host = Running::start("run", &folder, &first, &[]);
+    let host = HostProcess::start("run", &folder, &first, &[]);
     let applied = host.ask(&["apply", "-f", text(&scratch.path().join("greeter.json"))]);
     assert_eq!(applied.code, Some(0), "{applied:?}");
     until_runs(&host, &digest);
@@ -106,7 +106,7 @@ fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_whe
     for part in [digest.as_str(), "greeter-1", "greeter.wasm in the folder that is served", "data/components"] {
         assert!(restored.stderr.contains(part), "{part}: {}", restored.stderr);
     }
-    let host = Running::start("run", &empty, &second, &[]);
+    let host = HostProcess::start("run", &empty, &second, &[]);
     eventually_built("the controller to say what it misses", || {
         host.ask(&["describe", "controller", "greeter"]).stdout.contains("greeter.wasm cannot be read").then_some(())
     });
@@ -118,6 +118,6 @@ fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_whe
     std::fs::copy(first.join("data/components").join(&code), data.join("components").join(&code)).unwrap();
     let again = run(&["restore", "--overwrite", text(&saved), text(&store)]);
     assert_eq!((again.code, again.stderr.as_str()), (Some(0), ""), "nothing is missing");
-    let host = Running::start("run", &empty, &second, &[]);
+    let host = HostProcess::start("run", &empty, &second, &[]);
     until_runs(&host, &digest);
 }

@@ -11,7 +11,7 @@ use homeostat_component::{CompilationCounts, Compiler, Engine, EngineOptions, Gr
 use homeostat_runtime::{Definition, Options};
 use homeostat_store::memory::MemoryStore;
 use homeostat_tests::{
-    Running, TestHost, all_resources, demo, demo_key, eventually_blocking, eventually_built, guest, homeostat,
+    HostProcess, TestHost, all_resources, demo, demo_key, eventually_blocking, eventually_built, guest, homeostat,
 };
 use serde_json::json;
 
@@ -148,9 +148,9 @@ fn a_running_host_says_which_component_was_too_much_to_compile_and_counts_it() {
     put(folder.path(), "greeter", &std::fs::read(guest("greeter")).unwrap());
     // 20 million places where a local meets itself: more than the 2 GiB that a component may take by default.
     put(folder.path(), "bomb", &bomb(1, 400, 50_000));
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
-    host.until_said("controller/bomb refused");
-    assert!(host.said().contains("limit compile-memory: "), "{}", host.said());
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.wait_for_stderr("controller/bomb refused");
+    assert!(host.stderr().contains("limit compile-memory: "), "{}", host.stderr());
     let events = host.json(&["events", "--controller", "bomb"]);
     assert!(events.to_string().contains("limit compile-memory: "), "{events}");
     let counted = |result: &str| Scrape::of(scratch.path()).get("homeostat_compilations_total", &[("result", result)]);
@@ -165,16 +165,16 @@ fn a_component_that_is_compiled_is_seen_and_holds_up_no_resource_of_the_folder()
     std::fs::write(folder.path().join("crd.yaml"), include_str!("crontabs.yaml")).unwrap();
     let tab = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {schedule: \"0 3 * * *\"}\n";
     std::fs::write(folder.path().join("tab.yaml"), tab).unwrap();
-    let host = Running::spawn("run", folder.path(), scratch.path(), &["--compile-time", "3m"]);
+    let host = HostProcess::spawn("run", folder.path(), scratch.path(), &["--compile-time", "3m"]);
     host.until("controller", "bomb", "/status/state", &"compiling".into());
-    host.until_said("crontab.stable.example.com/nightly created");
+    host.wait_for_stderr("crontab.stable.example.com/nightly created");
     let event = || host.json(&["events", "--controller", "bomb"]).to_string().contains("\"Compiling\"").then_some(());
     eventually_blocking("the event", event);
     let table = host.ask(&["get", "controllers"]).stdout;
     assert!(table.lines().any(|line| line.starts_with("bomb") && line.contains("Compiling ")), "{table}");
     let top = host.ask(&["top"]);
     assert!(top.stderr.starts_with("Compiling: bomb "), "{top:?}");
-    host.until_said("its component is being compiled");
+    host.wait_for_stderr("its component is being compiled");
     // It has no queue yet.
     assert_eq!(host.ask(&["queue"]).code, Some(0));
     host.kill();
@@ -201,7 +201,7 @@ fn a_compiler_is_bound_as_its_host_is_told_and_alone_and_ends_with_it() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(folder.path(), "bomb", &time_bomb());
     let bounds = ["--compile-time", "3m", "--compile-memory", "1Gi"];
-    let host = Running::spawn("run", folder.path(), scratch.path(), &bounds);
+    let host = HostProcess::spawn("run", folder.path(), scratch.path(), &bounds);
     let of = |process: u32, name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
     let bound = |process: u32| {
         let limits = of(process, "limits");

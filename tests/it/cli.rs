@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use homeostat_tests::{Running, copy_of_sources, guest, repository, run};
+use homeostat_tests::{HostProcess, copy_of_sources, guest, repository, run};
 use serde_json::json;
 
 use crate::rollout::with_memory;
@@ -19,9 +19,9 @@ fn greeter() -> tempfile::TempDir {
     folder
 }
 
-fn start(verb: &str, folder: &Path) -> (Running, tempfile::TempDir) {
+fn start(verb: &str, folder: &Path) -> (HostProcess, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
-    (Running::start(verb, folder, scratch.path(), &[]), scratch)
+    (HostProcess::start(verb, folder, scratch.path(), &[]), scratch)
 }
 
 #[test]
@@ -158,10 +158,10 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
     let (host, _scratch) = start("run", folder.path());
     host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
     for place in ["wrong.yaml:6:3", "wrong.yaml:13:16", "wrong.yaml:16:7"] {
-        host.until_said(place);
+        host.wait_for_stderr(place);
     }
-    host.until_said("is defined twice");
-    let said = host.said();
+    host.wait_for_stderr("is defined twice");
+    let said = host.stderr();
     let twice = said.lines().find(|line| line.contains("is defined twice")).unwrap();
     for place in ["twice.yaml:3:18: ", "greeter.yaml:5:9 and counts"] {
         assert!(twice.contains(place), "{place} is not in: {twice}");
@@ -206,8 +206,8 @@ fn what_was_refused_is_told_before_the_kinds_that_nobody_knows_for_that() {
     let more = "apiVersion: demo.homeostat.dev/v1\nkind: Greeting\nmetadata: {name: moon}\nspec: {name: Moon}\n";
     write(folder.path(), "moon.yaml", more);
     let (host, _scratch) = start("run", folder.path());
-    host.until_said("Greeting is not known");
-    let said = host.said();
+    host.wait_for_stderr("Greeting is not known");
+    let said = host.stderr();
     let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text:?} is not in:\n{said}"));
     assert!(place("controller/greeter refused") < place("and 1 more are not applied"), "{said}");
     assert_eq!(said.matches("is not known").count(), 1, "{said}");
@@ -227,8 +227,8 @@ fn a_controller_without_its_component_is_named_by_place_and_the_others_run() {
     write(folder.path(), "absent.yaml", &controller("absent", "absent.wasm", "{}"));
     let (host, _scratch) = start("run", folder.path());
     host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
-    host.until_said("absent.yaml:3:18: controller/absent refused, it does not run");
-    assert!(host.said().contains("absent.wasm"), "{}", host.said());
+    host.wait_for_stderr("absent.yaml:3:18: controller/absent refused, it does not run");
+    assert!(host.stderr().contains("absent.wasm"), "{}", host.stderr());
     assert_eq!(host.ask(&["get", "controllers", "-o", "name"]).stdout.lines().count(), 1);
     std::fs::copy(guest("greeter"), folder.path().join("absent.wasm")).unwrap();
     host.until("controllers", "absent", "/status/state", &json!("ready"));
@@ -271,9 +271,9 @@ fn a_second_signal_ends_a_host_at_once_while_a_guest_hangs() {
         let (host, _scratch) = start("run", folder.path());
         host.until("controllers", "hostile", "/status/counts/running", &json!(1));
         host.signal(signal);
-        host.until_said("a second signal ends it at once");
+        host.wait_for_stderr("a second signal ends it at once");
         host.signal(signal);
-        let ended = host.ended();
+        let ended = host.wait_for_exit();
         assert_eq!(ended.code, Some(code), "{}", ended.stderr);
     }
 }
@@ -290,7 +290,7 @@ fn a_folder_is_built_run_until_it_settles_and_shown() {
         let from = repository().join("examples").join(file);
         std::fs::copy(&from, apps.join(from.file_name().unwrap())).unwrap();
     }
-    let ended = Running::spawn("dev", &apps, scratch.path(), &["--exit-when-settled"]).ended();
+    let ended = HostProcess::spawn("dev", &apps, scratch.path(), &["--exit-when-settled"]).wait_for_exit();
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
     let rows: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0][..4], ["CONTROLLER", "GEN", "STATE", "READY"], "{}", ended.stdout);
@@ -307,7 +307,7 @@ fn a_folder_is_built_run_until_it_settles_and_shown() {
 #[test]
 fn a_folder_without_guests_is_told_to_be_one() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let ended = Running::spawn("dev", folder.path(), scratch.path(), &["--exit-when-settled"]).ended();
+    let ended = HostProcess::spawn("dev", folder.path(), scratch.path(), &["--exit-when-settled"]).wait_for_exit();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains(&format!("there is no guest in {}", folder.path().display())), "{}", ended.stderr);
 }
@@ -327,7 +327,7 @@ fn a_store_that_cannot_be_used_is_left_as_it_is() {
     assert_eq!(std::fs::read(&store).unwrap(), vec![7; 10_000]);
 
     std::fs::remove_file(&store).unwrap();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let output = run(&[&arguments[..], &["--listen", &socket]].concat());
     assert_eq!(output.code, Some(75), "{}", output.stderr);
     assert!(output.stderr.contains("store.redb"), "{}", output.stderr);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use homeostat_tests::{Running, eventually_blocking, guest};
+use homeostat_tests::{HostProcess, eventually_blocking, guest};
 use serde_json::{Value, json};
 
 use crate::metrics::scrape::Scrape;
@@ -18,7 +18,7 @@ fn write_manifest(folder: &Path, grants: &str) {
 }
 
 struct Host {
-    running: Running,
+    running: HostProcess,
     served: tempfile::TempDir,
     scratch: tempfile::TempDir,
 }
@@ -35,7 +35,7 @@ impl Host {
         std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
         let grants = format!("grants: {{resources: [{{kinds: [demo.homeostat.dev/*], verbs: [{verbs}]}}]}}\n");
         write_manifest(folder.path(), &grants);
-        let running = Running::start("run", folder.path(), scratch.path(), &[]);
+        let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
         let host = Self { running, served: folder, scratch };
         host.running.until("controller", "web", "/status/state", &json!("ready"));
         host.apply(names);
@@ -117,9 +117,9 @@ fn a_manifest_without_a_watch_is_refused_with_the_line_that_grants_it() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
     write_manifest(folder.path(), "grants: {resources: [{kinds: [demo.homeostat.dev/*], verbs: [get]}]}");
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let line = "- {kinds: [demo.homeostat.dev/Hostile], verbs: [watch], namespaces: [\"*\"]}";
-    host.until_said(line);
+    host.wait_for_stderr(line);
     // What it says is enough.
     write_manifest(folder.path(), &format!("grants:\n  resources:\n    {line}\n"));
     host.until("controller", "web", "/status/state", &json!("ready"));
@@ -198,7 +198,7 @@ fn what_is_proposed_for_a_component_that_has_sent_no_request_yet_is_not_refused(
         "grants:\n  http: [{urls: [\"http://127.0.0.1:*/*\"], methods: [GET], addresses: [loopback]}]\n  \
          resources: [{kinds: [demo.homeostat.dev/Monitor], verbs: [\"*\"]}]",
     );
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let until_taken = |generation: u32| {
         eventually_blocking("the definition to be taken over", || {
             let output = host.ask(&["get", "controller", "uptime", "-o", "json"]);
@@ -268,7 +268,7 @@ fn top_shows_the_dearest_controllers_and_their_dearest_keys() {
 #[test]
 fn a_host_without_controllers_says_so() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let running = Running::start("run", folder.path(), scratch.path(), &[]);
+    let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let top = eventually_blocking("an answer", || Some(running.ask(&["top"])).filter(|output| output.code == Some(0)));
     assert_eq!((top.stdout.as_str(), top.stderr.as_str()), ("", "No controllers run.\n"));
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use homeostat_tests::{Running, copy_of_sources, eventually_blocking, eventually_built, guest, repository};
+use homeostat_tests::{HostProcess, copy_of_sources, eventually_blocking, eventually_built, guest, repository};
 use serde_json::{Value, json};
 
 /// The three controllers and one deployment, with these many pods that take this long to start.
@@ -25,7 +25,7 @@ fn set_image(folder: &Path, image: &str) {
 }
 
 /// The pods that there are; none as long as the host does not know the kind.
-fn pods(host: &Running) -> Vec<Value> {
+fn pods(host: &HostProcess) -> Vec<Value> {
     let output = host.ask(&["get", "pods", "-o", "json"]);
     let list: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
     list["items"].as_array().cloned().unwrap_or_default()
@@ -37,18 +37,18 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 /// Returns whether there are five pods, all ready, all of this image.
-fn is_rolled_out(host: &Running, image: &str) -> bool {
+fn is_rolled_out(host: &HostProcess, image: &str) -> bool {
     let pods = pods(host);
     let done = |pod: &Value| is_ready(pod) && pod["spec"]["containers"][0]["image"] == image;
     pods.len() == 5 && pods.iter().all(done)
 }
 
-fn rolled_out(host: &Running, image: &str) {
+fn rolled_out(host: &HostProcess, image: &str) {
     eventually_blocking(&format!("five pods of {image}"), || is_rolled_out(host, image).then_some(()));
 }
 
 /// Waits until some pods of the new image are there.
-fn under_way(host: &Running, image: &str) {
+fn under_way(host: &HostProcess, image: &str) {
     eventually_blocking("the rollout to be under way", || {
         pods(host).iter().any(|pod| pod["spec"]["containers"][0]["image"] == image).then_some(())
     });
@@ -59,7 +59,7 @@ fn a_rollout_survives_kill_9_and_ends_with_the_pods_it_should_have() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // Slow pods, so that the end comes in the middle.
     apps(folder.path(), "1s");
-    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let mut host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     rolled_out(&host, "web:1");
     for round in 2..5 {
         let image = format!("web:{round}");
@@ -67,7 +67,7 @@ fn a_rollout_survives_kill_9_and_ends_with_the_pods_it_should_have() {
         under_way(&host, &image);
         assert!(!is_rolled_out(&host, &image), "the rollout was through before it could be interrupted");
         host.kill();
-        host = Running::start("run", folder.path(), scratch.path(), &[]);
+        host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
         rolled_out(&host, &image);
     }
     let sets = host.json(&["get", "replicasets"]);
@@ -84,7 +84,7 @@ fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_l
     for file in ["controllers.yaml", "web.yaml"] {
         std::fs::copy(repository().join("examples/apps").join(file), apps.join(file)).unwrap();
     }
-    let host = Running::start("dev", &apps, scratch.path(), &[]);
+    let host = HostProcess::start("dev", &apps, scratch.path(), &[]);
     eventually_built("the guests", || is_rolled_out(&host, "web:1").then_some(()));
     assert_eq!(host.json(&["get", "controllers", "replicasets"])["status"]["generation"], 1);
 
@@ -113,6 +113,6 @@ fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_l
 
     // A source that does not compile is told, and the old one goes on.
     std::fs::write(&source, "this is no Rust").unwrap();
-    host.until_said("error");
+    host.wait_for_stderr("error");
     assert_eq!(host.json(&["get", "controllers", "replicasets"])["status"]["generation"], json!(2));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use homeostat_component::Digest;
-use homeostat_tests::{Distribution, Running, Tokens, Way, crane, guest, oras, renamed, repository};
+use homeostat_tests::{Distribution, HostProcess, TcpProxy, Tokens, crane, guest, oras, renamed, repository};
 use serde_json::{Value, json};
 
 use crate::registry::{CONFIG, MANIFEST, PAIR, Person, greeter, until_runs, write_manifest};
@@ -119,7 +119,7 @@ fn what_a_client_of_others_pushes_in_the_layout_runs_and_nothing_else_does() {
     let tag = registry.reference("theirs:1");
     person.pushes_with_oras(&component, &tag);
     write_manifest(folder.path(), &json!({ "oci": tag }), 1);
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until_runs(&host, Digest::of(&component).as_str());
     assert_eq!(host.terminate().code, Some(0));
 
@@ -218,7 +218,7 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
     let first = person.pushes_with_oras(&one, &tag);
     let second = person.pushes_with_oras(&two, &next);
     write_manifest(folder.path(), &json!({ "oci": tag }), 1);
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until_runs(&host, &digests[0]);
 
     // The tag moves and what it meant is deleted; the host starts again.
@@ -226,8 +226,8 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
     assert_eq!(person.crane(&["digest", &tag]), second);
     person.crane(&["delete", &registry.reference(&format!("greeter@{first}"))]);
     host.kill();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
-    host.until_said(&format!("controller/greeter added ({}", &digests[0][..19]));
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.wait_for_stderr(&format!("controller/greeter added ({}", &digests[0][..19]));
     until_runs(&host, &digests[0]);
 
     // Another revision means what the tag means now.
@@ -240,7 +240,7 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
     assert!(told.contains(&format!("{gone} is not there")), "{told}");
     drop(fs::remove_dir_all(scratch.path().join("data/registry")));
     write_manifest(folder.path(), &json!({ "oci": gone }), 3);
-    host.until_said("is not there");
+    host.wait_for_stderr("is not there");
     until_runs(&host, &digests[1]);
 }
 
@@ -252,12 +252,12 @@ fn a_registry_that_dies_while_it_is_asked_holds_up_what_was_to_come_and_nothing_
     let one = fs::read(guest("greeter")).unwrap();
     let two = renamed(&one, "two");
     let digests = [&one, &two].map(|component| Digest::of(component).to_string());
-    let way = Way::to(registry.port());
+    let way = TcpProxy::to(registry.port());
     let (first, second) = (way.reference("greeter:1"), way.reference("greeter:2"));
     person.pushes_with_oras(&one, &first);
     person.pushes_with_oras(&two, &second);
     write_manifest(folder.path(), &json!({ "oci": first }), 1);
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until_runs(&host, &digests[0]);
 
     // In the middle of the component.
@@ -265,19 +265,19 @@ fn a_registry_that_dies_while_it_is_asked_holds_up_what_was_to_come_and_nothing_
     write_manifest(folder.path(), &json!({ "oci": second }), 1);
     way.until_held_up();
     drop(registry);
-    host.until_said("cannot be had from the registry");
+    host.wait_for_stderr("cannot be had from the registry");
     until_runs(&host, &digests[0]);
 
     // It is there again, and so is what was wanted, without anybody's help.
     let registry = Distribution::start(kept.path());
-    way.lead_to(registry.port());
+    way.set_upstream(registry.port());
     until_runs(&host, &digests[1]);
 
     // What a host has pulled once it needs no registry for.
     drop(registry);
     host.kill();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
-    host.until_said(&format!("controller/greeter added ({}", &digests[1][..19]));
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.wait_for_stderr(&format!("controller/greeter added ({}", &digests[1][..19]));
     until_runs(&host, &digests[1]);
     assert_eq!(host.terminate().code, Some(0));
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use homeostat_tests::{Running, eventually_blocking, run};
+use homeostat_tests::{HostProcess, eventually_blocking, run};
 use rustix::fs::{CWD, Mode};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
@@ -21,7 +21,7 @@ fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
     let (manifest, component, token) = (fifo(&path("manifest.yaml")), fifo(&path("guest.wasm")), fifo(&path("token")));
     let host = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", host.path().join("s").display());
-    let running = Running::start("run", host.path(), host.path(), &[]);
+    let running = HostProcess::start("run", host.path(), host.path(), &[]);
     let applied = running.ask(&["apply", "-f", &manifest]);
     assert!(applied.stderr.contains("it is a FIFO"), "{}", applied.stderr);
     running.terminate();
@@ -43,7 +43,7 @@ fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
 #[test]
 fn a_bound_on_the_size_of_files_ends_writes_and_not_the_host_until_it_is_raised() {
     let folder = tempfile::tempdir().unwrap();
-    let host = Running::start("run", folder.path(), folder.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), folder.path(), &[]);
     let namespace = |name: &str| {
         let path = folder.path().join("namespace.json");
         let document = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });

@@ -4,7 +4,7 @@ use std::fs;
 
 use homeostat_runtime::events::EVENTS_MAX;
 use homeostat_runtime::logs::BYTES_MAX;
-use homeostat_tests::{Running, eventually_blocking, guest};
+use homeostat_tests::{HostProcess, eventually_blocking, guest};
 use tempfile::TempDir;
 
 use crate::metrics::scrape::{Scrape, get};
@@ -46,8 +46,8 @@ impl Flooded {
         fs::write(self.folder.path().join(format!("{name}.yaml")), manifest).unwrap();
     }
 
-    fn start(&self) -> Running {
-        Running::start("run", self.folder.path(), self.scratch.path(), &[])
+    fn start(&self) -> HostProcess {
+        HostProcess::start("run", self.folder.path(), self.scratch.path(), &[])
     }
 
     fn scrape(&self) -> Scrape {
@@ -70,7 +70,7 @@ fn flood_is_at_its_bound(flooded: &Flooded) -> f64 {
     })
 }
 
-fn apply(flooded: &Flooded, host: &Running, name: &str) {
+fn apply(flooded: &Flooded, host: &HostProcess, name: &str) {
     let file = flooded.scratch.path().join("moody.yaml");
     let document =
         format!("apiVersion: demo.homeostat.dev/v1\nkind: Moody\nmetadata: {{name: {name}}}\nspec: {{mood: settle}}\n");
@@ -173,9 +173,9 @@ fn a_guest_can_forge_no_line_and_no_advice_of_the_host() {
     );
     drop(host);
 
-    let dev = Running::start("dev", flooded.folder.path(), flooded.scratch.path(), &[]);
+    let dev = HostProcess::start("dev", flooded.folder.path(), flooded.scratch.path(), &[]);
     let said = eventually_blocking("dev to tell of it", || {
-        let said = dev.said();
+        let said = dev.stderr();
         said.contains("Forged").then_some(said)
     });
     is_harmless(&said);

@@ -11,7 +11,7 @@ use homeostat_component::{Component, Engine, EngineOptions, Grants, LimitName, L
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{ControllerState, Definition, Options, Overrides};
 use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{Running, TestHost, all_resources, demo, demo_key, eventually, eventually_blocking, guest};
+use homeostat_tests::{HostProcess, TestHost, all_resources, demo, demo_key, eventually, eventually_blocking, guest};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
@@ -259,7 +259,7 @@ fn attacks_on_memory_leave_the_host_as_small_as_its_limits_say_and_each_is_count
          backoff: {{base: 50ms, max: 100ms}}, {limits}}}\n"
     );
     std::fs::write(folder.path().join("hostile.yaml"), manifest).unwrap();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let resident = || Scrape::of(scratch.path()).get("process_resident_memory_bytes", &[]);
     let document = |name: &str| {
         format!("---\napiVersion: demo.homeostat.dev/v1\nkind: Hostile\nmetadata: {{name: {name}}}\nspec: {{}}\n")

@@ -5,7 +5,7 @@ pub(crate) mod scrape;
 
 use std::path::Path;
 
-use homeostat_tests::{Running, eventually_blocking, guest, renamed};
+use homeostat_tests::{HostProcess, eventually_blocking, guest, renamed};
 use scrape::{Scrape, get};
 
 /// Gauges that tell what is going on, so that they are 0 when nothing is.
@@ -24,7 +24,7 @@ const AT_REST: [&str; 8] = [
 struct Host {
     folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
-    running: Running,
+    running: HostProcess,
 }
 
 impl Host {
@@ -37,7 +37,7 @@ impl Host {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::copy(guest(package), folder.path().join("guest.wasm")).unwrap();
         std::fs::write(folder.path().join("guest.yaml"), manifest(name, more)).unwrap();
-        let running = Running::start("run", folder.path(), scratch.path(), &[]);
+        let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
         let host = Self { folder, scratch, running };
         host.until_ready();
         host
@@ -275,7 +275,7 @@ fn a_host_says_which_controller_keeps_it_from_being_ready() {
     let Host { folder, scratch, running } = host;
     assert_eq!(running.terminate().code, Some(0));
 
-    let running = Running::start("run", folder.path(), scratch.path(), &[]);
+    let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let host = Host { folder, scratch, running };
     let failing = eventually_blocking("its folder to be read", || {
         let (code, body) = host.get("/readyz");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use homeostat_tests::{Running, eventually_blocking, guest, repository};
+use homeostat_tests::{HostProcess, eventually_blocking, guest, repository};
 
 use crate::metrics::scrape::{Answer, get};
 
@@ -19,7 +19,7 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     let component = folder.path().join("greeter.wasm");
     std::fs::copy(guest("greeter"), &component).unwrap();
     std::fs::copy(repository().join("examples/greeter/greeter.yaml"), folder.path().join("greeter.yaml")).unwrap();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     eventually_blocking("the greeting to be stored", || (asked(scratch.path(), GREETING).code == 200).then_some(()));
     eventually_blocking("the host to be ready", || (asked(scratch.path(), "/readyz").code == 200).then_some(()));
     host.kill();
@@ -27,7 +27,7 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     // With its code, and with a compilation ahead of it: from the first answer on.
     let data = scratch.path().join("data");
     std::fs::remove_dir_all(data.join("compiled")).unwrap();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     assert_eq!(asked(scratch.path(), GREETING).code, 200);
     let list = asked(scratch.path(), GREETINGS);
     assert!(list.code == 200 && list.body.contains("\"world\""), "{}", list.body);
@@ -36,7 +36,7 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     // Without.
     std::fs::remove_file(&component).unwrap();
     std::fs::remove_dir_all(data.join("components")).unwrap();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     assert_eq!(asked(scratch.path(), GREETING).code, 200);
     let unready = eventually_blocking("readyz to name the controller", || {
         Some(asked(scratch.path(), "/readyz")).filter(|ready| ready.body.contains("[-]controller/greeter failed"))
@@ -50,7 +50,7 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     host.kill();
 
     std::fs::copy(guest("greeter"), &component).unwrap();
-    let _host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let _host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     eventually_blocking("the host to be ready again", || (asked(scratch.path(), "/readyz").code == 200).then_some(()));
     let unknown = asked(scratch.path(), "/apis/demo.homeostat.dev/v1/namespaces/default/farewells");
     assert_eq!(unknown.code, 404, "what a host that is ready does not know is not there");

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use homeostat_tests::{Running, eventually_blocking, guest, repository, run_with_open_umask};
+use homeostat_tests::{HostProcess, eventually_blocking, guest, repository, run_with_open_umask};
 
 /// Returns what others may do something with, of all that is at a path and below it.
 fn open_to_others(path: &Path) -> Vec<PathBuf> {
@@ -28,7 +28,7 @@ fn what_the_host_keeps_is_its_owners_alone_whatever_the_umask() {
     fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
     fs::copy(repository().join("examples/greeter/greeter.yaml"), folder.path().join("greeter.yaml")).unwrap();
     let data = scratch.path().join("data");
-    let host = Running::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
     eventually_blocking("everything to be kept that is", || {
         let said = host.ask(&["get", "greetings", "-o", "name"]).stdout;
         (said.contains("world") && data.join("compiled").is_dir()).then_some(())
@@ -55,7 +55,7 @@ fn what_the_host_keeps_is_its_owners_alone_whatever_the_umask() {
     for (path, mode) in [("components", 0o755), ("store.redb", 0o644), ("", 0o755)] {
         fs::set_permissions(data.join(path), Permissions::from_mode(mode)).unwrap();
     }
-    let host = Running::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
     assert_closed(&data);
-    host.until_said("now they are yours alone");
+    host.wait_for_stderr("now they are yours alone");
 }

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use homeostat_tests::{Output, Running, eventually_blocking, guest};
+use homeostat_tests::{HostProcess, Output, eventually_blocking, guest};
 use serde_json::Value;
 
 /// A host with the guest of many moods.
 struct Host {
     _folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
-    running: Running,
+    running: HostProcess,
 }
 
 impl Host {
@@ -30,7 +30,7 @@ impl Host {
              backoff: {{base: 10m, max: 10m}}\n  limits: {{deadline: 300s}}\n{more}"
         );
         std::fs::write(folder.path().join("moody.yaml"), manifest).unwrap();
-        let running = Running::start("run", folder.path(), scratch.path(), &[]);
+        let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
         Self { _folder: folder, scratch, running }
     }
 
@@ -281,7 +281,7 @@ fn a_reconcile_that_fails_stands_in_the_log_with_its_key_and_its_controller() {
     host.apply(&[("fails", "fail"), ("never", "fail-never")]);
     for (name, says) in [("fails", "failed on purpose"), ("never", "given up on purpose")] {
         let line = eventually_blocking("the line", || {
-            let said = host.running.said();
+            let said = host.running.stderr();
             said.lines().find(|line| line.contains("reconcile failed") && line.contains(says)).map(str::to_owned)
         });
         assert!(line.contains("WARN") && line.contains("controller=moody"), "{line}");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use homeostat_component::Digest;
 use homeostat_tests::{
-    Access, Amiss, Output, Running, TestRegistry, eventually_built, guest, renamed, repository, run_with,
+    Access, HostProcess, Output, RegistryFault, TestRegistry, eventually_built, guest, renamed, repository, run_with,
 };
 use serde_json::{Value, json};
 
@@ -83,10 +83,10 @@ fn what_was_pushed_is_pulled_by_its_tag_by_its_digest_and_without_the_registry()
     let (_, manifest) = pinned.split_once('@').unwrap();
     assert_ne!(manifest, Digest::of(&component).as_str(), "the digest of a manifest is not that of a component");
     let by_digest = registry.reference(&format!("acme/greeter@{manifest}"));
-    registry.asked();
+    registry.take_requests();
     fs::remove_file(&to).unwrap();
     person.does(&["pull", &by_digest, "--to", &to]);
-    assert_eq!(registry.asked().len(), 0, "it was kept");
+    assert_eq!(registry.take_requests().len(), 0, "it was kept");
     person.forgets();
     person.does(&["pull", &by_digest, "--to", &to]);
     assert_eq!(fs::read(&to).unwrap(), component);
@@ -110,21 +110,21 @@ fn what_is_not_what_was_named_is_refused_and_nothing_is_written() {
     let (tag, to) = (registry.reference("a:1"), person.path("pulled.wasm"));
     person.does(&["push", &greeter(), &tag]);
     for (amiss, code, told) in [
-        (Amiss::OtherBytes, 1, "has the digest"),
-        (Amiss::Longer, 3, "more than"),
-        (Amiss::CutOff, 69, "cannot be had"),
-        (Amiss::OtherManifest, 1, "the manifest of"),
-        (Amiss::Broken, 69, "status 500"),
-        (Amiss::FarAway, 3, "plain HTTP"),
-        (Amiss::Circle, 1, "redirects"),
+        (RegistryFault::OtherBytes, 1, "has the digest"),
+        (RegistryFault::Longer, 3, "more than"),
+        (RegistryFault::CutOff, 69, "cannot be had"),
+        (RegistryFault::OtherManifest, 1, "the manifest of"),
+        (RegistryFault::Broken, 69, "status 500"),
+        (RegistryFault::FarAway, 3, "plain HTTP"),
+        (RegistryFault::Circle, 1, "redirects"),
     ] {
         person.forgets();
-        registry.go(Some(amiss));
+        registry.set_fault(Some(amiss));
         let refused = person.cannot(code, &["pull", &tag, "--to", &to]);
         assert!(refused.contains(told), "{amiss:?}: {refused}");
         assert!(!Path::new(&to).exists(), "{amiss:?}");
     }
-    registry.go(None);
+    registry.set_fault(None);
     person.does(&["pull", &tag, "--to", &to]);
     assert!(Path::new(&to).exists());
 }
@@ -140,14 +140,14 @@ fn who_asks_is_told_to_the_registry_and_to_nobody_else() {
         assert!(refused.contains("docker login"), "{access:?}: {refused}");
         person.logs_in(host, PAIR);
         person.does(&["push", &greeter(), &tag]);
-        registry.asked();
-        registry.go(Some(Amiss::Elsewhere));
+        registry.take_requests();
+        registry.set_fault(Some(RegistryFault::Elsewhere));
         let pulled = person.run(&["pull", &tag, "--to", &to]);
         assert_eq!(pulled.code, Some(0), "{access:?}: {}", pulled.stderr);
         for secret in ["secret-word", PAIR, "token-of-the-registry"] {
             assert!(!pulled.stderr.contains(secret) && !pulled.stdout.contains(secret), "{secret}: {}", pulled.stderr);
         }
-        let asked = registry.asked();
+        let asked = registry.take_requests();
         let (elsewhere, here): (Vec<_>, Vec<_>) = asked.iter().partition(|one| one.path.starts_with("/elsewhere"));
         assert!(elsewhere.len() == 2 && elsewhere.iter().all(|one| one.authorization.is_none()), "{asked:?}");
         assert!(here.iter().any(|one| one.authorization.is_some()), "{asked:?}");
@@ -291,7 +291,7 @@ pub(crate) fn write_manifest(folder: &Path, component: &Value, concurrency: u32)
 }
 
 /// Waits until the controller runs this code.
-pub(crate) fn until_runs(host: &Running, digest: &str) {
+pub(crate) fn until_runs(host: &HostProcess, digest: &str) {
     eventually_built(&format!("the controller to run {digest}"), || {
         let output = host.ask(&["get", "controller", "greeter", "-o", "json"]);
         let document: Value = serde_json::from_str(&output.stdout).ok()?;
@@ -313,7 +313,7 @@ fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
     };
     push(&one);
     write_manifest(folder.path(), &json!({ "oci": tag }), 1);
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until_runs(&host, &digests[0]);
     let revision = host.json(&["get", "controllerrevision", "greeter-1"]);
     assert_eq!(revision["spec"]["spec"]["component"], json!({ "oci": tag, "digest": digests[0] }));
@@ -321,13 +321,13 @@ fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
     // The tag is moved, and the host starts again: the revision says what it meant.
     let pinned = push(&two);
     host.kill();
-    registry.asked();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    registry.take_requests();
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     // The status is still that of the host before: what this one has come to is in what it says.
-    host.until_said("controller/greeter added");
-    assert!(host.said().contains(&format!("controller/greeter added ({}", &digests[0][..19])), "{}", host.said());
+    host.wait_for_stderr("controller/greeter added");
+    assert!(host.stderr().contains(&format!("controller/greeter added ({}", &digests[0][..19])), "{}", host.stderr());
     until_runs(&host, &digests[0]);
-    assert_eq!(registry.asked().len(), 0, "what it meant is kept");
+    assert_eq!(registry.take_requests().len(), 0, "what it meant is kept");
 
     // Another revision is another resolution.
     write_manifest(folder.path(), &json!({ "oci": tag }), 2);
@@ -335,7 +335,7 @@ fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
 
     // What cannot be had leaves what runs alone, and says why.
     write_manifest(folder.path(), &json!({ "oci": registry.reference("acme/none:1") }), 2);
-    host.until_said("acme/none:1 is not there");
+    host.wait_for_stderr("acme/none:1 is not there");
     until_runs(&host, &digests[1]);
     write_manifest(folder.path(), &json!({ "oci": tag, "digest": digests[0] }), 3);
     until_runs(&host, &digests[0]);
@@ -358,21 +358,21 @@ fn a_host_with_a_policy_refuses_code_that_is_not_signed_and_what_runs_goes_on() 
     person.does(&["sign", &greeter(), "--key", &person.path("release.key"), "--to", signed.to_str().unwrap()]);
     let digest = Digest::of(&fs::read(&signed).unwrap()).to_string();
     write_manifest(folder.path(), &json!({ "file": "greeter.wasm" }), 1);
-    let host = Running::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
     until_runs(&host, &digest);
     // From a file, and from a registry.
     let original = fs::read(&signed).unwrap();
     fs::write(&signed, renamed(&original, "changed")).unwrap();
-    host.until_said("the component was changed after it was signed");
+    host.wait_for_stderr("the component was changed after it was signed");
     let tag = registry.reference("a:1");
     person.does(&["push", &greeter(), &tag]);
     write_manifest(folder.path(), &json!({ "oci": tag }), 1);
-    host.until_said("the policy of signatures refuses it: the component is not signed");
+    host.wait_for_stderr("the policy of signatures refuses it: the component is not signed");
     until_runs(&host, &digest);
     assert_eq!(host.terminate().code, Some(0));
 
     fs::write(&policy, "require: true\nkeys: []\n").unwrap();
-    let refused = Running::spawn("run", folder.path(), scratch.path(), &["--signatures", &policy]).ended();
+    let refused = HostProcess::spawn("run", folder.path(), scratch.path(), &["--signatures", &policy]).wait_for_exit();
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("policy.yaml"), "{}", refused.stderr);
 }
@@ -389,7 +389,7 @@ fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
     fs::copy(guest("greeter"), &file).unwrap();
     let unsigned = Digest::of(&fs::read(&file).unwrap()).to_string();
     write_manifest(folder.path(), &json!({ "file": "greeter.wasm" }), 1);
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until_runs(&host, &unsigned);
     person.does(&["sign", &greeter(), "--key", &person.path("release.key"), "--to", file.to_str().unwrap()]);
     let signed = Digest::of(&fs::read(&file).unwrap()).to_string();
@@ -397,7 +397,7 @@ fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
     host.kill();
 
     let refusal = "the policy of signatures refuses it: the component is not signed";
-    let host = Running::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
     until_runs(&host, &signed);
     // By an undo, which names the digest; over a restart; and by another name and source.
     assert_eq!(host.ask(&["rollout", "undo", "greeter"]).code, Some(0));
@@ -405,7 +405,7 @@ fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
     assert!(status.code == Some(3) && status.stderr.contains(refusal), "{} {}", status.stdout, status.stderr);
     until_runs(&host, &signed);
     host.kill();
-    let host = Running::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
     let answers = |name: &str| host.json(&["get", "controller", name])["status"]["digest"].clone();
     let status = host.ask(&["rollout", "status", "greeter"]);
     assert!(status.code == Some(3) && status.stderr.contains(refusal), "{} {}", status.stdout, status.stderr);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 
-use homeostat_tests::{Running, eventually_blocking, guest};
+use homeostat_tests::{HostProcess, eventually_blocking, guest};
 use tempfile::TempDir;
 
 /// A site that answers 204, and what came in the header `authorization` of each request.
@@ -67,7 +67,7 @@ fn a_secret_reaches_the_site_that_its_grant_names_as_it_is_now_and_is_shown_to_n
     fs::create_dir(&secrets).unwrap();
     let (address, received) = site();
     manifests(&folder, address);
-    let host = Running::start("run", &folder, scratch.path(), &["--secrets", secrets.to_str().unwrap()]);
+    let host = HostProcess::start("run", &folder, scratch.path(), &["--secrets", secrets.to_str().unwrap()]);
 
     let until = |arguments: &[&str], wanted: &str| {
         eventually_blocking(wanted, || {
@@ -94,7 +94,7 @@ fn a_secret_reaches_the_site_that_its_grant_names_as_it_is_now_and_is_shown_to_n
         let seen = host.ask(arguments);
         assert!(!format!("{seen:?}").contains("7431"), "{arguments:?}: {seen:?}");
     }
-    assert!(!host.said().contains("7431"), "{}", host.said());
+    assert!(!host.stderr().contains("7431"), "{}", host.stderr());
 }
 
 #[test]
@@ -104,8 +104,12 @@ fn a_folder_of_secrets_that_is_not_there_is_told_at_the_start_and_used_when_it_i
     fs::create_dir(&folder).unwrap();
     let (address, received) = site();
     manifests(&folder, address);
-    let host = Running::start("run", &folder, scratch.path(), &["--secrets", secrets.to_str().unwrap()]);
-    assert!(host.said().contains(&format!("there is no folder {} with secrets", secrets.display())), "{}", host.said());
+    let host = HostProcess::start("run", &folder, scratch.path(), &["--secrets", secrets.to_str().unwrap()]);
+    assert!(
+        host.stderr().contains(&format!("there is no folder {} with secrets", secrets.display())),
+        "{}",
+        host.stderr()
+    );
     fs::create_dir(&secrets).unwrap();
     keep(&secrets, "Bearer late");
     assert_eq!(received.recv().unwrap().as_deref(), Some("Bearer late"));

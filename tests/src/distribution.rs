@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::process::Heard;
+use crate::process::PipeReader;
 use crate::{eventually_blocking, tools};
 
 /// What it says when it listens, before the port.
@@ -21,7 +21,7 @@ pub struct Distribution {
     child: Child,
     port: u16,
     /// Is read for as long as it runs, so that it never waits for us.
-    _log: Heard,
+    _log: PipeReader,
 }
 
 impl Distribution {
@@ -61,7 +61,7 @@ impl Distribution {
         command.arg("serve").arg(&file).current_dir(folder).env_clear().env("OTEL_TRACES_EXPORTER", "none");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the registry starts");
-        let log = Heard::of(child.stderr.take().expect("it is piped"));
+        let log = PipeReader::of(child.stderr.take().expect("it is piped"));
         let port = eventually_blocking("the registry to listen", || {
             let text = log.text();
             let ended = child.try_wait().expect("it is our child");
@@ -93,19 +93,19 @@ impl Drop for Distribution {
 }
 
 /// A way to what listens on this machine, under an address that stays. It can be held up in the middle of an answer.
-pub struct Way {
+pub struct TcpProxy {
     port: u16,
-    shared: Arc<Leads>,
+    shared: Arc<ProxyState>,
 }
 
-struct Leads {
+struct ProxyState {
     to: AtomicU16,
     /// Bytes of answers that still come through.
     left: AtomicUsize,
     is_held_up: AtomicBool,
 }
 
-impl Way {
+impl TcpProxy {
     /// Begins to lead to a port.
     ///
     /// # Panics
@@ -114,14 +114,14 @@ impl Way {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let own = listener.local_addr().expect("it listens").port();
         let (to, left) = (AtomicU16::new(port), AtomicUsize::new(usize::MAX));
-        let shared = Arc::new(Leads { to, left, is_held_up: AtomicBool::new(false) });
+        let shared = Arc::new(ProxyState { to, left, is_held_up: AtomicBool::new(false) });
         let for_all = shared.clone();
         // It ends with the process of the tests.
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let to = for_all.to.load(Ordering::SeqCst);
                 if let Ok(far) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) {
-                    lead(&for_all, near, far);
+                    forward(&for_all, near, far);
                 }
             }
         });
@@ -148,14 +148,14 @@ impl Way {
     }
 
     /// Leads to another port from now on, and lets everything through.
-    pub fn lead_to(&self, port: u16) {
+    pub fn set_upstream(&self, port: u16) {
         self.shared.to.store(port, Ordering::SeqCst);
         self.shared.left.store(usize::MAX, Ordering::SeqCst);
     }
 }
 
 /// Carries what is asked and answered over one connection, until one end closes it.
-fn lead(shared: &Arc<Leads>, near: TcpStream, far: TcpStream) {
+fn forward(shared: &Arc<ProxyState>, near: TcpStream, far: TcpStream) {
     let (Ok(mut asks), Ok(mut asked)) = (near.try_clone(), far.try_clone()) else { return };
     std::thread::spawn(move || {
         drop(std::io::copy(&mut asks, &mut asked));

@@ -149,21 +149,21 @@ async fn pass(faults: &Faults, on: On, kind: &str) -> Result<()> {
 }
 
 /// A watch of one kind.
-struct Faulted {
+struct FaultyWatch {
     inner: Watch,
     kind: String,
     faults: Arc<Faults>,
     open: Arc<AtomicUsize>,
 }
 
-impl Drop for Faulted {
+impl Drop for FaultyWatch {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[async_trait]
-impl Changes for Faulted {
+impl Changes for FaultyWatch {
     async fn next(&mut self) -> Result<Event> {
         let mut turned = self.faults.subscribe();
         loop {
@@ -213,7 +213,7 @@ impl Store for FaultyStore {
         pass(&self.faults, On::Watch, &kind).await?;
         let inner = self.inner.watch(scope, from).await?;
         self.open.fetch_add(1, Ordering::SeqCst);
-        Ok(Watch::new(Faulted { inner, kind, faults: self.faults.clone(), open: self.open.clone() }))
+        Ok(Watch::new(FaultyWatch { inner, kind, faults: self.faults.clone(), open: self.open.clone() }))
     }
 
     fn revision(&self) -> Revision {

@@ -13,11 +13,11 @@ mod tools;
 mod wait;
 
 pub use artifacts::{compiled_folder, embed, guest, homeostat, renamed, repository};
-pub use distribution::{Distribution, Way};
+pub use distribution::{Distribution, TcpProxy};
 pub use faulty::{Fault, FaultyStore, On};
 pub use host::{TestHost, all_resources, demo, demo_key};
-pub use process::{Output, Running, run, run_with, run_with_open_umask};
-pub use registry::{Access, Amiss, Asked, TestRegistry};
+pub use process::{HostProcess, Output, run, run_with, run_with_open_umask};
+pub use registry::{Access, RegistryFault, RegistryRequest, TestRegistry};
 pub use sources::copy_of_sources;
 pub use tokens::Tokens;
 pub use toolchains::{c_guest, go_guest, javascript_guest, python_guest};

@@ -36,7 +36,7 @@ pub fn run(arguments: &[&str]) -> Output {
 pub fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = command();
     command.args(arguments).envs(environment.iter().copied());
-    Process::start(command).ended(&format!("homeostat {arguments:?}"))
+    Process::start(command).wait_for_exit(&format!("homeostat {arguments:?}"))
 }
 
 /// Runs `homeostat` with these arguments to its end, in a process whose new files everybody may read and write unless it says otherwise.
@@ -46,16 +46,16 @@ pub fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 pub fn run_with_open_umask(arguments: &[&str]) -> Output {
     let mut command = open(&command());
     command.args(arguments);
-    Process::start(command).ended(&format!("homeostat {arguments:?}"))
+    Process::start(command).wait_for_exit(&format!("homeostat {arguments:?}"))
 }
 
 /// A host that runs as a process. It is killed when this is dropped.
-pub struct Running {
+pub struct HostProcess {
     process: Process,
     socket: PathBuf,
 }
 
-impl Running {
+impl HostProcess {
     /// Starts `homeostat VERB FOLDER` with a socket and data in `scratch`, and waits until it answers.
     ///
     /// # Panics
@@ -75,7 +75,7 @@ impl Running {
     fn until_it_answers(mut self) -> Self {
         eventually_built("the host to answer", || {
             let ended = self.process.child.try_wait().expect("it is our child");
-            assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", self.said());
+            assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", self.stderr());
             (self.ask(&["get", "controllers", "-o", "name"]).code == Some(0)).then_some(())
         });
         self
@@ -114,7 +114,7 @@ impl Running {
     /// When the command fails.
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         let output = self.ask(&[arguments, &["-o", "json"]].concat());
-        assert_eq!(output.code, Some(0), "{arguments:?}: {}\n{}", output.stderr, self.said());
+        assert_eq!(output.code, Some(0), "{arguments:?}: {}\n{}", output.stderr, self.stderr());
         serde_json::from_str(&output.stdout).expect("it is JSON")
     }
 
@@ -136,7 +136,7 @@ impl Running {
     }
 
     /// Returns what the host said to people so far.
-    pub fn said(&self) -> String {
+    pub fn stderr(&self) -> String {
         self.process.stderr.text()
     }
 
@@ -144,8 +144,8 @@ impl Running {
     ///
     /// # Panics
     /// When it does not.
-    pub fn until_said(&self, text: &str) {
-        eventually_built(&format!("the host to say {text:?}"), || self.said().contains(text).then_some(()));
+    pub fn wait_for_stderr(&self, text: &str) {
+        eventually_built(&format!("the host to say {text:?}"), || self.stderr().contains(text).then_some(()));
     }
 
     /// Ends the process as `kill -9` does.
@@ -163,15 +163,15 @@ impl Running {
     /// When the process is gone.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
-        assert!(sent.expect("kill starts").success(), "the host is gone; it said:\n{}", self.said());
+        assert!(sent.expect("kill starts").success(), "the host is gone; it said:\n{}", self.stderr());
     }
 
     /// Waits for the process to end by itself.
     ///
     /// # Panics
     /// When it does not end.
-    pub fn ended(self) -> Output {
-        self.process.ended("the host")
+    pub fn wait_for_exit(self) -> Output {
+        self.process.wait_for_exit("the host")
     }
 
     /// Asks the process to end (`SIGTERM`), and waits for it.
@@ -180,29 +180,29 @@ impl Running {
     /// When it does not end.
     pub fn terminate(self) -> Output {
         self.signal("TERM");
-        self.ended()
+        self.wait_for_exit()
     }
 }
 
 /// A process, and what it says. It is killed when this is dropped.
 struct Process {
     child: Child,
-    stdout: Heard,
-    stderr: Heard,
+    stdout: PipeReader,
+    stderr: PipeReader,
 }
 
 impl Process {
     fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
-        let stdout = Heard::of(child.stdout.take().expect("it is piped"));
-        let stderr = Heard::of(child.stderr.take().expect("it is piped"));
+        let stdout = PipeReader::of(child.stdout.take().expect("it is piped"));
+        let stderr = PipeReader::of(child.stderr.take().expect("it is piped"));
         Self { child, stdout, stderr }
     }
 
     /// Waits for it to end by itself. One that does not is killed, and what it said until then is told: a bound, as what it does may
     /// take as long as building guests.
-    fn ended(mut self, what: &str) -> Output {
+    fn wait_for_exit(mut self, what: &str) -> Output {
         let status = wait::until(BUILD_BOUND, || self.child.try_wait().expect("it is our child"));
         let Some(status) = status else {
             panic!("{what} does not end; it said:\n{}{}", self.stdout.text(), self.stderr.text());
@@ -220,12 +220,12 @@ impl Drop for Process {
 }
 
 /// What came out of a pipe so far.
-pub(crate) struct Heard {
+pub(crate) struct PipeReader {
     text: Arc<Mutex<Vec<u8>>>,
     listening: Option<JoinHandle<()>>,
 }
 
-impl Heard {
+impl PipeReader {
     pub(crate) fn of(mut pipe: impl Read + Send + 'static) -> Self {
         let text = Arc::<Mutex<Vec<u8>>>::default();
         let into = text.clone();

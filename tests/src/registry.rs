@@ -31,7 +31,7 @@ pub enum Access {
 
 /// What a registry does instead of what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amiss {
+pub enum RegistryFault {
     /// Blobs have other bytes than their digest says.
     OtherBytes,
     /// Blobs are longer than their manifest says.
@@ -52,7 +52,7 @@ pub enum Amiss {
 
 /// One request: its method, its path, and who asked.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RegistryRequest {
     /// As `GET`.
     pub method: String,
     /// With its query.
@@ -71,16 +71,16 @@ pub struct TestRegistry {
 struct Shared {
     port: u16,
     access: Access,
-    kept: Mutex<Kept>,
+    kept: Mutex<RegistryState>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct RegistryState {
     blobs: BTreeMap<String, Bytes>,
     /// By repository and by tag or digest: their type and bytes.
     manifests: BTreeMap<(String, String), (String, Bytes)>,
-    amiss: Option<Amiss>,
-    asked: VecDeque<Asked>,
+    amiss: Option<RegistryFault>,
+    asked: VecDeque<RegistryRequest>,
 }
 
 impl TestRegistry {
@@ -105,12 +105,12 @@ impl TestRegistry {
     }
 
     /// Goes amiss from now on, or no longer.
-    pub fn go(&self, amiss: Option<Amiss>) {
+    pub fn set_fault(&self, amiss: Option<RegistryFault>) {
         self.shared.kept.lock().amiss = amiss;
     }
 
     /// Takes what was asked since the last time.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn take_requests(&self) -> Vec<RegistryRequest> {
         self.shared.kept.lock().asked.drain(..).collect()
     }
 
@@ -136,7 +136,7 @@ impl Drop for TestRegistry {
     }
 }
 
-impl Kept {
+impl RegistryState {
     fn put(&mut self, repository: &str, name: &str, media_type: &str, bytes: Bytes) -> String {
         let digest = Digest::of(&bytes).to_string();
         for name in [name, &digest] {
@@ -179,19 +179,21 @@ impl Shared {
         let Some(bytes) = kept.blobs.get(digest).cloned() else { return StatusCode::NOT_FOUND.into_response() };
         let to = |location: String| (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, location)]).into_response();
         match kept.amiss {
-            Some(Amiss::OtherBytes) => vec![b'x'; bytes.len()].into_response(),
-            Some(Amiss::Longer) => {
+            Some(RegistryFault::OtherBytes) => vec![b'x'; bytes.len()].into_response(),
+            Some(RegistryFault::Longer) => {
                 let pieces = [Ok::<_, std::io::Error>(bytes), Ok(Bytes::from_static(b"more"))];
                 Body::from_stream(futures_util::stream::iter(pieces)).into_response()
             }
-            Some(Amiss::CutOff) => {
+            Some(RegistryFault::CutOff) => {
                 let half = bytes.slice(..bytes.len() / 2);
                 let pieces = [Ok(half), Err(std::io::Error::other("cut off"))];
                 Body::from_stream(futures_util::stream::iter(pieces)).into_response()
             }
-            Some(Amiss::Elsewhere) if !is_elsewhere => to(format!("http://localhost:{}/elsewhere/{digest}", self.port)),
-            Some(Amiss::FarAway) => to(format!("http://registry.example/{digest}")),
-            Some(Amiss::Circle) => to(format!("/v2/a/blobs/{digest}")),
+            Some(RegistryFault::Elsewhere) if !is_elsewhere => {
+                to(format!("http://localhost:{}/elsewhere/{digest}", self.port))
+            }
+            Some(RegistryFault::FarAway) => to(format!("http://registry.example/{digest}")),
+            Some(RegistryFault::Circle) => to(format!("/v2/a/blobs/{digest}")),
             _ => ([(CONTENT_LENGTH, bytes.len())], bytes).into_response(),
         }
     }
@@ -201,7 +203,8 @@ impl Shared {
         let Some((media_type, bytes)) = kept.manifests.get(&(repository.to_owned(), name.to_owned())).cloned() else {
             return StatusCode::NOT_FOUND.into_response();
         };
-        let of = if kept.amiss == Some(Amiss::OtherManifest) { Digest::of(b"other") } else { Digest::of(&bytes) };
+        let of =
+            if kept.amiss == Some(RegistryFault::OtherManifest) { Digest::of(b"other") } else { Digest::of(&bytes) };
         let headers = [("docker-content-digest", of.to_string()), (CONTENT_TYPE.as_str(), media_type)];
         (headers, bytes).into_response()
     }
@@ -213,12 +216,12 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let authorization = header(AUTHORIZATION);
     let path = parts.uri.path().to_owned();
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    shared.kept.lock().asked.push_back(Asked {
+    shared.kept.lock().asked.push_back(RegistryRequest {
         method: parts.method.to_string(),
         path: parts.uri.to_string(),
         authorization: authorization.clone(),
     });
-    if shared.kept.lock().amiss == Some(Amiss::Broken) {
+    if shared.kept.lock().amiss == Some(RegistryFault::Broken) {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     }
     if path == "/token" {

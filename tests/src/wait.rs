@@ -12,12 +12,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// What is left of a bound.
-struct Patience {
+struct TimeBudget {
     left: Duration,
     looked: Instant,
 }
 
-impl Patience {
+impl TimeBudget {
     fn new(bound: Duration) -> Self {
         Self { left: bound, looked: Instant::now() }
     }
@@ -36,7 +36,7 @@ impl Patience {
 /// # Panics
 /// When it did not within a minute; says what was waited for.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
-    let mut patience = Patience::new(BOUND);
+    let mut patience = TimeBudget::new(BOUND);
     loop {
         if let Some(found) = look().await {
             return found;
@@ -65,7 +65,7 @@ pub fn eventually_built<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 /// Waits for as long as `bound` until `look` returns something. It is asked once more at the end.
 #[expect(clippy::disallowed_methods, reason = "there is no executor to be blocked, and the wait is for a state")]
 pub(crate) fn until<T>(bound: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let mut patience = Patience::new(bound);
+    let mut patience = TimeBudget::new(bound);
     while patience.lasts() {
         if let Some(found) = look() {
             return Some(found);

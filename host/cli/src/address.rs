@@ -37,7 +37,7 @@ fn user() -> u32 {
 /// A usage error when what was asked for is no address.
 pub(crate) fn server(global: &Global) -> anyhow::Result<Address> {
     match global.server.as_deref().filter(|text| !text.is_empty()) {
-        Some(text) => parsed(text),
+        Some(text) => parse(text),
         None => Ok(Address::Unix(default_socket())),
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn server(global: &Global) -> anyhow::Result<Address> {
 ///
 /// # Errors
 /// A usage error when it is none.
-pub(crate) fn parsed(text: &str) -> anyhow::Result<Address> {
+pub(crate) fn parse(text: &str) -> anyhow::Result<Address> {
     text.parse().map_err(|error: homeostat_api::BadAddress| exit::usage(error.to_string()))
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct BenchArgs {
 }
 
 /// What was measured.
-struct Figures {
+struct BenchResult {
     reconciles: u64,
     failures: u64,
     per_second: f64,
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let idle_bytes = measure_idle(&engine, &component).await?;
     let bench = Bench::start(engine, component.clone(), args.keys.get(), workers).await?;
     let measured = bench.measure(Duration::from_secs(args.seconds.into())).await?;
-    let figures = Figures { idle_bytes, instances_per_second: bare(&component, &bench.keys).await, ..measured };
+    let figures = BenchResult { idle_bytes, instances_per_second: bare(&component, &bench.keys).await, ..measured };
     bench.host.shutdown(Duration::ZERO).await;
     match format {
         Format::Json => output::print(&output::json(&figures.to_json(args, workers)))?,
@@ -123,7 +123,7 @@ async fn component_file(path: &Path, screen: &Screen) -> Result<PathBuf> {
     screen.status("");
     match built.artifacts.into_iter().next() {
         Some(artifact) if built.failed.is_empty() => Ok(artifact.file),
-        _ => Err(exit::failed(format!("the guest does not build\n{}", built.said.trim_end()))),
+        _ => Err(exit::failed(format!("the guest does not build\n{}", built.diagnostics.trim_end()))),
     }
 }
 
@@ -131,12 +131,12 @@ async fn component_file(path: &Path, screen: &Screen) -> Result<PathBuf> {
 struct Bench {
     host: Host,
     keys: Vec<Key>,
-    tally: Arc<Tally>,
+    tally: Arc<BenchRecorder>,
 }
 
 /// What the reconciles of one round came to.
 #[derive(Default)]
-struct Tally {
+struct BenchRecorder {
     round: Mutex<Round>,
     ended: Notify,
 }
@@ -148,7 +148,7 @@ struct Round {
     failures: u64,
 }
 
-impl Tally {
+impl BenchRecorder {
     /// Returns the round once it has this many reconciles.
     fn take(&self, reconciles: usize) -> Option<Round> {
         let mut round = self.round.lock();
@@ -157,15 +157,15 @@ impl Tally {
 }
 
 /// Hands the tally to the one controller that there is.
-struct Tallied(Arc<Tally>);
+struct BenchObserver(Arc<BenchRecorder>);
 
-impl Observer for Tallied {
+impl Observer for BenchObserver {
     fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
         self.0.clone()
     }
 }
 
-impl Recorder for Tally {
+impl Recorder for BenchRecorder {
     fn record(&self, reconciled: &ReconcileRecord<'_>) {
         let mut round = self.round.lock();
         round.waits.push(reconciled.queued_for);
@@ -206,8 +206,8 @@ impl Bench {
                 store.write(Write::Create { document: document(key) }).await.context("a resource cannot be made up")?;
             }
         }
-        let tally = Arc::<Tally>::default();
-        let options = Options { observer: Arc::new(Tallied(tally.clone())), ..Options::new(engine, store) };
+        let tally = Arc::<BenchRecorder>::default();
+        let options = Options { observer: Arc::new(BenchObserver(tally.clone())), ..Options::new(engine, store) };
         let host = Host::start(options).await.context("the host does not start")?;
         let overrides = Overrides { concurrency: Some(workers), ..Overrides::default() };
         let grants = everything_here();
@@ -221,7 +221,7 @@ impl Bench {
         Ok(bench)
     }
 
-    async fn measure(&self, long: Duration) -> Result<Figures> {
+    async fn measure(&self, long: Duration) -> Result<BenchResult> {
         let (start, mut waits, mut failures) = (Instant::now(), Vec::new(), 0);
         while waits.is_empty() || start.elapsed() < long {
             let round = self.round().await?;
@@ -230,7 +230,7 @@ impl Bench {
         }
         let took = start.elapsed();
         waits.sort_unstable();
-        Ok(Figures {
+        Ok(BenchResult {
             reconciles: waits.len() as u64,
             failures,
             per_second: waits.len() as f64 / took.as_secs_f64(),
@@ -337,7 +337,7 @@ fn page_bytes(auxiliary: &[u8]) -> Option<u64> {
     pairs.find_map(|(name, value)| (name == PAGE_SIZE).then_some(value))
 }
 
-impl Figures {
+impl BenchResult {
     fn line(&self) -> String {
         let idle = self.idle_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
         let failed = if self.failures == 0 {

@@ -18,7 +18,7 @@ const TARGET: &str = "wasm32-wasip2";
 /// Subfolders of a folder that are looked at for guests.
 const FOLDERS_MAX: usize = 1000;
 /// Bytes of what cargo says that are kept. The end is dropped.
-const SAID_BYTES_MAX: usize = 256 << 10;
+const DIAGNOSTICS_BYTES_MAX: usize = 256 << 10;
 
 /// How guests are built: small and fast to load, and quick to build again.
 const PROFILE: [&str; 4] = [
@@ -52,11 +52,11 @@ pub(crate) struct Artifact {
 
 /// What a build came to.
 #[derive(Debug, Default)]
-pub(crate) struct Built {
+pub(crate) struct BuildResult {
     /// What was made, or was up to date.
     pub(crate) artifacts: Vec<Artifact>,
     /// Cargo's warnings and errors, as it shows them.
-    pub(crate) said: String,
+    pub(crate) diagnostics: String,
     /// Guests that could not be built.
     pub(crate) failed: Vec<String>,
 }
@@ -174,7 +174,7 @@ pub(crate) fn crate_folders(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-async fn metadata(folder: &Path) -> Result<Metadata> {
+async fn metadata(folder: &Path) -> Result<CargoMetadata> {
     let arguments = ["metadata", "--no-deps", "--format-version=1"];
     let output =
         tool("cargo", folder).args(arguments).stdin(Stdio::null()).output().await.context("cargo does not run")?;
@@ -198,7 +198,7 @@ impl Guest {
 
 /// The part of `cargo metadata` that is used.
 #[derive(Deserialize)]
-struct Metadata {
+struct CargoMetadata {
     packages: Vec<Package>,
     workspace_root: PathBuf,
 }
@@ -207,12 +207,12 @@ struct Metadata {
 struct Package {
     name: String,
     manifest_path: PathBuf,
-    targets: Vec<Target>,
+    targets: Vec<CargoTarget>,
     dependencies: Vec<Dependency>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct CargoTarget {
     crate_types: Vec<String>,
 }
 
@@ -221,7 +221,7 @@ struct Dependency {
     path: Option<PathBuf>,
 }
 
-impl Metadata {
+impl CargoMetadata {
     fn guests(&self, folder: &Path) -> Vec<Guest> {
         let Ok(folder) = folder.canonicalize() else { return Vec::new() };
         let is_guest = |package: &&Package| {
@@ -259,8 +259,8 @@ impl Metadata {
 ///
 /// # Errors
 /// When cargo cannot be started.
-pub(crate) async fn build(guests: &[Guest], screen: &Screen) -> Result<Built> {
-    let mut built = Built::default();
+pub(crate) async fn build(guests: &[Guest], screen: &Screen) -> Result<BuildResult> {
+    let mut built = BuildResult::default();
     let mut workspaces: Vec<&Path> = guests.iter().map(|guest| guest.workspace.as_path()).collect();
     workspaces.sort();
     workspaces.dedup();
@@ -271,7 +271,7 @@ pub(crate) async fn build(guests: &[Guest], screen: &Screen) -> Result<Built> {
     Ok(built)
 }
 
-async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut Built) -> Result<()> {
+async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildResult) -> Result<()> {
     // Inside the first guest, so that its toolchain and its `.cargo/config.toml` hold.
     let mut command = tool("cargo", &guests[0].folder);
     command.args([
@@ -293,7 +293,8 @@ async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut Built) 
         .spawn()
         .context("cargo does not run")?;
     let (stdout, stderr) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
-    let (artifacts, said, status) = tokio::join!(read_artifacts(stdout), read_said(stderr, screen), child.wait());
+    let (artifacts, said, status) =
+        tokio::join!(read_artifacts(stdout), read_diagnostics(stderr, screen), child.wait());
     let (artifacts, status): (Vec<Artifact>, ExitStatus) = (artifacts?, status.context("cargo was lost")?);
     let missing = |guest: &&&Guest| !artifacts.iter().any(|artifact| artifact.name == guest.name);
     let failed: Vec<String> = guests.iter().filter(missing).map(|guest| guest.name.clone()).collect();
@@ -303,7 +304,7 @@ async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut Built) 
             failed.join(", ")
         ));
     }
-    built.said.push_str(&said);
+    built.diagnostics.push_str(&said);
     built.failed.extend(failed);
     built
         .artifacts
@@ -344,14 +345,14 @@ fn artifact(line: &str) -> Option<Artifact> {
 }
 
 /// Reads what cargo says: progress goes to the status line, warnings and errors are returned.
-async fn read_said(stderr: impl AsyncRead + Unpin, screen: &Screen) -> String {
+async fn read_diagnostics(stderr: impl AsyncRead + Unpin, screen: &Screen) -> String {
     let mut lines = BufReader::new(stderr).lines();
     let mut said = String::new();
     while let Ok(Some(line)) = lines.next_line().await {
         let plain = without_colours(&line);
         if is_progress(&plain) {
             screen.status(&format!("building: {}", plain.trim()));
-        } else if said.len() + line.len() < SAID_BYTES_MAX {
+        } else if said.len() + line.len() < DIAGNOSTICS_BYTES_MAX {
             said.push_str(&line);
             said.push('\n');
         }

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::address;
 use crate::exit;
-use crate::failure::{Refusal, Unreachable};
+use crate::failure::{ApiError, Unreachable};
 use crate::global::Global;
 
 mod kinds;
@@ -30,17 +30,17 @@ mod trust;
 
 #[cfg(test)]
 pub(crate) use kinds::tests::{document as tests_kinds_document, kinds as tests_kinds};
-pub(crate) use kinds::{Kinds, Known};
+pub(crate) use kinds::{ApiResource, Kinds};
 pub(crate) use trust::{FILE_BYTES_MAX, token};
 
 /// How long a host may take to begin an answer.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a host is waited for before it is asked whether it lives, and how long it may take to say so.
-const SILENCE_MAX: Duration = Duration::from_secs(5);
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a host may take to copy its store before it sends the first byte.
-const SAVE_MAX: Duration = Duration::from_secs(3600);
+const BACKUP_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Bytes of one line of a stream, and of one error document.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -60,7 +60,7 @@ pub(crate) struct Client {
 }
 
 /// What a host answered to a request that it did.
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) document: Value,
     /// What a write came to: `created`, `configured` or `unchanged`; empty for what is not a write.
     pub(crate) change: String,
@@ -82,7 +82,7 @@ impl Client {
     /// Reads one document.
     ///
     /// # Errors
-    /// [`Unreachable`] and [`Refusal`].
+    /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         Ok(self.send(Method::GET, path, "", Bytes::new()).await?.document)
     }
@@ -90,14 +90,14 @@ impl Client {
     /// Sends a request with a JSON body of some type; no type means no body.
     ///
     /// # Errors
-    /// [`Unreachable`] and [`Refusal`].
+    /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
         content_type: &str,
         body: Bytes,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<ApiResponse> {
         let response = self.request(method, path, content_type, body).await?;
         let change = response
             .headers()
@@ -108,18 +108,18 @@ impl Client {
         let bytes = response.into_body().collect().await.map_err(|error| self.unreachable(&error))?.to_bytes();
         let document =
             serde_json::from_slice(&bytes).context("the host's answer is not JSON: is it a Homeostat host?")?;
-        Ok(Answer { document, change })
+        Ok(ApiResponse { document, change })
     }
 
     /// Saves what is at a path in a new file, which is there when it is whole and on disk. Returns its length.
     ///
     /// # Errors
-    /// [`Refusal`], [`Unreachable`], and what the file system says; a file that is there already stays as it is.
+    /// [`ApiError`], [`Unreachable`], and what the file system says; a file that is there already stays as it is.
     pub(crate) async fn save(&self, path: &str, file: &Path) -> anyhow::Result<u64> {
         if file.symlink_metadata().is_ok() {
             return Err(exit::failed(format!("{} is there already; choose another file", file.display())));
         }
-        let response = self.request_within(SAVE_MAX, Method::GET, path, "", Bytes::new()).await?;
+        let response = self.request_within(BACKUP_TIMEOUT, Method::GET, path, "", Bytes::new()).await?;
         let length =
             response.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -145,10 +145,10 @@ impl Client {
     /// Reads a stream of lines.
     ///
     /// # Errors
-    /// [`Unreachable`] and [`Refusal`].
-    pub(crate) async fn lines(&self, path: &str) -> anyhow::Result<Lines> {
+    /// [`Unreachable`] and [`ApiError`].
+    pub(crate) async fn lines(&self, path: &str) -> anyhow::Result<LineStream> {
         let response = self.request(Method::GET, path, "", Bytes::new()).await?;
-        Ok(Lines { body: response.into_body(), buffer: Vec::new(), address: self.address.clone() })
+        Ok(LineStream { body: response.into_body(), buffer: Vec::new(), address: self.address.clone() })
     }
 
     /// Sends a request, and returns the answer when it is not a refusal.
@@ -159,7 +159,7 @@ impl Client {
         content_type: &str,
         body: Bytes,
     ) -> anyhow::Result<Response<Incoming>> {
-        self.request_within(ANSWER_MAX, method, path, content_type, body).await
+        self.request_within(RESPONSE_TIMEOUT, method, path, content_type, body).await
     }
 
     async fn request_within(
@@ -183,7 +183,7 @@ impl Client {
             () = tokio::time::sleep(answer_max) => {
                 return Err(self.unreachable(&format!("it did not answer within {} s", answer_max.as_secs())).into());
             }
-            () = self.silence() => return Err(Unreachable::Silent { address: self.address.clone() }.into()),
+            () = self.until_unresponsive() => return Err(Unreachable::Silent { address: self.address.clone() }.into()),
         };
         if response.status().is_success() {
             return Ok(response);
@@ -191,18 +191,18 @@ impl Client {
         let code = response.status().as_u16();
         let body = http_body_util::Limited::new(response.into_body(), LINE_BYTES_MAX).collect().await;
         let bytes = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        Err(refusal(code, &bytes).into())
+        Err(api_error(code, &bytes).into())
     }
 
     /// Returns when the host does not even say whether it lives: one that lives may need long for what it was asked.
-    async fn silence(&self) {
+    async fn until_unresponsive(&self) {
         let mut has_answered = true;
         while has_answered {
-            tokio::time::sleep(SILENCE_MAX).await;
+            tokio::time::sleep(LIVENESS_TIMEOUT).await;
             let lives = Request::get("/livez").header(header::HOST, self.host()).body(Full::default());
             let lives = lives.expect("the name of a host is a header");
             // An error is an answer: the request itself will come to it.
-            has_answered = tokio::time::timeout(SILENCE_MAX, self.exchange(lives)).await.is_ok();
+            has_answered = tokio::time::timeout(LIVENESS_TIMEOUT, self.exchange(lives)).await.is_ok();
         }
     }
 
@@ -257,23 +257,23 @@ fn no_connection(error: &io::Error) -> String {
 }
 
 /// Reads a `Status` document, or whatever else came with a code that is no success.
-fn refusal(code: u16, body: &[u8]) -> Refusal {
+fn api_error(code: u16, body: &[u8]) -> ApiError {
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| status[name].as_str().map(str::to_owned);
     let message = text("message").filter(|message| !message.is_empty());
     let message = message.unwrap_or_else(|| format!("the host answered with the code {code}"));
     let message = if code == 401 { NO_TOKEN.to_owned() } else { message };
-    Refusal { code, reason: text("reason").unwrap_or_default(), message }
+    ApiError { code, reason: text("reason").unwrap_or_default(), message }
 }
 
 /// Lines that a host sends as things happen.
-pub(crate) struct Lines {
+pub(crate) struct LineStream {
     body: Incoming,
     buffer: Vec<u8>,
     address: Address,
 }
 
-impl Lines {
+impl LineStream {
     /// Returns the next document; `None` at the end.
     ///
     /// # Errors

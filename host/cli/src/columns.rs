@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::client::Known;
+use crate::client::ApiResource;
 use crate::output::age;
 
 /// One column of a kind's table.
@@ -119,7 +119,7 @@ const DEFINITION: &[Column] = &[
 ];
 
 /// Returns the columns of a kind, without the name. Of a kind that is not well known: readiness, where some resource tells it, and age.
-pub(crate) fn of(known: &Known, items: &[&Value], is_wide: bool) -> Vec<Column> {
+pub(crate) fn of(known: &ApiResource, items: &[&Value], is_wide: bool) -> Vec<Column> {
     let columns = match (known.group(), known.name()) {
         ("apps", "Deployment") => DEPLOYMENT,
         ("apps", "ReplicaSet") => REPLICA_SET,

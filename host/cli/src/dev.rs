@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::build::{self, Guest};
-use crate::exit::Code;
+use crate::exit::ExitReason;
 use crate::looks::QUIET;
-use crate::narrate::{Calm, LOOK, Narrator};
+use crate::narrate::{IdleDetector, ProgressReporter, REPORT_EVERY};
 use crate::output;
-use crate::serve::{HostArgs, Running};
+use crate::serve::{FolderHost, HostArgs};
 use crate::signals::Signals;
-use crate::sources::{self, Found, Sources};
+use crate::sources::{self, SourceChanges, Sources};
 use crate::terminal::Screen;
 use crate::watcher::Watcher;
 
@@ -60,10 +60,10 @@ pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
         }
     };
     let state = builder.state.clone();
-    let building = tokio::spawn(builder.follow());
-    let mut narrator = Narrator::begin(running.host.clone(), screen.clone()).await;
+    let building = tokio::spawn(builder.watch_sources());
+    let mut narrator = ProgressReporter::start(running.host.clone(), screen.clone()).await;
     let code = tokio::select! {
-        code = narrate(&mut narrator, &running, &state, args.exit_when_settled) => code,
+        code = report_progress(&mut narrator, &running, &state, args.exit_when_settled) => code,
         _ = signals.next() => None,
     };
     signals.end_at_next(screen.clone());
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
     Ok(running.stop().await)
 }
 
-async fn start(args: &DevArgs, screen: &Screen) -> Result<(Running, Builder)> {
+async fn start(args: &DevArgs, screen: &Screen) -> Result<(FolderHost, Builder)> {
     let folder = &args.host.folder;
     if !folder.is_dir() {
         return Err(crate::exit::failed(format!(
@@ -88,7 +88,7 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(Running, Builder)> {
         )));
     }
     // The host first: a store that is locked is told before minutes of building.
-    let mut running = Running::prepare(&args.host, screen).await?;
+    let mut running = FolderHost::prepare(&args.host, screen).await?;
     let prepared = async {
         build::prepare(folder, screen).await?;
         let mut builder = Builder::new(folder, screen.clone());
@@ -104,7 +104,7 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(Running, Builder)> {
     };
     match prepared.await {
         Ok(builder) => {
-            running.follow();
+            running.start_folder();
             Ok((running, builder))
         }
         Err(error) => {
@@ -115,25 +115,25 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(Running, Builder)> {
 }
 
 /// Tells what happens. Ends only when everything is settled and that was asked for.
-async fn narrate(
-    narrator: &mut Narrator,
-    running: &Running,
+async fn report_progress(
+    narrator: &mut ProgressReporter,
+    running: &FolderHost,
     building: &BuildState,
     exit_when_settled: bool,
 ) -> Option<ExitCode> {
-    let mut calm = Calm::default();
-    let mut looks = tokio::time::interval(LOOK);
+    let mut calm = IdleDetector::default();
+    let mut looks = tokio::time::interval(REPORT_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        let controllers = narrator.look().await;
-        let standing = running.standing();
+        let controllers = narrator.report().await;
+        let standing = running.folder_status();
         let busy = building.busy.load(Ordering::Relaxed) || !standing.settled;
-        if calm.look(tokio::time::Instant::now(), busy, &controllers) && exit_when_settled {
+        if calm.observe(tokio::time::Instant::now(), busy, &controllers) && exit_when_settled {
             return Some(match (standing.refused, standing.problems, building.failed.load(Ordering::Relaxed)) {
                 (0, 0, false) => ExitCode::SUCCESS,
-                (0, ..) => Code::Failed.into(),
-                _ => Code::Refused.into(),
+                (0, ..) => ExitReason::Failed.into(),
+                _ => ExitReason::Refused.into(),
             });
         }
     }
@@ -182,7 +182,7 @@ impl Builder {
         let crates = build::crate_folders(&self.folder)?;
         self.guests = build::discover(&self.folder).await?;
         self.sources = Sources::default();
-        self.sources.look(&self.guests, Instant::now(), SystemTime::now());
+        self.sources.update(&self.guests, Instant::now(), SystemTime::now());
         self.crates = crates;
         Ok(())
     }
@@ -217,8 +217,8 @@ impl Builder {
         };
         self.screen.status("");
         let built = built?;
-        if !built.said.is_empty() {
-            self.screen.said_by_cargo(&built.said);
+        if !built.diagnostics.is_empty() {
+            self.screen.cargo_output(&built.diagnostics);
         }
         for artifact in &built.artifacts {
             build::install(artifact, &self.folder)?;
@@ -235,14 +235,14 @@ impl Builder {
     }
 
     /// Follows the sources for ever.
-    async fn follow(mut self) {
+    async fn watch_sources(mut self) {
         let mut watcher = Watcher::new();
         loop {
             let mut folders = sources::folders(&self.guests);
             folders.entry(self.folder.clone()).or_insert(false);
             watcher.set(folders);
-            let found = self.sources.look(&self.guests, Instant::now(), SystemTime::now());
-            self.state.busy.store(!self.sources.is_settled() || found != Found::default(), Ordering::Relaxed);
+            let found = self.sources.update(&self.guests, Instant::now(), SystemTime::now());
+            self.state.busy.store(!self.sources.is_settled() || found != SourceChanges::default(), Ordering::Relaxed);
             let error = self.rebuild(found).await.err().map(|error| format!("{error:#}")).unwrap_or_default();
             if !error.is_empty() {
                 self.state.failed.store(true, Ordering::Relaxed);
@@ -264,7 +264,7 @@ impl Builder {
     }
 
     /// Builds what changed sources ask for.
-    async fn rebuild(&mut self, found: Found) -> Result<()> {
+    async fn rebuild(&mut self, found: SourceChanges) -> Result<()> {
         let mut wanted = found.guests;
         if found.crates || build::crate_folders(&self.folder)? != self.crates {
             let before = self.guests.clone();

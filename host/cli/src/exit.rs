@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use homeostat_registry::Error as OfRegistry;
 
-use crate::failure::{Refusal, Unreachable};
+use crate::failure::{ApiError, Unreachable};
 use crate::output;
 
 /// The codes other than 0.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Code {
+pub(crate) enum ExitReason {
     /// It was tried and did not work.
     Failed = 1,
     /// The command line makes no sense.
@@ -25,20 +25,20 @@ pub(crate) enum Code {
     Internal = 70,
 }
 
-impl From<Code> for ExitCode {
-    fn from(code: Code) -> Self {
+impl From<ExitReason> for ExitCode {
+    fn from(code: ExitReason) -> Self {
         Self::from(code as u8)
     }
 }
 
 /// What has failed of several things that are tried one after the other: the code that all of these have, or that of what did not work.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Failures(Option<Code>);
+pub(crate) struct Failures(Option<ExitReason>);
 
 impl Failures {
     /// Notes one more.
-    pub(crate) fn note(&mut self, code: Code) {
-        self.0 = Some(if self.0.is_none_or(|before| before == code) { code } else { Code::Failed });
+    pub(crate) fn record(&mut self, code: ExitReason) {
+        self.0 = Some(if self.0.is_none_or(|before| before == code) { code } else { ExitReason::Failed });
     }
 
     /// Returns whether nothing has failed.
@@ -55,37 +55,37 @@ impl From<Failures> for ExitCode {
 
 /// An error that knows its code.
 #[derive(Debug)]
-struct Ended {
-    code: Code,
+struct CodedError {
+    code: ExitReason,
     message: String,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for CodedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl Error for Ended {}
+impl Error for CodedError {}
 
 /// Returns an error with the code of something that was tried and did not work.
 pub(crate) fn failed(message: impl Into<String>) -> anyhow::Error {
-    Ended { code: Code::Failed, message: message.into() }.into()
+    CodedError { code: ExitReason::Failed, message: message.into() }.into()
 }
 
 /// Returns an error with the code of a command line that makes no sense.
 pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
-    Ended { code: Code::Usage, message: message.into() }.into()
+    CodedError { code: ExitReason::Usage, message: message.into() }.into()
 }
 
 /// Returns an error with the code of something that a rule or a limit forbids.
 pub(crate) fn refused(message: impl Into<String>) -> anyhow::Error {
-    Ended { code: Code::Refused, message: message.into() }.into()
+    CodedError { code: ExitReason::Refused, message: message.into() }.into()
 }
 
 /// Returns an error with the code of a fault of Homeostat itself.
 pub(crate) fn internal(message: impl Into<String>) -> anyhow::Error {
-    Ended { code: Code::Internal, message: message.into() }.into()
+    CodedError { code: ExitReason::Internal, message: message.into() }.into()
 }
 
 /// Says on stderr why a command ended, and returns the code for it.
@@ -95,43 +95,43 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    output::talk(&format!("error: {error:#}"));
-    code_of(error).into()
+    output::eprint(&format!("error: {error:#}"));
+    reason_of(error).into()
 }
 
 /// Returns the code for an error.
-pub(crate) fn code_of(error: &anyhow::Error) -> Code {
-    error.chain().find_map(known_code).unwrap_or(Code::Failed)
+pub(crate) fn reason_of(error: &anyhow::Error) -> ExitReason {
+    error.chain().find_map(known_reason).unwrap_or(ExitReason::Failed)
 }
 
-fn known_code(cause: &(dyn Error + 'static)) -> Option<Code> {
-    if let Some(ended) = cause.downcast_ref::<Ended>() {
+fn known_reason(cause: &(dyn Error + 'static)) -> Option<ExitReason> {
+    if let Some(ended) = cause.downcast_ref::<CodedError>() {
         return Some(ended.code);
     }
     if cause.is::<Unreachable>() {
-        return Some(Code::Unavailable);
+        return Some(ExitReason::Unavailable);
     }
     if let Some(error) = cause.downcast_ref() {
-        return Some(of_registry(error));
+        return Some(registry_reason(error));
     }
-    cause.downcast_ref::<Refusal>().map(|refusal| match refusal.code {
-        401 | 403 | 413 | 429 => Code::Refused,
-        503 | 504 => Code::Unavailable,
-        500 => Code::Internal,
-        _ => Code::Failed,
+    cause.downcast_ref::<ApiError>().map(|refusal| match refusal.code {
+        401 | 403 | 413 | 429 => ExitReason::Refused,
+        503 | 504 => ExitReason::Unavailable,
+        500 => ExitReason::Internal,
+        _ => ExitReason::Failed,
     })
 }
 
-fn of_registry(error: &OfRegistry) -> Code {
+fn registry_reason(error: &OfRegistry) -> ExitReason {
     match error {
-        OfRegistry::Reference { .. } => Code::Usage,
-        OfRegistry::Transport { .. } | OfRegistry::Deadline { .. } => Code::Unavailable,
-        OfRegistry::Status { status, .. } if *status == 429 || *status >= 500 => Code::Unavailable,
-        OfRegistry::Denied { .. } | OfRegistry::TooLarge { .. } | OfRegistry::Insecure { .. } => Code::Refused,
+        OfRegistry::Reference { .. } => ExitReason::Usage,
+        OfRegistry::Transport { .. } | OfRegistry::Deadline { .. } => ExitReason::Unavailable,
+        OfRegistry::Status { status, .. } if *status == 429 || *status >= 500 => ExitReason::Unavailable,
+        OfRegistry::Denied { .. } | OfRegistry::TooLarge { .. } | OfRegistry::Insecure { .. } => ExitReason::Refused,
         OfRegistry::Unsigned | OfRegistry::Signature(_) | OfRegistry::Altered { .. } | OfRegistry::Untrusted { .. } => {
-            Code::Refused
+            ExitReason::Refused
         }
-        _ => Code::Failed,
+        _ => ExitReason::Failed,
     }
 }
 

@@ -6,7 +6,7 @@ use homeostat_api::Address;
 
 /// A host did not do what was asked, and said why.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiError {
     /// The HTTP code.
     pub(crate) code: u16,
     /// One CamelCase word, as `NotFound`.
@@ -14,14 +14,14 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code: _, reason, message } = self;
         if reason.is_empty() { f.write_str(message) } else { write!(f, "{message} ({reason})") }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ApiError {}
 
 /// No host answers.
 #[derive(Debug)]

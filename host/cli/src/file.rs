@@ -63,8 +63,8 @@ pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<Ex
     let RestoreReport { path, resources, revision, .. } = restored?;
     output::print(&format!("{} restored: {resources} resources, revision {revision}\n", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new(".")).join(COMPONENTS);
-    if let Some(missing) = missing::told(&path, &folder).await? {
-        output::talk(&missing);
+    if let Some(missing) = missing::missing_components(&path, &folder).await? {
+        output::eprint(&missing);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 //!
 //! Definitions of kinds come first, then controllers, then all other resources. A controller that is taken out of the folder is
 //! deleted, also when that happened while no host ran; a resource that is taken out stays in the store, and that is said. Nothing is thrown away because of a file that is
-//! half written: see [`Looks`], [`PATIENCE`] and [`ABSENCE`].
+//! half written: see [`FileDebouncer`], [`WRITE_GRACE`] and [`DELETION_GRACE`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::components::Components;
-use crate::looks::{Change, Looks, QUIET, Seen};
-use crate::manifest::{self, Document, Identity, Problem};
+use crate::looks::{FileChange, FileDebouncer, FileStamp, QUIET};
+use crate::manifest::{self, Document, Problem, ResourceId};
 use crate::terminal::Screen;
 use crate::watcher::{Folders, Watcher};
 
@@ -24,14 +24,14 @@ mod absence;
 mod controllers;
 mod resources;
 
-use absence::Absences;
-use controllers::Installed;
+use absence::DeletionGrace;
+use controllers::FolderController;
 use resources::Phase;
 
 /// How long something must be missing before that counts: editors take files away and put them back.
-const ABSENCE: Duration = Duration::from_secs(2);
+const DELETION_GRACE: Duration = Duration::from_secs(2);
 /// How long a component must have been bad before that is told: its writer may have paused.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WRITE_GRACE: Duration = Duration::from_secs(1);
 /// How long to wait before what the store refused is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 /// Manifests of one folder. More are left out, and that is told.
@@ -41,7 +41,7 @@ const SUBFOLDER: &str = "manifests";
 
 /// Where a folder is with what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct FolderStatus {
     /// Everything that is in the folder has been read and tried.
     pub(crate) settled: bool,
     /// Things in manifests that keep documents from being used.
@@ -56,29 +56,29 @@ pub(crate) struct Folder {
     host: Host,
     screen: Screen,
     watcher: Watcher,
-    looks: Looks,
-    last_look: Option<Instant>,
+    looks: FileDebouncer,
+    last_scan: Option<Instant>,
     manifests: BTreeMap<PathBuf, Manifests>,
     /// All of the manifests together.
     content: Arc<Content>,
-    controllers: BTreeMap<String, Installed>,
+    controllers: BTreeMap<String, FolderController>,
     /// Keeps the code of controllers.
     code: Components,
     /// The host runs what is in the store.
-    has_begun: bool,
+    has_started: bool,
     /// Controllers of the store that the folder brought before this process.
-    brought: BTreeSet<String>,
+    managed: BTreeSet<String>,
     /// What was applied last, by resource: the file it stood in, and the digest of its text.
-    applied: HashMap<Identity, (PathBuf, Digest)>,
-    absent_controllers: Absences<String>,
-    absent_resources: Absences<Identity>,
+    applied: HashMap<ResourceId, (PathBuf, Digest)>,
+    absent_controllers: DeletionGrace<String>,
+    absent_resources: DeletionGrace<ResourceId>,
     /// What keeps documents from being used, as of the last try.
     problems: Vec<Problem>,
     /// Problems that were told and are still there.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
     /// Documents that could not be applied, and when to try again.
     retry_at: Option<Instant>,
-    standing: watch::Sender<Standing>,
+    status: watch::Sender<FolderStatus>,
 }
 
 /// What one file holds.
@@ -95,7 +95,7 @@ struct Content {
     documents: Vec<Document>,
     /// What is wrong with the others.
     problems: Vec<Problem>,
-    resources: BTreeSet<Identity>,
+    resources: BTreeSet<ResourceId>,
     controllers: BTreeSet<String>,
 }
 
@@ -122,27 +122,27 @@ impl Folder {
             host,
             screen,
             watcher: Watcher::new(),
-            looks: Looks::default(),
-            last_look: None,
+            looks: FileDebouncer::default(),
+            last_scan: None,
             manifests: BTreeMap::new(),
             content: Arc::default(),
             controllers: BTreeMap::new(),
             code,
-            has_begun: false,
-            brought: BTreeSet::new(),
+            has_started: false,
+            managed: BTreeSet::new(),
             applied: HashMap::new(),
-            absent_controllers: Absences::new(ABSENCE),
-            absent_resources: Absences::new(ABSENCE),
+            absent_controllers: DeletionGrace::new(DELETION_GRACE),
+            absent_resources: DeletionGrace::new(DELETION_GRACE),
             problems: Vec::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             retry_at: None,
-            standing: watch::Sender::new(Standing::default()),
+            status: watch::Sender::new(FolderStatus::default()),
         }
     }
 
     /// Returns where the folder is, now and whenever that changes.
-    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    pub(crate) fn status(&self) -> watch::Receiver<FolderStatus> {
+        self.status.subscribe()
     }
 
     /// Follows the folder until `stop` is set. What is under way then is finished.
@@ -150,7 +150,7 @@ impl Folder {
         while !*stop.borrow() {
             self.step().await;
             tokio::select! {
-                () = self.next_look() => {}
+                () = self.next_scan() => {}
                 // An error means that nobody is left who could stop this otherwise.
                 _ = stop.changed() => {}
             }
@@ -160,33 +160,33 @@ impl Folder {
     /// Looks at the folder once, and does what follows from what is seen.
     async fn step(&mut self) {
         let now = Instant::now();
-        if self.last_look.is_some_and(|last| now.duration_since(last) >= self.watcher.poll_every()) {
+        if self.last_scan.is_some_and(|last| now.duration_since(last) >= self.watcher.poll_every()) {
             // Nobody gave notice for long: times of change may be too coarse here, so look into the files.
-            self.looks.distrust();
+            self.looks.force_rescan();
         }
-        self.last_look = Some(now);
+        self.last_scan = Some(now);
         let seen = self.scan();
         self.watcher.set(self.folders());
-        let changes = self.looks.look(now.into_std(), SystemTime::now(), &seen);
+        let changes = self.looks.update(now.into_std(), SystemTime::now(), &seen);
         self.read(&changes).await;
         let retry = self.retry_at.is_some_and(|at| at <= now);
         if !changes.is_empty() || retry {
-            self.act(&changes, retry, now).await;
+            self.apply_changes(&changes, retry, now).await;
         } else if self.looks.is_settled() {
             // There is nothing here to wait for.
-            self.begin().await;
+            self.start_controllers().await;
         }
-        self.tell_refused(now);
-        if !self.controllers.values().any(Installed::is_suspect) {
+        self.report_rejections(now);
+        if !self.controllers.values().any(FolderController::is_suspect) {
             // Behind what was refused: the kinds that nobody knows may be its.
-            self.tell();
+            self.report_problems();
         }
-        self.forget_absent(now).await;
+        self.remove_absent(now).await;
         self.publish();
     }
 
     /// Does what changed files ask for.
-    async fn act(&mut self, changes: &[Change], retry: bool, now: Instant) {
+    async fn apply_changes(&mut self, changes: &[FileChange], retry: bool, now: Instant) {
         let content = self.content.clone();
         let read = changes.iter().any(|change| self.is_manifest(change.path()));
         let mut problems = content.problems.clone();
@@ -207,7 +207,7 @@ impl Folder {
     }
 
     /// Waits until it is time for the next look.
-    async fn next_look(&mut self) {
+    async fn next_scan(&mut self) {
         if !self.is_quiet() {
             return tokio::time::sleep(QUIET).await;
         }
@@ -221,37 +221,37 @@ impl Folder {
 
     /// Returns whether nothing is left to be done without a new change.
     fn is_quiet(&self) -> bool {
-        let waits = self.controllers.values().any(Installed::is_suspect);
+        let waits = self.controllers.values().any(FolderController::is_suspect);
         self.looks.is_settled()
-            && self.has_begun
+            && self.has_started
             && !waits
             && self.absent_controllers.is_empty()
             && self.absent_resources.is_empty()
     }
 
     fn publish(&self) {
-        let standing = Standing {
-            settled: self.last_look.is_some() && self.is_quiet(),
-            problems: self.told.len(),
+        let standing = FolderStatus {
+            settled: self.last_scan.is_some() && self.is_quiet(),
+            problems: self.reported.len(),
             refused: self.controllers.values().filter(|installed| installed.is_refused()).count(),
         };
-        self.standing.send_if_modified(|known| std::mem::replace(known, standing) != standing);
+        self.status.send_if_modified(|known| std::mem::replace(known, standing) != standing);
     }
 
     /// Looks at every manifest, and at every component that one names.
-    fn scan(&self) -> BTreeMap<PathBuf, Seen> {
+    fn scan(&self) -> BTreeMap<PathBuf, FileStamp> {
         let mut seen = BTreeMap::new();
         for root in &self.roots {
             // The subfolder need not be there, and the folder may be away for a moment.
             let Ok(entries) = std::fs::read_dir(root) else { continue };
             for path in entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| self.is_manifest(path)) {
-                if let Some(look) = Seen::look(&path).filter(|_| seen.len() < MANIFESTS_MAX) {
+                if let Some(look) = FileStamp::read(&path).filter(|_| seen.len() < MANIFESTS_MAX) {
                     seen.insert(path, look);
                 }
             }
         }
-        for file in self.controllers.values().filter_map(Installed::file) {
-            seen.extend(Seen::look(file).map(|look| (file.to_owned(), look)));
+        for file in self.controllers.values().filter_map(FolderController::file) {
+            seen.extend(FileStamp::read(file).map(|look| (file.to_owned(), look)));
         }
         seen
     }
@@ -270,13 +270,13 @@ impl Folder {
     }
 
     /// Reads the manifests that changed.
-    async fn read(&mut self, changes: &[Change]) {
-        let changes: Vec<&Change> = changes.iter().filter(|change| self.is_manifest(change.path())).collect();
+    async fn read(&mut self, changes: &[FileChange]) {
+        let changes: Vec<&FileChange> = changes.iter().filter(|change| self.is_manifest(change.path())).collect();
         for change in &changes {
             let path = change.path().to_owned();
             match change {
-                Change::Gone(_) => drop(self.manifests.remove(&path)),
-                Change::Changed(_) => {
+                FileChange::Gone(_) => drop(self.manifests.remove(&path)),
+                FileChange::Changed(_) => {
                     let file = path.clone();
                     let read = tokio::task::spawn_blocking(move || manifest::read(&file)).await;
                     let (documents, problems) = read.expect("reading a manifest does not panic");
@@ -290,32 +290,32 @@ impl Folder {
     }
 
     /// Tells the problems that are new, and forgets those that are gone.
-    fn tell(&mut self) {
+    fn report_problems(&mut self) {
         let texts: BTreeSet<String> = self.problems.iter().map(ToString::to_string).collect();
-        for text in texts.difference(&self.told) {
+        for text in texts.difference(&self.reported) {
             self.screen.warn(text);
         }
-        if texts.is_empty() && !self.told.is_empty() {
-            self.screen.say("all manifests are in order again");
+        if texts.is_empty() && !self.reported.is_empty() {
+            self.screen.info("all manifests are in order again");
         }
-        self.told = texts;
+        self.reported = texts;
     }
 
     /// Removes controllers that have been out of the folder for long enough, and says which resources are.
-    async fn forget_absent(&mut self, now: Instant) {
+    async fn remove_absent(&mut self, now: Instant) {
         let content = self.content.clone();
         // A file that cannot be read may still hold what seems to be missing.
         let readable = |file: &Path| self.manifests.get(file).is_none_or(|manifests| manifests.problems.is_empty());
         let missing =
             self.applied.iter().filter(|(identity, (file, _))| !content.resources.contains(identity) && readable(file));
-        let gone_resources: Vec<Identity> = missing.map(|(identity, _)| identity.clone()).collect();
+        let gone_resources: Vec<ResourceId> = missing.map(|(identity, _)| identity.clone()).collect();
         for name in self.absent_controllers.due(now, self.gone_controllers()) {
             self.uninstall(&name).await;
         }
         for identity in self.absent_resources.due(now, gone_resources) {
             self.applied.remove(&identity);
             let namespace = &identity.namespace;
-            self.screen.say(&format!("{identity} is no longer in the folder and stays in the store; `homeostat delete {identity} -n {namespace}` deletes it"));
+            self.screen.info(&format!("{identity} is no longer in the folder and stays in the store; `homeostat delete {identity} -n {namespace}` deletes it"));
         }
     }
 }

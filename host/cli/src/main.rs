@@ -60,7 +60,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// What is there but cannot be understood. As in sysexits.h.
 const CODE_DATA: u8 = 65;
 /// How long the threads may take to let go of what they hold when everything has ended.
-const LEFT_BEHIND: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a thread for blocking work stays when there is none. What it has freed is its own until it ends, and most of that work is
 /// loading components.
 const BLOCKING_IDLE_MAX: Duration = Duration::from_millis(100);
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     let ended = tokio_runtime(&command).and_then(|tokio| {
         let ended = tokio.block_on(Box::pin(run(command, global)));
         // What did not end in time is not waited for any longer.
-        tokio.shutdown_timeout(LEFT_BEHIND);
+        tokio.shutdown_timeout(SHUTDOWN_TIMEOUT);
         ended
     });
     ended.unwrap_or_else(|error| {
@@ -105,7 +105,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
     };
     let screen = Screen::new(style);
     start_log(&command, &screen);
-    signals::outlive_file_bound().context("signals cannot be taken over")?;
+    signals::survive_file_size_limit().context("signals cannot be taken over")?;
     match command {
         Command::Run(args) => serve::run(&args, screen).await,
         Command::Dev(args) => dev::run(&args, screen).await,

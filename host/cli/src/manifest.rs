@@ -13,8 +13,8 @@ use serde_json::Value;
 
 mod located;
 
-pub(crate) use located::Place;
-use located::{Fault, Located, Node, Part};
+pub(crate) use located::TextPosition;
+use located::{DocumentText, LocatedValue, Node, SyntaxFault};
 
 /// Bytes of one manifest file. A larger one is refused unread.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -33,9 +33,9 @@ pub(crate) struct Document {
     pub(crate) line: u64,
     pub(crate) column: u64,
     /// Where the value of `kind` stands.
-    pub(crate) kind_place: Place,
+    pub(crate) kind_place: TextPosition,
     /// Where the value of `metadata.name` stands.
-    pub(crate) name_place: Place,
+    pub(crate) name_place: TextPosition,
 }
 
 /// Something in a manifest that keeps a document from being used.
@@ -55,21 +55,21 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    fn new(file: &Path, place: Place, message: impl Into<String>) -> Self {
+    fn new(file: &Path, place: TextPosition, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: place.line, column: place.column, message: message.into() }
     }
 }
 
 /// What makes two documents one resource: group, kind, namespace, name. The version does not count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Identity {
+pub(crate) struct ResourceId {
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for ResourceId {
     /// As kubectl names things: `deployment.apps/web`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, kind, namespace: _, name } = self;
@@ -80,10 +80,10 @@ impl fmt::Display for Identity {
 
 impl Document {
     /// Returns what tells this resource from others. No namespace is the namespace `default`.
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> ResourceId {
         let text = |pointer: &str| self.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let namespace = text("/metadata/namespace");
-        Identity {
+        ResourceId {
             group: text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group).to_owned(),
             kind: text("/kind").to_owned(),
             namespace: if namespace.is_empty() { "default" } else { namespace }.to_owned(),
@@ -93,11 +93,11 @@ impl Document {
 
     /// Returns a problem with this document, at its start.
     pub(crate) fn problem(&self, message: impl Into<String>) -> Problem {
-        self.problem_at(Place { line: self.line, column: self.column }, message)
+        self.problem_at(TextPosition { line: self.line, column: self.column }, message)
     }
 
     /// Returns a problem with this document, at a place of it.
-    pub(crate) fn problem_at(&self, place: Place, message: impl Into<String>) -> Problem {
+    pub(crate) fn problem_at(&self, place: TextPosition, message: impl Into<String>) -> Problem {
         Problem::new(&self.file, place, message)
     }
 }
@@ -108,7 +108,7 @@ impl Document {
 pub(crate) fn read(path: &Path) -> (Vec<Document>, Vec<Problem>) {
     match read_bounded(path) {
         Ok(bytes) => read_bytes(path, &bytes),
-        Err(message) => (Vec::new(), vec![Problem::new(path, Place::START, message)]),
+        Err(message) => (Vec::new(), vec![Problem::new(path, TextPosition::START, message)]),
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn read_bytes(file: &Path, bytes: &[u8]) -> (Vec<Document>, Vec<Probl
             );
         }
     };
-    let mut reader = Reader { file, documents: Vec::new(), problems: Vec::new() };
+    let mut reader = ManifestParser { file, documents: Vec::new(), problems: Vec::new() };
     let parts = if file.extension().is_some_and(|extension| extension == "json") {
         let (parts, fault) = located::split_json(text);
         reader.problems.extend(fault.map(|fault| Problem::new(file, fault.place, fault.message)));
@@ -144,36 +144,36 @@ pub(crate) fn read_bytes(file: &Path, bytes: &[u8]) -> (Vec<Document>, Vec<Probl
     (reader.documents, reader.problems)
 }
 
-fn not_utf8(bytes: &[u8], valid_bytes: usize) -> Place {
+fn not_utf8(bytes: &[u8], valid_bytes: usize) -> TextPosition {
     let before = String::from_utf8_lossy(&bytes[..valid_bytes]);
     let last_line = before.rsplit('\n').next().unwrap_or_default();
-    Place { line: before.matches('\n').count() as u64 + 1, column: last_line.chars().count() as u64 + 1 }
+    TextPosition { line: before.matches('\n').count() as u64 + 1, column: last_line.chars().count() as u64 + 1 }
 }
 
-struct Reader<'a> {
+struct ManifestParser<'a> {
     file: &'a Path,
     documents: Vec<Document>,
     problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
-    fn part(&mut self, part: &Part<'_>) {
+impl ManifestParser<'_> {
+    fn part(&mut self, part: &DocumentText<'_>) {
         match located::parse(part) {
-            Ok(Located { node: Node::Null, .. }) => {}
+            Ok(LocatedValue { node: Node::Null, .. }) => {}
             Ok(root) => match list_items(&root) {
                 Some(items) => items.iter().for_each(|item| self.document(item, located::item(part, item).as_ref())),
                 None => self.document(&root, Some(part)),
             },
-            Err(Fault { place, message }) => self.problem(place, message),
+            Err(SyntaxFault { place, message }) => self.problem(place, message),
         }
     }
 
-    fn problem(&mut self, place: Place, message: impl Into<String>) {
+    fn problem(&mut self, place: TextPosition, message: impl Into<String>) {
         self.problems.push(Problem::new(self.file, place, message));
     }
 
     /// Takes one resource. `part` is its text, when it is alone in it.
-    fn document(&mut self, root: &Located, part: Option<&Part<'_>>) {
+    fn document(&mut self, root: &LocatedValue, part: Option<&DocumentText<'_>>) {
         if self.documents.len() >= DOCUMENTS_MAX {
             if self.documents.len() == DOCUMENTS_MAX
                 && !self.problems.iter().any(|problem| problem.message.starts_with("more than"))
@@ -202,7 +202,7 @@ impl Reader<'_> {
 }
 
 /// Returns the items when the document is a list of resources, as `kubectl get -o yaml` writes it.
-fn list_items(root: &Located) -> Option<&[Located]> {
+fn list_items(root: &LocatedValue) -> Option<&[LocatedValue]> {
     let text = |key| root.entry(key).and_then(|entry| entry.value.text());
     match &root.entry("items")?.value.node {
         Node::List(items) if text("kind")?.ends_with("List") && text("apiVersion").is_some() => Some(items),
@@ -210,7 +210,7 @@ fn list_items(root: &Located) -> Option<&[Located]> {
     }
 }
 
-impl Located {
+impl LocatedValue {
     fn text(&self) -> Option<&str> {
         match &self.node {
             Node::Text(text) => Some(text),
@@ -223,18 +223,18 @@ impl Located {
 struct Header<'a> {
     api_version: &'a str,
     kind: &'a str,
-    api_version_place: Place,
-    kind_place: Place,
-    name_place: Place,
+    api_version_place: TextPosition,
+    kind_place: TextPosition,
+    name_place: TextPosition,
 }
 
 impl<'a> Header<'a> {
     /// Finds the fields, or everything that is wrong with them.
-    fn check(root: &'a Located) -> Result<Self, Vec<Fault>> {
+    fn check(root: &'a LocatedValue) -> Result<Self, Vec<SyntaxFault>> {
         if !matches!(root.node, Node::Mapping(_)) {
             let message =
                 format!("expected a mapping with `apiVersion`, `kind` and `metadata`, found {}", root.describe());
-            return Err(vec![Fault { place: root.place, message }]);
+            return Err(vec![SyntaxFault { place: root.place, message }]);
         }
         let api_version = required(root, root.place, "apiVersion", "apiVersion", "apps/v1");
         let kind = required(root, root.place, "kind", "kind", "Deployment");
@@ -247,7 +247,7 @@ impl<'a> Header<'a> {
                     Ok(name)
                 })
             }
-            Some(entry) => Err(Fault {
+            Some(entry) => Err(SyntaxFault {
                 place: entry.value.place,
                 message: format!("`metadata` must be a mapping with a `name`, found {}", entry.value.describe()),
             }),
@@ -264,21 +264,26 @@ impl<'a> Header<'a> {
     }
 
     /// Reads the whole document when it is a controller. `part` is its text, when it is alone in it.
-    fn controller(&self, root: &Located, part: Option<&Part<'_>>) -> Result<Option<Box<Manifest>>, Vec<Fault>> {
+    fn controller(
+        &self,
+        root: &LocatedValue,
+        part: Option<&DocumentText<'_>>,
+    ) -> Result<Option<Box<Manifest>>, Vec<SyntaxFault>> {
         let group = API_VERSION.split('/').next();
         if self.kind != KIND || self.api_version.split('/').next() != group {
             return Ok(None);
         }
         if self.api_version != API_VERSION {
             let message = format!("this host reads controllers of `{API_VERSION}`, not of `{}`", self.api_version);
-            return Err(vec![Fault { place: self.api_version_place, message }]);
+            return Err(vec![SyntaxFault { place: self.api_version_place, message }]);
         }
         let manifest: Manifest = match part {
             Some(part) => located::parse_as(part, root).map_err(|fault| vec![fault])?,
             None => serde_json::from_value(root.to_value())
-                .map_err(|error| vec![Fault { place: root.place, message: error.to_string() }])?,
+                .map_err(|error| vec![SyntaxFault { place: root.place, message: error.to_string() }])?,
         };
-        let fault = |problem: OutOfBounds| Fault { place: root.find(problem.field), message: problem.to_string() };
+        let fault =
+            |problem: OutOfBounds| SyntaxFault { place: root.find(problem.field), message: problem.to_string() };
         match manifest.spec.check() {
             Ok(_) => Ok(Some(Box::new(manifest))),
             Err(problems) => Err(problems.into_iter().map(fault).collect()),
@@ -288,38 +293,38 @@ impl<'a> Header<'a> {
 
 /// Returns the text of a field that must be there, and its place.
 fn required<'a>(
-    parent: &'a Located,
-    parent_place: Place,
+    parent: &'a LocatedValue,
+    parent_place: TextPosition,
     key: &str,
     path: &str,
     example: &str,
-) -> Result<(&'a str, Place), Fault> {
+) -> Result<(&'a str, TextPosition), SyntaxFault> {
     let Some(entry) = parent.entry(key) else {
         return Err(missing(parent_place, path, example));
     };
     match &entry.value.node {
         Node::Text(text) if !text.is_empty() => Ok((text, entry.value.place)),
         Node::Text(_) | Node::Null => {
-            Err(Fault { place: entry.key_place, message: format!("`{path}` must not be empty") })
+            Err(SyntaxFault { place: entry.key_place, message: format!("`{path}` must not be empty") })
         }
         Node::Number(_) | Node::Bool(_) => {
             let message = format!("`{path}` must be text, found {}; put it in quotes", entry.value.describe());
-            Err(Fault { place: entry.value.place, message })
+            Err(SyntaxFault { place: entry.value.place, message })
         }
-        _ => Err(Fault {
+        _ => Err(SyntaxFault {
             place: entry.value.place,
             message: format!("`{path}` must be text, found {}", entry.value.describe()),
         }),
     }
 }
 
-fn missing(place: Place, path: &str, example: &str) -> Fault {
-    Fault { place, message: format!("`{path}` is missing; every document needs one, as `{path}: {example}`") }
+fn missing(place: TextPosition, path: &str, example: &str) -> SyntaxFault {
+    SyntaxFault { place, message: format!("`{path}` is missing; every document needs one, as `{path}: {example}`") }
 }
 
 /// Takes out documents that name a resource which another one named before. The first one stays.
 pub(crate) fn take_duplicates(documents: &mut Vec<Document>) -> Vec<Problem> {
-    let mut first: HashMap<Identity, (PathBuf, Place)> = HashMap::new();
+    let mut first: HashMap<ResourceId, (PathBuf, TextPosition)> = HashMap::new();
     let mut problems = Vec::new();
     documents.retain(|document| {
         let mut identity = document.identity();

@@ -17,11 +17,11 @@ use crate::terminal::Screen;
 mod calm;
 mod warnings;
 
-pub(crate) use calm::Calm;
+pub(crate) use calm::IdleDetector;
 use warnings::Warnings;
 
 /// How often the host is looked at.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// A change that comes later than this is told at the next look.
 const AT_ONCE: Duration = Duration::from_millis(10);
 /// A component that has been compiled for less is not told of.
@@ -31,17 +31,17 @@ const ROWS_MAX: usize = 20;
 /// Lines told at one look. The rest is counted.
 const LINES_MAX: usize = 50;
 /// Resources whose last line is remembered. When there are more, lines may be told twice.
-const TOLD_MAX: usize = 10_000;
+const REPORTED_MAX: usize = 10_000;
 
 /// The events that tell how far a definition has come that is tried on some keys first.
-const STEPS: [&str; 4] = ["Shadow", "Canary", "Promoted", "CanaryEnded"];
+const ROLLOUT_REASONS: [&str; 4] = ["Shadow", "Canary", "Promoted", "CanaryEnded"];
 /// The event that is told elsewhere: whoever refuses tells it at length.
-const TOLD: &str = "Refused";
+const REFUSED: &str = "Refused";
 /// The event that says that it went back.
-const BACK: &str = "RolledBack";
+const ROLLED_BACK: &str = "RolledBack";
 
 /// Tells what a host does.
-pub(crate) struct Narrator {
+pub(crate) struct ProgressReporter {
     host: Host,
     screen: Screen,
     last_event: u64,
@@ -49,20 +49,20 @@ pub(crate) struct Narrator {
     last_events: HashMap<String, String>,
     states: HashMap<String, ControllerState>,
     /// Controllers whose component is being compiled, of which that was told.
-    told_compiling: BTreeSet<String>,
+    reported_compiling: BTreeSet<String>,
     warnings: Warnings,
     /// The generations that the warnings are of.
     generations: HashMap<String, u64>,
     watch: Option<Watch>,
     /// What was last told of each resource.
-    told: HashMap<Key, String>,
+    reported: HashMap<Key, String>,
     /// The rows of resources, and the revision that they show.
     rows: (Revision, Vec<KindRows>),
 }
 
-impl Narrator {
+impl ProgressReporter {
     /// Begins with what happens from now on.
-    pub(crate) async fn begin(host: Host, screen: Screen) -> Self {
+    pub(crate) async fn start(host: Host, screen: Screen) -> Self {
         let store = host.store();
         let watch = store.watch(Scope::Everything, store.revision()).await.ok();
         Self {
@@ -72,17 +72,17 @@ impl Narrator {
             last_log: 0,
             last_events: HashMap::new(),
             states: HashMap::new(),
-            told_compiling: BTreeSet::new(),
+            reported_compiling: BTreeSet::new(),
             warnings: Warnings::default(),
             generations: HashMap::new(),
             watch,
-            told: HashMap::new(),
+            reported: HashMap::new(),
             rows: (Revision::ZERO, Vec::new()),
         }
     }
 
     /// Looks at the host and tells what is new. Returns the controllers as they are.
-    pub(crate) async fn look(&mut self) -> Vec<ControllerStatus> {
+    pub(crate) async fn report(&mut self) -> Vec<ControllerStatus> {
         let controllers = self.host.controllers();
         self.forget_changed(&controllers);
         let mut lines = self.events();
@@ -148,11 +148,11 @@ impl Narrator {
             let first_line = event.message.lines().next().unwrap_or_default();
             self.last_events.insert(event.controller.to_string(), format!("{}: {first_line}", event.reason));
             let is_of_host = event.source == EventSource::Host;
-            if is_of_host && STEPS.contains(&event.reason.as_str()) {
+            if is_of_host && ROLLOUT_REASONS.contains(&event.reason.as_str()) {
                 lines.push(format!("controller/{} rollout: {}", event.controller, event.message));
-            } else if is_of_host && event.reason == BACK {
+            } else if is_of_host && event.reason == ROLLED_BACK {
                 lines.push(format!("controller/{} rolled back: {}", event.controller, event.message));
-            } else if event.severity == Severity::Warning && !(is_of_host && event.reason == TOLD) {
+            } else if event.severity == Severity::Warning && !(is_of_host && event.reason == REFUSED) {
                 warnings.push(event);
             }
         }
@@ -188,10 +188,10 @@ impl Narrator {
     fn controller_lines(&mut self, controllers: &[ControllerStatus]) -> Vec<String> {
         let mut lines = Vec::new();
         let compiling = self.compiling();
-        for name in compiling.keys().filter(|name| !self.told_compiling.contains(*name)) {
+        for name in compiling.keys().filter(|name| !self.reported_compiling.contains(*name)) {
             lines.push(format!("controller/{name} is being compiled"));
         }
-        self.told_compiling = compiling.into_keys().collect();
+        self.reported_compiling = compiling.into_keys().collect();
         for status in controllers {
             if self.states.insert(status.name.clone(), status.state) != Some(status.state) {
                 let message = status.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
@@ -212,17 +212,17 @@ impl Narrator {
                 continue;
             }
             if event.kind == EventType::Deleted {
-                self.told.remove(&key);
+                self.reported.remove(&key);
                 lines.push(format!("{} deleted", name(&key)));
                 continue;
             }
             let summary = table::summary(&event.resource);
-            if self.told.len() >= TOLD_MAX {
-                self.told.clear();
+            if self.reported.len() >= REPORTED_MAX {
+                self.reported.clear();
             }
-            if self.told.get(&key) != Some(&summary) {
+            if self.reported.get(&key) != Some(&summary) {
                 lines.push(format!("{} {summary}", name(&key)));
-                self.told.insert(key, summary);
+                self.reported.insert(key, summary);
             }
         }
         lines
@@ -237,7 +237,7 @@ impl Narrator {
         }
         let Some(watch) = &mut self.watch else { return events };
         // As long as changes come at once; whatever they are, this look ends.
-        let end = Instant::now() + LOOK;
+        let end = Instant::now() + REPORT_EVERY;
         while Instant::now() < end {
             match tokio::time::timeout(AT_ONCE, watch.next()).await {
                 Ok(Ok(event)) => events.push(event),

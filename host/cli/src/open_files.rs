@@ -4,7 +4,7 @@
 /// client has a descriptor, and the usual 1024 are few.
 ///
 /// What the system refuses is left as it is: the host works with fewer, too.
-pub(crate) fn raise_bound() {
+pub(crate) fn raise_limit() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -26,7 +26,7 @@ mod tests {
         let before = getrlimit(Resource::Nofile);
         let few = before.maximum.map_or(512, |maximum| maximum.min(512));
         setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum: before.maximum }).unwrap();
-        super::raise_bound();
+        super::raise_limit();
         assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
     }
 }

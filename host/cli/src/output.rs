@@ -22,7 +22,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Says something to the person. Where nobody can hear it, nothing is lost.
-pub(crate) fn talk(text: &str) {
+pub(crate) fn eprint(text: &str) {
     drop(writeln!(io::stderr(), "{}", homeostat_text::block(text)));
 }
 

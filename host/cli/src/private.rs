@@ -38,7 +38,7 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// What the file system says: of a file of somebody else, that it cannot be changed.
-pub(crate) fn mend(data: &Path) -> io::Result<Option<Repair>> {
+pub(crate) fn restrict(data: &Path) -> io::Result<Option<Repair>> {
     let (mut mended, mut is_ours_alone) = (Repair::default(), true);
     let mut names = Vec::new();
     for entry in fs::read_dir(data)? {
@@ -49,7 +49,7 @@ pub(crate) fn mend(data: &Path) -> io::Result<Option<Repair>> {
     }
     if is_ours_alone || data.ends_with(DATA) {
         // First: nobody else can put anything in its way from then on.
-        close(data, &mut mended)?;
+        restrict_one(data, &mut mended)?;
     }
     let mut left = names;
     while let Some(path) = left.pop() {
@@ -59,7 +59,7 @@ pub(crate) fn mend(data: &Path) -> io::Result<Option<Repair>> {
             found => found?,
         };
         if found.is_dir() || found.is_file() {
-            close(&path, &mut mended)?;
+            restrict_one(&path, &mut mended)?;
         }
         if found.is_dir() {
             left.extend(fs::read_dir(&path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?);
@@ -73,7 +73,7 @@ fn is_kept(name: &str) -> bool {
     name.starts_with(STORE) || CERTIFICATE.contains(&name) || [COMPILED, COMPONENTS, PULLED].contains(&name)
 }
 
-fn close(path: &Path, mended: &mut Repair) -> io::Result<()> {
+fn restrict_one(path: &Path, mended: &mut Repair) -> io::Result<()> {
     let found = path.symlink_metadata()?;
     if found.permissions().mode() & OTHERS == 0 {
         return Ok(());

@@ -22,8 +22,8 @@ use tokio::task::JoinHandle;
 use crate::address;
 use crate::compile::{self, CompileLimits};
 use crate::components::Components;
-use crate::exit::{self, Code};
-use crate::folder::{Folder, Standing};
+use crate::exit::{self, ExitReason};
+use crate::folder::{Folder, FolderStatus};
 use crate::layout::{self, COMPONENTS, DATA};
 use crate::open_files;
 use crate::private::{self, Repair};
@@ -159,7 +159,7 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(args: &RunArgs, screen: Screen) -> Result<ExitCode> {
     let mut signals = Signals::new().context("signals cannot be taken over")?;
     let running = tokio::select! {
-        running = Running::start(&args.host, &screen) => running?,
+        running = FolderHost::start(&args.host, &screen) => running?,
         ending = signals.next() => return Ok(ExitCode::from(ending.code())),
     };
     signals.next().await;
@@ -168,24 +168,24 @@ pub(crate) async fn run(args: &RunArgs, screen: Screen) -> Result<ExitCode> {
 }
 
 /// A host that serves a folder.
-pub(crate) struct Running {
+pub(crate) struct FolderHost {
     pub(crate) host: Host,
     api: homeostat_api::Handle,
     folder: Option<Folder>,
-    following: Option<JoinHandle<()>>,
+    folder_task: Option<JoinHandle<()>>,
     stop: watch::Sender<bool>,
-    standing: watch::Receiver<Standing>,
+    folder_status: watch::Receiver<FolderStatus>,
     screen: Screen,
 }
 
-impl Running {
+impl FolderHost {
     /// Starts everything; the folder is followed from here on.
     ///
     /// # Errors
     /// When a part cannot start, with what to do about it.
     pub(crate) async fn start(args: &HostArgs, screen: &Screen) -> Result<Self> {
         let mut running = Self::prepare(args, screen).await?;
-        running.follow();
+        running.start_folder();
         Ok(running)
     }
 
@@ -215,10 +215,10 @@ impl Running {
             )));
         }
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
-        let address = address::parsed(&address)?;
+        let address = address::parse(&address)?;
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
-        tell_mended(&data, screen);
-        open_files::raise_bound();
+        repair_permissions(&data, screen);
+        open_files::raise_limit();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
         let (store, backups) = store::open(*store, &data).await?;
@@ -242,9 +242,9 @@ impl Running {
         let host = Host::start(options).await.context("the host does not start")?;
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
         let manifests = Folder::new(folder, host.clone(), screen.clone(), code);
-        let standing = manifests.standing();
+        let standing = manifests.status();
         let served =
-            ServerBackend { host: host.clone(), metrics, checks: vec![has_been_read(standing.clone())], backups };
+            ServerBackend { host: host.clone(), metrics, checks: vec![folder_check(standing.clone())], backups };
         let served = serve(args, address, &data, served, screen).await;
         let api = match served.context("the API cannot be served") {
             Ok(api) => api,
@@ -253,27 +253,35 @@ impl Running {
                 return Err(error);
             }
         };
-        screen.say(&format!("serving {} on {}", folder.display(), api.address()));
+        screen.info(&format!("serving {} on {}", folder.display(), api.address()));
         let (stop, _) = watch::channel(false);
-        Ok(Self { host, api, folder: Some(manifests), following: None, stop, standing, screen: screen.clone() })
+        Ok(Self {
+            host,
+            api,
+            folder: Some(manifests),
+            folder_task: None,
+            stop,
+            folder_status: standing,
+            screen: screen.clone(),
+        })
     }
 
     /// Begins to follow the folder. Does nothing the second time.
-    pub(crate) fn follow(&mut self) {
+    pub(crate) fn start_folder(&mut self) {
         if let Some(folder) = self.folder.take() {
-            self.following = Some(tokio::spawn(folder.follow(self.stop.subscribe())));
+            self.folder_task = Some(tokio::spawn(folder.follow(self.stop.subscribe())));
         }
     }
 
     /// Returns where the folder is with what it holds.
-    pub(crate) fn standing(&self) -> Standing {
-        *self.standing.borrow()
+    pub(crate) fn folder_status(&self) -> FolderStatus {
+        *self.folder_status.borrow()
     }
 
     /// Ends everything in order: the folder, the API, the controllers, the store. Returns the code for how that went.
     pub(crate) async fn stop(self) -> ExitCode {
-        let Self { host, api, folder: _, following, stop, standing: _, screen } = self;
-        screen.say("stopping: what runs is finished first, a second signal ends it at once");
+        let Self { host, api, folder: _, folder_task: following, stop, folder_status: _, screen } = self;
+        screen.info("stopping: what runs is finished first, a second signal ends it at once");
         stop.send_replace(true);
         if let Some(following) = following {
             // A component that is being compiled is not waited for.
@@ -287,7 +295,7 @@ impl Running {
             screen.warn(&format!(
                 "not everything ended within {seconds} s, and is left as it is; what was written is safe in the store"
             ));
-            return Code::Failed.into();
+            return ExitReason::Failed.into();
         };
         for (name, left) in report.into_iter().filter(|(_, left)| !left.interrupted.is_empty()) {
             let keys = left.interrupted.len();
@@ -296,15 +304,15 @@ impl Running {
                 DRAIN.as_secs()
             ));
         }
-        screen.say("stopped");
+        screen.info("stopped");
         ExitCode::SUCCESS
     }
 }
 
 /// Takes away what others may do with what the host keeps, and says so where there was something. What is not there yet is made right.
-fn tell_mended(data: &Path, screen: &Screen) {
+fn repair_permissions(data: &Path, screen: &Screen) {
     let shown = data.display();
-    match private::mend(data) {
+    match private::restrict(data) {
         Ok(None) => {}
         Ok(Some(Repair { first, count })) => screen.warn(&format!(
             "other users could read or write {count} files and folders in {shown}, of which {} is one: now they are yours alone",
@@ -340,13 +348,13 @@ async fn serve(
     if let (Some(SelfSignedCertificate { certificate, is_new }), Some(fingerprint)) = (made, api.fingerprint()) {
         let made =
             if is_new { "made a certificate, which vouches for itself" } else { "using the certificate of before" };
-        screen.say(&format!("{made}: {}\nits SHA-256 is {fingerprint}", certificate.chain.display()));
+        screen.info(&format!("{made}: {}\nits SHA-256 is {fingerprint}", certificate.chain.display()));
     }
     Ok(api)
 }
 
 /// Holds from the moment that everything in the folder has been tried once. Before, a host without controllers would pass for ready.
-fn has_been_read(standing: watch::Receiver<Standing>) -> Check {
+fn folder_check(standing: watch::Receiver<FolderStatus>) -> Check {
     let was_read = OnceLock::new();
     let holds = move || {
         if was_read.get().is_some() || standing.borrow().settled {

@@ -8,7 +8,7 @@ use crate::terminal::Screen;
 
 /// A signal that ends the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum StopSignal {
     /// The terminal is gone.
     Hangup,
     /// Control-C.
@@ -17,7 +17,7 @@ pub(crate) enum Ending {
     Terminate,
 }
 
-impl Ending {
+impl StopSignal {
     /// Returns the exit code of a process that the signal ended: 128 and its number.
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -40,7 +40,7 @@ pub(crate) struct Signals {
 ///
 /// # Errors
 /// When the system has no room for it.
-pub(crate) fn outlive_file_bound() -> io::Result<()> {
+pub(crate) fn survive_file_size_limit() -> io::Result<()> {
     // Whoever listens is of no interest: that there is a handler is, and it stays.
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
@@ -61,11 +61,11 @@ impl Signals {
     /// Waits for the next signal.
     ///
     /// *Cancel safety*: no signal is lost.
-    pub(crate) async fn next(&mut self) -> Ending {
+    pub(crate) async fn next(&mut self) -> StopSignal {
         tokio::select! {
-            Some(()) = self.hangup.recv() => Ending::Hangup,
-            Some(()) = self.interrupt.recv() => Ending::Interrupt,
-            Some(()) = self.terminate.recv() => Ending::Terminate,
+            Some(()) = self.hangup.recv() => StopSignal::Hangup,
+            Some(()) = self.interrupt.recv() => StopSignal::Interrupt,
+            Some(()) = self.terminate.recv() => StopSignal::Terminate,
             else => std::future::pending().await,
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use crate::build::Guest;
-use crate::looks::{Change, Looks, Seen};
+use crate::looks::{FileChange, FileDebouncer, FileStamp};
 use crate::watcher::Folders;
 
 /// Files of all guests together that are followed. The rest is built at the next start.
@@ -23,13 +23,13 @@ const FOLDERS: [&str; 2] = ["src", "wit"];
 /// The sources of some guests.
 #[derive(Default)]
 pub(crate) struct Sources {
-    looks: Looks,
+    looks: FileDebouncer,
     primed: bool,
 }
 
 /// What a look at the sources found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct SourceChanges {
     /// Guests to build again.
     pub(crate) guests: BTreeSet<String>,
     /// A `Cargo.toml` changed: there may be other guests now.
@@ -38,15 +38,15 @@ pub(crate) struct Found {
 
 impl Sources {
     /// Looks at the sources. The first look takes note and finds nothing.
-    pub(crate) fn look(&mut self, guests: &[Guest], now: Instant, wall_now: SystemTime) -> Found {
+    pub(crate) fn update(&mut self, guests: &[Guest], now: Instant, wall_now: SystemTime) -> SourceChanges {
         let seen = snapshot(guests);
         if !self.primed {
             // Nothing is told twice: what is there now counts as built.
-            self.looks = Looks::taking_note(now, &seen);
+            self.looks = FileDebouncer::with_known_files(now, &seen);
             self.primed = true;
-            return Found::default();
+            return SourceChanges::default();
         }
-        find(guests, &self.looks.look(now, wall_now, &seen))
+        classify(guests, &self.looks.update(now, wall_now, &seen))
     }
 
     /// Returns whether everything that changed has been found.
@@ -56,10 +56,10 @@ impl Sources {
 }
 
 /// Says what changed files mean.
-fn find(guests: &[Guest], changes: &[Change]) -> Found {
+fn classify(guests: &[Guest], changes: &[FileChange]) -> SourceChanges {
     let belongs = |guest: &&Guest, path: &Path| roots(guest).any(|root| path.starts_with(root));
-    let mut found = Found::default();
-    for path in changes.iter().map(Change::path) {
+    let mut found = SourceChanges::default();
+    for path in changes.iter().map(FileChange::path) {
         found.guests.extend(guests.iter().filter(|guest| belongs(guest, path)).map(|guest| guest.name.clone()));
         found.crates |= path.file_name().is_some_and(|name| name == "Cargo.toml");
     }
@@ -81,12 +81,12 @@ pub(crate) fn folders(guests: &[Guest]) -> Folders {
     folders
 }
 
-fn snapshot(guests: &[Guest]) -> BTreeMap<PathBuf, Seen> {
+fn snapshot(guests: &[Guest]) -> BTreeMap<PathBuf, FileStamp> {
     let roots: BTreeSet<&Path> = guests.iter().flat_map(roots).collect();
     let mut seen = BTreeMap::new();
     for root in roots {
         for file in FILES.iter().map(|file| root.join(file)) {
-            if let Some(look) = Seen::look(&file) {
+            if let Some(look) = FileStamp::read(&file) {
                 seen.insert(file, look);
             }
         }
@@ -97,7 +97,7 @@ fn snapshot(guests: &[Guest]) -> BTreeMap<PathBuf, Seen> {
     seen
 }
 
-fn walk(folder: &Path, depth: usize, seen: &mut BTreeMap<PathBuf, Seen>) {
+fn walk(folder: &Path, depth: usize, seen: &mut BTreeMap<PathBuf, FileStamp>) {
     // What cannot be read is not followed; cargo will say what it thinks of it.
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.filter_map(Result::ok) {
@@ -108,7 +108,7 @@ fn walk(folder: &Path, depth: usize, seen: &mut BTreeMap<PathBuf, Seen>) {
         let path = entry.path();
         match std::fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() && depth > 0 => walk(&path, depth - 1, seen),
-            Ok(metadata) if metadata.is_file() => drop(seen.insert(path, Seen::of(&metadata))),
+            Ok(metadata) if metadata.is_file() => drop(seen.insert(path, FileStamp::of(&metadata))),
             _ => {}
         }
     }

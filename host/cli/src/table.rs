@@ -24,7 +24,7 @@ pub(crate) struct ControllerRow {
 }
 
 /// A controller of which nothing runs yet, and for how long its component has been compiled.
-pub(crate) type Awaited = (String, Duration);
+pub(crate) type CompilingController = (String, Duration);
 
 /// The resources of one managed kind.
 pub(crate) struct KindRows {
@@ -36,7 +36,11 @@ pub(crate) struct KindRows {
 }
 
 /// Shows a host: its controllers, then what they manage.
-pub(crate) fn render(controllers: &[ControllerRow], awaited: &[Awaited], kinds: &[KindRows]) -> Vec<String> {
+pub(crate) fn render(
+    controllers: &[ControllerRow],
+    awaited: &[CompilingController],
+    kinds: &[KindRows],
+) -> Vec<String> {
     let mut table = Table::new(HEADER);
     controllers.iter().for_each(|row| table.row(controller(row)));
     for (name, since) in awaited {

@@ -34,7 +34,7 @@ impl Size {
     const DEFAULT: Self = Self { rows: 24, columns: 80 };
 
     /// Asks `stty`: the system call is out of reach without unsafe code.
-    fn ask() -> Option<Self> {
+    fn query() -> Option<Self> {
         let terminal = File::open("/dev/tty").ok()?;
         let output = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
         Self::parse(std::str::from_utf8(&output.stdout).ok()?)
@@ -102,7 +102,7 @@ impl Screen {
     }
 
     /// Tells what happened.
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn info(&self, text: &str) {
         if self.logged { tracing::info!(target: "homeostat", "{text}") } else { self.line(text) }
     }
 
@@ -118,7 +118,7 @@ impl Screen {
     }
 
     /// Writes lines that stay, colours and all. For what cargo says while it builds the guests of whoever is looking on, and nothing else.
-    pub(crate) fn said_by_cargo(&self, text: &str) {
+    pub(crate) fn cargo_output(&self, text: &str) {
         self.write(text);
     }
 
@@ -176,7 +176,7 @@ impl Screen {
             return;
         }
         if inner.sized.is_none_or(|sized| sized.elapsed() > RESIZE) {
-            inner.size = Size::ask().unwrap_or(inner.size);
+            inner.size = Size::query().unwrap_or(inner.size);
             inner.sized = Some(Instant::now());
         }
         let mut out = inner.erase();
@@ -250,21 +250,21 @@ pub(crate) struct Log {
 }
 
 impl<'a> MakeWriter<'a> for Log {
-    type Writer = Record;
+    type Writer = LogRecord;
 
-    fn make_writer(&'a self) -> Record {
-        Record { screen: self.screen.clone(), is_json: self.is_json, text: Vec::new() }
+    fn make_writer(&'a self) -> LogRecord {
+        LogRecord { screen: self.screen.clone(), is_json: self.is_json, text: Vec::new() }
     }
 }
 
 /// One record of the log.
-pub(crate) struct Record {
+pub(crate) struct LogRecord {
     screen: Screen,
     is_json: bool,
     text: Vec<u8>,
 }
 
-impl Write for Record {
+impl Write for LogRecord {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -275,7 +275,7 @@ impl Write for Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for LogRecord {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
         match text.trim_end() {

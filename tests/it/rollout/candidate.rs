@@ -1,6 +1,6 @@
 //! The binary while a version is tried, as a canary or as a shadow: what it tells, and where it goes on after `kill -9`.
 
-use homeostat_tests::{Running, demo, eventually_blocking, guest};
+use homeostat_tests::{HostProcess, demo, eventually_blocking, guest};
 use serde_json::{Value, json};
 
 use super::folder::write;
@@ -32,12 +32,12 @@ impl Fickle {
         write(self.folder.path(), "fickle.yaml", &text);
     }
 
-    fn run(&self) -> Running {
-        Running::start("run", self.folder.path(), self.scratch.path(), &[])
+    fn run(&self) -> HostProcess {
+        HostProcess::start("run", self.folder.path(), self.scratch.path(), &[])
     }
 
     /// Waits until the controller's rollout is like this. Returns its status.
-    fn until(host: &Running, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    fn until(host: &HostProcess, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         eventually_blocking(&format!("the rollout: {what}"), || {
             let output = host.ask(&["get", "controller", "fickle", "-o", "json"]);
             let status = serde_json::from_str::<Value>(&output.stdout).ok()?["status"].clone();
@@ -45,7 +45,7 @@ impl Fickle {
         })
     }
 
-    fn history(host: &Running) -> Vec<String> {
+    fn history(host: &HostProcess) -> Vec<String> {
         let output = host.ask(&["rollout", "history", "fickle"]);
         assert_eq!(output.code, Some(0), "{}", output.stderr);
         output.stdout.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect()
@@ -58,9 +58,9 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     let fickle = Fickle::new(20);
     fickle.save("one", "", "1h");
     let mut host = fickle.run();
-    host.until_said("controller/fickle added");
+    host.wait_for_stderr("controller/fickle added");
     fickle.save("two", "", "1h");
-    host.until_said("controller/fickle rollout: revision 2 has 30% of the keys, revision 1 the others");
+    host.wait_for_stderr("controller/fickle rollout: revision 2 has 30% of the keys, revision 1 the others");
     host.kill();
     host = fickle.run();
     let status = Fickle::until(&host, "to go on", |rollout| rollout["phase"] == "canary");
@@ -70,7 +70,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     );
     assert_eq!(Fickle::history(&host), ["1 *", "2 ?"]);
     fickle.save("two", "", "100ms");
-    host.until_said("controller/fickle rollout: revision 2 has all keys, after revision 1");
+    host.wait_for_stderr("controller/fickle rollout: revision 2 has all keys, after revision 1");
     let status = host.ask(&["rollout", "status", "fickle"]);
     assert_eq!(
         (status.code, status.stdout.as_str()),
@@ -96,7 +96,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     }
 
     fickle.save("bad", "trap", "1h");
-    host.until_said("controller/fickle rolled back: revision 7 went back to revision 6: ");
+    host.wait_for_stderr("controller/fickle rolled back: revision 7 went back to revision 6: ");
     let status = host.ask(&["rollout", "status", "fickle"]);
     assert_eq!(status.code, Some(3), "{}", status.stderr);
     assert!(
@@ -129,14 +129,14 @@ fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
     write(folder.path(), "twin.yaml", &twin("", ""));
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     host.until("controller", "twin", "/status/state", &json!("ready"));
     write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
     eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
 
     write(folder.path(), "twin.yaml", &twin("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
-    host.until_said("controller/twin rollout: revision 2 is a shadow of revision 1");
-    host.until_said("controller/twin rolled back: revision 2 went back to revision 1: ");
+    host.wait_for_stderr("controller/twin rollout: revision 2 is a shadow of revision 1");
+    host.wait_for_stderr("controller/twin rolled back: revision 2 went back to revision 1: ");
     host.until("controller", "twin", "/status/rollout/phase", &json!("rolledBack"));
     let status = host.ask(&["rollout", "status", "twin"]);
     assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);
@@ -161,10 +161,10 @@ fn a_shadow_begins_anew_after_kill_9() {
     std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
     write(folder.path(), "twin.yaml", &twin("", ""));
     write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
-    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let mut host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
     let shadow = |lasts: &str| format!("  rollout: {{strategy: shadow, shadow: {{for: {lasts}, reconciles: 1}}}}\n");
-    let history = |host: &Running| {
+    let history = |host: &HostProcess| {
         let told = host.ask(&["rollout", "history", "twin"]).stdout;
         told.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect::<Vec<_>>()
     };
@@ -174,7 +174,7 @@ fn a_shadow_begins_anew_after_kill_9() {
         assert_eq!(history(&host), ["1 *", "2 ?"]);
         assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 1);
         host.kill();
-        host = Running::start("run", folder.path(), scratch.path(), &[]);
+        host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     }
     write(folder.path(), "twin.yaml", &twin("look", &shadow("100ms")));
     host.until("controller", "twin", "/status/rollout/phase", &json!("complete"));

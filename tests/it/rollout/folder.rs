@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{BOUND, Running, eventually_blocking, eventually_built, guest, renamed};
+use homeostat_tests::{BOUND, HostProcess, eventually_blocking, eventually_built, guest, renamed};
 use serde_json::{Value, json};
 
 pub(super) fn write(folder: &Path, name: &str, text: &str) {
@@ -19,13 +19,13 @@ fn manifest(more: &str) -> String {
     )
 }
 
-fn history(host: &Running) -> Vec<String> {
+fn history(host: &HostProcess) -> Vec<String> {
     let output = host.ask(&["rollout", "history", "greeter"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     output.stdout.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect()
 }
 
-fn until(host: &Running, pointer: &str, wanted: &Value) {
+fn until(host: &HostProcess, pointer: &str, wanted: &Value) {
     host.until("controller", "greeter", pointer, wanted);
 }
 
@@ -35,29 +35,29 @@ fn what_a_file_says_is_told_once_however_often_it_is_read() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let greeter = std::fs::read(guest("greeter")).unwrap();
     let save = || std::fs::write(folder.path().join("greeter.wasm"), &greeter).unwrap();
-    let look = |host: &Running, name: &str| {
+    let look = |host: &HostProcess, name: &str| {
         save();
         let greeting = format!(
             "apiVersion: demo.homeostat.dev/v1\nkind: Greeting\nmetadata: {{name: {name}}}\nspec: {{name: {name}}}\n"
         );
         write(folder.path(), &format!("{name}.yaml"), &greeting);
-        host.until_said(&format!("greeting.demo.homeostat.dev/{name} created"));
+        host.wait_for_stderr(&format!("greeting.demo.homeostat.dev/{name} created"));
     };
     save();
     write(folder.path(), "greeter.yaml", &manifest(""));
-    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
-    host.until_said("controller/greeter added");
+    let mut host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.wait_for_stderr("controller/greeter added");
     host.kill();
-    host = Running::start("run", folder.path(), scratch.path(), &[]);
-    host.until_said("controller/greeter added");
+    host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.wait_for_stderr("controller/greeter added");
     look(&host, "one");
-    assert_eq!(host.said().matches("controller/greeter added").count(), 1, "{}", host.said());
+    assert_eq!(host.stderr().matches("controller/greeter added").count(), 1, "{}", host.stderr());
 
     assert_eq!(host.ask(&["rollout", "pause", "greeter"]).code, Some(0));
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
-    host.until_said("controller/greeter is paused");
+    host.wait_for_stderr("controller/greeter is paused");
     look(&host, "two");
-    assert_eq!(host.said().matches("controller/greeter is paused").count(), 1, "{}", host.said());
+    assert_eq!(host.stderr().matches("controller/greeter is paused").count(), 1, "{}", host.stderr());
 }
 
 /// Edit, save, swapped; a bad edit is refused; history, undo, and `kill -9` between any two steps.
@@ -68,20 +68,20 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     let component = |tag: &str| std::fs::write(folder.path().join("greeter.wasm"), renamed(&greeter, tag)).unwrap();
     component("one");
     write(folder.path(), "greeter.yaml", &manifest(""));
-    let mut host = Running::start("run", folder.path(), scratch.path(), &[]);
-    let restart = |host: Running| {
+    let mut host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    let restart = |host: HostProcess| {
         host.kill();
-        Running::start("run", folder.path(), scratch.path(), &[])
+        HostProcess::start("run", folder.path(), scratch.path(), &[])
     };
-    host.until_said("controller/greeter added");
+    host.wait_for_stderr("controller/greeter added");
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(history(&host), ["1 *"]);
 
     component("two");
-    host.until_said("controller/greeter swapped: generation 2");
+    host.wait_for_stderr("controller/greeter swapped: generation 2");
     until(&host, "/status/lastSwap/why", &json!("its component changed"));
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
-    host.until_said("controller/greeter changed");
+    host.wait_for_stderr("controller/greeter changed");
     until(&host, "/status/revision", &json!(3));
     until(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"]);
@@ -90,8 +90,13 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     let other = host.ask(&["rollout", "diff", "greeter", "--from", "1", "--to", "2"]).stdout;
     assert!(other.contains("- component.digest: sha256:") && other.contains("+ component.digest: sha256:"), "{other}");
 
-    assert_eq!(host.said().matches("controller/greeter added").count(), 1, "each change is told once: {}", host.said());
-    assert_eq!(host.said().matches("controller/greeter changed").count(), 1, "{}", host.said());
+    assert_eq!(
+        host.stderr().matches("controller/greeter added").count(),
+        1,
+        "each change is told once: {}",
+        host.stderr()
+    );
+    assert_eq!(host.stderr().matches("controller/greeter changed").count(), 1, "{}", host.stderr());
     host = restart(host);
     until(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"], "a restart makes no revision");
@@ -99,7 +104,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     let source =
         host.json(&["get", "controller", "greeter"])["metadata"]["annotations"]["homeostat.dev/source"].clone();
     std::fs::write(folder.path().join("greeter.wasm"), &greeter[..greeter.len() / 2]).unwrap();
-    host.until_said("controller/greeter refused, the one that runs goes on");
+    host.wait_for_stderr("controller/greeter refused, the one that runs goes on");
     let status = host.ask(&["rollout", "status", "greeter"]);
     assert_eq!(status.code, Some(3), "{}", status.stderr);
     assert!(status.stderr.contains("cut off"), "{}", status.stderr);
@@ -124,9 +129,9 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     until(&host, "/status/concurrency", &json!(4));
     host.kill();
     write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
-    host = Running::start("run", folder.path(), scratch.path(), &[]);
+    host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     // Resources are applied after the controllers: the folder has had its say.
-    host.until_said("namespace/other created");
+    host.wait_for_stderr("namespace/other created");
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     until(&host, "/status/revision", &json!(4));
     until(&host, "/status/concurrency", &json!(4));
@@ -137,8 +142,8 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
 
     host.kill();
     std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
-    host.until_said("controller/greeter removed");
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.wait_for_stderr("controller/greeter removed");
     let left = host.ask(&["get", "controllers", "-o", "name"]);
     assert_eq!(left.stdout, "", "what left the folder while no host ran is deleted");
 }
@@ -150,7 +155,7 @@ fn revisions_are_compared_by_what_their_components_say_of_themselves() {
     let component = |name: &str| std::fs::copy(guest(name), folder.path().join("greeter.wasm")).unwrap();
     component("guest-mapped");
     write(folder.path(), "greeter.yaml", &manifest(""));
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until(&host, "/status/revision", &json!(1));
     component("guest-remapped");
     until(&host, "/status/revision", &json!(2));
@@ -178,9 +183,9 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
         let name = format!("other-{others}");
         let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
         write(folder.path(), &format!("{name}.yaml"), &namespace);
-        let host = Running::start("dev", folder.path(), scratch.path(), &[]);
+        let host = HostProcess::start("dev", folder.path(), scratch.path(), &[]);
         // Resources are applied after the controllers: the folder has had its say.
-        host.until_said(&format!("namespace/{name} created"));
+        host.wait_for_stderr(&format!("namespace/{name} created"));
         host
     };
     component("one");
@@ -189,7 +194,7 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     component("two");
     until(&host, "/status/revision", &json!(2));
     assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
-    let undo = |host: &Running, says: &str| {
+    let undo = |host: &HostProcess, says: &str| {
         let undone = host.ask(&["rollout", "undo", "greeter"]);
         assert_eq!(
             undone.stdout,
@@ -209,15 +214,15 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     let before = host.json(&["get", "controller", "greeter"])["metadata"]["resourceVersion"].clone();
     component("two");
     write(folder.path(), "last.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: last}\n");
-    host.until_said("namespace/last created");
+    host.wait_for_stderr("namespace/last created");
     assert_eq!(host.json(&["get", "controller", "greeter"])["metadata"]["resourceVersion"], before);
-    assert!(!host.said().contains("undo"), "nothing is over: {}", host.said());
+    assert!(!host.stderr().contains("undo"), "nothing is over: {}", host.stderr());
     host.kill();
 
     // Other bytes, while no host ran.
     component("three");
     let host = start();
-    host.until_said("controller/greeter is what its file says again: the undo to revision 1 is over");
+    host.wait_for_stderr("controller/greeter is what its file says again: the undo to revision 1 is over");
     until(&host, "/status/digest", &digest("three"));
     until(&host, "/status/state", &json!("suspended"));
 
@@ -225,11 +230,11 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     undo(&host, "revision 3");
     until(&host, "/status/digest", &digest("one"));
     component("four");
-    host.until_said("controller/greeter is what its file says again: the undo to revision 3 is over");
+    host.wait_for_stderr("controller/greeter is what its file says again: the undo to revision 3 is over");
     until(&host, "/status/digest", &digest("four"));
     component("five");
     until(&host, "/status/digest", &digest("five"));
-    assert_eq!(host.said().matches("is over").count(), 2, "it is told once: {}", host.said());
+    assert_eq!(host.stderr().matches("is over").count(), 2, "it is told once: {}", host.stderr());
     until(&host, "/status/state", &json!("suspended"));
 }
 
@@ -238,19 +243,19 @@ fn a_host_that_starts_again_writes_nothing_where_nothing_has_changed() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
     write(folder.path(), "greeter.yaml", &manifest(""));
-    let resource = |host: &Running| host.json(&["get", "controller", "greeter"]);
+    let resource = |host: &HostProcess| host.json(&["get", "controller", "greeter"]);
     let is_ready = |resource: &Value| {
         let conditions = resource["status"]["conditions"].as_array().unwrap();
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
-    host.until_said("controller/greeter added");
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.wait_for_stderr("controller/greeter added");
     let before = eventually_built("the status to say so", || Some(resource(&host)).filter(is_ready));
     assert_eq!(host.terminate().code, Some(0));
 
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     // What the host comes to about a controller is written before it is told.
-    host.until_said("controller/greeter added");
+    host.wait_for_stderr("controller/greeter added");
     host.until("controller", "greeter", "/status/state", &json!("ready"));
     assert_eq!(resource(&host)["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
 }
@@ -263,7 +268,7 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
     let elsewhere = tempfile::tempdir().unwrap();
     write(elsewhere.path(), "greeter.yaml", &manifest(""));
     let file = elsewhere.path().join("greeter.yaml").display().to_string();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     for (source, field) in [("oci: not/A/reference", "oci"), ("file: ../greeter.wasm", "file")] {
         let wrong = manifest("").replace("file: greeter.wasm", source);
         write(elsewhere.path(), "wrong.yaml", &wrong);
@@ -277,7 +282,7 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
     host.kill();
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until(&host, "/status/state", &json!("suspended"));
     assert_eq!(host.ask(&["resume", "greeter"]).code, Some(0));
     until(&host, "/status/state", &json!("ready"));
@@ -319,7 +324,7 @@ fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
     write(folder.path(), "greeter.yaml", &manifest(""));
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until(&host, "/status/revision", &json!(1));
     let theirs = json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "greeter" },
@@ -330,10 +335,10 @@ fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
     until(&host, "/status/concurrency", &json!(7));
     host.kill();
 
-    let host = Running::start("run", folder.path(), scratch.path(), &[]);
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let refused = "greeter.yaml:3:18: controller/greeter refused, the one that runs goes on";
-    host.until_said(refused);
-    host.until_said("no folder brought, as it lacks the label app.kubernetes.io/managed-by: homeostat-folder");
+    host.wait_for_stderr(refused);
+    host.wait_for_stderr("no folder brought, as it lacks the label app.kubernetes.io/managed-by: homeostat-folder");
     eventually_blocking("the same as an event", || {
         let events = host.ask(&["events", "--controller", "greeter"]).stdout;
         (events.contains("Refused") && events.contains("no folder brought")).then_some(())
@@ -341,15 +346,15 @@ fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
     write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
     // Resources are applied after the controllers: the folder has had its say.
-    host.until_said("namespace/other created");
+    host.wait_for_stderr("namespace/other created");
     std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
-    host.until_said("controller/greeter is no longer in the folder and stays in the store: it is somebody else's");
+    host.wait_for_stderr("controller/greeter is no longer in the folder and stays in the store: it is somebody else's");
     until(&host, "/status/concurrency", &json!(7));
     assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["revision"], 2, "it was left alone all the time");
 
     // Once they let go of the name, what stands in the folder takes it.
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 3\n"));
-    eventually_blocking("it to be told once more", || (host.said().matches(refused).count() == 2).then_some(()));
+    eventually_blocking("it to be told once more", || (host.stderr().matches(refused).count() == 2).then_some(()));
     assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));
     until(&host, "/status/concurrency", &json!(3));
 }

@@ -36,12 +36,12 @@ pub(crate) struct Figure {
     /// The name under which contenders print it.
     pub(crate) value: &'static str,
     /// What is made of it.
-    pub(crate) taken: Taken,
+    pub(crate) comparison: Comparison,
 }
 
 /// What a figure makes of the numbers of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum Comparison {
     /// Ours beside the peer's.
     Plain,
     /// What ours is above the peer's, in each round, beside the peer's.
@@ -136,7 +136,7 @@ impl Work {
 
 impl Figure {
     fn lower(name: &str, unit: &'static str, value: &'static str) -> Figure {
-        Figure { name: name.to_owned(), unit, better: Better::Lower, value, taken: Taken::Plain }
+        Figure { name: name.to_owned(), unit, better: Better::Lower, value, comparison: Comparison::Plain }
     }
 
     fn higher(name: &str, unit: &'static str, value: &'static str) -> Figure {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::driver::Samples;
-use crate::plan::{Better, Figure, OURS, System, Taken, Work, with_commas};
+use crate::plan::{Better, Comparison, Figure, OURS, System, Work, with_commas};
 use crate::values::Values;
 
 /// One line of the results: a figure of ours beside one peer's.
@@ -49,9 +49,9 @@ pub(crate) fn rows(work: &Work, samples: &Samples) -> Vec<Row> {
 }
 
 fn row(figure: &Figure, ours: &[f64], peer: &[f64], peer_name: Option<&'static str>) -> Row {
-    let ours = match figure.taken {
-        Taken::Plain => ours.to_vec(),
-        Taken::AbovePeer => ours.iter().zip(peer).map(|(ours, peer)| ours - peer).collect(),
+    let ours = match figure.comparison {
+        Comparison::Plain => ours.to_vec(),
+        Comparison::AbovePeer => ours.iter().zip(peer).map(|(ours, peer)| ours - peer).collect(),
     };
     let (our_median, peer_median) = (median(&ours).unwrap_or_default(), median(peer));
     Row {

@@ -11,7 +11,7 @@ fn a_percentile_is_a_value_that_was_measured() {
 
 #[test]
 fn figures_are_one_line() {
-    let figures = Figures {
+    let figures = BenchResult {
         reconciles: 2000,
         failures: 3,
         per_second: 12345.6,

@@ -51,7 +51,7 @@ fn a_guest_is_a_cdylib_in_the_folder_or_just_below_and_knows_what_it_is_made_of(
         serde_json::json!({"name": name, "manifest_path": at.join("Cargo.toml"), "targets": [{"crate_types": [kind]}],
             "dependencies": [{"path": null}, {"path": path}]})
     };
-    let metadata: Metadata = serde_json::from_value(serde_json::json!({"workspace_root": "/w", "packages": [
+    let metadata: CargoMetadata = serde_json::from_value(serde_json::json!({"workspace_root": "/w", "packages": [
         package("web", &root.join("web"), "cdylib", "/w/sdk"),
         package("deep", &root.join("a/b"), "cdylib", "/w/sdk"),
         package("tool", &root.join("tool"), "bin", "/w/sdk"),

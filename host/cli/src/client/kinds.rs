@@ -9,8 +9,8 @@ use crate::exit;
 /// One kind.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Known {
-    kind: Kind,
+pub(crate) struct ApiResource {
+    kind: GroupVersionKind,
     pub(crate) plural: String,
     singular: String,
     short_names: Vec<String>,
@@ -20,13 +20,13 @@ pub(crate) struct Known {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Kind {
+struct GroupVersionKind {
     group: String,
     version: String,
     name: String,
 }
 
-impl Known {
+impl ApiResource {
     pub(crate) fn group(&self) -> &str {
         &self.kind.group
     }
@@ -37,7 +37,7 @@ impl Known {
     }
 
     pub(crate) fn api_version(&self) -> String {
-        let Kind { group, version, .. } = &self.kind;
+        let GroupVersionKind { group, version, .. } = &self.kind;
         if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
     }
 
@@ -47,13 +47,13 @@ impl Known {
     }
 
     /// Returns how a resource is named in one word, as `deployment.apps/web`.
-    pub(crate) fn word(&self, name: &str) -> String {
-        format!("{}/{name}", self.typed())
+    pub(crate) fn qualified_name(&self, name: &str) -> String {
+        format!("{}/{name}", self.qualified_kind())
     }
 
     /// Returns how the kind is named in one word, as `deployment.apps`.
-    pub(crate) fn typed(&self) -> String {
-        let Self { singular, kind: Kind { group, .. }, .. } = self;
+    pub(crate) fn qualified_kind(&self) -> String {
+        let Self { singular, kind: GroupVersionKind { group, .. }, .. } = self;
         if group.is_empty() { singular.clone() } else { format!("{singular}.{group}") }
     }
 
@@ -78,8 +78,8 @@ impl Known {
         format!("{}/{} {inside}{name}", self.api_version(), self.name())
     }
 
-    fn is_called(&self, word: &str) -> bool {
-        let Self { kind: Kind { group, version, name }, plural, singular, short_names, .. } = self;
+    fn is_named(&self, word: &str) -> bool {
+        let Self { kind: GroupVersionKind { group, version, name }, plural, singular, short_names, .. } = self;
         let (short, rest) = word.split_once('.').map_or((word, None), |(short, rest)| (short, Some(rest)));
         let lower = short.to_lowercase();
         let fits = rest.is_none_or(|rest| rest == group || rest == format!("{version}.{group}") || rest == version);
@@ -90,7 +90,7 @@ impl Known {
 /// All kinds that a host knows.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Kinds {
-    items: Vec<Known>,
+    items: Vec<ApiResource>,
 }
 
 impl Kinds {
@@ -106,12 +106,12 @@ impl Kinds {
     ///
     /// # Errors
     /// A failure that names words that look alike.
-    pub(crate) fn find(&self, word: &str) -> anyhow::Result<&Known> {
-        self.items.iter().find(|known| known.is_called(word)).ok_or_else(|| exit::failed(self.unknown(word)))
+    pub(crate) fn find(&self, word: &str) -> anyhow::Result<&ApiResource> {
+        self.items.iter().find(|known| known.is_named(word)).ok_or_else(|| exit::failed(self.unknown(word)))
     }
 
     /// Returns the kind of a document.
-    pub(crate) fn of(&self, document: &Value) -> Option<&Known> {
+    pub(crate) fn of(&self, document: &Value) -> Option<&ApiResource> {
         let text = |name: &str| document[name].as_str().unwrap_or_default();
         self.items.iter().find(|known| known.api_version() == text("apiVersion") && known.name() == text("kind"))
     }
@@ -135,7 +135,7 @@ impl Kinds {
     /// Returns plurals that look like a word, the nearest first, at most three.
     fn similar(&self, word: &str) -> Vec<&str> {
         let word = word.split('.').next().unwrap_or_default().to_lowercase();
-        let near = |known: &Known| {
+        let near = |known: &ApiResource| {
             let names = [&known.plural, &known.singular].into_iter().chain(&known.short_names);
             names.map(|name| distance(&word, name)).min().unwrap_or(usize::MAX)
         };

@@ -36,16 +36,16 @@ async fn a_host_that_does_not_say_whether_it_lives_is_soon_given_up() {
     let (_folder, global) = host(|_| std::future::pending());
     let began = Instant::now();
     let error = Client::new(&global).unwrap().get("/api/v1/pods").await.unwrap_err();
-    assert_eq!(exit::code_of(&error), exit::Code::Unavailable);
+    assert_eq!(exit::reason_of(&error), exit::ExitReason::Unavailable);
     assert!(error.to_string().contains("kill -CONT"), "{error}");
-    assert!(began.elapsed() <= 2 * SILENCE_MAX + Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() <= 2 * LIVENESS_TIMEOUT + Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_lives_may_need_long_for_an_answer() {
     let (_folder, global) = host(|asked: String| async move {
         if !asked.contains("/livez") {
-            tokio::time::sleep(ANSWER_MAX - Duration::from_secs(1)).await;
+            tokio::time::sleep(RESPONSE_TIMEOUT - Duration::from_secs(1)).await;
         }
         (200, r#"{"all": "well"}"#.to_owned())
     });
@@ -74,25 +74,25 @@ fn a_query_has_only_what_has_a_value_and_is_escaped() {
 
 #[test]
 fn a_refusal_is_read_from_a_status() {
-    let found = refusal(404, br#"{"kind":"Status","message":"web not found","reason":"NotFound","code":404}"#);
+    let found = api_error(404, br#"{"kind":"Status","message":"web not found","reason":"NotFound","code":404}"#);
     assert_eq!((found.code, found.to_string()), (404, "web not found (NotFound)".to_owned()));
 }
 
 #[test]
 fn a_host_that_asks_for_a_token_is_told_how_to_get_one() {
-    let found = refusal(401, br#"{"kind":"Status","message":"Unauthorized","reason":"Unauthorized","code":401}"#);
+    let found = api_error(401, br#"{"kind":"Status","message":"Unauthorized","reason":"Unauthorized","code":401}"#);
     assert!(found.to_string().contains("--token-file"), "{found}");
 }
 
 #[test]
 fn a_refusal_without_a_status_has_its_code() {
-    assert_eq!(refusal(502, b"<html>").to_string(), "the host answered with the code 502");
+    assert_eq!(api_error(502, b"<html>").to_string(), "the host answered with the code 502");
 }
 
 #[tokio::test]
 async fn a_host_that_is_not_there_is_unreachable_and_the_way_to_start_one_is_said() {
     let global = Global { server: Some("unix:/nonexistent/homeostat.sock".into()), ..Global::default() };
     let error = Client::new(&global).unwrap().get("/livez").await.unwrap_err();
-    assert_eq!(exit::code_of(&error), exit::Code::Unavailable);
+    assert_eq!(exit::reason_of(&error), exit::ExitReason::Unavailable);
     assert!(error.to_string().contains("homeostat run"), "{error}");
 }

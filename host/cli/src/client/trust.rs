@@ -68,7 +68,7 @@ pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>>
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().context("there is no TLS")?;
     let builder = match authority {
-        Some(path) => builder.dangerous().with_custom_certificate_verifier(Named::verifier(path)?),
+        Some(path) => builder.dangerous().with_custom_certificate_verifier(PinnedCertificates::verifier(path)?),
         None => builder.with_platform_verifier().context("this machine's certificates cannot be read")?,
     };
     let mut config = builder.with_no_client_auth();
@@ -81,12 +81,12 @@ pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>>
 /// `openssl req -x509` makes a certificate that may sign others, and people serve it as it is. Verifiers of chains refuse that; but who names
 /// the very certificate that a host shows vouches for it, whatever else it may do.
 #[derive(Debug)]
-struct Named {
+struct PinnedCertificates {
     certificates: Vec<CertificateDer<'static>>,
     chains: Arc<WebPkiServerVerifier>,
 }
 
-impl Named {
+impl PinnedCertificates {
     fn verifier(path: &Path) -> anyhow::Result<Arc<Self>> {
         let failed = || format!("the certificates in {} cannot be read", path.display());
         let pem = homeostat_files::read_text(path, FILE_BYTES_MAX).with_context(failed)?;
@@ -104,7 +104,7 @@ impl Named {
     }
 }
 
-impl ServerCertVerifier for Named {
+impl ServerCertVerifier for PinnedCertificates {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use hyper::Method;
 
-use crate::client::{Answer, Client, Kinds, Known, with_query};
-use crate::exit::{self, Code, Failures};
+use crate::client::{ApiResource, ApiResponse, Client, Kinds, with_query};
+use crate::exit::{self, ExitReason, Failures};
 use crate::failure::Unreachable;
 use crate::global::{Format, Global};
 use crate::manifest::{self, Document, Problem};
@@ -52,13 +52,13 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let mut apply = Apply { client, kinds, global, format };
     let mut failures = Failures::default();
     for problem in &problems {
-        told(problem);
-        failures.note(Code::Failed);
+        report_problem(problem);
+        failures.record(ExitReason::Failed);
     }
     for document in &documents {
-        if let Err((problem, code)) = apply.one(document).await? {
-            told(&problem);
-            failures.note(code);
+        if let Err((problem, code)) = apply.apply_one(document).await? {
+            report_problem(&problem);
+            failures.record(code);
         }
     }
     if documents.is_empty() && failures.is_empty() {
@@ -76,14 +76,14 @@ struct Apply<'g> {
 
 impl Apply<'_> {
     /// Applies one document. The inner error is about the document, the outer one ends everything.
-    async fn one(&mut self, document: &Document) -> anyhow::Result<Result<(), (Problem, Code)>> {
+    async fn apply_one(&mut self, document: &Document) -> anyhow::Result<Result<(), (Problem, ExitReason)>> {
         if self.kinds.of(&document.value).is_none() {
             // One of the documents before may have declared it.
             self.kinds = Kinds::fetch(&self.client).await?;
         }
         let path = match path(document, &self.kinds, self.global) {
             Ok((_, path)) => with_query(&path, &[("fieldManager", Some(MANAGER)), ("force", Some("true"))]),
-            Err(problem) => return Ok(Err((problem, Code::Failed))),
+            Err(problem) => return Ok(Err((problem, ExitReason::Failed))),
         };
         let body = document.value.to_string().into();
         match self.client.send(Method::PATCH, &path, "application/apply-patch+yaml", body).await {
@@ -91,12 +91,12 @@ impl Apply<'_> {
             Err(error) if error.is::<Unreachable>() => Err(error),
             Err(error) => {
                 let problem = document.problem(format!("{}: {error:#}", document.identity()));
-                Ok(Err((problem, exit::code_of(&error))))
+                Ok(Err((problem, exit::reason_of(&error))))
             }
         }
     }
 
-    fn print(&self, document: &Document, answer: &Answer) -> anyhow::Result<()> {
+    fn print(&self, document: &Document, answer: &ApiResponse) -> anyhow::Result<()> {
         match self.format {
             Format::Json => output::print(&output::json(&answer.document)),
             Format::Yaml => output::print(&format!("---\n{}", output::yaml(&answer.document)?)),
@@ -107,12 +107,16 @@ impl Apply<'_> {
 }
 
 /// Says on stderr what is wrong with a document.
-pub(super) fn told(problem: &Problem) {
-    output::talk(&format!("error: {problem}"));
+pub(super) fn report_problem(problem: &Problem) {
+    output::eprint(&format!("error: {problem}"));
 }
 
 /// Returns the kind of a document and the path of its resource.
-pub(super) fn path<'k>(document: &Document, kinds: &'k Kinds, global: &Global) -> Result<(&'k Known, String), Problem> {
+pub(super) fn path<'k>(
+    document: &Document,
+    kinds: &'k Kinds,
+    global: &Global,
+) -> Result<(&'k ApiResource, String), Problem> {
     let text = |pointer| columns::text(&document.value, pointer);
     let Some(known) = kinds.of(&document.value) else {
         let message = match kinds.find(text("/kind")) {

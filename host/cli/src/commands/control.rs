@@ -23,7 +23,7 @@ pub(crate) struct ControllerArgs {
 /// # Errors
 /// When the controller is not there.
 pub(crate) async fn suspend(args: ControllerArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    say(&args.controller, "suspend", "suspended", global).await
+    post_verb(&args.controller, "suspend", "suspended", global).await
 }
 
 /// Lets a controller's keys run again.
@@ -31,10 +31,10 @@ pub(crate) async fn suspend(args: ControllerArgs, global: &Global) -> anyhow::Re
 /// # Errors
 /// When the controller is not there.
 pub(crate) async fn resume(args: ControllerArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    say(&args.controller, "resume", "resumed", global).await
+    post_verb(&args.controller, "resume", "resumed", global).await
 }
 
-async fn say(controller: &str, verb: &str, done: &str, global: &Global) -> anyhow::Result<ExitCode> {
+async fn post_verb(controller: &str, verb: &str, done: &str, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let path = format!("{}/{verb}", path(controller));
     Client::new(global)?.send(Method::POST, &path, "application/json", Bytes::new()).await?;

@@ -9,10 +9,10 @@ use hyper::body::Bytes;
 use serde_json::Value;
 
 use super::apply;
-use super::words::{self, Named};
-use crate::client::{Client, Kinds, Known, with_query};
-use crate::exit::{self, Code, Failures};
-use crate::failure::{Refusal, Unreachable};
+use super::words::{self, ResourceArg};
+use crate::client::{ApiResource, Client, Kinds, with_query};
+use crate::exit::{self, ExitReason, Failures};
+use crate::failure::{ApiError, Unreachable};
 use crate::global::{Format, Global};
 use crate::{columns, output};
 
@@ -74,9 +74,9 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let client = Client::new(global)?;
     let mut delete = Delete { client, args: &args, global, format, failures: Failures::default() };
     if args.files.is_empty() {
-        delete.named().await?
+        delete.delete_named().await?
     } else {
-        delete.documents().await?
+        delete.delete_documents().await?
     }
     Ok(delete.failures.into())
 }
@@ -90,70 +90,74 @@ struct Delete<'a> {
 }
 
 impl Delete<'_> {
-    async fn named(&mut self) -> anyhow::Result<()> {
+    async fn delete_named(&mut self) -> anyhow::Result<()> {
         let named = words::parse(&self.args.resources)?;
         let kinds = Kinds::fetch(&self.client).await?;
         let is_choice = self.args.all || self.args.selector.is_some();
-        for Named { kind, names } in named {
+        for ResourceArg { kind, names } in named {
             let known = kinds.find(&kind)?;
             let names = match (names.is_empty(), is_choice) {
                 (false, false) => names,
-                (true, true) => self.chosen(known).await?,
+                (true, true) => self.select_names(known).await?,
                 (true, false) => return Err(exit::usage("name what to delete, or say --all")),
                 (false, true) => return Err(exit::usage("either names, or --selector or --all")),
             };
             for name in names {
-                self.one(known, &known.path_of(self.global.namespace(), &name), &name).await?;
+                self.delete_one(known, &known.path_of(self.global.namespace(), &name), &name).await?;
             }
         }
         Ok(())
     }
 
     /// Returns the names of all resources of a kind, in the namespace that is meant, that have the labels.
-    async fn chosen(&self, known: &Known) -> anyhow::Result<Vec<String>> {
+    async fn select_names(&self, known: &ApiResource) -> anyhow::Result<Vec<String>> {
         let path =
             with_query(&known.path(Some(self.global.namespace())), &[("labelSelector", self.args.selector.as_deref())]);
         let list = self.client.get(&path).await?;
         let items = list["items"].as_array().into_iter().flatten();
         let names: Vec<String> = items.map(|item| columns::text(item, "/metadata/name").to_owned()).collect();
         if names.is_empty() {
-            output::talk("No resources found.");
+            output::eprint("No resources found.");
         }
         Ok(names)
     }
 
-    async fn documents(&mut self) -> anyhow::Result<()> {
+    async fn delete_documents(&mut self) -> anyhow::Result<()> {
         let (documents, problems) = apply::read(&self.args.files, false)?;
         for problem in &problems {
-            apply::told(problem);
-            self.failures.note(Code::Failed);
+            apply::report_problem(problem);
+            self.failures.record(ExitReason::Failed);
         }
         let kinds = Kinds::fetch(&self.client).await?;
         for document in &documents {
             match apply::path(document, &kinds, self.global) {
-                Ok((known, path)) => self.one(known, &path, columns::text(&document.value, "/metadata/name")).await?,
+                Ok((known, path)) => {
+                    self.delete_one(known, &path, columns::text(&document.value, "/metadata/name")).await?
+                }
                 Err(problem) => {
-                    apply::told(&problem);
-                    self.failures.note(Code::Failed);
+                    apply::report_problem(&problem);
+                    self.failures.record(ExitReason::Failed);
                 }
             }
         }
         Ok(())
     }
 
-    async fn one(&mut self, known: &Known, path: &str, name: &str) -> anyhow::Result<()> {
+    async fn delete_one(&mut self, known: &ApiResource, path: &str, name: &str) -> anyhow::Result<()> {
         let path = with_query(path, &[("propagationPolicy", Some(self.args.cascade.policy()))]);
         match self.client.send(Method::DELETE, &path, "", Bytes::new()).await {
             Ok(answer) if self.format == Format::Name => {
                 drop(answer);
-                output::print(&format!("{}\n", known.word(name)))
+                output::print(&format!("{}\n", known.qualified_name(name)))
             }
-            Ok(answer) => output::print(&format!("{} \"{name}\" {}\n", known.typed(), came_to(&answer.document))),
+            Ok(answer) => {
+                output::print(&format!("{} \"{name}\" {}\n", known.qualified_kind(), result_text(&answer.document)))
+            }
             Err(error) if error.is::<Unreachable>() => Err(error),
             Err(error) if self.args.ignore_not_found && is_not_found(&error) => Ok(()),
             Err(error) => {
-                output::talk(&format!("error: {}: {error:#}", known.word(name)));
-                self.failures.note(exit::code_of(&error));
+                output::eprint(&format!("error: {}: {error:#}", known.qualified_name(name)));
+                self.failures.record(exit::reason_of(&error));
                 Ok(())
             }
         }
@@ -161,11 +165,11 @@ impl Delete<'_> {
 }
 
 fn is_not_found(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.code == 404)
+    error.downcast_ref::<ApiError>().is_some_and(|refusal| refusal.code == 404)
 }
 
 /// Says what a deletion came to, by the document that the host answered with.
-fn came_to(answer: &Value) -> String {
+fn result_text(answer: &Value) -> String {
     let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
     let finalizers: Vec<&str> = finalizers.into_iter().flatten().filter_map(Value::as_str).collect();
     if finalizers.is_empty() {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{events, queue, words};
-use crate::client::{Client, Kinds, Known, with_query};
+use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::columns::{capitalised, condition, text};
 use crate::global::{Format, Global};
 use crate::output::table::Table;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 /// When it is not there, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
-    let (kind, name) = words::one(&args.resource)?;
+    let (kind, name) = words::parse_one(&args.resource)?;
     let client = Client::new(global)?;
     let kinds = Kinds::fetch(&client).await?;
     let known = kinds.find(&kind)?;
@@ -34,8 +34,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let document = client.get(&known.path_of(global.namespace(), &name)).await?;
     let mut page = page(&document, now)?;
     section(&mut page, "Dependents", &dependents(&client, &document, now).await?);
-    section(&mut page, "Queue", &keys(&client, known, global.namespace(), &name).await?);
-    section(&mut page, "Events", &happened(&client, known, global.namespace(), &name, now).await?);
+    section(&mut page, "Queue", &queue_table(&client, known, global.namespace(), &name).await?);
+    section(&mut page, "Events", &events_table(&client, known, global.namespace(), &name, now).await?);
     output::print(&page)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -149,7 +149,7 @@ async fn dependents(client: &Client, document: &Value, now: Timestamp) -> anyhow
 }
 
 /// Returns how the key of a resource is doing with every controller that manages its kind.
-async fn keys(client: &Client, known: &Known, namespace: &str, name: &str) -> anyhow::Result<Table> {
+async fn queue_table(client: &Client, known: &ApiResource, namespace: &str, name: &str) -> anyhow::Result<Table> {
     let mut table = queue::table(true);
     let manages =
         format!("{}{}{}", known.name().to_lowercase(), if known.group().is_empty() { "" } else { "." }, known.group());
@@ -161,9 +161,9 @@ async fn keys(client: &Client, known: &Known, namespace: &str, name: &str) -> an
     Ok(table)
 }
 
-async fn happened(
+async fn events_table(
     client: &Client,
-    known: &Known,
+    known: &ApiResource,
     namespace: &str,
     name: &str,
     now: Timestamp,
@@ -176,7 +176,7 @@ async fn happened(
     while let Some(event) = lines.next().await? {
         found.push(event);
     }
-    let found = if known.is_controller() { of_a_controller(found) } else { found };
+    let found = if known.is_controller() { merge_key_events(found) } else { found };
     found.iter().for_each(|event| table.row(events::row(event, now)));
     Ok(table)
 }
@@ -186,7 +186,7 @@ const OWN_EVENTS_MAX: usize = 16;
 
 /// Returns what is shown of the events of a controller, which are in order: its own, and one for each reason for which there are some about
 /// keys, with how often in all and what the last one says. Each stands where its last one does.
-fn of_a_controller(events: Vec<Value>) -> Vec<Value> {
+fn merge_key_events(events: Vec<Value>) -> Vec<Value> {
     let mut shown: Vec<Value> = Vec::new();
     for event in events {
         let same = |known: &Value| !known["key"].is_null() && known["reason"] == event["reason"];

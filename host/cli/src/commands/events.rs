@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let key = match about {
         None => None,
         Some(word) => {
-            let (kind, name) = words::one(&[word])?;
+            let (kind, name) = words::parse_one(&[word])?;
             let kinds = Kinds::fetch(&client).await?;
             Some(kinds.find(&kind)?.key(global.namespace(), &name))
         }
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         }
         _ if table.is_empty() => {
             if !watch {
-                output::talk("No events found.");
+                output::eprint("No events found.");
             }
         }
         _ => output::print(&table.take())?,

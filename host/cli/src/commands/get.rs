@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::words::{self, Named};
-use crate::client::{Client, Kinds, Known, with_query};
+use super::words::{self, ResourceArg};
+use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::exit;
-use crate::failure::Refusal;
+use crate::failure::ApiError;
 use crate::global::{Format, Global};
 use crate::output::table::Table;
 use crate::{columns, output};
@@ -50,13 +50,13 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let kinds = Kinds::fetch(&client).await?;
     let get = Get { client: &client, args: &args, global, format };
     if args.watch {
-        let [Named { kind, names }] = &named[..] else {
+        let [ResourceArg { kind, names }] = &named[..] else {
             return Err(exit::usage("only one kind can be watched at a time"));
         };
         return get.watch(kinds.find(kind)?, names).await;
     }
     let mut found = Vec::new();
-    for Named { kind, names } in &named {
+    for ResourceArg { kind, names } in &named {
         found.push(get.fetch(kinds.find(kind)?, names).await?);
     }
     get.print(&found, named.len() == 1)
@@ -70,8 +70,8 @@ struct Get<'a> {
 }
 
 /// What was found of one kind.
-struct Found<'k> {
-    known: &'k Known,
+struct ResourceList<'k> {
+    known: &'k ApiResource,
     items: Vec<Value>,
     /// From which a watch goes on.
     revision: String,
@@ -86,7 +86,7 @@ impl Get<'_> {
         if self.args.all_namespaces { None } else { Some(self.global.namespace()) }
     }
 
-    fn list_path(&self, known: &Known, name: Option<&str>, more: &[(&str, Option<&str>)]) -> String {
+    fn list_path(&self, known: &ApiResource, name: Option<&str>, more: &[(&str, Option<&str>)]) -> String {
         let by_name = name.map(|name| format!("metadata.name={name}"));
         let fields: Vec<&str> =
             [self.args.field_selector.as_deref(), by_name.as_deref()].into_iter().flatten().collect();
@@ -96,12 +96,12 @@ impl Get<'_> {
         with_query(&known.path(self.namespace()), &pairs)
     }
 
-    async fn fetch<'k>(&self, known: &'k Known, names: &[String]) -> anyhow::Result<Found<'k>> {
+    async fn fetch<'k>(&self, known: &'k ApiResource, names: &[String]) -> anyhow::Result<ResourceList<'k>> {
         if known.keys_only {
             let message = format!("nothing of kind {} is stored: `homeostat queue` shows its keys", known.name());
             return Err(exit::failed(message));
         }
-        let mut found = Found {
+        let mut found = ResourceList {
             known,
             items: Vec::new(),
             revision: String::new(),
@@ -122,7 +122,7 @@ impl Get<'_> {
         for name in names {
             match self.client.get(&known.path_of(self.global.namespace(), name)).await {
                 Ok(item) => found.items.push(item),
-                Err(error) if error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.code == 404) => {
+                Err(error) if error.downcast_ref::<ApiError>().is_some_and(|refusal| refusal.code == 404) => {
                     found.missing.push(error)
                 }
                 Err(error) => return Err(error),
@@ -131,7 +131,7 @@ impl Get<'_> {
         Ok(found)
     }
 
-    fn print(&self, found: &[Found<'_>], is_one_kind: bool) -> anyhow::Result<ExitCode> {
+    fn print(&self, found: &[ResourceList<'_>], is_one_kind: bool) -> anyhow::Result<ExitCode> {
         match self.format {
             Format::Table | Format::Wide => self.print_tables(found, is_one_kind)?,
             Format::Json | Format::Yaml => {
@@ -161,7 +161,7 @@ impl Get<'_> {
         output::print(&if self.format == Format::Yaml { output::yaml(document)? } else { output::json(document) })
     }
 
-    fn print_tables(&self, found: &[Found<'_>], is_one_kind: bool) -> anyhow::Result<()> {
+    fn print_tables(&self, found: &[ResourceList<'_>], is_one_kind: bool) -> anyhow::Result<()> {
         let mut is_first = true;
         for found in found.iter().filter(|found| !found.items.is_empty()) {
             let mut rows = Rows::new(self, found.known, &found.items, is_one_kind);
@@ -173,13 +173,13 @@ impl Get<'_> {
         if is_first && found.iter().all(|found| found.missing.is_empty()) {
             let is_inside = found.iter().any(|found| found.known.namespaced);
             let place = self.namespace().filter(|_| is_inside).map(|namespace| format!(" in {namespace} namespace"));
-            output::talk(&format!("No resources found{}.", place.unwrap_or_default()));
+            output::eprint(&format!("No resources found{}.", place.unwrap_or_default()));
         }
         Ok(())
     }
 
     /// Shows what is there, then every change, until the host goes away.
-    async fn watch(&self, known: &Known, names: &[String]) -> anyhow::Result<ExitCode> {
+    async fn watch(&self, known: &ApiResource, names: &[String]) -> anyhow::Result<ExitCode> {
         let name = match names {
             [] => None,
             [name] => Some(name.as_str()),
@@ -195,7 +195,7 @@ impl Get<'_> {
             columns::text(item, "/metadata/resourceVersion").clone_into(&mut found.revision);
         }
         loop {
-            let again = self.follow(known, name, &mut found.revision, &mut rows).await?;
+            let again = self.stream_changes(known, name, &mut found.revision, &mut rows).await?;
             if again {
                 // History is gone: what is there now stands for what was missed.
                 found = self.fetch(known, &[]).await?;
@@ -207,9 +207,9 @@ impl Get<'_> {
     }
 
     /// Follows changes until the host ends the watch; returns whether to list again before the next one.
-    async fn follow(
+    async fn stream_changes(
         &self,
-        known: &Known,
+        known: &ApiResource,
         name: Option<&str>,
         revision: &mut String,
         rows: &mut Rows<'_>,
@@ -217,7 +217,7 @@ impl Get<'_> {
         let path = self.list_path(known, name, &[("watch", Some("1")), ("resourceVersion", Some(revision))]);
         let mut lines = match self.client.lines(&path).await {
             Ok(lines) => lines,
-            Err(error) if error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.code == 410) => {
+            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|refusal| refusal.code == 410) => {
                 return Ok(true);
             }
             Err(error) => return Err(error),
@@ -230,7 +230,7 @@ impl Get<'_> {
                 return if code == 410 {
                     Ok(true)
                 } else {
-                    Err(Refusal { code, reason: text("reason"), message: text("message") }.into())
+                    Err(ApiError { code, reason: text("reason"), message: text("message") }.into())
                 };
             }
             columns::text(object, "/metadata/resourceVersion").clone_into(revision);
@@ -242,14 +242,14 @@ impl Get<'_> {
     }
 }
 
-fn name_line(known: &Known, item: &Value) -> String {
-    format!("{}\n", known.word(columns::text(item, "/metadata/name")))
+fn name_line(known: &ApiResource, item: &Value) -> String {
+    format!("{}\n", known.qualified_name(columns::text(item, "/metadata/name")))
 }
 
 /// Resources of one kind, printed as they come.
 struct Rows<'a> {
     get: &'a Get<'a>,
-    known: &'a Known,
+    known: &'a ApiResource,
     columns: Vec<columns::Column>,
     table: Table,
     /// Names are printed without their kind.
@@ -257,7 +257,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(get: &'a Get<'a>, known: &'a Known, items: &[Value], is_one_kind: bool) -> Self {
+    fn new(get: &'a Get<'a>, known: &'a ApiResource, items: &[Value], is_one_kind: bool) -> Self {
         let columns = columns::of(known, &items.iter().collect::<Vec<_>>(), get.format == Format::Wide);
         let mut header = vec!["NAME"];
         if get.args.all_namespaces && known.namespaced {
@@ -270,7 +270,7 @@ impl<'a> Rows<'a> {
     fn add(&mut self, item: &Value) {
         let now = Timestamp::now();
         let name = columns::text(item, "/metadata/name");
-        let mut cells = vec![if self.is_one_kind { name.to_owned() } else { self.known.word(name) }];
+        let mut cells = vec![if self.is_one_kind { name.to_owned() } else { self.known.qualified_name(name) }];
         if self.get.args.all_namespaces && self.known.namespaced {
             cells.insert(0, columns::text(item, "/metadata/namespace").to_owned());
         }

@@ -68,7 +68,7 @@ async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode
     }
     let rbac::Roles { documents, notes } = roles;
     for note in &notes {
-        output::talk(&output::plain(note));
+        output::eprint(&output::plain(note));
     }
     output::print(&if format == Format::Json { list(documents) } else { yaml(&documents)? })?;
     Ok(ExitCode::SUCCESS)

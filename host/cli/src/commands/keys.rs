@@ -7,7 +7,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::{control, queue, words};
-use crate::client::{Client, Kinds, Known};
+use crate::client::{ApiResource, Client, Kinds};
 use crate::columns;
 use crate::exit;
 use crate::global::{Format, Global};
@@ -20,7 +20,7 @@ const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Yaml, Format:
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
-    queued: Queued,
+    queued: QueuedKey,
 }
 
 /// Put a key on a queue, as a change of its resource would
@@ -45,24 +45,24 @@ pub(crate) struct EnqueueArgs {
 
 /// What `homeostat queue` does to one key.
 #[derive(clap::Subcommand, Clone, Debug)]
-pub(crate) enum Verb {
+pub(crate) enum KeyCommand {
     /// Take a key off the queue and forget its failures; of a key that runs, take off the run that follows
-    Cancel(Queued),
+    Cancel(QueuedKey),
     /// Move the time at which a key is due, sooner or later; of a key that runs, move the run that follows
     Postpone {
         #[command(flatten)]
-        queued: Queued,
+        queued: QueuedKey,
         /// When it becomes due, from now on: 250ms, 5s, 10m, 1h
         #[arg(long, value_name = "DURATION")]
         after: Span,
     },
     /// Make a key ready before all others, whatever delay it has
-    Expedite(Queued),
+    Expedite(QueuedKey),
 }
 
 /// A key on the queue of a controller.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedKey {
     /// The controller: NAME or controller/NAME
     #[arg(value_parser = words::controller)]
     controller: String,
@@ -99,11 +99,11 @@ pub(crate) async fn retry(RetryArgs { queued }: RetryArgs, global: &Global) -> a
 ///
 /// # Errors
 /// When the controller or the key is not there, or there is nothing to move.
-pub(crate) async fn run(verb: Verb, global: &Global) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(verb: KeyCommand, global: &Global) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Cancel(queued) => move_queued(&queued, "cancel", "cancelled", json!({}), global).await,
-        Verb::Expedite(queued) => move_queued(&queued, "expedite", "expedited", json!({}), global).await,
-        Verb::Postpone { queued, after } => {
+        KeyCommand::Cancel(queued) => move_queued(&queued, "cancel", "cancelled", json!({}), global).await,
+        KeyCommand::Expedite(queued) => move_queued(&queued, "expedite", "expedited", json!({}), global).await,
+        KeyCommand::Postpone { queued, after } => {
             let more = json!({ "afterMs": millis(after) });
             move_queued(&queued, "postpone", "postponed", more, global).await
         }
@@ -123,13 +123,13 @@ pub(crate) async fn enqueue(args: EnqueueArgs, global: &Global) -> anyhow::Resul
         None => queue::controllers(&client, Some(&manages(&known))).await?,
     };
     if names.is_empty() {
-        return Err(exit::failed(format!("no controller that runs manages {}", known.typed())));
+        return Err(exit::failed(format!("no controller that runs manages {}", known.qualified_kind())));
     }
     let mut more = json!({ "priority": word(priority) });
     if let Some(after) = after {
         more["afterMs"] = millis(after);
     }
-    let key = Asked { known: &known, name: &name, namespace: global.namespace() };
+    let key = TargetKey { known: &known, name: &name, namespace: global.namespace() };
     let mut queues = Vec::new();
     for controller in &names {
         queues.push(key.post(&client, controller, "enqueue", more.clone()).await?);
@@ -138,7 +138,7 @@ pub(crate) async fn enqueue(args: EnqueueArgs, global: &Global) -> anyhow::Resul
 }
 
 async fn move_queued(
-    Queued { controller, key }: &Queued,
+    QueuedKey { controller, key }: &QueuedKey,
     verb: &str,
     done: &str,
     more: Value,
@@ -146,19 +146,19 @@ async fn move_queued(
 ) -> anyhow::Result<ExitCode> {
     let (client, format) = (Client::new(global)?, global.format(&FORMATS)?);
     let (known, name) = resolve(&client, key).await?;
-    let key = Asked { known: &known, name: &name, namespace: global.namespace() };
+    let key = TargetKey { known: &known, name: &name, namespace: global.namespace() };
     let queue = key.post(&client, controller, verb, more).await?;
     key.print(&[queue], done, format)
 }
 
 /// Returns the kind and the name that a person means.
-async fn resolve(client: &Client, words: &[String]) -> anyhow::Result<(Known, String)> {
-    let (kind, name) = words::one(words)?;
+async fn resolve(client: &Client, words: &[String]) -> anyhow::Result<(ApiResource, String)> {
+    let (kind, name) = words::parse_one(words)?;
     Ok((Kinds::fetch(client).await?.find(&kind)?.clone(), name))
 }
 
 /// Returns a kind as controllers tell what they manage.
-fn manages(known: &Known) -> String {
+fn manages(known: &ApiResource) -> String {
     let kind = json!({ "name": known.name(), "group": known.group() });
     columns::kind(Some(&kind))
 }
@@ -172,13 +172,13 @@ fn word(priority: Priority) -> String {
 }
 
 /// The key that a command is about.
-struct Asked<'a> {
-    known: &'a Known,
+struct TargetKey<'a> {
+    known: &'a ApiResource,
     name: &'a str,
     namespace: &'a str,
 }
 
-impl Asked<'_> {
+impl TargetKey<'_> {
     /// Asks for a verb, and returns the queue of the controller with this key alone.
     async fn post(&self, client: &Client, controller: &str, verb: &str, more: Value) -> anyhow::Result<Value> {
         let namespace = if self.known.namespaced { self.namespace } else { "" };
@@ -192,14 +192,16 @@ impl Asked<'_> {
     }
 
     fn print(&self, queues: &[Value], done: &str, format: Format) -> anyhow::Result<ExitCode> {
-        let word = self.known.word(self.name);
+        let word = self.known.qualified_name(self.name);
         let text = match (format, queues) {
             (Format::Json, [queue]) => output::json(queue),
             (Format::Yaml, [queue]) => output::yaml(queue)?,
             (Format::Json, queues) => output::json(&queue::list(queues)),
             (Format::Yaml, queues) => output::yaml(&queue::list(queues))?,
             (Format::Name, _) => format!("{word}\n"),
-            (Format::Table | Format::Wide, queues) => queues.iter().map(|queue| said(&word, done, queue)).collect(),
+            (Format::Table | Format::Wide, queues) => {
+                queues.iter().map(|queue| result_line(&word, done, queue)).collect()
+            }
         };
         output::print(&text)?;
         Ok(ExitCode::SUCCESS)
@@ -207,7 +209,7 @@ impl Asked<'_> {
 }
 
 /// Says what was done to a key, and when it is due where that is later.
-fn said(word: &str, done: &str, queue: &Value) -> String {
+fn result_line(word: &str, done: &str, queue: &Value) -> String {
     let controller = columns::text(queue, "/metadata/name");
     let due = queue::entries(queue).next().and_then(|entry| entry["dueInMs"].as_u64());
     let due = due.map(|due| format!(", due in {}", age::short_ms(due))).unwrap_or_default();

@@ -18,7 +18,7 @@ use crate::output::{self, table::Table};
 #[command(override_usage = "homeostat queue [OPTIONS] [CONTROLLER]\n       homeostat queue [OPTIONS] <COMMAND>")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Option<keys::Verb>,
+    verb: Option<keys::KeyCommand>,
     /// Only this controller; `controller/NAME` where its name is that of a command
     #[arg(value_parser = words::controller)]
     controller: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     for name in names {
         queues.push(queue(&client, &name, &[("limit", Some(&limit)), ("state", states.as_deref())]).await?);
     }
-    queues.iter().filter_map(cut).for_each(|cut| output::talk(&cut));
+    queues.iter().filter_map(truncation_note).for_each(|cut| output::eprint(&cut));
     match format {
         Format::Table | Format::Wide => print_table(&queues, format == Format::Wide, states.is_some())?,
         Format::Json => output::print(&output::json(&list(&queues)))?,
@@ -99,7 +99,7 @@ fn words(states: &[State]) -> Option<String> {
 }
 
 /// Says what an answer leaves out, if it does.
-fn cut(queue: &Value) -> Option<String> {
+fn truncation_note(queue: &Value) -> Option<String> {
     let count = |name: &str| queue["cut"][name].as_u64().unwrap_or(0);
     let (name, shown) = (text(queue, "/metadata/name"), entries(queue).count() as u64);
     let (wanted, unseen) = (count("wanted"), count("notLookedAt"));
@@ -120,7 +120,7 @@ fn print_table(queues: &[Value], is_wide: bool, is_part: bool) -> anyhow::Result
         entries(queue).for_each(|entry| table.row(row(name, entry, is_wide)));
     }
     if table.is_empty() {
-        output::talk(if is_part { "No keys are in these states." } else { "No keys are queued." });
+        output::eprint(if is_part { "No keys are in these states." } else { "No keys are queued." });
         return Ok(());
     }
     output::print(&table.take())

@@ -130,7 +130,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         Command::History(HistoryArgs { of, revision: Some(number) }) => {
             let format = global.format(&[Format::Yaml, Format::Json])?;
             let revisions = Revisions::of(&client, &of.controller).await?;
-            let document = revisions.numbered(number)?;
+            let document = revisions.by_number(number)?;
             output::print(&if format == Format::Json { output::json(document) } else { output::yaml(document)? })?;
             Ok(ExitCode::SUCCESS)
         }
@@ -182,7 +182,7 @@ impl Revisions {
         Ok(Self { controller: controller.to_owned(), items, current: status["revision"].as_u64(), tried })
     }
 
-    fn numbered(&self, wanted: u64) -> anyhow::Result<&Value> {
+    fn by_number(&self, wanted: u64) -> anyhow::Result<&Value> {
         let found = self.items.iter().find(|item| number(item) == wanted);
         found.ok_or_else(|| exit::failed(format!("controller `{}` has no revision {wanted}", self.controller)))
     }
@@ -246,7 +246,7 @@ async fn patch(
 async fn status(client: &Client, controller: &str, timeout: Duration, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let mut last = String::new();
-    let Ok(ended) = tokio::time::timeout(timeout, follow(client, controller, &mut last)).await else {
+    let Ok(ended) = tokio::time::timeout(timeout, wait_until_done(client, controller, &mut last)).await else {
         return Err(exit::failed(format!("controller `{controller}` has not come so far in time: {last}")));
     };
     match ended? {
@@ -260,7 +260,7 @@ async fn status(client: &Client, controller: &str, timeout: Duration, global: &G
 }
 
 /// Follows a controller until what is wanted runs, is refused, or has gone back. `last`: what was said last.
-async fn follow(client: &Client, controller: &str, last: &mut String) -> anyhow::Result<Progress> {
+async fn wait_until_done(client: &Client, controller: &str, last: &mut String) -> anyhow::Result<Progress> {
     let fields = format!("metadata.name={controller}");
     loop {
         let mut document = client.get(&path(controller)).await?;
@@ -272,7 +272,7 @@ async fn follow(client: &Client, controller: &str, last: &mut String) -> anyhow:
             match progress::of(&document) {
                 Progress::Waits(text) => {
                     if text != *last {
-                        output::talk(&format!("Waiting: {text}"));
+                        output::eprint(&format!("Waiting: {text}"));
                         *last = text;
                     }
                 }
@@ -313,11 +313,11 @@ async fn diff(
     global.format(&[Format::Table])?;
     let revisions = Revisions::of(client, controller).await?;
     let to = match (to, revisions.items.last()) {
-        (Some(wanted), _) => revisions.numbered(wanted)?,
+        (Some(wanted), _) => revisions.by_number(wanted)?,
         (None, Some(newest)) => newest,
         (None, None) => return Err(exit::failed(format!("controller `{controller}` has no revisions"))),
     };
-    let from = from.map_or_else(|| revisions.before(number(to)), |wanted| revisions.numbered(wanted))?;
+    let from = from.map_or_else(|| revisions.before(number(to)), |wanted| revisions.by_number(wanted))?;
     let mut lines = difference::lines("", &from["spec"]["spec"], &to["spec"]["spec"]);
     // Revisions that older hosts wrote do not have it.
     if let (Some(before), Some(after)) = (from["spec"].get("component"), to["spec"].get("component")) {

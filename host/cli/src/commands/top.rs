@@ -126,10 +126,10 @@ fn compiling(costs: &Value) -> Option<String> {
 fn print_tables(costs: &Value, args: &Args, is_wide: bool) -> anyhow::Result<()> {
     let items = || costs["items"].as_array().into_iter().flatten();
     if let Some(line) = compiling(costs) {
-        output::talk(&line);
+        output::eprint(&line);
     }
     if items().next().is_none() {
-        output::talk("No controllers run.");
+        output::eprint("No controllers run.");
         return Ok(());
     }
     let is_of_keys = args.keys || args.controller.is_some();
@@ -139,13 +139,13 @@ fn print_tables(costs: &Value, args: &Args, is_wide: bool) -> anyhow::Result<()>
     if is_of_keys {
         let (table, left_out) = keys(items(), args, is_wide);
         if table.is_empty() {
-            output::talk("Nothing has been reconciled yet.");
+            output::eprint("Nothing has been reconciled yet.");
             return Ok(());
         }
         let gap = if args.keys { "" } else { "\n" };
         output::print(&format!("{gap}{table}"))?;
         if left_out > 0 {
-            output::talk(&format!("{left_out} more keys are not shown; --limit shows more"));
+            output::eprint(&format!("{left_out} more keys are not shown; --limit shows more"));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ const GROUP: &str = "homeostat.dev";
 
 /// One kind, as somebody wrote it, and names of it; no names means all of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Named {
+pub(crate) struct ResourceArg {
     pub(crate) kind: String,
     pub(crate) names: Vec<String>,
 }
@@ -16,27 +16,27 @@ pub(crate) struct Named {
 ///
 /// # Errors
 /// A usage error that says which form was meant.
-pub(crate) fn parse(words: &[String]) -> anyhow::Result<Vec<Named>> {
+pub(crate) fn parse(words: &[String]) -> anyhow::Result<Vec<ResourceArg>> {
     let Some((first, names)) = words.split_first() else {
         return Err(exit::usage("say what: KIND, KIND NAME or KIND/NAME"));
     };
     if words.iter().any(|word| word.contains('/')) {
-        return words.iter().map(|word| slashed(word)).collect();
+        return words.iter().map(|word| parse_slashed(word)).collect();
     }
     let kinds: Vec<&str> = first.split(',').filter(|kind| !kind.is_empty()).collect();
     match (&kinds[..], names) {
         ([], _) => Err(exit::usage("the kind is empty: write KIND, KIND NAME or KIND/NAME")),
         ([_, _, ..], [_, ..]) => Err(exit::usage("names of several kinds are written as KIND/NAME KIND/NAME")),
         (kinds, names) => {
-            Ok(kinds.iter().map(|kind| Named { kind: (*kind).to_owned(), names: names.to_vec() }).collect())
+            Ok(kinds.iter().map(|kind| ResourceArg { kind: (*kind).to_owned(), names: names.to_vec() }).collect())
         }
     }
 }
 
-fn slashed(word: &str) -> anyhow::Result<Named> {
+fn parse_slashed(word: &str) -> anyhow::Result<ResourceArg> {
     match word.split_once('/') {
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(Named { kind: kind.to_owned(), names: vec![name.to_owned()] })
+            Ok(ResourceArg { kind: kind.to_owned(), names: vec![name.to_owned()] })
         }
         _ => Err(exit::usage(format!("`{word}` is not KIND/NAME, as the other words are"))),
     }
@@ -46,9 +46,9 @@ fn slashed(word: &str) -> anyhow::Result<Named> {
 ///
 /// # Errors
 /// A usage error when they name none, or several.
-pub(crate) fn one(words: &[String]) -> anyhow::Result<(String, String)> {
+pub(crate) fn parse_one(words: &[String]) -> anyhow::Result<(String, String)> {
     match &parse(words)?[..] {
-        [Named { kind, names }] if names.len() == 1 => Ok((kind.clone(), names[0].clone())),
+        [ResourceArg { kind, names }] if names.len() == 1 => Ok((kind.clone(), names[0].clone())),
         _ => Err(exit::usage("name one resource: KIND NAME or KIND/NAME")),
     }
 }

@@ -17,7 +17,7 @@ const SHOWN_MAX: usize = 20;
 
 /// Who names a component: its revisions, and where each says that the code is from.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Named {
+struct ComponentUse {
     revisions: Vec<String>,
     sources: BTreeSet<String>,
 }
@@ -26,19 +26,19 @@ struct Named {
 ///
 /// # Errors
 /// When the store cannot be read.
-pub(super) async fn told(store: &Path, folder: &Path) -> Result<Option<String>> {
+pub(super) async fn missing_components(store: &Path, folder: &Path) -> Result<Option<String>> {
     let file = store.to_owned();
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(file, Options::default())).await?;
     let store = opened.context("the new store cannot be opened")?;
     let revisions = store.list(&Query::all(revisions())).await?;
-    let mut missing = named(revisions.items.iter().map(AsRef::as_ref));
+    let mut missing = components_in_use(revisions.items.iter().map(AsRef::as_ref));
     missing.retain(|digest, _| !components::path(folder, digest).exists());
     Ok((!missing.is_empty()).then(|| text(&missing, folder)))
 }
 
 /// Returns the code that revisions name.
-fn named<'a>(revisions: impl Iterator<Item = &'a Resource>) -> BTreeMap<Digest, Named> {
-    let mut all: BTreeMap<Digest, Named> = BTreeMap::new();
+fn components_in_use<'a>(revisions: impl Iterator<Item = &'a Resource>) -> BTreeMap<Digest, ComponentUse> {
+    let mut all: BTreeMap<Digest, ComponentUse> = BTreeMap::new();
     for revision in revisions {
         let component = &revision.document()["spec"]["spec"]["component"];
         let Some(digest) = component["digest"].as_str().and_then(Digest::parse) else { continue };
@@ -55,13 +55,13 @@ fn named<'a>(revisions: impl Iterator<Item = &'a Resource>) -> BTreeMap<Digest, 
     all
 }
 
-fn text(missing: &BTreeMap<Digest, Named>, folder: &Path) -> String {
+fn text(missing: &BTreeMap<Digest, ComponentUse>, folder: &Path) -> String {
     let mut text = format!(
         "A backup has no code in it. Of {} components that controllers name nothing is in {}:\n",
         missing.len(),
         folder.display()
     );
-    for (digest, Named { revisions, sources }) in missing.iter().take(SHOWN_MAX) {
+    for (digest, ComponentUse { revisions, sources }) in missing.iter().take(SHOWN_MAX) {
         let sources = sources.iter().map(String::as_str).collect::<Vec<_>>().join("; or from ");
         text.push_str(&format!("  {digest} ({}): from {sources}\n", revisions.join(", ")));
     }

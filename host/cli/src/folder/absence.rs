@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Things that are missing, and since when.
-pub(super) struct Absences<K> {
-    patience: Duration,
+pub(super) struct DeletionGrace<K> {
+    grace: Duration,
     since: BTreeMap<K, Instant>,
 }
 
-impl<K: Ord> Absences<K> {
+impl<K: Ord> DeletionGrace<K> {
     /// Counts a thing as gone when it was missing for `patience` without a break.
     pub(super) fn new(patience: Duration) -> Self {
-        Self { patience, since: BTreeMap::new() }
+        Self { grace: patience, since: BTreeMap::new() }
     }
 
     /// Takes in what is missing now, and returns what is gone. That is forgotten here.
@@ -23,7 +23,7 @@ impl<K: Ord> Absences<K> {
         let mut due = Vec::new();
         for key in missing {
             match before.remove(&key) {
-                Some(since) if now.duration_since(since) >= self.patience => due.push(key),
+                Some(since) if now.duration_since(since) >= self.grace => due.push(key),
                 since => drop(self.since.insert(key, since.unwrap_or(now))),
             }
         }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_without_a_break_is_gone_once() {
-        let mut absences = Absences::new(Duration::from_secs(2));
+        let mut absences = DeletionGrace::new(Duration::from_secs(2));
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         assert_eq!(absences.due(at(0), vec!["a"]), [""; 0]);
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn what_comes_back_starts_anew() {
-        let mut absences = Absences::new(Duration::from_secs(2));
+        let mut absences = DeletionGrace::new(Duration::from_secs(2));
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         absences.due(at(0), vec!["a"]);

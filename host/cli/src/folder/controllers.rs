@@ -19,15 +19,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::resources::MANAGER;
-use super::{Change, Document, Folder, PATIENCE, RETRY};
+use super::{Document, FileChange, Folder, RETRY, WRITE_GRACE};
 use crate::components;
-use crate::manifest::Place;
+use crate::manifest::TextPosition;
 
 /// How long the folder waits for what the host comes to about a controller: a start hook may take its time.
-const JUDGEMENT: Duration = Duration::from_secs(60);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long the folder waits for a controller to end.
-const REMOVAL: Duration = Duration::from_secs(15);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How often a write is tried when others write the same controller meanwhile.
 const WRITE_TRIES: u32 = 5;
@@ -36,28 +36,28 @@ const WRITE_TRIES: u32 = 5;
 const SOURCE: &str = "homeostat.dev/source";
 
 /// A controller of the folder, and how far it has come.
-pub(super) struct Installed {
+pub(super) struct FolderController {
     manifest: Box<Manifest>,
     manifest_file: PathBuf,
     /// Where its name stands in that file.
-    place: Place,
+    place: TextPosition,
     /// `None`: its code is known by a digest alone.
     file: Option<PathBuf>,
     /// The revision that it had when it was written.
     written: Option<Revision>,
-    refused: Option<Refusal>,
+    refused: Option<Rejection>,
 }
 
 /// Why the manifest and component, as they are now, are not what runs.
-struct Refusal {
+struct Rejection {
     since: Instant,
-    why: Why,
+    why: RejectionCause,
     told: bool,
 }
 
 /// What was refused, and the reason. Two that are equal are told once.
 #[derive(PartialEq)]
-struct Why {
+struct RejectionCause {
     /// `None`: there was nothing to read.
     digest: Option<Digest>,
     reason: String,
@@ -76,7 +76,7 @@ enum Stage {
 }
 
 /// What was written of a controller.
-struct Written {
+struct ControllerWrite {
     revision: Revision,
     /// It was not what it is now.
     is_change: bool,
@@ -84,15 +84,15 @@ struct Written {
     ends_undo_to: Option<String>,
 }
 
-impl Refusal {
+impl Rejection {
     /// Returns the refusal of what is there now. `before`: of what was there when it was last tried.
-    fn after(before: Option<Self>, why: Why, now: Instant) -> Self {
+    fn after(before: Option<Self>, why: RejectionCause, now: Instant) -> Self {
         let told = before.is_some_and(|before| before.told && before.why == why);
         Self { since: now, why, told }
     }
 }
 
-impl Installed {
+impl FolderController {
     fn new(document: &Document, manifest: &Manifest) -> Self {
         let folder = document.file.parent().unwrap_or(Path::new("."));
         Self {
@@ -137,7 +137,7 @@ impl Folder {
     pub(super) async fn install(
         &mut self,
         documents: &[Document],
-        changes: &[Change],
+        changes: &[FileChange],
         retry: bool,
         now: Instant,
     ) -> bool {
@@ -145,7 +145,7 @@ impl Folder {
         for document in documents {
             let Some(manifest) = document.controller.as_deref() else { continue };
             let name = &manifest.metadata.name;
-            let next = Installed::new(document, manifest);
+            let next = FolderController::new(document, manifest);
             let known = self.controllers.remove(name);
             if let Some(known) = known {
                 let same = known.manifest == next.manifest && known.file == next.file;
@@ -153,7 +153,7 @@ impl Folder {
                 if same && !touched && !(retry && known.is_unwritten()) {
                     self.controllers.insert(
                         name.clone(),
-                        Installed { manifest_file: next.manifest_file, place: next.place, ..known },
+                        FolderController { manifest_file: next.manifest_file, place: next.place, ..known },
                     );
                     continue;
                 }
@@ -162,21 +162,21 @@ impl Folder {
                 tried.push((self.write_controller(document, &next).await, next, None));
             }
         }
-        self.begin().await;
+        self.start_controllers().await;
         let mut put = false;
         for (written, mut next, known) in tried {
             let name = next.manifest.metadata.name.clone();
             let judged = match written {
                 Ok((written, digest)) => {
                     next.written = Some(written.revision);
-                    let is_news = written.is_change || known.as_ref().is_none_or(Installed::is_refused);
-                    self.judge(&name, written.revision, digest, is_news).await
+                    let is_news = written.is_change || known.as_ref().is_none_or(FolderController::is_refused);
+                    self.wait_for_result(&name, written.revision, digest, is_news).await
                 }
                 Err(why) => Err(why),
             };
             match judged {
                 Ok(()) => put = true,
-                Err(why) => next.refused = Some(Refusal::after(known.and_then(|known| known.refused), why, now)),
+                Err(why) => next.refused = Some(Rejection::after(known.and_then(|known| known.refused), why, now)),
             }
             if next.is_unwritten() {
                 self.retry_at = Some(now + RETRY);
@@ -187,8 +187,8 @@ impl Folder {
     }
 
     /// Lets the host run what is in the store, once what the folder has to say of it has been written. Notes what the folder once brought.
-    pub(super) async fn begin(&mut self) {
-        if self.has_begun {
+    pub(super) async fn start_controllers(&mut self) {
+        if self.has_started {
             return;
         }
         let label = LabelRequirement::Equals(MANAGED_BY.to_owned(), MANAGER.to_owned());
@@ -196,13 +196,13 @@ impl Folder {
         let brought = self.host.store().list(&Query { selector, ..Query::all(key("").kind().clone()) }).await;
         let began = match brought {
             Ok(page) => {
-                self.brought = page.items.iter().map(|item| item.key().name().to_owned()).collect();
+                self.managed = page.items.iter().map(|item| item.key().name().to_owned()).collect();
                 self.host.run_controllers(std::sync::Arc::new(self.code.clone())).await
             }
             Err(error) => Err(error.into()),
         };
         match began {
-            Ok(()) => self.has_begun = true,
+            Ok(()) => self.has_started = true,
             Err(error) => {
                 self.screen.warn(&format!("the controllers of the store cannot be run: {}", chain(&error)));
                 self.retry_at = Some(Instant::now() + RETRY);
@@ -211,9 +211,13 @@ impl Folder {
     }
 
     /// Keeps the component and writes the resource, unless that was done before. Returns what was written, and the digest of the component.
-    async fn write_controller(&self, document: &Document, next: &Installed) -> Result<(Written, Option<Digest>), Why> {
+    async fn write_controller(
+        &self,
+        document: &Document,
+        next: &FolderController,
+    ) -> Result<(ControllerWrite, Option<Digest>), RejectionCause> {
         let Manifest { metadata, spec, .. } = &*next.manifest;
-        let nothing = |reason: String| Why { digest: None, reason: list(&[reason]), stage: Stage::Read };
+        let nothing = |reason: String| RejectionCause { digest: None, reason: list(&[reason]), stage: Stage::Read };
         let mut digest = spec.component.digest.as_deref().and_then(Digest::parse);
         if let Some(file) = next.file.clone() {
             let read = tokio::task::spawn_blocking(move || components::read(&file)).await;
@@ -224,12 +228,12 @@ impl Folder {
             }
             digest = Some(found);
         }
-        let (document, source) = brought(&document.value, digest.as_ref());
+        let (document, source) = managed_document(&document.value, digest.as_ref());
         let name = &metadata.name;
-        let reason = match on_what_is_there(|| self.write_over(name, &document, &source)).await {
+        let reason = match retry_on_conflict(|| self.write_if_changed(name, &document, &source)).await {
             Ok(Some(written)) => {
                 if let Some(number) = &written.ends_undo_to {
-                    self.screen.say(&format!(
+                    self.screen.info(&format!(
                         "controller/{name} is what its file says again: the undo to revision {number} is over"
                     ));
                 }
@@ -241,18 +245,23 @@ impl Folder {
             ),
             Err(error) => chain(&error),
         };
-        Err(Why { digest, reason: list(&[reason]), stage: Stage::Write })
+        Err(RejectionCause { digest, reason: list(&[reason]), stage: Stage::Write })
     }
 
     /// Writes a controller over the one that is there now, unless that has come from the same. `None`: it is somebody else's.
     ///
     /// # Errors
     /// Those of a write; a conflict where somebody has written it since it was read.
-    async fn write_over(&self, name: &str, document: &Value, source: &str) -> Result<Option<Written>, Error> {
+    async fn write_if_changed(
+        &self,
+        name: &str,
+        document: &Value,
+        source: &str,
+    ) -> Result<Option<ControllerWrite>, Error> {
         let stored = match self.host.store().get(&key(name)).await {
-            Ok(stored) if !is_brought(&stored) => return Ok(None),
+            Ok(stored) if !is_managed(&stored) => return Ok(None),
             Ok(stored) if stored.annotation(SOURCE) == Some(source) => {
-                return Ok(Some(Written { revision: stored.revision(), is_change: false, ends_undo_to: None }));
+                return Ok(Some(ControllerWrite { revision: stored.revision(), is_change: false, ends_undo_to: None }));
             }
             Ok(stored) => Some(stored),
             Err(homeostat_store::Error::NotFound { .. }) => None,
@@ -266,22 +275,28 @@ impl Folder {
         // Where there was none, nothing is taken from whoever makes one meanwhile.
         let written = self.host.apply_resource(document, MANAGER, stored.is_some()).await?;
         let ends_undo_to = stored.and_then(|stored| stored.annotation(UNDONE_TO).map(str::to_owned));
-        Ok(Some(Written { revision: written.resource.revision(), is_change: true, ends_undo_to }))
+        Ok(Some(ControllerWrite { revision: written.resource.revision(), is_change: true, ends_undo_to }))
     }
 
     /// Waits for what the host comes to about a controller, and tells it where it `is_news`: every file is read again now and then.
-    async fn judge(&self, name: &str, revision: Revision, digest: Option<Digest>, is_news: bool) -> Result<(), Why> {
-        let Ok(verdict) = tokio::time::timeout(JUDGEMENT, self.host.sync_result(name, revision)).await else {
+    async fn wait_for_result(
+        &self,
+        name: &str,
+        revision: Revision,
+        digest: Option<Digest>,
+        is_news: bool,
+    ) -> Result<(), RejectionCause> {
+        let Ok(verdict) = tokio::time::timeout(SYNC_TIMEOUT, self.host.sync_result(name, revision)).await else {
             self.screen.warn(&format!(
                 "controller/{name} takes long to be taken over; `homeostat describe controller {name}` tells more"
             ));
             return Ok(());
         };
         match verdict.outcome {
-            SyncOutcome::Refused(reason) => return Err(Why { digest, reason, stage: Stage::Run }),
+            SyncOutcome::Refused(reason) => return Err(RejectionCause { digest, reason, stage: Stage::Run }),
             _ if !is_news => {}
-            SyncOutcome::Put(put) => self.tell_put(name, &put),
-            SyncOutcome::Paused => self.screen.say(&format!("controller/{name} is paused: what runs goes on")),
+            SyncOutcome::Put(put) => self.report_put(name, &put),
+            SyncOutcome::Paused => self.screen.info(&format!("controller/{name} is paused: what runs goes on")),
             // Each step is an event, and told as such.
             SyncOutcome::RollingOut { .. } | SyncOutcome::Replaced | SyncOutcome::RolledBack(_) => {}
             // Somebody else was faster.
@@ -290,16 +305,16 @@ impl Folder {
         Ok(())
     }
 
-    fn tell_put(&self, name: &str, put: &Put) {
+    fn report_put(&self, name: &str, put: &Put) {
         match put {
             Put::Added => {
                 let digest = self.host.status(name).map(|status| status.digest).unwrap_or_default();
-                self.screen.say(&format!("controller/{name} added ({})", short(&digest)));
+                self.screen.info(&format!("controller/{name} added ({})", short(&digest)));
             }
             Put::Changed(swapped) if swapped.from == swapped.to => {
-                self.screen.say(&format!("controller/{name} changed"))
+                self.screen.info(&format!("controller/{name} changed"))
             }
-            Put::Changed(swapped) => self.screen.say(&format!(
+            Put::Changed(swapped) => self.screen.info(&format!(
                 "controller/{name} swapped: generation {}, {} -> {}",
                 swapped.generation,
                 short(&swapped.from),
@@ -310,7 +325,7 @@ impl Folder {
     }
 
     /// Tells what was refused, once it is clear that nobody is still writing it, and what runs after all.
-    pub(super) fn tell_refused(&mut self, now: Instant) {
+    pub(super) fn report_rejections(&mut self, now: Instant) {
         let mut controllers = std::mem::take(&mut self.controllers);
         for (name, installed) in &mut controllers {
             let Some(refusal) = installed.refused.as_mut() else { continue };
@@ -318,11 +333,11 @@ impl Folder {
                 && installed.written.is_some_and(|written| seen >= written)
             {
                 // The host has tried again.
-                self.tell_put(name, &put);
+                self.report_put(name, &put);
                 installed.refused = None;
                 continue;
             }
-            if refusal.told || now.duration_since(refusal.since) < PATIENCE {
+            if refusal.told || now.duration_since(refusal.since) < WRITE_GRACE {
                 continue;
             }
             refusal.told = true;
@@ -330,7 +345,7 @@ impl Folder {
                 Some(_) => "the one that runs goes on",
                 None => "it does not run",
             };
-            let (manifest, Place { line, column }) = (installed.manifest_file.display(), installed.place);
+            let (manifest, TextPosition { line, column }) = (installed.manifest_file.display(), installed.place);
             let component = installed.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
             self.screen.warn(&format!(
                 "{manifest}:{line}:{column}: controller/{name} refused, {rest}: {component}\n{}",
@@ -346,29 +361,29 @@ impl Folder {
     /// Takes a controller out, unless it is somebody else's.
     pub(super) async fn uninstall(&mut self, name: &str) {
         self.controllers.remove(name);
-        self.brought.remove(name);
-        let revision = match on_what_is_there(|| self.delete(name)).await {
+        self.managed.remove(name);
+        let revision = match retry_on_conflict(|| self.delete(name)).await {
             Ok(Some(revision)) => revision,
             Ok(None) => {
-                return self.screen.say(&format!(
+                return self.screen.info(&format!(
                     "controller/{name} is no longer in the folder and stays in the store: it is somebody else's"
                 ));
             }
             // It never came as far as the store, or somebody else was faster.
             Err(Error::Store(homeostat_store::Error::NotFound { .. })) => {
-                return self.screen.say(&format!("controller/{name} removed"));
+                return self.screen.info(&format!("controller/{name} removed"));
             }
             Err(error) => {
                 return self.screen.warn(&format!("controller/{name} could not be removed: {}", chain(&error)));
             }
         };
-        match tokio::time::timeout(REMOVAL, self.host.sync_result(name, revision)).await {
+        match tokio::time::timeout(REMOVAL_TIMEOUT, self.host.sync_result(name, revision)).await {
             Ok(SyncResult { outcome: SyncOutcome::Removed(removed), .. }) => {
                 let dropped = removed.dropped.len() + removed.interrupted.len();
                 let keys = if dropped == 0 { String::new() } else { format!(", {dropped} keys were left") };
-                self.screen.say(&format!("controller/{name} removed{keys}"));
+                self.screen.info(&format!("controller/{name} removed{keys}"));
             }
-            Ok(_) => self.screen.say(&format!("controller/{name} removed")),
+            Ok(_) => self.screen.info(&format!("controller/{name} removed")),
             Err(_) => self.screen.warn(&format!("controller/{name} takes long to end; it takes no keys any more")),
         }
     }
@@ -379,7 +394,7 @@ impl Folder {
     /// Those of a write; a conflict where somebody has written it since it was read.
     async fn delete(&self, name: &str) -> Result<Option<Revision>, Error> {
         let stored = self.host.store().get(&key(name)).await?;
-        if !is_brought(&stored) {
+        if !is_managed(&stored) {
             return Ok(None);
         }
         let precondition = Precondition { uid: Some(stored.uid().to_owned()), revision: Some(stored.revision()) };
@@ -391,18 +406,18 @@ impl Folder {
     pub(super) fn gone_controllers(&self) -> Vec<String> {
         // A file that cannot be read may still hold what seems to be missing.
         let readable = |file: &Path| self.manifests.get(file).is_none_or(|manifests| manifests.problems.is_empty());
-        let all_readable = self.has_begun && self.manifests.values().all(|manifests| manifests.problems.is_empty());
+        let all_readable = self.has_started && self.manifests.values().all(|manifests| manifests.problems.is_empty());
         let files: BTreeMap<&String, &Path> =
             self.controllers.iter().map(|(name, installed)| (name, installed.manifest_file())).collect();
         let names =
-            self.controllers.keys().chain(&self.brought).filter(|name| !self.content.controllers.contains(*name));
+            self.controllers.keys().chain(&self.managed).filter(|name| !self.content.controllers.contains(*name));
         let gone = names.filter(|name| files.get(name).map_or(all_readable, |file| readable(file)));
         gone.cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 }
 
 /// Does what is decided by a controller as it is read, and decides anew when somebody has written it in between.
-async fn on_what_is_there<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
+async fn retry_on_conflict<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
     use homeostat_store::Error::{ApplyConflict, Conflict};
     for _ in 1..WRITE_TRIES {
         match attempt().await {
@@ -414,12 +429,12 @@ async fn on_what_is_there<T, F: Future<Output = Result<T, Error>>>(attempt: impl
 }
 
 /// Returns whether a folder brought a controller.
-fn is_brought(controller: &Resource) -> bool {
+fn is_managed(controller: &Resource) -> bool {
     controller.label(MANAGED_BY) == Some(MANAGER)
 }
 
 /// Returns a controller's document as the folder brings it, and what tells this text and code from others.
-fn brought(document: &Value, digest: Option<&Digest>) -> (Value, String) {
+fn managed_document(document: &Value, digest: Option<&Digest>) -> (Value, String) {
     let mut document = document.clone();
     if let Some(digest) = digest {
         document["spec"]["component"]["digest"] = digest.as_str().into();

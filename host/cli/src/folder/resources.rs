@@ -85,8 +85,8 @@ impl Folder {
                 Ok(written) => {
                     let identity = document.identity();
                     match written.change {
-                        Some(EventType::Added) => self.screen.say(&format!("{identity} created")),
-                        Some(_) => self.screen.say(&format!("{identity} configured")),
+                        Some(EventType::Added) => self.screen.info(&format!("{identity} created")),
+                        Some(_) => self.screen.info(&format!("{identity} configured")),
                         None => {}
                     }
                     self.applied.insert(identity, (document.file.clone(), digest));

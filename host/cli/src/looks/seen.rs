@@ -6,14 +6,14 @@ use std::time::SystemTime;
 
 /// What a look at a file sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct FileStamp {
     pub(crate) bytes: u64,
     pub(crate) modified: SystemTime,
 }
 
-impl Seen {
+impl FileStamp {
     /// Looks at a file. `None`: it is not there, or it is no file.
-    pub(crate) fn look(path: &Path) -> Option<Self> {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().filter(Metadata::is_file).map(|metadata| Self::of(&metadata))
     }
 

@@ -2,29 +2,29 @@ use super::*;
 
 /// A folder that changes by hand, and the looks at it.
 struct Scene {
-    looks: Looks,
+    looks: FileDebouncer,
     start: Instant,
-    files: BTreeMap<PathBuf, Seen>,
+    files: BTreeMap<PathBuf, FileStamp>,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { looks: Looks::default(), start: Instant::now(), files: BTreeMap::new() }
+        Self { looks: FileDebouncer::default(), start: Instant::now(), files: BTreeMap::new() }
     }
 
     fn write(&mut self, name: &str, bytes: u64, at_ms: u64) {
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1000) + Duration::from_millis(at_ms);
-        self.files.insert(name.into(), Seen { bytes, modified });
+        self.files.insert(name.into(), FileStamp { bytes, modified });
     }
 
-    fn look(&mut self, at_ms: u64) -> Vec<Change> {
+    fn look(&mut self, at_ms: u64) -> Vec<FileChange> {
         let at = Duration::from_millis(at_ms);
-        self.looks.look(self.start + at, SystemTime::UNIX_EPOCH + Duration::from_secs(1000) + at, &self.files)
+        self.looks.update(self.start + at, SystemTime::UNIX_EPOCH + Duration::from_secs(1000) + at, &self.files)
     }
 }
 
-fn changed(name: &str) -> Vec<Change> {
-    vec![Change::Changed(name.into())]
+fn changed(name: &str) -> Vec<FileChange> {
+    vec![FileChange::Changed(name.into())]
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_file_that_stays_away_is_gone_and_comes_back_as_changed() {
     scene.look(100);
     scene.files.clear();
     scene.look(200);
-    assert_eq!(scene.look(300), [Change::Gone("a".into())]);
+    assert_eq!(scene.look(300), [FileChange::Gone("a".into())]);
     assert!(scene.looks.is_settled());
     scene.write("a", 1, 0);
     scene.look(400);
@@ -104,7 +104,7 @@ fn a_file_that_was_never_told_and_went_is_gone() {
     scene.look(0);
     scene.files.clear();
     scene.look(10);
-    assert_eq!(scene.look(200), [Change::Gone("a".into())]);
+    assert_eq!(scene.look(200), [FileChange::Gone("a".into())]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn distrust_tells_every_file_again_although_it_looks_the_same() {
     scene.write("a", 1, 0);
     scene.look(0);
     scene.look(100);
-    scene.looks.distrust();
+    scene.looks.force_rescan();
     assert_eq!(scene.look(101), changed("a"));
     assert_eq!(scene.look(300), []);
 }
@@ -123,7 +123,7 @@ fn files_that_are_taken_note_of_are_told_only_when_they_change() {
     let mut scene = Scene::new();
     scene.write("a", 1, 0);
     scene.write("b", 1, 0);
-    scene.looks = Looks::taking_note(scene.start, &scene.files);
+    scene.looks = FileDebouncer::with_known_files(scene.start, &scene.files);
     assert_eq!(scene.look(500), []);
     scene.write("b", 2, 600);
     scene.look(600);

@@ -14,12 +14,12 @@ const DEPTH_MAX: usize = 200;
 
 /// Line and column, both counted from 1; the column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct TextPosition {
     pub(crate) line: u64,
     pub(crate) column: u64,
 }
 
-impl Place {
+impl TextPosition {
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
     fn of(location: Location) -> Self {
@@ -34,8 +34,8 @@ impl Place {
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Located {
-    pub(super) place: Place,
+pub(super) struct LocatedValue {
+    pub(super) place: TextPosition,
     pub(super) node: Node,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Node {
     Bool(bool),
     Number(Number),
     Text(String),
-    List(Vec<Located>),
+    List(Vec<LocatedValue>),
     Mapping(Vec<Entry>),
 }
 
@@ -54,24 +54,24 @@ pub(super) enum Node {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
-    pub(super) key_place: Place,
-    pub(super) value: Located,
+    pub(super) key_place: TextPosition,
+    pub(super) value: LocatedValue,
 }
 
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) place: Place,
+pub(super) struct SyntaxFault {
+    pub(super) place: TextPosition,
     pub(super) message: String,
 }
 
 /// One document of a file: its text, and how many lines of the file stand before it.
-pub(super) struct Part<'a> {
+pub(super) struct DocumentText<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) lines_before: u64,
 }
 
-impl Located {
+impl LocatedValue {
     /// Returns the entry of a mapping.
     pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
         match &self.node {
@@ -81,7 +81,7 @@ impl Located {
     }
 
     /// Returns the innermost value that starts at `place`.
-    pub(super) fn at(&self, place: Place) -> Option<&Self> {
+    pub(super) fn at(&self, place: TextPosition) -> Option<&Self> {
         let inner = match &self.node {
             Node::List(items) => items.iter().find_map(|item| item.at(place)),
             Node::Mapping(entries) => entries.iter().find_map(|entry| entry.value.at(place)),
@@ -91,7 +91,7 @@ impl Located {
     }
 
     /// Returns where the value at a dotted path stands (`spec.limits.cpu`), or the innermost part of the path that is there.
-    pub(super) fn find(&self, path: &str) -> Place {
+    pub(super) fn find(&self, path: &str) -> TextPosition {
         let (first, rest) = path.split_once('.').unwrap_or((path, ""));
         match self.entry(first) {
             Some(entry) if rest.is_empty() => entry.value.place,
@@ -127,7 +127,7 @@ impl Located {
     }
 
     fn from_spanned(spanned: Spanned<Raw>, lines: u64) -> Self {
-        let place = Place::of(spanned.referenced).shifted(lines);
+        let place = TextPosition::of(spanned.referenced).shifted(lines);
         let node = match spanned.value {
             Raw::Null => Node::Null,
             Raw::Bool(value) => Node::Bool(value),
@@ -145,9 +145,9 @@ impl Located {
 impl Entry {
     fn from_spanned((key, value): (Spanned<String>, Spanned<Raw>), lines: u64) -> Self {
         Self {
-            key_place: Place::of(key.referenced).shifted(lines),
+            key_place: TextPosition::of(key.referenced).shifted(lines),
             key: key.value,
-            value: Located::from_spanned(value, lines),
+            value: LocatedValue::from_spanned(value, lines),
         }
     }
 }
@@ -164,7 +164,7 @@ fn cut(text: &str) -> Cow<'_, str> {
 ///
 /// A marker can stand nowhere but at the start of a line, whatever surrounds it, so this needs no parser. Documents without
 /// content are left out.
-pub(super) fn split(text: &str) -> Vec<Part<'_>> {
+pub(super) fn split(text: &str) -> Vec<DocumentText<'_>> {
     let mut parts = Vec::new();
     let (mut start, mut first_line, mut offset) = (0, 0, 0);
     for (number, line) in (0..).zip(text.split_inclusive('\n')) {
@@ -182,19 +182,19 @@ fn is_marker(line: &str, marker: &str) -> bool {
     line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
-fn push_part<'a>(parts: &mut Vec<Part<'a>>, text: &'a str, lines_before: u64) {
+fn push_part<'a>(parts: &mut Vec<DocumentText<'a>>, text: &'a str, lines_before: u64) {
     // The marker becomes blanks: what follows it on its line keeps its column.
     let marked = is_marker(text, "---") || is_marker(text, "...");
     let text = if marked { Cow::Owned(format!("   {}", &text[3..])) } else { Cow::Borrowed(text) };
     let blank =
         |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#') || line.starts_with('%');
     if !text.lines().all(blank) {
-        parts.push(Part { text, lines_before });
+        parts.push(DocumentText { text, lines_before });
     }
 }
 
 /// Splits JSON text into the values that stand in it one after the other, as text that reads as YAML with the same columns.
-pub(super) fn split_json(text: &str) -> (Vec<Part<'_>>, Option<Fault>) {
+pub(super) fn split_json(text: &str) -> (Vec<DocumentText<'_>>, Option<SyntaxFault>) {
     let mut parts = Vec::new();
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<de::IgnoredAny>();
     let mut start = 0;
@@ -207,26 +207,26 @@ pub(super) fn split_json(text: &str) -> (Vec<Part<'_>>, Option<Fault>) {
         let (before, part) = (&text[..start + blanks], &text[start + blanks..end]);
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
         let lines_before = before.matches('\n').count() as u64;
-        parts.push(Part { text: Cow::Owned(format!("{}{part}", " ".repeat(column))), lines_before });
+        parts.push(DocumentText { text: Cow::Owned(format!("{}{part}", " ".repeat(column))), lines_before });
         start = end;
     }
     (parts, None)
 }
 
-fn json_fault(text: &str, error: &serde_json::Error) -> Fault {
+fn json_fault(text: &str, error: &serde_json::Error) -> SyntaxFault {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
     // serde_json counts columns in bytes, and from 0 at the end of a line.
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let bytes = line.floor_char_boundary(error.column().saturating_sub(1));
-    let place = Place { line: error.line().max(1) as u64, column: line[..bytes].chars().count() as u64 + 1 };
-    Fault { place, message: format!("this is not JSON: {message}") }
+    let place = TextPosition { line: error.line().max(1) as u64, column: line[..bytes].chars().count() as u64 + 1 };
+    SyntaxFault { place, message: format!("this is not JSON: {message}") }
 }
 
 /// Cuts an item out of the document that lists it, as a text of its own with the same places.
 ///
 /// `None` when its text alone is not the same item: it may name what stands elsewhere, or share a line with another one.
-pub(super) fn item<'a>(part: &Part<'_>, item: &Located) -> Option<Part<'a>> {
+pub(super) fn item<'a>(part: &DocumentText<'_>, item: &LocatedValue) -> Option<DocumentText<'a>> {
     let indent = usize::try_from(item.place.column - 1).ok()?;
     let before = usize::try_from(item.place.line - 1 - part.lines_before).ok()?;
     let belongs = |line: &&str| {
@@ -238,19 +238,22 @@ pub(super) fn item<'a>(part: &Part<'_>, item: &Located) -> Option<Part<'a>> {
     let rest: Vec<&str> = lines.take_while(belongs).collect();
     let text = format!("{}{first}\n{}", " ".repeat(indent), rest.join("\n"));
     let text = text.trim_end().trim_end_matches(',').to_owned();
-    let cut = Part { text: Cow::Owned(text), lines_before: item.place.line - 1 };
+    let cut = DocumentText { text: Cow::Owned(text), lines_before: item.place.line - 1 };
     parse(&cut).is_ok_and(|found| found.to_value() == item.to_value()).then_some(cut)
 }
 
 /// Reads one document, without asking what it means.
-pub(super) fn parse(part: &Part<'_>) -> Result<Located, Fault> {
+pub(super) fn parse(part: &DocumentText<'_>) -> Result<LocatedValue, SyntaxFault> {
     serde_saphyr::from_str_with_options::<Spanned<Raw>>(&part.text, options())
-        .map(|raw| Located::from_spanned(raw, part.lines_before))
+        .map(|raw| LocatedValue::from_spanned(raw, part.lines_before))
         .map_err(|error| fault(&error, part.lines_before))
 }
 
 /// Reads one document as a `T`. What is wrong is said with the value that stands there.
-pub(super) fn parse_as<T: de::DeserializeOwned>(part: &Part<'_>, located: &Located) -> Result<T, Fault> {
+pub(super) fn parse_as<T: de::DeserializeOwned>(
+    part: &DocumentText<'_>,
+    located: &LocatedValue,
+) -> Result<T, SyntaxFault> {
     serde_saphyr::from_str_with_options::<T>(&part.text, options()).map_err(|error| {
         let mut fault = fault(&error, part.lines_before);
         let names_it = fault.message.starts_with("unknown ") || fault.message.contains('"');
@@ -272,8 +275,8 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-fn fault(error: &serde_saphyr::Error, lines_before: u64) -> Fault {
-    let place = error.location().map_or(Place::START, Place::of);
+fn fault(error: &serde_saphyr::Error, lines_before: u64) -> SyntaxFault {
+    let place = error.location().map_or(TextPosition::START, TextPosition::of);
     let message = error.render_with_formatter(&UserMessageFormatter);
     let message =
         message.strip_suffix(&format!(" at line {}, column {}", place.line, place.column)).unwrap_or(&message);
@@ -288,7 +291,7 @@ fn fault(error: &serde_saphyr::Error, lines_before: u64) -> Fault {
     let message = message
         .strip_suffix(" not allowed here")
         .map_or_else(|| message.to_owned(), |rest| format!("{rest} stands here twice"));
-    Fault { place: place.shifted(lines_before), message }
+    SyntaxFault { place: place.shifted(lines_before), message }
 }
 
 /// The same as [`Node`], as the parser hands it over.

@@ -133,7 +133,7 @@ fn json_files_hold_one_or_more_values_and_every_problem_has_its_place() {
     let places: Vec<_> = documents.iter().map(|document| (document.line, document.column)).collect();
     assert_eq!(places, [(1, 1), (6, 1), (10, 3)]);
     assert_eq!(documents[0].value["metadata"]["name"], "aé/b");
-    assert_eq!(documents[2].name_place, Place { line: 13, column: 23 });
+    assert_eq!(documents[2].name_place, TextPosition { line: 13, column: 23 });
     for (text, expected) in [
         ("{\"apiVersion\": \"v1\",,}", "a.json:1:21: this is not JSON: "),
         ("{\n  \"apiVersion\": \"v1\"\n  \"kind\": 1}", "a.json:3:3: this is not JSON: expected `,` or `}`"),

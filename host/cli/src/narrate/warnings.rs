@@ -10,7 +10,7 @@ use homeostat_store::Key;
 use super::place;
 
 /// Texts that are remembered. When there are more, the oldest may be told twice.
-const TOLD_MAX: usize = 512;
+const REPORTED_MAX: usize = 512;
 /// What was told is told again when it has happened so many times as often.
 const AGAIN: u64 = 10;
 /// The reason of a denial. Below its first line stands what would grant it, as in the failure that it leads to.
@@ -18,10 +18,10 @@ const DENIED: &str = "Forbidden";
 
 /// What was told of the controllers as they are.
 #[derive(Default)]
-pub(super) struct Warnings(VecDeque<Told>);
+pub(super) struct Warnings(VecDeque<ReportedWarning>);
 
 /// A warning that was told, whichever key it was about.
-struct Told {
+struct ReportedWarning {
     controller: Arc<str>,
     source: EventSource,
     reason: String,
@@ -32,7 +32,7 @@ struct Told {
 }
 
 /// A warning to tell.
-struct Line<'e> {
+struct WarningLine<'e> {
     /// The first one of those that say the same.
     event: &'e Event,
     text: String,
@@ -44,14 +44,14 @@ impl Warnings {
     /// Takes in the warnings that came since the last look, and returns what is told of them: a block for each text of a controller and
     /// reason that is new, a line for what happens again and again.
     pub(super) fn lines(&mut self, warnings: &[Event]) -> Vec<String> {
-        let mut lines: Vec<Line<'_>> = Vec::new();
+        let mut lines: Vec<WarningLine<'_>> = Vec::new();
         for event in warnings {
-            let text = nameless(&event.message, event.key.as_ref());
-            let is_same = |line: &&mut Line<'_>| is_of(line.event, event) && line.text == text;
+            let text = without_key_name(&event.message, event.key.as_ref());
+            let is_same = |line: &&mut WarningLine<'_>| is_of(line.event, event) && line.text == text;
             if let Some(line) = lines.iter_mut().find(is_same) {
                 line.keys.extend(&event.key);
-            } else if let Some(is_again) = self.note(event, &text) {
-                lines.push(Line { event, text, keys: event.key.iter().collect(), is_again });
+            } else if let Some(is_again) = self.record(event, &text) {
+                lines.push(WarningLine { event, text, keys: event.key.iter().collect(), is_again });
             }
         }
         lines.iter().map(ToString::to_string).collect()
@@ -63,7 +63,7 @@ impl Warnings {
     }
 
     /// Returns whether it was told before; `None` when it is not told now.
-    fn note(&mut self, event: &Event, text: &str) -> Option<bool> {
+    fn record(&mut self, event: &Event, text: &str) -> Option<bool> {
         let of_controller = self.0.iter_mut().filter(|told| told.controller == event.controller);
         for told in of_controller {
             if told.source == event.source && told.reason == event.reason && told.text == text {
@@ -78,16 +78,16 @@ impl Warnings {
                 return None;
             }
         }
-        if self.0.len() >= TOLD_MAX {
+        if self.0.len() >= REPORTED_MAX {
             self.0.pop_front();
         }
         let Event { controller, source, reason, count, .. } = event.clone();
-        self.0.push_back(Told { controller, source, reason, text: text.to_owned(), count });
+        self.0.push_back(ReportedWarning { controller, source, reason, text: text.to_owned(), count });
         Some(false)
     }
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for WarningLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event { controller, source, reason, message, count, key, .. } = self.event;
         let key = key.as_ref().map(|key| format!(" {}", place(key))).unwrap_or_default();
@@ -107,7 +107,7 @@ fn is_of(one: &Event, other: &Event) -> bool {
 }
 
 /// Returns a message without the name of the key that it is about, where that is a word of its own.
-fn nameless(message: &str, key: Option<&Key>) -> String {
+fn without_key_name(message: &str, key: Option<&Key>) -> String {
     let Some(name) = key.map(Key::name).filter(|name| !name.is_empty()) else { return message.to_owned() };
     let (mut text, mut rest) = (String::new(), message);
     while let Some(at) = rest.find(name) {

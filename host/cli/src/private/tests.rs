@@ -26,7 +26,7 @@ fn open_to_all() -> TempDir {
 fn what_others_could_read_is_the_owners_alone_afterwards() {
     let folder = open_to_all();
     let data = folder.path();
-    assert_eq!(mend(data).unwrap(), Some(Repair { first: data.to_owned(), count: 8 }));
+    assert_eq!(restrict(data).unwrap(), Some(Repair { first: data.to_owned(), count: 8 }));
     for (name, wanted) in [
         ("", FOLDER),
         ("components", FOLDER),
@@ -39,7 +39,7 @@ fn what_others_could_read_is_the_owners_alone_afterwards() {
     ] {
         assert_eq!(mode(&data.join(name)), wanted, "{name}");
     }
-    assert_eq!(mend(data).unwrap(), None, "nothing is left to mend");
+    assert_eq!(restrict(data).unwrap(), None, "nothing is left to mend");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn what_is_not_the_hosts_is_left_alone_with_its_folder() {
         fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
     }
     std::os::unix::fs::symlink(&target, data.join(COMPONENTS).join("link")).unwrap();
-    assert_eq!(mend(data).unwrap().unwrap().count, 7);
+    assert_eq!(restrict(data).unwrap().unwrap().count, 7);
     assert_eq!((mode(data), mode(&data.join("notes")), mode(&target)), (0o755, 0o644, 0o644));
     assert_eq!(mode(&data.join("store.redb")), FILE_MODE);
 }
@@ -65,7 +65,7 @@ fn the_hosts_own_folder_is_closed_whatever_else_lies_in_it() {
     fs::create_dir(&data).unwrap();
     fs::write(data.join(".DS_Store"), "").unwrap();
     fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(mend(&data).unwrap(), Some(Repair { first: data.clone(), count: 1 }));
+    assert_eq!(restrict(&data).unwrap(), Some(Repair { first: data.clone(), count: 1 }));
     assert_eq!(mode(&data), FOLDER);
 }
 

@@ -6,8 +6,8 @@ fn guest(name: &str, root: &Path, dependencies: &[&Path]) -> Guest {
     Guest::for_test(name, root.join(name), dependencies.iter().map(|path| path.to_path_buf()).collect())
 }
 
-fn changed(path: PathBuf) -> Vec<Change> {
-    vec![Change::Changed(path)]
+fn changed(path: PathBuf) -> Vec<FileChange> {
+    vec![FileChange::Changed(path)]
 }
 
 #[test]
@@ -18,13 +18,13 @@ fn only_the_guests_that_a_changed_file_belongs_to_are_built_again() {
         guest("webhook", root, &[]),
         guest("db", root, &[Path::new("/sdk")]),
     ];
-    let names = |found: Found| found.guests.into_iter().collect::<Vec<_>>();
-    assert_eq!(names(find(&guests, &changed("/w/web/src/lib.rs".into()))), ["web"]);
-    assert_eq!(names(find(&guests, &changed("/w/webhook/src/a/b.rs".into()))), ["webhook"]);
-    assert_eq!(names(find(&guests, &[Change::Gone("/w/db/src/old.rs".into())])), ["db"]);
-    assert_eq!(names(find(&guests, &changed("/sdk/src/lib.rs".into()))), ["db", "web"]);
-    assert_eq!(find(&guests, &changed("/elsewhere/lib.rs".into())), Found::default());
-    let cargo = find(&guests, &changed("/w/web/Cargo.toml".into()));
+    let names = |found: SourceChanges| found.guests.into_iter().collect::<Vec<_>>();
+    assert_eq!(names(classify(&guests, &changed("/w/web/src/lib.rs".into()))), ["web"]);
+    assert_eq!(names(classify(&guests, &changed("/w/webhook/src/a/b.rs".into()))), ["webhook"]);
+    assert_eq!(names(classify(&guests, &[FileChange::Gone("/w/db/src/old.rs".into())])), ["db"]);
+    assert_eq!(names(classify(&guests, &changed("/sdk/src/lib.rs".into()))), ["db", "web"]);
+    assert_eq!(classify(&guests, &changed("/elsewhere/lib.rs".into())), SourceChanges::default());
+    let cargo = classify(&guests, &changed("/w/web/Cargo.toml".into()));
     assert!(cargo.crates && cargo.guests.contains("web"));
 }
 
@@ -45,7 +45,7 @@ fn saved_added_and_removed_sources_are_found_and_the_output_of_cargo_is_not() {
     let mut look = |expected: bool, why: &str| {
         let mut found = BTreeSet::new();
         for _ in 0..3 {
-            found.extend(sources.look(&guests, now, wall).guests);
+            found.extend(sources.update(&guests, now, wall).guests);
             now += Duration::from_millis(100);
         }
         assert_eq!(!found.is_empty(), expected, "{why}");

@@ -10,7 +10,7 @@ use homeostat_runtime::{Feeder, FeederError, Intake, Observer, Priority, Reconci
 use homeostat_store::{Key, Kind};
 use parking_lot::Mutex;
 
-use super::host::{Measured, key};
+use super::host::{BenchHost, key};
 use crate::arguments::Size;
 use crate::keys;
 use crate::measure::percentile_us;
@@ -28,13 +28,13 @@ const WARM_UP: usize = 20;
 
 pub(super) async fn alone(size: &Size, guests: &Path) -> Result<Values> {
     let times = Times::default();
-    watch(&Measured::start(Arc::new(times.clone())).await?, &times, size, guests).await
+    watch(&BenchHost::start(Arc::new(times.clone())).await?, &times, size, guests).await
 }
 
 /// Beside a controller that has so many ready keys, all of the time.
 pub(super) async fn ready(size: &Size, guests: &Path) -> Result<Values> {
     let times = Times::default();
-    let measured = Measured::start(Arc::new(times.clone())).await?;
+    let measured = BenchHost::start(Arc::new(times.clone())).await?;
     let kind = measured.add(measured.definition(BUSY, "noop", guests, size.workers).await?).await?;
     let keys = (0..size.keys).map(|number| key(&kind, number)).collect();
     measured.host.feed(BUSY, Arc::new(Refill(keys)))?;
@@ -44,14 +44,14 @@ pub(super) async fn ready(size: &Size, guests: &Path) -> Result<Values> {
 /// Beside a controller whose guest does nothing but compute, on every worker that it has, until it is stopped.
 pub(super) async fn hog(size: &Size, guests: &Path) -> Result<Values> {
     let times = Times::default();
-    let measured = Measured::start(Arc::new(times.clone())).await?;
+    let measured = BenchHost::start(Arc::new(times.clone())).await?;
     let kind = measured.add(measured.definition(BUSY, "hostile", guests, size.workers).await?).await?;
     let keys = (0..HOG_KEYS).map(|number| Key::new(kind.clone(), &format!("ns-{number}"), "loop")).collect();
     measured.feed(BUSY, keys)?;
     watch(&measured, &times, size, guests).await
 }
 
-async fn watch(measured: &Measured, times: &Times, size: &Size, guests: &Path) -> Result<Values> {
+async fn watch(measured: &BenchHost, times: &Times, size: &Size, guests: &Path) -> Result<Values> {
     let kind = measured.add(measured.definition(WATCHED, "noop", guests, size.workers).await?).await?;
     measured.host.feed(WATCHED, Arc::new(Events { kind, times: times.clone() }))?;
     times.until(WARM_UP).await;
@@ -85,7 +85,7 @@ impl Times {
 
 impl Observer for Times {
     fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
-        if **name == *WATCHED { Arc::new(self.clone()) } else { Arc::new(Ignored) }
+        if **name == *WATCHED { Arc::new(self.clone()) } else { Arc::new(NoopRecorder) }
     }
 }
 
@@ -99,9 +99,9 @@ impl Recorder for Times {
 }
 
 /// Takes no note of the busy controller.
-struct Ignored;
+struct NoopRecorder;
 
-impl Recorder for Ignored {
+impl Recorder for NoopRecorder {
     fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 

@@ -9,7 +9,7 @@ use homeostat_component::{EngineOptions, Limits};
 use homeostat_runtime::Definition;
 use homeostat_store::Key;
 
-use super::host::{Count, Measured};
+use super::host::{BenchHost, CountingObserver};
 use super::idle::{compiled, mib};
 use crate::arguments::Size;
 use crate::measure::resident_bytes;
@@ -27,10 +27,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Lets more and more guests wait at once, and looks what the process has grown by since none did.
 pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
     let (controllers, most) = (size.keys, FLIGHTS.map(|(flight, _)| flight).into_iter().max().unwrap_or_default());
-    let count = Count::default();
+    let count = CountingObserver::default();
     let options =
         EngineOptions { instances_max: INSTANCES_MAX, compiled: Some(compiled()), ..EngineOptions::default() };
-    let measured = Measured::with(options, Arc::new(count.clone())).await?;
+    let measured = BenchHost::with(options, Arc::new(count.clone())).await?;
     let definition = measured.definition("waiting", "hostile", guests, most.div_ceil(controllers)).await?;
     let kind = definition.component.describe().manages.kind.clone();
     let name = |number: usize| format!("waiting-{number}");

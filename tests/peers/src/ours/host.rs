@@ -20,33 +20,33 @@ use crate::{guests, keys};
 const LOOKS_EVERY: Duration = Duration::from_micros(500);
 
 /// A host and its store.
-pub(crate) struct Measured {
+pub(crate) struct BenchHost {
     pub(crate) host: Host,
     pub(crate) store: Arc<dyn Store>,
 }
 
-impl Measured {
+impl BenchHost {
     /// Starts a host without controllers.
-    pub(crate) async fn start(observer: Arc<dyn Observer>) -> Result<Measured> {
-        Measured::with(EngineOptions::default(), observer).await
+    pub(crate) async fn start(observer: Arc<dyn Observer>) -> Result<BenchHost> {
+        BenchHost::with(EngineOptions::default(), observer).await
     }
 
     /// Starts one whose engine has these options.
-    pub(crate) async fn with(options: EngineOptions, observer: Arc<dyn Observer>) -> Result<Measured> {
-        Measured::over(homeostat_store::Options::default(), options, observer).await
+    pub(crate) async fn with(options: EngineOptions, observer: Arc<dyn Observer>) -> Result<BenchHost> {
+        BenchHost::with_store(homeostat_store::Options::default(), options, observer).await
     }
 
     /// The same over a store that has these options.
-    pub(crate) async fn over(
+    pub(crate) async fn with_store(
         store: homeostat_store::Options,
         options: EngineOptions,
         observer: Arc<dyn Observer>,
-    ) -> Result<Measured> {
+    ) -> Result<BenchHost> {
         let engine = Engine::new(options).context("the engine does not start")?;
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(store));
         let options = Options { observer, ..Options::new(engine, store.clone()) };
         let host = Host::start(options).await.context("the host does not start")?;
-        Ok(Measured { host, store })
+        Ok(BenchHost { host, store })
     }
 
     /// Loads the guest `guest` and returns a definition of a controller of that name that may do all that such guests do.
@@ -57,11 +57,11 @@ impl Measured {
         folder: &Path,
         workers: usize,
     ) -> Result<Definition> {
-        self.granted(name, guest, folder, workers, Vec::new()).await
+        self.definition_with_http(name, guest, folder, workers, Vec::new()).await
     }
 
     /// The same for a guest that may send requests, too.
-    pub(crate) async fn granted(
+    pub(crate) async fn definition_with_http(
         &self,
         name: &str,
         guest: &str,
@@ -123,27 +123,27 @@ impl Feeder for AllAtOnce {
 
 /// Counts the reconciles of the one controller that there is, and keeps how long their keys waited.
 #[derive(Clone, Default)]
-pub(crate) struct Count(Arc<Counting>);
+pub(crate) struct CountingObserver(Arc<WaitRecorder>);
 
 /// Spread over the threads, as the host's own metrics are: what is measured is what runs.
 #[derive(Default)]
-struct Counting(ShardedSum<Counted>);
+struct WaitRecorder(ShardedSum<ReconcileCounts>);
 
 /// What reconciles came to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ReconcileCounts {
     /// From the adding of each key to the start of its reconcile.
     pub(crate) waits: Vec<Duration>,
     pub(crate) failures: u64,
 }
 
-impl Observer for Count {
+impl Observer for CountingObserver {
     fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
         self.0.clone()
     }
 }
 
-impl Recorder for Counting {
+impl Recorder for WaitRecorder {
     fn record(&self, reconciled: &ReconcileRecord<'_>) {
         // Between the claim and the sandbox it may have waited for its turn.
         let begun_after = reconciled.worked_for.saturating_sub(reconciled.cost.wall);
@@ -153,12 +153,12 @@ impl Recorder for Counting {
     }
 }
 
-impl Count {
+impl CountingObserver {
     /// Returns what was counted, and begins anew.
-    pub(crate) fn take(&self) -> Counted {
-        let mut all = Counted::default();
+    pub(crate) fn take(&self) -> ReconcileCounts {
+        let mut all = ReconcileCounts::default();
         for mut part in self.0.0.shards() {
-            let Counted { waits, failures } = std::mem::take(&mut *part);
+            let ReconcileCounts { waits, failures } = std::mem::take(&mut *part);
             all.waits.extend(waits);
             all.failures += failures;
         }

@@ -14,7 +14,7 @@ use homeostat_store::{Store, Write};
 use serde_json::json;
 use tokio::process::Command;
 
-use super::host::{Count, everything};
+use super::host::{CountingObserver, everything};
 use crate::arguments::Size;
 use crate::guests;
 use crate::measure::{proportional_bytes, resident_bytes};
@@ -98,7 +98,7 @@ async fn values(size: &Size, component: impl Fn(usize) -> Vec<u8>) -> Result<Val
     let folder = tempfile::tempdir().context("there is no folder for a store")?;
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(folder.path().join("store.redb"), homeostat_store::Options::default())?);
-    let (engine, count) = (engine()?, Count::default());
+    let (engine, count) = (engine()?, CountingObserver::default());
     let options = Options { observer: Arc::new(count.clone()), ..Options::new(engine.clone(), store.clone()) };
     let host = Host::start(options).await.context("the host does not start")?;
     let _api = homeostat_api::serve(homeostat_api::Options::default(), host.clone()).await?;

@@ -10,7 +10,7 @@ use homeostat_store::{Key, Write};
 use serde_json::json;
 
 use super::beside;
-use super::host::{Count, Measured, key};
+use super::host::{BenchHost, CountingObserver, key};
 use crate::arguments::Size;
 use crate::keys;
 use crate::measure::percentile_us;
@@ -42,8 +42,8 @@ async fn no_op(size: &Size, guests: &Path) -> Result<Values> {
 
 /// Runs so many keys through the guest that does nothing; returns how long it took, and how long each key waited.
 pub(super) async fn no_op_run(size: &Size, guests: &Path) -> Result<(Duration, Vec<Duration>)> {
-    let count = Count::default();
-    let measured = Measured::start(Arc::new(count.clone())).await?;
+    let count = CountingObserver::default();
+    let measured = BenchHost::start(Arc::new(count.clone())).await?;
     let kind = measured.add(measured.definition(NAME, "noop", guests, size.workers).await?).await?;
     let keys: Vec<Key> = (0..size.keys).map(|number| key(&kind, number)).collect();
     let warm_up = WARM_UP_KEYS.min(keys.len());
@@ -62,8 +62,8 @@ pub(super) async fn no_op_run(size: &Size, guests: &Path) -> Result<(Duration, V
 /// Lets a guest write the status of every resource once. Each write is a change, so every key runs twice: the second run finds nothing
 /// to do.
 async fn status(size: &Size, guests: &Path) -> Result<Values> {
-    let count = Count::default();
-    let measured = Measured::start(Arc::new(count.clone())).await?;
+    let count = CountingObserver::default();
+    let measured = BenchHost::start(Arc::new(count.clone())).await?;
     let mut definition = measured.definition(NAME, "status", guests, size.workers).await?;
     let declared = &definition.component.describe().manages.kind;
     for number in 0..size.keys {

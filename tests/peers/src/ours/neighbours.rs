@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::host::{Measured, key};
+use super::host::{BenchHost, key};
 use super::idle::compiled;
 use crate::arguments::Size;
 use crate::keys;
@@ -59,12 +59,12 @@ pub(super) async fn beside(attack: &str, size: &Size, guests: &Path) -> Result<V
 }
 
 /// Starts a host that has been started before: its guests were compiled then.
-async fn start(times: &Times) -> Result<Measured> {
+async fn start(times: &Times) -> Result<BenchHost> {
     let options = EngineOptions { compiled: Some(compiled()), ..EngineOptions::default() };
-    Measured::with(options, Arc::new(times.clone())).await
+    BenchHost::with(options, Arc::new(times.clone())).await
 }
 
-async fn hostile(measured: &Measured, attack: &str, controllers: usize, size: &Size, guests: &Path) -> Result<()> {
+async fn hostile(measured: &BenchHost, attack: &str, controllers: usize, size: &Size, guests: &Path) -> Result<()> {
     let definition = eager(measured.definition(BAD, "hostile", guests, size.workers).await?);
     for number in 0..controllers {
         let name = format!("{BAD}-{number}");
@@ -82,7 +82,7 @@ async fn hostile(measured: &Measured, attack: &str, controllers: usize, size: &S
 }
 
 /// A controller whose guest waits for a server that never answers.
-async fn stuck(measured: &Measured, silent: &TcpListener, size: &Size, guests: &Path) -> Result<()> {
+async fn stuck(measured: &BenchHost, silent: &TcpListener, size: &Size, guests: &Path) -> Result<()> {
     let url = format!("http://{}/", silent.local_addr().context("the port has no number")?);
     let http = HttpGrant {
         urls: vec![format!("{url}*")],
@@ -90,7 +90,7 @@ async fn stuck(measured: &Measured, silent: &TcpListener, size: &Size, guests: &
         addresses: vec![AddressRange::Loopback],
         headers: Default::default(),
     };
-    let mut definition = measured.granted(BAD, "needy", guests, size.workers, vec![http]).await?;
+    let mut definition = measured.definition_with_http(BAD, "needy", guests, size.workers, vec![http]).await?;
     definition = eager(definition);
     let kind = measured.add(definition).await?;
     for number in 0..size.keys {
@@ -104,7 +104,7 @@ fn eager(definition: Definition) -> Definition {
     Definition { overrides: Overrides { backoff, ..definition.overrides.clone() }, ..definition }
 }
 
-async fn create(measured: &Measured, key: &Key, spec: serde_json::Value) -> Result<()> {
+async fn create(measured: &BenchHost, key: &Key, spec: serde_json::Value) -> Result<()> {
     let document = json!({
         "apiVersion": key.kind().api_version(), "kind": key.kind().name,
         "metadata": {"namespace": key.namespace(), "name": key.name()}, "spec": spec,
@@ -113,7 +113,7 @@ async fn create(measured: &Measured, key: &Key, spec: serde_json::Value) -> Resu
     Ok(())
 }
 
-async fn watch(measured: &Measured, times: &Times, size: &Size, guests: &Path) -> Result<Values> {
+async fn watch(measured: &BenchHost, times: &Times, size: &Size, guests: &Path) -> Result<Values> {
     let definition = measured.definition("good", "noop", guests, size.workers).await?;
     let mut queues = Vec::new();
     for number in 0..GOOD {
@@ -175,7 +175,7 @@ impl Times {
 
 impl Observer for Times {
     fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
-        if name.starts_with(BAD) { Arc::new(Ignored) } else { Arc::new(self.clone()) }
+        if name.starts_with(BAD) { Arc::new(NoopRecorder) } else { Arc::new(self.clone()) }
     }
 }
 
@@ -189,9 +189,9 @@ impl Recorder for Times {
 }
 
 /// Takes no note of controllers that misbehave.
-struct Ignored;
+struct NoopRecorder;
 
-impl Recorder for Ignored {
+impl Recorder for NoopRecorder {
     fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 

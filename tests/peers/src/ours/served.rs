@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::store::{Arrivals, WRITERS_MAX, Way, kind, text};
+use super::store::{Arrivals, StoreClient, WRITERS_MAX, kind, text};
 use crate::keys;
 
 /// The plural of what is written.
@@ -29,14 +29,14 @@ const PLURAL: &str = "items";
 const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// A server and the connections of its writers.
-pub(super) struct Served {
+pub(super) struct ApiServer {
     handle: Handle,
     writers: Vec<Mutex<Connection>>,
 }
 
-impl Served {
+impl ApiServer {
     /// Starts a host without controllers and its API.
-    pub(super) async fn start(store: Arc<EmbeddedStore>) -> Result<Served> {
+    pub(super) async fn start(store: Arc<EmbeddedStore>) -> Result<ApiServer> {
         let engine = Engine::new(EngineOptions::default()).context("the engine does not start")?;
         let host =
             Host::start(homeostat_runtime::Options::new(engine, store)).await.context("the host does not start")?;
@@ -48,7 +48,7 @@ impl Served {
         for _ in 0..WRITERS_MAX {
             writers.push(Mutex::new(Connection::open(&handle).await?));
         }
-        Ok(Served { handle, writers })
+        Ok(ApiServer { handle, writers })
     }
 
     /// Reads all resources and keeps none of them; returns how many bytes they came to.
@@ -64,7 +64,7 @@ impl Served {
 }
 
 #[async_trait]
-impl Way for Served {
+impl StoreClient for ApiServer {
     async fn write(&self, writer: usize, number: usize, round: usize) -> Result<()> {
         let (namespace, name) = keys::parts(number);
         let folder = format!("/apis/{}/namespaces/{namespace}/{PLURAL}", kind().api_version());
@@ -101,7 +101,7 @@ impl Way for Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ApiServer {
     fn drop(&mut self) {
         let handle = self.handle.clone();
         tokio::spawn(async move { handle.stop(STOP_MAX).await });

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::served::Served;
+use super::served::ApiServer;
 use crate::arguments::Size;
 use crate::keys;
 use crate::measure::{peak_bytes, percentile_us, restart_peak};
@@ -30,10 +30,10 @@ pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
     let options = Options::default();
     let store: Arc<EmbeddedStore> = Arc::new(EmbeddedStore::open(folder.path().join("store.redb"), options)?);
     match work {
-        "write" => writes(Arc::new(Direct(store)), size).await,
-        "write over loopback" => writes(Arc::new(Served::start(store).await?), size).await,
-        "fan-out" => fan_out(Arc::new(Direct(store)), size).await,
-        "fan-out over loopback" => fan_out(Arc::new(Served::start(store).await?), size).await,
+        "write" => writes(Arc::new(InProcess(store)), size).await,
+        "write over loopback" => writes(Arc::new(ApiServer::start(store).await?), size).await,
+        "fan-out" => fan_out(Arc::new(InProcess(store)), size).await,
+        "fan-out over loopback" => fan_out(Arc::new(ApiServer::start(store).await?), size).await,
         "list" => list(store, size).await,
         _ => bail!("the store has no work {work}"),
     }
@@ -41,7 +41,7 @@ pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
 
 /// A way to the store.
 #[async_trait]
-pub(super) trait Way: Send + Sync + 'static {
+pub(super) trait StoreClient: Send + Sync + 'static {
     /// Makes the resource of this number what [`document`] says, whether it is there or not. `writer` is below the number of writers, each of
     /// which waits for its answers.
     async fn write(&self, writer: usize, number: usize, round: usize) -> Result<()>;
@@ -51,10 +51,10 @@ pub(super) trait Way: Send + Sync + 'static {
 }
 
 /// Calls of the store itself.
-struct Direct(Arc<EmbeddedStore>);
+struct InProcess(Arc<EmbeddedStore>);
 
 #[async_trait]
-impl Way for Direct {
+impl StoreClient for InProcess {
     async fn write(&self, _: usize, number: usize, round: usize) -> Result<()> {
         let document = || document(number, round);
         let write = Write::Update { document: document(), precondition: Precondition::default() };
@@ -122,7 +122,7 @@ where
 }
 
 /// Makes so many resources.
-async fn fill(way: &Arc<dyn Way>, count: usize) -> Result<()> {
+async fn fill(way: &Arc<dyn StoreClient>, count: usize) -> Result<()> {
     let filler = |filler| {
         let way = Arc::clone(way);
         async move {
@@ -136,7 +136,7 @@ async fn fill(way: &Arc<dyn Way>, count: usize) -> Result<()> {
 }
 
 /// Changes resources from so many writers, each one resource after the other.
-async fn writes(way: Arc<dyn Way>, size: &Size) -> Result<Values> {
+async fn writes(way: Arc<dyn StoreClient>, size: &Size) -> Result<Values> {
     let Size { keys, workers, millis } = *size;
     fill(&way, keys).await?;
     let long = Duration::from_millis(millis);
@@ -170,7 +170,7 @@ async fn writes(way: Arc<dyn Way>, size: &Size) -> Result<Values> {
 }
 
 /// Measures how long a write takes to reach one watcher, and then the last of many.
-async fn fan_out(way: Arc<dyn Way>, size: &Size) -> Result<Values> {
+async fn fan_out(way: Arc<dyn StoreClient>, size: &Size) -> Result<Values> {
     let mut one = reach(&*way, 1, size.keys).await?;
     let mut all = reach(&*way, size.workers, size.keys).await?;
     Ok(named([("one us", percentile_us(&mut one, 50)), ("all us", percentile_us(&mut all, 50))]))
@@ -193,7 +193,7 @@ impl Arrivals {
 }
 
 /// Returns how long each of so many writes took until the last of so many watchers had it.
-async fn reach(way: &dyn Way, watchers: usize, writes: usize) -> Result<Vec<Duration>> {
+async fn reach(way: &dyn StoreClient, watchers: usize, writes: usize) -> Result<Vec<Duration>> {
     let (arrivals, mut tasks) = (Arc::new(Arrivals::default()), JoinSet::new());
     for _ in 0..watchers {
         way.watch(Arc::clone(&arrivals), &mut tasks).await?;
@@ -214,8 +214,8 @@ async fn reach(way: &dyn Way, watchers: usize, writes: usize) -> Result<Vec<Dura
 
 /// Lists everything at once through the API, and measures by how much this process grew at most: the client keeps nothing.
 async fn list(store: Arc<EmbeddedStore>, size: &Size) -> Result<Values> {
-    let served = Served::start(Arc::clone(&store)).await?;
-    fill(&(Arc::new(Direct(store)) as Arc<dyn Way>), size.keys).await?;
+    let served = ApiServer::start(Arc::clone(&store)).await?;
+    fill(&(Arc::new(InProcess(store)) as Arc<dyn StoreClient>), size.keys).await?;
     let before = restart_peak()?;
     let start = Instant::now();
     let bytes = served.list().await?;

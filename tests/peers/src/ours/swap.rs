@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::host::{Measured, key};
+use super::host::{BenchHost, key};
 use super::idle::{compiled, mib, variant};
 use crate::arguments::Size;
 use crate::measure::{percentile_us, resident_bytes};
@@ -53,7 +53,7 @@ const WARM_UP: usize = 100;
 const VARIANTS: usize = 100;
 
 pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values> {
-    let loaded = Loaded::start(size, guests).await?;
+    let loaded = SwapHost::start(size, guests).await?;
     match work {
         "under load" => under_load(&loaded, size).await,
         "memory" => memory(&loaded, size).await,
@@ -62,7 +62,7 @@ pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values
     }
 }
 
-async fn under_load(loaded: &Loaded, size: &Size) -> Result<Values> {
+async fn under_load(loaded: &SwapHost, size: &Size) -> Result<Values> {
     let writing = loaded.write_on();
     // The first writes wait for whatever starting has left behind.
     tokio::time::sleep(Duration::from_millis(size.millis)).await;
@@ -88,12 +88,12 @@ async fn under_load(loaded: &Loaded, size: &Size) -> Result<Values> {
     let lost = loaded.lost().await?;
     loaded.ensure_answered_by(1 + size.keys as u64)?;
     let answered = loaded.answers.take();
-    let mut waits: Vec<Duration> = before.answered.iter().map(Answered::wait).collect();
+    let mut waits: Vec<Duration> = before.answered.iter().map(WriteLatency::wait).collect();
     let mut took: Vec<Duration> = swaps.iter().map(|(from, to)| *to - *from).collect();
     // The longest wait of whatever was written while it was swapped.
     let pause = |(from, to): &(Instant, Instant)| {
         let during = answered.answered.iter().filter(|answered| (*from..*to).contains(&answered.written));
-        during.map(Answered::wait).max().unwrap_or_default()
+        during.map(WriteLatency::wait).max().unwrap_or_default()
     };
     let mut pauses: Vec<Duration> = swaps.iter().map(pause).collect();
     let least = least_in_a_window(&answered.answered, began, ended);
@@ -108,7 +108,7 @@ async fn under_load(loaded: &Loaded, size: &Size) -> Result<Values> {
     ]))
 }
 
-async fn memory(loaded: &Loaded, size: &Size) -> Result<Values> {
+async fn memory(loaded: &SwapHost, size: &Size) -> Result<Values> {
     for number in 1..=WARM_UP.min(size.keys) {
         loaded.swap(number).await?;
     }
@@ -119,18 +119,18 @@ async fn memory(loaded: &Loaded, size: &Size) -> Result<Values> {
     Ok(named([("left mib", mib(resident_bytes()?.saturating_sub(before)))]))
 }
 
-async fn bystander(loaded: &Loaded, size: &Size, guests: &Path) -> Result<Values> {
+async fn bystander(loaded: &SwapHost, size: &Size, guests: &Path) -> Result<Values> {
     let digest = loaded.code.keep(guests::read(guests, "noop")?);
     let writing = loaded.write_on();
     let (mut alone, mut beside, mut hurried) = (Vec::new(), Vec::new(), Vec::new());
-    let took = |answers: Taken| answers.answered.into_iter().map(|answered| answered.wait()).collect::<Vec<_>>();
+    let took = |answers: AnswerLog| answers.answered.into_iter().map(|answered| answered.wait()).collect::<Vec<_>>();
     for _ in 0..TIMES {
         loaded.answers.take();
         tokio::time::sleep(Duration::from_millis(size.millis)).await;
         alone.extend(took(loaded.answers.take()));
-        loaded.come_and_go(size.keys, &digest, CHANGE_EVERY).await?;
+        loaded.add_and_remove(size.keys, &digest, CHANGE_EVERY).await?;
         beside.extend(took(loaded.answers.take()));
-        loaded.come_and_go(size.keys, &digest, Duration::ZERO).await?;
+        loaded.add_and_remove(size.keys, &digest, Duration::ZERO).await?;
         hurried.extend(took(loaded.answers.take()));
     }
     writing.abort();
@@ -142,9 +142,9 @@ async fn bystander(loaded: &Loaded, size: &Size, guests: &Path) -> Result<Values
 }
 
 /// A host with one controller and its resources.
-struct Loaded {
-    measured: Measured,
-    code: Arc<Kept>,
+struct SwapHost {
+    measured: BenchHost,
+    code: Arc<InMemoryCode>,
     /// Of the components that are swapped.
     digests: Vec<Digest>,
     kind: Kind,
@@ -152,19 +152,19 @@ struct Loaded {
     answers: Answers,
 }
 
-impl Loaded {
-    async fn start(size: &Size, guests: &Path) -> Result<Loaded> {
+impl SwapHost {
+    async fn start(size: &Size, guests: &Path) -> Result<SwapHost> {
         let component = guests::read(guests, "exclusive")?;
-        let (code, answers) = (Arc::<Kept>::default(), Answers::default());
+        let (code, answers) = (Arc::<InMemoryCode>::default(), Answers::default());
         let digests: Vec<Digest> =
             (0..VARIANTS.min(size.keys)).map(|number| code.keep(variant(&component, number))).collect();
         let options = EngineOptions { compiled: Some(compiled()), ..EngineOptions::default() };
         let store = homeostat_store::Options { history_max: HISTORY_MAX, ..homeostat_store::Options::default() };
-        let measured = Measured::over(store, options, Arc::new(answers.clone())).await?;
+        let measured = BenchHost::with_store(store, options, Arc::new(answers.clone())).await?;
         measured.host.run_controllers(code.clone()).await?;
         let kind = Kind::new("demo.homeostat.dev", "v1", "Exclusive");
         let resources = RESOURCES.min(10 * size.keys);
-        let loaded = Loaded { measured, code, digests, kind, resources, answers };
+        let loaded = SwapHost { measured, code, digests, kind, resources, answers };
         // Each is compiled now, so that no swap waits for a compiler.
         for digest in &loaded.digests {
             let grants = homeostat_component::Grants::default();
@@ -232,7 +232,7 @@ impl Loaded {
     }
 
     /// Adds so many controllers and removes them, each when the one before is in, or gone, and this long after it was begun.
-    async fn come_and_go(&self, count: usize, digest: &Digest, every: Duration) -> Result<()> {
+    async fn add_and_remove(&self, count: usize, digest: &Digest, every: Duration) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("coming-{number}")).collect();
         let mut next = Instant::now();
         for name in &names {
@@ -293,7 +293,7 @@ fn controller(name: &str) -> Key {
 }
 
 /// Returns how many were answered in the window in which the fewest were.
-fn least_in_a_window(answered: &[Answered], from: Instant, to: Instant) -> usize {
+fn least_in_a_window(answered: &[WriteLatency], from: Instant, to: Instant) -> usize {
     let mut times: Vec<Instant> = answered.iter().map(|answered| answered.at).collect();
     times.sort_unstable();
     let until = |end: Instant| times.partition_point(|at| *at < end);
@@ -303,12 +303,12 @@ fn least_in_a_window(answered: &[Answered], from: Instant, to: Instant) -> usize
 }
 
 /// A write, and when a reconcile that began after it had ended.
-struct Answered {
+struct WriteLatency {
     written: Instant,
     at: Instant,
 }
 
-impl Answered {
+impl WriteLatency {
     fn wait(&self) -> Duration {
         self.at - self.written
     }
@@ -316,18 +316,18 @@ impl Answered {
 
 /// Which writes were answered, and when.
 #[derive(Clone, Default)]
-struct Answers(Arc<Mutex<Taken>>);
+struct Answers(Arc<Mutex<AnswerLog>>);
 
 #[derive(Default)]
-struct Taken {
+struct AnswerLog {
     /// By the number of the resource, when its oldest write that was not answered was made.
     waiting: Vec<Option<Instant>>,
-    answered: Vec<Answered>,
+    answered: Vec<WriteLatency>,
     /// Reconciles that found another one of their key.
     twice: u64,
 }
 
-impl Taken {
+impl AnswerLog {
     /// Returns how many were answered in a window, on average, in a time of this length.
     fn per_window(&self, length: Duration) -> f64 {
         self.answered.len() as f64 * WINDOW.div_duration_f64(length)
@@ -348,16 +348,16 @@ impl Answers {
     }
 
     /// Returns what was noted, and begins anew; what waits goes on waiting.
-    fn take(&self) -> Taken {
+    fn take(&self) -> AnswerLog {
         let mut taken = self.0.lock();
         let waiting = taken.waiting.clone();
-        std::mem::replace(&mut *taken, Taken { waiting, ..Taken::default() })
+        std::mem::replace(&mut *taken, AnswerLog { waiting, ..AnswerLog::default() })
     }
 }
 
 impl Observer for Answers {
     fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
-        if **name == *LOADED { Arc::new(self.clone()) } else { Arc::new(Ignored) }
+        if **name == *LOADED { Arc::new(self.clone()) } else { Arc::new(NoopRecorder) }
     }
 }
 
@@ -371,23 +371,23 @@ impl Recorder for Answers {
         taken.twice += u64::from(reconciled.result.as_ref().is_err_and(is_twice));
         if let Some(written) = taken.waiting.get(number).copied().flatten().filter(|written| *written <= began) {
             taken.waiting[number] = None;
-            taken.answered.push(Answered { written, at });
+            taken.answered.push(WriteLatency { written, at });
         }
     }
 }
 
 /// Takes no note of who comes and goes.
-struct Ignored;
+struct NoopRecorder;
 
-impl Recorder for Ignored {
+impl Recorder for NoopRecorder {
     fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 
 /// Code in memory.
 #[derive(Default)]
-struct Kept(Mutex<Vec<(Digest, Vec<u8>)>>);
+struct InMemoryCode(Mutex<Vec<(Digest, Vec<u8>)>>);
 
-impl Kept {
+impl InMemoryCode {
     fn keep(&self, bytes: Vec<u8>) -> Digest {
         let digest = Digest::of(&bytes);
         self.0.lock().push((digest.clone(), bytes));
@@ -402,7 +402,7 @@ impl Kept {
 }
 
 #[async_trait]
-impl CodeSource for Kept {
+impl CodeSource for InMemoryCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let digest = source.digest.as_deref().and_then(Digest::parse).ok_or("there is no digest")?;
         self.bytes(&digest).map_err(|error| error.to_string())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CONTROLLER_RUNTIME, Figure, KUBE, SANDBOX, System, Taken, WASMTIME, Work};
+use super::{CONTROLLER_RUNTIME, Comparison, Figure, KUBE, SANDBOX, System, WASMTIME, Work};
 use crate::arguments::{Size, Suite};
 use crate::cores::TWO_CORES;
 
@@ -23,7 +23,7 @@ pub(super) fn loops() -> Vec<Work> {
 
 pub(super) fn tax() -> Vec<Work> {
     let reconcile = Figure::lower("reconcile, no-op", "µs", "us");
-    let tax = Figure { name: "host tax, no-op".to_owned(), taken: Taken::AbovePeer, ..reconcile.clone() };
+    let tax = Figure { name: "host tax, no-op".to_owned(), comparison: Comparison::AbovePeer, ..reconcile.clone() };
     let size = Size { keys: KEYS, workers: 1, millis: 1000 };
     let peers = [WASMTIME, SANDBOX];
     let cores = Figure::higher("no-op reconcile, two cores beside one", "x", "x");

@@ -62,7 +62,7 @@ fn a_work_without_peers_has_a_row_for_each_figure() {
 #[test]
 fn what_is_above_the_peer_is_taken_round_by_round() {
     let mut work = work();
-    work.figures[0].taken = Taken::AbovePeer;
+    work.figures[0].comparison = Comparison::AbovePeer;
     let rows = rows(&work, &samples(&[15.0, 17.0, 30.0], &[10.0, 10.0, 20.0]));
     let row = rows.iter().find(|row| row.peer_name == Some("client-go workqueue")).unwrap();
     assert_eq!((row.ours, row.peer), (7.0, Some(10.0)));

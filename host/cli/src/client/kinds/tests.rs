@@ -49,7 +49,7 @@ fn a_path_has_a_namespace_only_where_the_kind_has_one() {
     assert_eq!(deployment.path_of("default", "web"), "/apis/apps/v1/namespaces/default/deployments/web");
     assert_eq!(kinds.find("ns").unwrap().path_of("default", "a"), "/api/v1/namespaces/a");
     assert_eq!(deployment.key("default", "web"), "apps/v1/Deployment default/web");
-    assert_eq!(deployment.word("web"), "deployment.apps/web");
+    assert_eq!(deployment.qualified_name("web"), "deployment.apps/web");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_token_is_the_file_without_what_surrounds_it_and_is_not_printed() {
     let header = authorization(&found).unwrap();
     assert_eq!(header, "Bearer secret-of-alice");
     assert!(!format!("{header:?}").contains("secret"), "{header:?}");
-    assert_eq!(exit::code_of(&authorization("two\nlines").unwrap_err()), exit::Code::Usage);
+    assert_eq!(exit::reason_of(&authorization("two\nlines").unwrap_err()), exit::ExitReason::Usage);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_certificate_that_is_named_is_believed_whatever_else_it_may_do() {
     let named = write("named.crt", OPENSSL);
     let shown = CertificateDer::from_pem_slice(OPENSSL.as_bytes()).unwrap();
     let localhost = ServerName::try_from("localhost").unwrap();
-    let verifier = Named::verifier(&named).unwrap();
+    let verifier = PinnedCertificates::verifier(&named).unwrap();
     verifier.verify_server_cert(&shown, &[], &localhost, &[], now).unwrap();
     let other = ServerName::try_from("other.example").unwrap();
     assert!(verifier.verify_server_cert(&shown, &[], &other, &[], now).is_err(), "its names count");
@@ -80,7 +80,7 @@ fn a_certificate_that_is_named_is_believed_whatever_else_it_may_do() {
     assert_eq!(error, rustls::Error::InvalidCertificate(CertificateError::Expired));
     let address = "https://localhost:1".parse().unwrap();
     let made = Certificate::load_or_generate(folder.path(), &address).unwrap().certificate;
-    let verifier = Named::verifier(&made.chain).unwrap();
+    let verifier = PinnedCertificates::verifier(&made.chain).unwrap();
     assert!(verifier.verify_server_cert(&shown, &[], &localhost, &[], now).is_err(), "another one is named");
 }
 

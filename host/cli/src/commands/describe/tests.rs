@@ -55,7 +55,7 @@ fn events_about_keys_of_a_controller_are_one_line_for_each_reason() {
     events.push(about("a", "Trapped", 3));
     events.extend((0..OWN_EVENTS_MAX + 4).map(own));
     events.push(about("b", "Trapped", 4));
-    let shown = of_a_controller(events);
+    let shown = merge_key_events(events);
     assert_eq!(shown.len(), OWN_EVENTS_MAX + 2);
     let told = |event: &Value| (event["message"].as_str().unwrap().to_owned(), event["count"].as_u64().unwrap());
     assert_eq!(told(&shown[0]), ("k39".to_owned(), 80));

@@ -47,11 +47,11 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let client = Client::new(global)?;
     let LearnArgs { controller, span, include_denied, reset } = args;
-    let Looked { mut seen, mut watched } = look(&client, &controller).await?;
+    let ObservedNeeds { mut seen, mut watched } = fetch_needs(&client, &controller).await?;
     if let Some(Span(span)) = span {
         tokio::time::sleep(span).await;
         let before = seen;
-        Looked { seen, watched } = look(&client, &controller).await?;
+        ObservedNeeds { seen, watched } = fetch_needs(&client, &controller).await?;
         seen = seen.since(&before);
     }
     let granted = from_host(&client, &controller).await?;
@@ -64,10 +64,10 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
         learned.grants.http.extend(http);
     }
     if seen.is_empty() {
-        output::talk(&format!("{controller} was not seen to ask for anything that needs a grant."));
+        output::eprint(&format!("{controller} was not seen to ask for anything that needs a grant."));
     }
     if seen.more {
-        output::talk(&format!(
+        output::eprint(&format!(
             "{controller} asks for more kinds, hosts or settings than are kept: some are missing here."
         ));
     }
@@ -84,14 +84,14 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
 
 /// What the host knows of the needs of a controller.
 #[derive(Deserialize)]
-struct Looked {
+struct ObservedNeeds {
     /// What it was seen to ask for.
     seen: NeedsSnapshot,
     /// What its watches need.
     watched: Vec<ResourceNeed>,
 }
 
-async fn look(client: &Client, controller: &str) -> anyhow::Result<Looked> {
+async fn fetch_needs(client: &Client, controller: &str) -> anyhow::Result<ObservedNeeds> {
     let document: Value = client.get(&format!("{}/needs", control::path(controller))).await?;
     serde_json::from_value(document).context("the host's answer cannot be understood")
 }

@@ -3,10 +3,10 @@ use super::*;
 #[test]
 fn what_was_done_is_said_with_when_it_is_due() {
     let queue = |items: Value| json!({ "metadata": { "name": "web" }, "items": items });
-    assert_eq!(said("pod/a", "cancelled", &queue(json!([]))), "pod/a cancelled by web\n");
-    assert_eq!(said("pod/a", "retried", &queue(json!([{ "state": "ready" }]))), "pod/a retried by web\n");
+    assert_eq!(result_line("pod/a", "cancelled", &queue(json!([]))), "pod/a cancelled by web\n");
+    assert_eq!(result_line("pod/a", "retried", &queue(json!([{ "state": "ready" }]))), "pod/a retried by web\n");
     let waits = queue(json!([{ "state": "waiting", "dueInMs": 61_000 }]));
-    assert_eq!(said("pod/a", "enqueued", &waits), "pod/a enqueued by web, due in 61s\n");
+    assert_eq!(result_line("pod/a", "enqueued", &waits), "pod/a enqueued by web, due in 61s\n");
 }
 
 #[test]

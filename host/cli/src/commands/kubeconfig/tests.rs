@@ -24,6 +24,6 @@ fn a_kubeconfig_has_what_the_command_line_says() {
 fn a_socket_is_nothing_for_kubectl() {
     let global = Global { server: Some("unix:/host.sock".into()), ..Global::default() };
     let error = document(&global).unwrap_err();
-    assert_eq!(exit::code_of(&error), exit::Code::Usage);
+    assert_eq!(exit::reason_of(&error), exit::ExitReason::Usage);
     assert!(error.to_string().contains("--listen"), "{error}");
 }

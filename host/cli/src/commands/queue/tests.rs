@@ -38,7 +38,7 @@ fn a_ready_or_running_key_tells_since_when() {
 fn what_is_not_shown_is_said() {
     let said = |wanted: u64, unseen: u64| {
         let cuts = json!({ "wanted": wanted, "notLookedAt": unseen });
-        cut(&json!({ "metadata": { "name": "web" }, "items": [entry()], "cut": cuts }))
+        truncation_note(&json!({ "metadata": { "name": "web" }, "items": [entry()], "cut": cuts }))
     };
     assert_eq!(said(0, 0), None);
     assert_eq!(said(2, 0).unwrap(), "web: 1 of 3 keys are shown; --limit shows more");
@@ -57,12 +57,12 @@ fn what_is_shown_is_not_asked_for_beside_a_command() {
     let refused = |line: &str| {
         let parsed = <crate::args::Args as clap::Parser>::try_parse_from(line.split(' ')).unwrap();
         let crate::args::Command::Queue(args) = parsed.command else { panic!("{line}") };
-        check(&args).err().map(|error| exit::code_of(&error))
+        check(&args).err().map(|error| exit::reason_of(&error))
     };
     for line in ["queue web --state parked", "queue cancel web pod a", "queue -n red cancel web pod a"] {
         assert_eq!(refused(&format!("homeostat {line}")), None, "{line}");
     }
     for line in ["queue web cancel web pod a", "queue --state parked cancel web pod a"] {
-        assert_eq!(refused(&format!("homeostat {line}")), Some(exit::Code::Usage), "{line}");
+        assert_eq!(refused(&format!("homeostat {line}")), Some(exit::ExitReason::Usage), "{line}");
     }
 }

@@ -23,15 +23,15 @@ fn resources_are_named_as_kubectl_names_them() {
 #[test]
 fn words_that_mean_nothing_are_a_usage_error() {
     for text in ["", ",", "deploy,rs a", "deploy/a b", "deploy/", "/a", "a/b/c"] {
-        assert_eq!(exit::code_of(&parse(&words(text)).unwrap_err()), exit::Code::Usage, "{text}");
+        assert_eq!(exit::reason_of(&parse(&words(text)).unwrap_err()), exit::ExitReason::Usage, "{text}");
     }
 }
 
 #[test]
 fn one_resource_is_one_resource() {
-    assert_eq!(one(&words("deploy/a")).unwrap(), ("deploy".to_owned(), "a".to_owned()));
-    assert!(one(&words("deploy a b")).is_err());
-    assert!(one(&words("deploy")).is_err());
+    assert_eq!(parse_one(&words("deploy/a")).unwrap(), ("deploy".to_owned(), "a".to_owned()));
+    assert!(parse_one(&words("deploy a b")).is_err());
+    assert!(parse_one(&words("deploy")).is_err());
 }
 
 #[test]

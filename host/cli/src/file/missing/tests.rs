@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn each_component_is_told_once_with_everybody_who_names_it_and_where_it_may_come_from() {
     let digests = [Digest::of(b"one"), Digest::of(b"two")];
-    let of = |revisions: &[&str], sources: &[&str]| Named {
+    let of = |revisions: &[&str], sources: &[&str]| ComponentUse {
         revisions: revisions.iter().map(|&name| name.to_owned()).collect(),
         sources: sources.iter().map(|&source| source.to_owned()).collect(),
     };

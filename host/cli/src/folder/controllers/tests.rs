@@ -18,26 +18,26 @@ mod faulty;
 #[test]
 fn what_was_told_is_told_again_only_when_it_is_something_else() {
     let now = Instant::now();
-    let why = |bytes: &[u8], reason: &str| Why {
+    let why = |bytes: &[u8], reason: &str| RejectionCause {
         digest: Some(Digest::of(bytes)),
         reason: reason.to_owned(),
         stage: Stage::Run,
     };
-    let told = || Refusal { since: now, why: why(b"1", "cut off"), told: true };
+    let told = || Rejection { since: now, why: why(b"1", "cut off"), told: true };
     let later = now + Duration::from_secs(1);
-    assert!(Refusal::after(Some(told()), why(b"1", "cut off"), later).told);
-    assert!(!Refusal::after(Some(told()), why(b"2", "cut off"), later).told);
-    assert!(!Refusal::after(Some(told()), why(b"1", "other"), later).told);
-    assert!(!Refusal::after(None, why(b"1", "cut off"), later).told);
+    assert!(Rejection::after(Some(told()), why(b"1", "cut off"), later).told);
+    assert!(!Rejection::after(Some(told()), why(b"2", "cut off"), later).told);
+    assert!(!Rejection::after(Some(told()), why(b"1", "other"), later).told);
+    assert!(!Rejection::after(None, why(b"1", "cut off"), later).told);
 }
 
 #[test]
 fn patience_starts_anew_with_every_change() {
     let now = Instant::now();
-    let why = || Why { digest: None, reason: "gone".to_owned(), stage: Stage::Read };
-    let untold = Refusal { since: now, why: why(), told: false };
+    let why = || RejectionCause { digest: None, reason: "gone".to_owned(), stage: Stage::Read };
+    let untold = Rejection { since: now, why: why(), told: false };
     let later = now + Duration::from_secs(1);
-    let after = Refusal::after(Some(untold), why(), later);
+    let after = Rejection::after(Some(untold), why(), later);
     assert!(after.since == later && !after.told);
 }
 
@@ -45,10 +45,10 @@ fn patience_starts_anew_with_every_change() {
 fn what_was_not_written_is_tried_again_also_where_a_tag_alone_names_its_code() {
     let text = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: a}\nspec: {component: {oci: \"registry.example/a:1\"}}\n";
     let (documents, _) = crate::manifest::read_bytes(Path::new("a.yaml"), text.as_bytes());
-    let mut installed = Installed::new(&documents[0], documents[0].controller.as_deref().unwrap());
+    let mut installed = FolderController::new(&documents[0], documents[0].controller.as_deref().unwrap());
     for (stage, is_unwritten) in [(Stage::Read, false), (Stage::Write, true), (Stage::Run, false)] {
-        let why = Why { digest: None, reason: String::new(), stage };
-        installed.refused = Some(Refusal { since: Instant::now(), why, told: false });
+        let why = RejectionCause { digest: None, reason: String::new(), stage };
+        installed.refused = Some(Rejection { since: Instant::now(), why, told: false });
         assert_eq!(installed.is_unwritten(), is_unwritten, "{stage:?}");
     }
 }
@@ -63,19 +63,19 @@ fn reasons_are_a_list_and_digests_are_short() {
 #[test]
 fn what_is_brought_says_who_brought_it_and_from_what() {
     let document = json!({ "metadata": { "name": "a", "labels": { "b": "c" } }, "spec": { "component": {} } });
-    let (one, source) = brought(&document, Some(&Digest::of(b"1")));
+    let (one, source) = managed_document(&document, Some(&Digest::of(b"1")));
     assert_eq!(one["metadata"]["labels"], json!({ "b": "c", MANAGED_BY: MANAGER }));
     assert_eq!(one["metadata"]["annotations"][SOURCE], source.as_str());
     assert_eq!(one["spec"]["component"]["digest"], Digest::of(b"1").as_str());
-    assert_ne!(brought(&document, Some(&Digest::of(b"2"))).1, source, "other code is another source");
-    assert_eq!(brought(&document, Some(&Digest::of(b"1"))).1, source);
+    assert_ne!(managed_document(&document, Some(&Digest::of(b"2"))).1, source, "other code is another source");
+    assert_eq!(managed_document(&document, Some(&Digest::of(b"1"))).1, source);
 }
 
 /// What the folder has of the controller `a`: a document that names code, and where that comes from.
 fn of_file(concurrency: u32) -> (Value, String) {
     let spec = json!({ "component": { "digest": Digest::of(b"code").as_str() }, "concurrency": concurrency });
     let document = json!({ "apiVersion": API_VERSION, "kind": KIND, "metadata": { "name": "a" }, "spec": spec });
-    brought(&document, None)
+    managed_document(&document, None)
 }
 
 /// What somebody else has of the same one.
@@ -96,8 +96,8 @@ async fn folder(scratch: &Path) -> (Folder, Arc<FaultyStore>) {
 }
 
 /// Writes what the folder has, and returns what came of it, and the concurrency that the store has then.
-async fn written(folder: &Folder, (document, source): &(Value, String)) -> (Option<Written>, Value) {
-    let written = on_what_is_there(|| folder.write_over("a", document, source)).await.unwrap();
+async fn written(folder: &Folder, (document, source): &(Value, String)) -> (Option<ControllerWrite>, Value) {
+    let written = retry_on_conflict(|| folder.write_if_changed("a", document, source)).await.unwrap();
     let stored = folder.host.store().get(&key("a")).await.unwrap();
     (written, stored.document()["spec"]["concurrency"].clone())
 }

@@ -23,13 +23,13 @@ fn status(state: ControllerState, counts: QueueCounts, reconciles: u64) -> Contr
 
 #[test]
 fn a_host_is_at_rest_when_nothing_was_due_or_ran_for_long_enough() {
-    let (mut calm, start) = (Calm::default(), Instant::now());
+    let (mut calm, start) = (IdleDetector::default(), Instant::now());
     let at = |ms| start + Duration::from_millis(ms);
     let rest = [status(ControllerState::Ready, QueueCounts { waiting: 7, ..QueueCounts::default() }, 3)];
-    assert!(!calm.look(at(0), false, &rest), "reconciles ended since the first look");
-    assert!(!calm.look(at(100), false, &rest));
-    assert!(!calm.look(at(599), false, &rest));
-    assert!(calm.look(at(600), false, &rest));
+    assert!(!calm.observe(at(0), false, &rest), "reconciles ended since the first look");
+    assert!(!calm.observe(at(100), false, &rest));
+    assert!(!calm.observe(at(599), false, &rest));
+    assert!(calm.observe(at(600), false, &rest));
 }
 
 #[test]
@@ -42,16 +42,16 @@ fn whatever_happens_starts_the_wait_anew() {
         (false, status(ControllerState::Ready, QueueCounts { running: 1, ..none }, 3)),
         (false, status(ControllerState::Ready, none, 4)),
     ] {
-        let (mut calm, start) = (Calm::default(), Instant::now());
+        let (mut calm, start) = (IdleDetector::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         let reconciles = disturbance.1.reconciles;
-        calm.look(at(0), false, &[status(ControllerState::Ready, none, 3)]);
-        calm.look(at(10), false, &[status(ControllerState::Ready, none, 3)]);
-        assert!(!calm.look(at(400), disturbance.0, &[disturbance.1]));
+        calm.observe(at(0), false, &[status(ControllerState::Ready, none, 3)]);
+        calm.observe(at(10), false, &[status(ControllerState::Ready, none, 3)]);
+        assert!(!calm.observe(at(400), disturbance.0, &[disturbance.1]));
         let rest = [status(ControllerState::Ready, none, reconciles)];
-        assert!(!calm.look(at(500), false, &rest));
-        assert!(!calm.look(at(999), false, &rest));
-        assert!(calm.look(at(1000), false, &rest));
+        assert!(!calm.observe(at(500), false, &rest));
+        assert!(!calm.observe(at(999), false, &rest));
+        assert!(calm.observe(at(1000), false, &rest));
     }
 }
 
@@ -60,8 +60,8 @@ fn suspended_controllers_and_no_controllers_are_at_rest() {
     for controllers in
         [vec![], vec![status(ControllerState::Suspended, QueueCounts { ready: 5, ..QueueCounts::default() }, 0)]]
     {
-        let (mut calm, start) = (Calm::default(), Instant::now());
-        calm.look(start, false, &controllers);
-        assert!(calm.look(start + CALM, false, &controllers));
+        let (mut calm, start) = (IdleDetector::default(), Instant::now());
+        calm.observe(start, false, &controllers);
+        assert!(calm.observe(start + IDLE_MIN, false, &controllers));
     }
 }

@@ -88,8 +88,8 @@ fn a_controller_that_was_changed_tells_everything_anew() {
 #[test]
 fn a_name_is_taken_out_where_it_is_a_word() {
     let key = Key::new(Kind::new("", "v1", "Pod"), "default", "a");
-    assert_eq!(nameless("a grant of \"a\" and a-1, not bag", Some(&key)), "… grant of \"…\" and …-1, not bag");
-    assert_eq!(nameless("a grant", None), "a grant");
+    assert_eq!(without_key_name("a grant of \"a\" and a-1, not bag", Some(&key)), "… grant of \"…\" and …-1, not bag");
+    assert_eq!(without_key_name("a grant", None), "a grant");
     let empty = Key::new(Kind::new("", "v1", "Pod"), "", "");
-    assert_eq!(nameless("a grant", Some(&empty)), "a grant");
+    assert_eq!(without_key_name("a grant", Some(&empty)), "a grant");
 }
