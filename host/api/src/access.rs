@@ -1,4 +1,5 @@
-//! Who may ask for what: by tokens where the server has some, else programs of this machine alone.
+//! Authentication and authorisation: by bearer token if the server has tokens, otherwise only programs on
+//! this machine.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use crate::state::Api;
 use crate::status::Failure;
 use crate::tokens::{Access, AuthenticatedCaller, Caller, Tokens};
 
-/// Lets a request through, or refuses it.
+/// Authenticates and authorises a request, then passes it to `next` or answers with the refusal.
 pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
     if request.headers().get_all(header::HOST).iter().count() > 1 {
-        // Source: RFC 9112, 3.2. Whoever stands in between may have looked at the other one.
+        // Source: RFC 9112, 3.2. A proxy may have checked the other `Host` header.
         return Failure::bad_request("a request names its host once").into_response();
     }
     let Some(tokens) = &api.tokens else {
@@ -30,7 +31,7 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
         Authentication::Authenticated(pass) => match may(&pass.caller, request.method(), request.uri()) {
             Ok(()) => {
                 request.extensions_mut().insert(Client::Token(pass.caller.name.clone()));
-                // An answer that goes on ends with it.
+                // A stream ends when its token is revoked.
                 request.extensions_mut().insert(pass);
                 next(request).await
             }
@@ -41,10 +42,10 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
     }
 }
 
-/// Who a request comes from, where tokens are demanded.
+/// The result of authenticating a request, on a server with tokens.
 enum Authentication {
     Authenticated(AuthenticatedCaller),
-    /// Somebody who asks only whether the server is well.
+    /// A request without a token for a health endpoint.
     HealthProbe,
     Unauthenticated,
 }
@@ -53,14 +54,14 @@ impl Authentication {
     async fn of(tokens: &Arc<Tokens>, uri: &Uri, headers: &HeaderMap) -> Self {
         match tokens.authenticate(headers).await {
             Some(pass) => Self::Authenticated(pass),
-            // A query asks for details, or leaves checks out by their names.
+            // A query selects details or excludes checks by name, so it needs a token.
             None if HEALTH.contains(&uri.path()) && uri.query().is_none() => Self::HealthProbe,
             None => Self::Unauthenticated,
         }
     }
 }
 
-/// Takes the names of what is not well out of an answer about health.
+/// Removes the names of failed checks from a health response.
 fn without_details(response: Response) -> Response {
     match response.status() {
         StatusCode::SERVICE_UNAVAILABLE => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response(),
@@ -75,7 +76,7 @@ fn unauthorized() -> Response {
     response
 }
 
-/// Refuses what changes anything to who may only read.
+/// Refuses every method that may change something, unless the caller has write access.
 fn may(caller: &Caller, method: &Method, uri: &Uri) -> Result<(), Failure> {
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     if reads || caller.access == Access::Write {
@@ -91,10 +92,10 @@ fn may(caller: &Caller, method: &Method, uri: &Uri) -> Result<(), Failure> {
     Err(Failure::forbidden(forbidden(caller, method, &target)).about(&target))
 }
 
-/// Why a token does not let its owner write.
+/// Why a read-only token is refused a write.
 const READS_ONLY: &str = "the token is for reading";
 
-/// Says it as Kubernetes does.
+/// Returns the message in the words of Kubernetes.
 fn forbidden(caller: &Caller, method: &Method, target: &Target<'_>) -> String {
     let Target { group, namespace, plural, name, subresource: part, .. } = *target;
     let verb = match (method, name) {
@@ -119,19 +120,24 @@ fn forbidden(caller: &Caller, method: &Method, target: &Target<'_>) -> String {
     )
 }
 
-/// The types of a body that a page may send anywhere without asking first. Source: the Fetch standard, CORS-safelisted request headers.
+/// The body types that a web page may send to any host without a preflight.
+///
+/// Source: the Fetch standard, CORS-safelisted request headers.
 const SIMPLE_TYPES: [&str; 3] = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
 
-/// Refuses what a page of some web site makes a browser on this machine ask: without tokens nothing else would stop it.
+/// Refuses requests that a web page made a browser on this machine send. Without tokens, no other check stops
+/// them.
 ///
-/// Pages that another program of this machine serves on a port of its own are such pages too. `scheme` is that of the server.
+/// A page that another program on this machine serves on its own port counts as foreign as well. `scheme` is
+/// the server's own.
 fn refuse_foreign_page(scheme: &str, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     if !is_from_here(scheme, uri, headers) {
         let reason = "only programs of this machine may ask: the request was made for another host, or by a page that is not served here";
         return Err(Failure::forbidden(reason));
     }
-    // Browsers ask first, and get no leave, before they send any other method, or a body of any other type. What has no type they send
-    // without asking, as programs do; but a browser says with every POST for whose page it is, which was looked at above.
+    // For any other method or body type a browser sends a preflight first, which this server never grants. A
+    // browser sends a body without a type and without a preflight, as programs do. But it names the page's
+    // site with every POST, and that was checked above.
     if *method == Method::POST && is_simple(headers) {
         let reason = "a POST of text or of a form, which any page in a browser could send, is not taken: say in `Content-Type` what it is, \
                       which is application/json as a rule";
@@ -140,10 +146,10 @@ fn refuse_foreign_page(scheme: &str, method: &Method, uri: &Uri, headers: &Heade
     Ok(())
 }
 
-/// Returns whether a request is meant for this machine, and made by a program or by a page that this server has served.
+/// Returns whether a request addresses this machine and comes from a program or from a page of this server.
 fn is_from_here(scheme: &str, uri: &Uri, headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    // HTTP/2 has no header for the host.
+    // HTTP/2 carries the authority in the URI instead of a `Host` header.
     let asked = [uri.authority().map(Authority::as_str), text(header::HOST)];
     let is_same = |origin: &str| {
         let authority =
@@ -152,14 +158,15 @@ fn is_from_here(scheme: &str, uri: &Uri, headers: &HeaderMap) -> bool {
     };
     asked.into_iter().flatten().all(is_loopback)
         && text(header::ORIGIN).is_none_or(is_same)
-        // Also for what has no origin, as a picture. A page of another port is of the same site.
+        // This also covers requests without an origin, such as images. A page on another port is `same-site`,
+        // not `same-origin`.
         && text(FETCH_SITE).is_none_or(|site| matches!(site, "same-origin" | "none"))
 }
 
-/// Where a browser says whose page asks.
+/// The header in which a browser states how the requesting page relates to this server.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Returns whether a browser sends a body of this type without asking first.
+/// Returns whether a browser sends a body of this type without a preflight.
 fn is_simple(headers: &HeaderMap) -> bool {
     let is_simple = |value: &HeaderValue| {
         let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -168,7 +175,7 @@ fn is_simple(headers: &HeaderMap) -> bool {
     headers.get_all(header::CONTENT_TYPE).iter().any(is_simple)
 }
 
-/// Returns whether an authority, `HOST` or `HOST:PORT`, is this machine.
+/// Returns whether an authority, `HOST` or `HOST:PORT`, names this machine.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -1,4 +1,4 @@
-//! Where a host is: a socket in the file system, a port of this machine, or a port that other machines reach.
+//! The address of a host: a unix socket, a loopback port, or a port that other machines can reach.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,17 +9,17 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 /// An address that a host serves and that a client connects to.
 ///
-/// Written as `unix:PATH`, as `http://HOST:PORT`, where the scheme may be left out and the host is `localhost` or a number, or as
-/// `https://HOST:PORT`, where the host may be any name.
+/// Written as `unix:PATH`, `http://HOST:PORT` or `https://HOST:PORT`. The scheme `http` may be left out, and
+/// its host is `localhost` or an IP address. The host of `https` may be any name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Address {
-    /// A socket in the file system.
+    /// A unix socket.
     Unix(PathBuf),
     /// A TCP port, for plain HTTP.
     Tcp(SocketAddr),
-    /// A TCP port, for HTTP in TLS.
+    /// A TCP port, for HTTP over TLS.
     Tls {
-        /// A name or a number, without brackets: what a certificate is compared with.
+        /// A name, or an IP address without brackets. Clients compare it with the certificate.
         host: String,
         /// The port.
         port: u16,
@@ -30,13 +30,13 @@ pub enum Address {
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not an address: write unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT{}", .why.map(|why| format!(" ({why})")).unwrap_or_default())]
 pub struct BadAddress {
-    /// What was written.
+    /// The text as it was given.
     pub text: String,
-    /// What is wrong with it, where that is known.
+    /// The reason, if it is known.
     pub why: Option<&'static str>,
 }
 
-/// What is said of a port that is none.
+/// The reason for a port that does not parse.
 const BAD_PORT: &str = "the port is not a number up to 65535";
 
 impl FromStr for Address {
@@ -61,7 +61,7 @@ impl FromStr for Address {
     }
 }
 
-/// Reads `HOST:PORT`, where the host is a name, a number, or a number in brackets.
+/// Parses `HOST:PORT`. The host is a name, an IPv4 address, or an IPv6 address in brackets.
 fn tls(text: &str) -> Result<Address, &'static str> {
     let (host, port) = text.rsplit_once(':').ok_or("the port is missing")?;
     let port = port.parse().map_err(|_| BAD_PORT)?;

@@ -1,9 +1,10 @@
-//! How the body of a request is read: bounded in bytes, in time and in room, whatever it says of itself.
+//! Reads the body of a request, bounded in bytes, time and memory, regardless of its declared length.
 //!
-//! Room is taken as bytes arrive, so that a client which says that it will send much, and does not, takes nothing. But many bodies that are
-//! half there would wait for one another then. So only the beginning of a body is read like that, of which all requests together have no
-//! more than half of the room. Behind it what is left of the body takes its room at once, and nothing of it is read before. Nearly every body is
-//! over by then.
+//! Memory is reserved as bytes arrive, so a client that declares a long body and does not send it occupies
+//! nothing. If every body were read that way, many incomplete bodies could deadlock, each waiting for memory.
+//! So only the first part of a body is read that way, and the first parts of all requests together fit into
+//! half of the limit. Then the whole remainder is reserved at once, and nothing more is read before. Nearly
+//! every body ends within its first part.
 
 use std::time::Duration;
 
@@ -18,16 +19,16 @@ use crate::limits::{BYTES_PER_SECOND_MIN, Limits};
 use crate::room::LimiterPermit;
 use crate::status::Failure;
 
-/// Bytes of a body for which room is taken as they arrive.
+/// Bytes of a body for which memory is reserved as they arrive.
 const BEGINNING_BYTES: usize = 64 * 1024;
 
-/// How long a body may come as slowly as it likes.
+/// How long a body may arrive at any rate.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Reads a request's body. What it holds is to be held until the request is answered.
+/// Reads a request's body. The caller holds the returned permit until the request is answered.
 ///
 /// # Errors
-/// 408 where it comes too slowly, 413 where it is too long, 429 where there is no room for it.
+/// 408 if it arrives too slowly, 413 if it is too long, 429 if the limiter has no room for it.
 pub(crate) async fn read(
     body: Body,
     client: &Client,
@@ -41,7 +42,7 @@ pub(crate) async fn read(
     if length.lower() > limits.body_bytes_max as u64 {
         return Err(too_long());
     }
-    // One that does not say how long it is may be as long as any.
+    // A body without a declared length may be as long as the limit allows.
     let said = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.body_bytes_max);
     let mut reading =
         BodyReader { body, read: BytesMut::new(), taken: 0, held: None, pace: BodyDeadline::begin(limits) };
@@ -59,18 +60,18 @@ pub(crate) async fn read(
     Ok((reading.read.freeze(), reading.held))
 }
 
-/// A body that is being read.
+/// Reads one body, frame by frame.
 struct BodyReader {
     body: Body,
     read: BytesMut,
-    /// Bytes that there is room for.
+    /// Bytes that are reserved.
     taken: usize,
     held: Option<LimiterPermit>,
     pace: BodyDeadline,
 }
 
 impl BodyReader {
-    /// Returns what comes next.
+    /// Returns the next data frame; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             let frame = tokio::time::timeout_at(self.pace.due(self.read.len()), self.body.frame()).await;
@@ -86,11 +87,11 @@ impl BodyReader {
         }
     }
 
-    /// Takes room for so many bytes in all.
+    /// Reserves so many bytes in total.
     async fn reserve(&mut self, client: &Client, limits: &Limits, bytes: usize) -> Result<(), Failure> {
         let asked = Instant::now();
         let more = limits.bodies.acquire(client, bytes - self.taken).await?;
-        // While it waits nobody reads what it sends.
+        // While it waits for memory, the server does not read, so the time does not count against the client.
         self.pace.began += asked.elapsed();
         self.taken = bytes;
         match &mut self.held {
@@ -101,7 +102,7 @@ impl BodyReader {
     }
 }
 
-/// How fast a body has to come.
+/// How fast a body must arrive.
 struct BodyDeadline {
     began: Instant,
     all: Duration,
@@ -112,7 +113,7 @@ impl BodyDeadline {
         Self { began: Instant::now(), all: limits.request_max }
     }
 
-    /// Returns until when something must come after so many bytes.
+    /// Returns the deadline for the next frame, after so many bytes.
     fn due(&self, bytes: usize) -> Instant {
         let earned = Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND_MIN as f64);
         self.began + self.all.min(GRACE + earned)

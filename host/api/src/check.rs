@@ -1,13 +1,13 @@
-//! A condition of readiness that is not the host's own.
+//! Additional readiness checks, from outside of the host.
 
 use std::sync::Arc;
 
-/// One more thing that has to hold before a host is ready.
+/// An additional readiness check.
 #[derive(Clone)]
 pub struct Check {
-    /// What it is called in the answer.
+    /// The name of the check in the response.
     pub name: &'static str,
-    /// Says whether it holds, or why not. Must not wait.
+    /// Returns whether the check passes, or the reason for the failure. Must not block.
     pub holds: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 

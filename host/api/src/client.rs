@@ -1,24 +1,25 @@
-//! Who asks, as far as bounds go: whatever a client has to share out among its own requests.
+//! The client of a request, as the unit that limits are shared between.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use axum::http::Extensions;
 
-/// Whoever shows a token is who it says, wherever it asks from; anybody else is an address, or a user of this machine.
+/// A client with a token is identified by its name, from any address. Any other client is an IP address, or a
+/// local user.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Client {
-    /// By the name that its token has.
+    /// The name of its token.
     Token(String),
-    /// By its address; of one of IPv6 by the upper half, which is what one network has at least.
+    /// Its IP address. Of an IPv6 address only the upper 64 bits, because one network has at least that much.
     Address(IpAddr),
-    /// By its number, over a unix socket.
+    /// The user id of the peer of a unix socket.
     User(u32),
-    /// The system does not say.
+    /// The system did not report the peer's user id.
     Unknown,
 }
 
 impl Client {
-    /// Returns who has sent a request.
+    /// Returns the client that sent a request.
     pub(crate) fn of(extensions: &Extensions) -> Self {
         extensions.get().cloned().unwrap_or(Self::Unknown)
     }

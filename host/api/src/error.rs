@@ -1,78 +1,78 @@
-//! Why a server cannot be started.
+//! The errors of starting a server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::{Address, BadFile};
 
-/// Why the server does not serve.
+/// Why the server cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address does not read as one.
+    /// The address does not parse.
     #[error(transparent)]
     Address(#[from] crate::BadAddress),
-    /// The address could be reached from other machines, and what goes there be read on the way.
+    /// Other machines could reach the address, and plain HTTP could be read on the way.
     #[error(
         "{address} could be reached from other machines, and plain HTTP is for this one alone: use https://{address} with `--tokens FILE`, \
          or 127.0.0.1, or a unix socket"
     )]
     NotLoopback {
-        /// What was asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// Everybody who reaches the address could ask.
+    /// Without tokens, every machine that reaches the address would have full access.
     #[error(
         "{address} could be reached from other machines, where everybody could ask: name a file of tokens with `--tokens FILE`, or use \
          127.0.0.1 or a unix socket"
     )]
     NoTokens {
-        /// What was asked for.
+        /// The requested address.
         address: Address,
     },
-    /// An `https` address without a certificate, or a certificate for an address that has no use for it.
+    /// An `https` address without a certificate, or another address with one.
     #[error("{address} and the certificate do not go together: https needs one, and nothing else has a use for it")]
     NoCertificate {
-        /// What was asked for.
+        /// The requested address.
         address: Address,
     },
     /// The certificate or its key cannot be used.
     #[error("the certificate file {} cannot be used", .path.display())]
     Certificate {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: BadFile,
     },
     /// The tokens cannot be used.
     #[error("the tokens in {} cannot be used", .path.display())]
     Tokens {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: BadFile,
     },
-    /// Another host, or another program, has the address.
+    /// Another host, or another program, uses the address.
     #[error("something else answers on {address}: stop it, or name another address with `--listen`")]
     InUse {
-        /// What was asked for.
+        /// The requested address.
         address: Address,
     },
-    /// Others could replace the socket by theirs.
+    /// Other users could replace the socket by theirs.
     #[error("other users can write to the folder {}: take a folder of mode 0700 that is yours", .folder.display())]
     OpenFolder {
-        /// Where the socket was to be.
+        /// The folder of the socket.
         folder: PathBuf,
     },
-    /// A file that is no socket is in the way.
+    /// The path of the socket has another file.
     #[error("{} is there already and is not a socket: remove it, or choose another path", .path.display())]
     NotASocket {
-        /// What is in the way.
+        /// The file.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The system refused to bind the address.
     #[error("cannot listen on {address}")]
     Bind {
-        /// What was asked for.
+        /// The requested address.
         address: Address,
         /// The system's reason.
         source: std::io::Error,

@@ -1,7 +1,8 @@
-//! What files say, read again when they have changed.
+//! Values parsed from files, and reloaded when the files change.
 //!
-//! They are looked at when somebody needs them, once a second at most: no notice of the system can be missed, and a file that nobody needs
-//! costs nothing. What cannot be used is told, in the log and in the metrics, and what was read before stays.
+//! The files are checked on demand, at most once a second. So no file system notification can be missed, and
+//! an unused file costs nothing. If a changed file cannot be used, the error is logged and counted, and the
+//! last good value stays in use.
 
 use std::error::Error as _;
 use std::fmt;
@@ -18,10 +19,10 @@ use tokio::time::Instant;
 use crate::metrics::FileKind;
 use crate::{BadFile, Error, Metrics};
 
-/// The least time between two looks at the files.
+/// The minimum time between two checks of the files.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What some files say.
+/// A value parsed from one or more files.
 pub(crate) struct ReloadingFile<T> {
     file: FileKind,
     paths: Vec<PathBuf>,
@@ -30,18 +31,18 @@ pub(crate) struct ReloadingFile<T> {
     snapshot: Mutex<FileSnapshot<T>>,
 }
 
-/// What is known of the files.
+/// The last check, and the last good value.
 struct FileSnapshot<T> {
     checked_at: Instant,
-    /// The files that were looked at last.
+    /// The stamps at the last check.
     stamps: Stamps,
     said: Arc<T>,
 }
 
-/// What changes when a file does: its number, its length, and when it was written and changed.
+/// Inode number, length, mtime and ctime in nanoseconds. A changed file differs in at least one.
 type Stamp = [i128; 4];
 
-/// `None` where there was no file.
+/// One stamp for each file; `None` if the file does not exist.
 type Stamps = Vec<Option<Stamp>>;
 
 impl<T> fmt::Debug for ReloadingFile<T> {
@@ -61,25 +62,25 @@ impl<T: Send + Sync + 'static> ReloadingFile<T> {
         metrics: Metrics,
         read: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        // In this order: what is written in between is read again.
+        // In this order: a write in between changes the stamps, so the files are read again.
         let stamps = stamps(&paths);
         let said = Arc::new(read()?);
         let known = Mutex::new(FileSnapshot { checked_at: Instant::now(), stamps, said });
         Ok(Self { file, paths, read: Box::new(read), metrics, snapshot: known })
     }
 
-    /// Returns what the files said when they were read last.
+    /// Returns the last good value, without a check.
     pub(crate) fn last_value(&self) -> Arc<T> {
         self.snapshot.lock().said.clone()
     }
 
-    /// Returns what the files say, as far as it is time to look.
+    /// Returns the current value, after a check if one is due.
     ///
-    /// *Cancel safety*: the files are read to their end.
+    /// *Cancel safety*: a started reload runs to its end.
     pub(crate) async fn current(self: &Arc<Self>) -> Arc<T> {
         if self.start_check_if_due() {
             let files = self.clone();
-            // It does not panic; and if it did, what was read before would stay.
+            // `reload` does not panic. If it did, the last good value would stay.
             drop(tokio::task::spawn_blocking(move || files.reload()).await);
         }
         self.last_value()
@@ -94,7 +95,7 @@ impl<T: Send + Sync + 'static> ReloadingFile<T> {
         is_time
     }
 
-    /// Takes the files over as they are now.
+    /// Reloads the value if the files have changed.
     pub(crate) fn reload(&self) {
         let now = stamps(&self.paths);
         if std::mem::replace(&mut self.snapshot.lock().stamps, now.clone()) == now {
@@ -113,14 +114,14 @@ impl<T: Send + Sync + 'static> ReloadingFile<T> {
                 let is_there = now.iter().all(Option::is_some);
                 let why = error.source().and_then(|why| why.downcast_ref());
                 if is_there && why.is_some_and(|why| matches!(why, BadFile::Io(_))) {
-                    // Not for what is in it: the next look tries again.
+                    // The read failed, not the content: the next check tries again.
                     self.snapshot.lock().stamps.clear();
                 }
             }
         }
     }
 
-    /// Makes the next look happen at once.
+    /// Makes the next check due at once.
     #[cfg(test)]
     pub(crate) fn make_old(&self) {
         self.snapshot.lock().checked_at =

@@ -1,16 +1,21 @@
-//! What a running host serves: resources in the Kubernetes dialect, its own controllers, queues, events and logs, metrics and health.
+//! The HTTP API of a host: resources in the Kubernetes API, controllers, queues, events, logs, metrics and
+//! health.
 //!
-//! A request goes through five places: [`serve()`] accepts a connection, `traffic` bounds it, and `unread` takes in what nobody read of a
-//! body; `access` checks who may ask, and `limits` what that may take, of the `room` that there is for all; `router` finds the handler, `path`
-//! and `params` (both pure) say what is meant, and a handler asks the [`Host`](homeostat_runtime::Host).
-//! Every refusal becomes a Kubernetes `Status` document in one place, `status`.
+//! A request passes five stages. [`serve()`] accepts the connection, `traffic` bounds it, and `unread` drains
+//! the rest of a request body. `access` authenticates and authorises the client. `limits` bounds the request,
+//! with the limiters (`room`) that all requests share. `router` finds the handler; `path` and `params` (both
+//! pure) parse the request. The handler calls the [`Host`](homeostat_runtime::Host). Every refusal becomes a
+//! Kubernetes `Status` document in one place, `status`.
 //!
-//! What is spoken of the dialect, and what is refused with the reason, stands in `docs/kubernetes.md`. `negotiate` says in which form an answer
-//! is wanted; `list`, `table`, `watch`, `openapi`, `discovery`, `scale` and `events` each make one.
+//! `docs/kubernetes.md` lists which parts of the Kubernetes API are served, and which are refused and why.
+//! `negotiate` chooses the format of a response; `list`, `table`, `watch`, `openapi`, `discovery`, `scale`
+//! and `events` each produce one.
 //!
-//! What other machines reach is served in TLS (`tls`) and to those who have a token (`tokens`); plain HTTP on loopback addresses and sockets
-//! in private folders alone. Absent on purpose: rules about who may do what to which resource, beside reading and writing, and any
-//! rule about resources themselves; the store and the runtime have those.
+//! Other machines are served over TLS only (`tls`), and only with a token (`tokens`). Plain HTTP is served on
+//! loopback addresses and on sockets in private folders.
+//!
+//! Deliberately absent: authorisation by kind or namespace beyond read and write access, and any rule about
+//! resources themselves. The store and the runtime have those rules.
 
 mod access;
 mod address;

@@ -1,4 +1,4 @@
-//! What requests may take: how many of what at once, and how long anything.
+//! The limits of requests: how many at once, and how long each may take.
 
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
@@ -19,46 +19,46 @@ use crate::shutdown;
 use crate::status::Failure;
 use crate::tokens::AuthenticatedCaller;
 
-/// The longest watch that says how long it is to be. A client asks again then.
+/// The longest watch that a client may request with `timeoutSeconds`. Clients watch again afterwards.
 const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Bytes in a second that a client must send of a body, and take of an answer, in the long run.
+/// The minimum average rate, in bytes a second, at which a client sends a body and reads a response.
 pub(crate) const BYTES_PER_SECOND_MIN: usize = 16 * 1024;
 
-/// The bounds of a server.
+/// The limits of a server.
 pub(crate) struct Limits {
-    /// Taken by each watch, and by whatever else goes on until the client leaves.
+    /// Held by each watch, and by every other stream that ends when the client disconnects.
     pub(crate) watches: Limiter,
-    /// Taken by every other request until its answer is sent; not by those that say how the host is.
+    /// Held by every other request until its response is sent. Health and metrics requests are exempt.
     pub(crate) requests: Limiter,
-    /// Taken by each list, and by what is told first in a watch, until it is sent.
+    /// Held by each list, and by the initial events of a watch, until they are sent.
     pub(crate) lists: Limiter,
-    /// In bytes: taken by the body of a request, while it is read, until it is answered.
+    /// In bytes: held by a request's body, from its first byte until the request is answered.
     pub(crate) bodies: Limiter,
-    /// Bytes of one body.
+    /// Maximum length of one body, in bytes.
     pub(crate) body_bytes_max: usize,
-    /// Bytes of the beginning of a body, for which room is taken as they arrive.
+    /// Bytes of a body for which memory is reserved as they arrive.
     pub(crate) beginning_bytes_max: usize,
-    /// How long a body may take to come.
+    /// How long a body may take to arrive.
     pub(crate) request_max: Duration,
-    /// The longest watch that does not say how long it is to be. The shortest is half of it.
+    /// The longest watch without `timeoutSeconds`. The shortest is half of it.
     pub(crate) watch_max: Duration,
-    /// How long an answer may take to begin.
+    /// How long a response may take to start.
     pub(crate) answer_max: Duration,
 }
 
-/// What a request takes.
+/// Which limits apply to a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RequestClass {
-    /// An answer.
+    /// A response that ends by itself.
     Answer,
-    /// An answer that goes on for as long as the client says, or else for a time that is ours to choose.
+    /// A watch, for the requested time, or for a time that the server chooses.
     Watch(Option<Duration>),
-    /// A stream of records, which ends when the client leaves.
+    /// A stream of records, which ends when the client disconnects.
     RecordStream,
     /// A copy of the whole store.
     Backup,
-    /// A word about how the host is, which it has to have room for at its worst.
+    /// Health or metrics, which must be answered even if every limit is reached.
     Probe,
 }
 
@@ -70,7 +70,8 @@ impl RequestClass {
         if HEALTH.contains(&uri.path()) || uri.path() == METRICS {
             return Ok(Self::Probe);
         }
-        // Pairs, so that no repetition hides from here what a handler sees. It refuses a query that is none.
+        // All pairs, so that a repeated parameter cannot mean one thing here and another to the handler. The
+        // handler refuses a query that does not parse.
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map_or(Vec::new(), |Query(pairs)| pairs);
         let says = |wanted: &str| {
             let mut said = pairs.iter().filter(|(name, _)| name == wanted).map(|(name, value)| parse_bool(name, value));
@@ -86,14 +87,14 @@ impl RequestClass {
     }
 }
 
-/// Reads how long a watch is to last; none is no time of its own.
+/// Parses the requested duration of a watch; zero means none.
 fn time(seconds: &str) -> Result<Option<Duration>, Failure> {
     let unreadable = |_| Failure::bad_request(format!("timeoutSeconds: `{seconds}` is not a number of seconds"));
     let seconds: u64 = seconds.parse().map_err(unreadable)?;
     Ok(Some(Duration::from_secs(seconds).min(TIMED_WATCH_MAX)).filter(|time| !time.is_zero()))
 }
 
-/// Answers a request within its bounds.
+/// Answers a request within its limits.
 pub(crate) async fn bound(
     limits: &Limits,
     stopped: &watch::Receiver<bool>,
@@ -128,7 +129,7 @@ pub(crate) async fn bound(
     response.map(|body| until(stream_end(stopped.clone(), time, pass), body, one))
 }
 
-/// Waits for the end of an answer that goes on: the server's, that of its time, or that of the token that asked.
+/// Waits for the end of a stream: the server stops, its time is over, or its token is revoked.
 ///
 /// *Cancel safety*: nothing is lost.
 async fn stream_end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass: Option<AuthenticatedCaller>) {
@@ -151,7 +152,7 @@ async fn stream_end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass
     }
 }
 
-/// Ends a body, whether or not it has more to say, and holds something for as long as it goes on.
+/// Ends a body when `end` resolves, and holds `held` until the body ends.
 fn until(end: impl Future<Output = ()> + Send + 'static, body: Body, held: impl Send + 'static) -> Body {
     let pieces = body.into_data_stream().map(move |piece| {
         let _held = &held;
@@ -160,7 +161,7 @@ fn until(end: impl Future<Output = ()> + Send + 'static, body: Body, held: impl 
     Body::from_stream(pieces.take_until(end))
 }
 
-/// Waits for an answer to begin.
+/// Waits for a response to start.
 async fn within(answer_max: Duration, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
     let answer = tokio::time::timeout(answer_max, next(request)).await;
     answer.unwrap_or_else(|_| {
@@ -172,7 +173,8 @@ async fn within(answer_max: Duration, request: Request, next: impl AsyncFnOnce(R
     })
 }
 
-/// Spreads ends over the upper half, so that watches that began together do not all come back together.
+/// Spreads the ends of watches over the upper half, so that watches that started together do not all restart
+/// together.
 fn between_half_and_all(all: Duration) -> Duration {
     let half = all / 2;
     let share = RandomState::new().hash_one(0_u8) % 1024;

@@ -1,4 +1,5 @@
-//! Takes an address: a socket that only this user can open, a loopback port, or a port for whoever has a token.
+//! Binds an address: a unix socket that only this user can open, a loopback port, or a TLS port for clients
+//! with a token.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -14,33 +15,33 @@ use crate::Address;
 use crate::Error;
 use crate::client::Client;
 
-/// Anything bytes go through.
+/// A byte stream of a connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// An address that this process holds.
+/// A bound address.
 pub(crate) enum Listener {
     Unix {
         listener: UnixListener,
         socket: Socket,
     },
     Tcp(TcpListener),
-    /// What is accepted is still to be taken into TLS.
+    /// Accepted streams still need the TLS handshake.
     Tls {
         listener: TcpListener,
         host: String,
     },
 }
 
-/// A socket file and the right to it; dropping it removes the file.
+/// A socket file and its lock; dropping it removes the file.
 pub(crate) struct Socket {
     path: PathBuf,
-    /// Held, not read: two hosts that start at once cannot both find the same socket stale.
+    /// Held, not read: of two hosts that start at once, only one may treat the socket as stale.
     _lock: File,
 }
 
 impl Listener {
-    /// Binds. What other machines reach is bound only for TLS, and only where there are tokens.
+    /// Binds an address. An address that other machines can reach needs TLS and tokens.
     pub(crate) async fn bind(address: &Address, has_tokens: bool) -> Result<Self, Error> {
         match address {
             Address::Unix(path) => bind_unix(path).await,
@@ -58,7 +59,7 @@ impl Listener {
         }
     }
 
-    /// Returns where this listens: the port that the system chose, if the address left it open.
+    /// Returns the bound address, with the port that the system chose for port 0.
     pub(crate) fn address(&self) -> io::Result<Address> {
         match self {
             Self::Unix { socket, .. } => Ok(Address::Unix(socket.path.clone())),
@@ -69,7 +70,7 @@ impl Listener {
         }
     }
 
-    /// Returns the next connection, and who has made it.
+    /// Returns the next connection and its client.
     pub(crate) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Client)> {
         match self {
             Self::Unix { listener, .. } => {
@@ -88,7 +89,7 @@ impl Listener {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Nothing to do where it is gone already.
+        // A file that is already gone needs no removal.
         drop(fs::remove_file(&self.path));
     }
 }
@@ -113,7 +114,8 @@ async fn bind_unix(path: &Path) -> Result<Listener, Error> {
     Ok(Listener::Unix { listener, socket: Socket { path: path.into(), _lock: lock } })
 }
 
-/// A socket in a folder that nobody else can enter: between bind and chmod its mode is whatever the process makes files with.
+/// A socket in a folder that only this user can enter. Between bind and chmod, the socket's mode depends on
+/// the umask.
 struct PrivateSocket {
     listener: UnixListener,
     path: PathBuf,
@@ -122,7 +124,7 @@ struct PrivateSocket {
 
 impl PrivateSocket {
     fn bind(folder: &Path) -> io::Result<Self> {
-        // Names as short as they can be: the system takes about a hundred bytes for all of the path.
+        // Short names, because the system limits the whole path to about a hundred bytes.
         let folder =
             tempfile::Builder::new().prefix(".").permissions(Permissions::from_mode(0o700)).tempdir_in(folder)?;
         let path = folder.path().join("s");
@@ -131,7 +133,7 @@ impl PrivateSocket {
         Ok(Self { listener, path, folder })
     }
 
-    /// Gives the socket its name. From then on its user can connect.
+    /// Moves the socket to its path. From then on its user can connect.
     fn publish(self, path: &Path) -> io::Result<UnixListener> {
         let Self { listener, path: hidden, folder } = self;
         fs::rename(hidden, path)?;
@@ -140,7 +142,7 @@ impl PrivateSocket {
     }
 }
 
-/// Refuses a folder in which others could put a socket of theirs in our place.
+/// Refuses a folder in which other users could replace the socket by theirs.
 fn check_folder(folder: &Path, socket: &Path) -> Result<(), Error> {
     let failed = |source| Error::Bind { address: Address::Unix(socket.into()), source };
     let mode = fs::metadata(folder).map_err(failed)?.mode();
@@ -151,7 +153,7 @@ fn check_folder(folder: &Path, socket: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a folder that somebody else made: the socket shows who we are.
+/// Refuses a folder that another user owns. The owner of the new socket is this process's user.
 fn check_owner(folder: &Path, socket: &Path, hidden: &PrivateSocket) -> Result<(), Error> {
     let failed = |source| Error::Bind { address: Address::Unix(socket.into()), source };
     let folder_owner = fs::metadata(folder).map_err(failed)?.uid();
@@ -171,7 +173,7 @@ fn lock(path: &Path) -> Result<File, Error> {
     }
 }
 
-/// Removes the socket of a host that is gone; anything else in that place stays and is an error.
+/// Removes the socket of a host that has ended. Any other file at the path stays and is an error.
 async fn remove_stale(path: &Path) -> Result<(), Error> {
     let address = || Address::Unix(path.into());
     let found = match fs::symlink_metadata(path) {

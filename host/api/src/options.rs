@@ -1,4 +1,4 @@
-//! What the server is asked for.
+//! The options of the server.
 
 use std::path::PathBuf;
 
@@ -6,38 +6,42 @@ use serde::Deserialize;
 
 use crate::Certificate;
 
-/// What the server is asked for.
+/// The options of the server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Options {
-    /// Where to listen, as `unix:PATH`, `http://127.0.0.1:PORT` or `https://HOST:PORT`.
+    /// The address to listen on, as `unix:PATH`, `http://127.0.0.1:PORT` or `https://HOST:PORT`.
     pub address: String,
     /// The certificate for an `https` address.
     pub certificate: Option<Certificate>,
-    /// A file with the tokens of those who may ask; without one, every program of this machine may. What is in it stands in
-    /// `docs/security.md`.
+    /// A file of tokens; without one, every program on this machine has full access. `docs/security.md`
+    /// describes its format.
     pub tokens: Option<PathBuf>,
-    /// Connections at once, of one address or user eight ninths of them. More wait in the system's backlog; those of one client beyond its share
-    /// are closed.
+    /// Maximum connections. One address or user gets at most eight ninths of them, and its further
+    /// connections are closed. Connections beyond the total wait in the system's backlog.
     pub connections_max: usize,
-    /// Watches, and other answers that go on and on, at once. Never more than half of the connections, so that requests always find one.
+    /// Maximum watches and other streams. Never more than half of the connections, so that other requests
+    /// always find one.
     pub watches_max: usize,
-    /// Requests at once that are being answered, over all connections, watches not counted. More wait.
+    /// Maximum requests that are being answered, over all connections, without watches. More requests wait.
     pub requests_max: usize,
-    /// Lists at once that are being sent. Each has 4 MiB of documents in memory at most. More wait.
+    /// Maximum lists that are being sent. Each holds at most 4 MiB of documents in memory. More lists wait.
     pub lists_max: usize,
-    /// Bytes of a request's body; a larger one is refused.
+    /// Maximum length of a request's body, in bytes. A longer body is refused.
     pub body_bytes_max: usize,
-    /// Bytes of the bodies of all requests together; at least those of one. Requests beyond wait before their bodies are read.
+    /// Maximum size of the bodies of all requests together, in bytes; at least one whole body. More requests
+    /// wait before their bodies are read.
     pub bodies_bytes_max: usize,
-    /// Milliseconds in which TLS must have been agreed on, and a request's head, and then its body, must have come. So long a request also waits for
-    /// each sort of room; then it is asked to come back.
+    /// Maximum time in milliseconds for the TLS handshake, for a request's head, and for its body. A request
+    /// also waits at most so long for each limiter, and is then told to retry.
     pub request_ms_max: u64,
-    /// Milliseconds in which an answer must have begun; backups may take longer.
+    /// Maximum time in milliseconds until a response starts. Backups may take longer.
     pub answer_ms_max: u64,
-    /// Milliseconds that a watch lasts at most, when it does not say; at least half of that. A client asks again then.
+    /// Maximum duration in milliseconds of a watch without `timeoutSeconds`; it lasts at least half of that.
+    /// Clients watch again afterwards.
     pub watch_ms_max: u64,
-    /// Milliseconds in which a client must take 64 KiB of an answer. One that does not loses its connection.
+    /// Maximum time in milliseconds for a client to read 64 KiB of a response. A slower client loses its
+    /// connection.
     pub stall_ms_max: u64,
 }
 

@@ -1,11 +1,12 @@
-//! Room: what all requests together may hold at once, and what one client may.
+//! A limiter shares a number of permits between all requests, fairly by client.
 //!
-//! Who finds none waits, and is asked to come back when the wait is over, or when too many wait already. The clients that wait have turns, one
-//! after the other, however many requests of each do: nobody waits behind the many of somebody else. And nobody takes all: a client that
-//! holds something takes more of the same only as long as as much is left as it has then, or a part of that. So one client alone comes to half of
-//! a room, two to a third each, and who comes next finds something free.
+//! A request without permits waits. It is refused when its time is over, or at once if too many requests wait
+//! already. Waiting clients take turns, however many requests each has, so no client waits behind a long
+//! queue of another. No client takes everything: a client that holds permits gets more only while at least as
+//! many remain free, times a factor. With a factor of 1, a single client gets half of the permits, and two
+//! get a third each. So the next client always finds free permits.
 //!
-//! Source: dynamic thresholds, by which switches share out their buffers (Choudhury, Hahne, 1998).
+//! Source: dynamic thresholds, by which switches share their buffers (Choudhury, Hahne, 1998).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,14 +27,14 @@ use crate::client::Client;
 use crate::metrics::LimitKind;
 use crate::status::Failure;
 
-/// Seconds after which a client may ask again for what there was no room for. An API server says the same.
+/// The `Retry-After` of a refused request, in seconds, as in an API server.
 const RETRY_AFTER_S: u32 = 1;
 
-/// Requests that wait for one room, of all clients and of one. More are refused at once.
+/// Maximum number of waiting requests at one limiter, of all clients and of one. More are refused at once.
 const WAITING_MAX: usize = 4096;
 const WAITING_OF_ONE_MAX: usize = WAITING_MAX / 4;
 
-/// Room of one sort. Clones are the same.
+/// A limiter of one kind. Clones share their permits.
 #[derive(Clone)]
 pub(crate) struct Limiter {
     scarce: LimitKind,
@@ -43,23 +44,23 @@ pub(crate) struct Limiter {
 }
 
 struct SharedLimiter {
-    /// All of it.
+    /// The number of permits.
     size: usize,
     state: Mutex<State>,
 }
 
-/// Pure: who may take what is decided here, and who waits is told.
+/// Pure: decides which client gets permits, and notifies the waiting requests.
 #[derive(Debug, Default)]
 struct State {
     free: usize,
-    /// How many times what is left a client that holds something may come to.
+    /// A client that holds permits may reach this factor times the free permits.
     times: usize,
     waiting: usize,
-    /// Those that hold something or wait.
+    /// The clients that hold permits or wait.
     clients: BTreeMap<Client, ClientQueue>,
-    /// Those that wait, the next one first. Each is here once.
+    /// The waiting clients in the order of their turns, each once.
     turns: VecDeque<Client>,
-    /// The last number that was given to one who waits.
+    /// The number of the last waiting request.
     number: u64,
 }
 
@@ -78,13 +79,13 @@ struct Waiter {
 }
 
 impl State {
-    /// Returns whether a client may have so many parts more beside what it holds, as far as its share goes.
+    /// Returns whether a client's share allows so many more permits.
     fn is_fair(&self, client: &Client, parts: usize) -> bool {
         let held = self.clients.get(client).map_or(0, |line| line.held);
         held == 0 || held + parts <= self.free.saturating_mul(self.times)
     }
 
-    /// Takes parts at once, where there are some and nobody waits for them.
+    /// Takes permits at once, if they are free and no request waits.
     fn try_acquire(&mut self, client: &Client, parts: usize) -> bool {
         let takes = self.waiting == 0 && parts <= self.free && self.is_fair(client, parts);
         if takes {
@@ -94,7 +95,7 @@ impl State {
         takes
     }
 
-    /// Puts a request in the line of its client. `None`: too many wait.
+    /// Queues a request of a client. Returns `None` if too many requests wait.
     fn enqueue(&mut self, client: &Client, parts: usize) -> Option<(u64, oneshot::Receiver<()>)> {
         let of_one = self.clients.get(client).map_or(0, |line| line.waiting.len());
         if self.waiting >= WAITING_MAX || of_one >= WAITING_OF_ONE_MAX {
@@ -111,7 +112,7 @@ impl State {
         Some((self.number, hears))
     }
 
-    /// Gives parts back.
+    /// Returns permits.
     fn release(&mut self, client: &Client, parts: usize) {
         self.free += parts;
         if let Some(line) = self.clients.get_mut(client) {
@@ -121,7 +122,7 @@ impl State {
         self.grant_waiting();
     }
 
-    /// Takes a request out of the line. Returns `false` where it is not there any more: it was told.
+    /// Removes a waiting request. Returns `false` if it is not waiting any more, because it was granted.
     fn dequeue(&mut self, client: &Client, number: u64) -> bool {
         let Some(line) = self.clients.get_mut(client) else { return false };
         let before = line.waiting.len();
@@ -138,8 +139,10 @@ impl State {
         left
     }
 
-    /// Tells those whose turn it is. The first one for whom too little is free ends it, so that small ones do not pass it by for ever; one
-    /// who has its share already does not.
+    /// Grants permits in the order of turns.
+    ///
+    /// A request that needs more than is free blocks those behind it, so that small requests cannot starve
+    /// it. A client at its share is skipped instead.
     fn grant_waiting(&mut self) {
         let mut passed = 0;
         while passed < self.turns.len() {
@@ -169,7 +172,7 @@ impl State {
         }
     }
 
-    /// Forgets a client that has nothing and wants nothing.
+    /// Removes a client that neither holds permits nor waits.
     fn forget(&mut self, client: &Client) {
         if let Entry::Occupied(line) = self.clients.entry(client.clone())
             && line.get().held == 0
@@ -180,7 +183,7 @@ impl State {
     }
 }
 
-/// A part of a room, free again when it is dropped.
+/// Permits of a limiter, returned when this value is dropped.
 pub(crate) struct LimiterPermit {
     shared: Arc<SharedLimiter>,
     client: Client,
@@ -188,7 +191,7 @@ pub(crate) struct LimiterPermit {
 }
 
 impl LimiterPermit {
-    /// Adds another part of the same room, taken by the same client.
+    /// Merges other permits of the same limiter and client into these.
     pub(crate) fn add(&mut self, mut other: Self) {
         self.parts += std::mem::take(&mut other.parts);
     }
@@ -206,7 +209,7 @@ impl std::fmt::Debug for LimiterPermit {
     }
 }
 
-/// A request that waits, until it is told or gives up.
+/// A request that waits, until it is granted or dropped.
 struct PendingAcquire<'r> {
     shared: &'r Arc<SharedLimiter>,
     client: &'r Client,
@@ -223,29 +226,31 @@ impl Drop for PendingAcquire<'_> {
         }
         let mut state = self.shared.state.lock();
         if !state.dequeue(self.client, self.number) && self.granted.try_recv().is_ok() {
-            // Told, and gone before it heard.
+            // Granted, and dropped before the grant was received.
             state.release(self.client, self.parts);
         }
     }
 }
 
 impl Limiter {
-    /// Makes a room of `size` parts, in which there has to be a place within `wait`.
+    /// Makes a limiter of `size` permits. A request waits for at most `wait`.
     pub(crate) fn new(scarce: LimitKind, size: usize, wait: Duration, metrics: Metrics) -> Self {
         let state = Mutex::new(State { free: size, times: 1, ..State::default() });
         Self { scarce, shared: Arc::new(SharedLimiter { size, state }), wait, metrics }
     }
 
-    /// Lets one client come to so many times what it leaves.
+    /// Sets the factor between the free permits and one client's share.
     pub(crate) fn with_client_factor(self, times: usize) -> Self {
         self.shared.state.lock().times = times;
         self
     }
 
-    /// Takes a part of the room for a client; all of it at most.
+    /// Takes permits for a client, at most `size`.
+    ///
+    /// *Cancel safety*: nothing is taken.
     ///
     /// # Errors
-    /// 429 where there is none within the time. *Cancel safety*: nothing is taken.
+    /// 429 if the permits are not free in time.
     pub(crate) async fn acquire(&self, client: &Client, parts: usize) -> Result<LimiterPermit, Failure> {
         let Self { shared, wait, .. } = self;
         let parts = parts.min(shared.size);
@@ -281,12 +286,12 @@ impl Limiter {
     }
 }
 
-/// Holds something for as long as an answer is being sent.
+/// Holds a value until the response is sent.
 pub(crate) fn hold_until_sent(response: Response, held: impl Send + Unpin + 'static) -> Response {
     response.map(|body| Body::new(HoldingBody { body, _held: held }))
 }
 
-/// A body that holds something.
+/// A body that holds a value.
 struct HoldingBody<H> {
     body: Body,
     _held: H,

@@ -1,4 +1,4 @@
-//! Which path goes where.
+//! Routes requests to handlers by path.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::{
     access, backup, body, controllers, discovery, health, limits, negotiate, openapi, records, resources, scrape,
 };
 
-/// What answers requests. Clones are the same.
+/// Answers the requests of all connections. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct ApiService {
     api: Arc<Api>,
-    /// Goes to everything but the dialect.
+    /// Handles everything outside of the Kubernetes API.
     router: TowerToHyperService<Router>,
 }
 
@@ -35,9 +35,9 @@ impl ApiService {
         Self { router: TowerToHyperService::new(router(Arc::clone(&api))), api }
     }
 
-    /// Answers a request of somebody who may ask it, within its bounds.
+    /// Authenticates and authorises a request, and answers it within its limits.
     pub(crate) async fn answer(&self, request: Request) -> Response {
-        // In this order: who may not ask takes nothing.
+        // In this order: an unauthorised request takes no permits.
         access::check(&self.api, request, async |request| {
             limits::bound(&self.api.limits, &self.api.stopped, request, async |request| self.route(request).await).await
         })
@@ -45,7 +45,7 @@ impl ApiService {
     }
 
     async fn route(&self, request: Request) -> Response {
-        // Nearly everything is about resources, and found without the router.
+        // Nearly all requests are about resources, and need no router.
         if is_kubernetes_path(request.uri().path()) {
             return kubernetes_api(&self.api, request).await.into_response();
         }
@@ -91,7 +91,7 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
     let (parts, body) = request.into_parts();
     let route = path::parse(parts.uri.path()).ok_or_else(|| no_such_path(parts.uri.path()))?;
     if let Route::Resources(target) = route {
-        // The room is held until the answer is there.
+        // The permit of the body is held until the response is made.
         let client = &Client::of(&parts.extensions);
         let is_bare = parts.method.is_safe();
         let (body, _held) = if is_bare { (Bytes::new(), None) } else { body::read(body, client, &api.limits).await? };

@@ -1,39 +1,39 @@
-//! Reads files that hold secrets, and refuses those that others can read too.
+//! Reads files with secrets, and refuses those that other users can read.
 
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Bytes of a file of secrets.
+/// Maximum length of a file with secrets, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Why a file of secrets, or of certificates, is not used.
+/// Why a file with secrets or certificates is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadFile {
-    /// The system refused.
+    /// An I/O error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The group or everybody may read or write it.
+    /// The group or other users may read or write the file.
     #[error("other users can read or change it (mode {mode:04o}): run `chmod 600` on it")]
     Open {
-        /// Its permissions.
+        /// The permission bits.
         mode: u32,
     },
-    /// It is another user's, who could say in it whatever they like.
+    /// Another user owns the file and could change its content.
     #[error("it belongs to the user with the number {owner}, and must be yours or root's: run `chown` on it")]
     Foreign {
-        /// Whose it is.
+        /// The owner's user id.
         owner: u32,
     },
-    /// What it says cannot be used.
+    /// The content cannot be used.
     #[error("{0}")]
     Content(String),
 }
 
-/// Reads a file that is its owner's alone, of 1 MiB at most.
+/// Reads a file of at most 1 MiB that only its owner can read.
 ///
 /// # Errors
-/// A [`BadFile`]. It never has a part of the file in it.
+/// A [`BadFile`], which never contains a part of the file.
 pub fn read(path: &Path) -> Result<Vec<u8>, BadFile> {
     let file = homeostat_files::open(path)?;
     let found = file.metadata()?;

@@ -1,4 +1,4 @@
-//! Accepts connections, bounds them, and ends them in good order.
+//! The server: accepts connections, bounds them, and shuts them down gracefully.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,35 +31,36 @@ use crate::traffic::{CloseReason, ConnectionTimeouts, StallGuardBody, TimeoutOpt
 use crate::unread::UnreadBody;
 use crate::{Address, Check, Error, Metrics, Options};
 
-/// Bytes kept of a request's head; a longer one is refused.
+/// Maximum size of a request's head, in bytes. A longer one is refused.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Requests at once over one connection, where it carries more than one. What is beyond waits in the client.
+/// Concurrent requests over one HTTP/2 connection. Further requests wait in the client.
 const STREAMS_MAX: u32 = 256;
 
-/// Bytes that a client may send of one body over HTTP/2, and of all bodies over one connection, before anybody reads them.
+/// HTTP/2 flow control: bytes that a client may send of one body, and of all bodies over one connection,
+/// before the server reads them.
 const UNREAD_BYTES_MAX: u32 = 64 * 1024;
 const UNREAD_BYTES_ALL_MAX: u32 = 128 * 1024;
 
-/// Bytes of one answer that HTTP/2 keeps until the client has room for them.
+/// Bytes of one response that HTTP/2 buffers until the client has room for them.
 const SEND_BYTES_MAX: usize = 128 * 1024;
 
-/// How long a connection stays open without a request. Clients of Kubernetes know it from API servers.
+/// How long a connection stays open without a request. API servers of Kubernetes use the same value.
 const IDLE_MAX: Duration = Duration::from_secs(90);
 
-/// How often a client of HTTP/2 is asked whether it is there, and how long it may take to say so.
+/// The interval of HTTP/2 pings, and how long a client may take to answer one.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_MAX: Duration = Duration::from_secs(20);
 
-/// How many times the watches, and the connections, that are left one client may have. A program that watches many kinds is no exception,
-/// and a proxy is one address for all that it brings.
+/// The share of one client: so many times the watches, or connections, that are left free. It is generous
+/// because one program may watch many kinds, and a proxy is one address for all its users.
 const WATCHES_OF_ONE: usize = 8;
 const CONNECTIONS_OF_ONE: usize = 8;
 
-/// The wait after a failed accept, which is a lack of file descriptors as a rule.
+/// The pause after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A running server. Clones are the same server; dropping the last one lets it run on.
+/// A running server. Clones refer to the same server; dropping the last one does not stop it.
 #[derive(Clone, Debug)]
 pub struct Handle {
     address: Address,
@@ -69,19 +70,20 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Returns where the server listens, with the port that the system chose.
+    /// Returns the bound address, with the port that the system chose for port 0.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Returns SHA-256 of the certificate that the server showed first, as pairs of digits with colons; `None` where there is no TLS.
+    /// Returns SHA-256 of the certificate at the start, as pairs of hexadecimal digits with colons; `None`
+    /// without TLS.
     pub fn fingerprint(&self) -> Option<&str> {
         self.fingerprint.as_deref()
     }
 
-    /// Stops: takes no connection any more, ends watches, and lets requests finish until the deadline cuts them off.
+    /// Stops accepting connections, ends watches, and lets requests finish until the deadline cuts them off.
     ///
-    /// *Cancel safety*: cancelled, requests that still run are cut off. A second call returns at once.
+    /// *Cancel safety*: if cancelled, running requests are cut off. A second call returns at once.
     pub async fn stop(&self, deadline: Duration) {
         self.stop.send_replace(true);
         let Some(accepting) = self.accepting.lock().await.take() else { return };
@@ -94,29 +96,30 @@ impl Handle {
     }
 }
 
-/// What is served.
+/// The parts that the server gives access to.
 pub struct ServerBackend {
-    /// The host that is asked.
+    /// The host.
     pub host: Host,
-    /// Its metrics. Those that observe reconciles are there when it is the host's observer as well.
+    /// The host's metrics. Those of reconciles need this as the host's observer as well.
     pub metrics: Metrics,
-    /// What has to hold besides before the host is ready.
+    /// Additional readiness checks.
     pub checks: Vec<Check>,
-    /// The store of the host, where it is one that backups can be made of.
+    /// The host's store, if it supports backups.
     pub backups: Option<Arc<EmbeddedStore>>,
 }
 
 impl From<Host> for ServerBackend {
-    /// Serves a host that nobody observes.
+    /// Serves a host that has no observer.
     fn from(host: Host) -> Self {
         Self { host, metrics: Metrics::default(), checks: Vec::new(), backups: None }
     }
 }
 
-/// Listens, and serves a host until [`Handle::stop`].
+/// Binds the address, and serves a host until [`Handle::stop`].
 ///
 /// # Errors
-/// An [`Error`] when the address is bad, taken, or could be reached by others, and when the certificate or the tokens cannot be used.
+/// An [`Error`] if the address does not parse, is in use or is not safe, or if the certificate or the tokens
+/// cannot be used.
 pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result<Handle, Error> {
     let ServerBackend { host, metrics, checks, backups } = served.into();
     let Options {
@@ -148,14 +151,14 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
     let connections =
         room(LimitKind::Connections, connections_max, Duration::ZERO).with_client_factor(CONNECTIONS_OF_ONE);
     let limits = Limits {
-        // Nobody waits for a watch to end.
+        // A watch is refused at once, because watches may take long to end.
         watches: room(LimitKind::Watches, watches_max.min(connections_max / 2), Duration::ZERO)
             .with_client_factor(WATCHES_OF_ONE),
         requests: room(LimitKind::Requests, requests_max, request_max),
         lists: room(LimitKind::Lists, lists_max, request_max),
         bodies: room(LimitKind::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
         body_bytes_max,
-        // Of all requests together no more than half.
+        // The first parts of all bodies together fit into half of the limit.
         beginning_bytes_max: bodies_bytes_max.max(body_bytes_max) / 2 / requests_max.max(1),
         request_max,
         watch_max: Duration::from_millis(watch_ms_max),
@@ -190,14 +193,14 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
 struct Server {
     listener: Listener,
     opened: ConnectionHandler,
-    /// As many as there may be connections: what is beyond waits in the system's backlog.
+    /// One permit per connection. Further connections wait in the system's backlog.
     permits: Arc<Semaphore>,
-    /// The same by client, known when it is accepted: what is beyond one's share is closed.
+    /// The same limit by client, checked after the accept: connections beyond a client's share are closed.
     connections: Limiter,
 }
 
 impl Server {
-    /// Accepts until the stop, and returns the connections that are open then.
+    /// Accepts connections until the stop, and returns those that are open then.
     async fn accept(self) -> JoinSet<()> {
         let mut connections = JoinSet::new();
         loop {
@@ -213,7 +216,7 @@ impl Server {
             };
             match stream {
                 Ok((stream, client)) => {
-                    // Nobody waits for it: it is told by the end of the connection.
+                    // Without waiting; the client learns of the refusal when its connection closes.
                     let Ok(held) = self.connections.acquire(&client, 1).await else { continue };
                     let connection = self.opened.clone().serve(stream, client);
                     connections.spawn(async move {
@@ -230,7 +233,7 @@ impl Server {
     }
 }
 
-/// What a connection needs.
+/// Handles one connection.
 #[derive(Clone)]
 struct ConnectionHandler {
     /// `None` for plain HTTP.
@@ -242,7 +245,7 @@ struct ConnectionHandler {
 }
 
 impl ConnectionHandler {
-    /// Serves one connection until the client leaves, is of no use any more, or the server stops.
+    /// Serves one connection until the client disconnects, a timeout closes it, or the server stops.
     async fn serve(self, stream: Box<dyn Stream>, client: Client) {
         let Some(identity) = &self.identity else { return self.speak(stream, client).await };
         let agree = async {
@@ -261,7 +264,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Speaks HTTP/1 or HTTP/2, whichever the client begins with.
+    /// Serves HTTP/1 or HTTP/2, as the client chooses.
     async fn speak(self, stream: impl Stream + 'static, client: Client) {
         let Self { identity: _, door, stopped, request_max, stall } = self;
         let traffic = ConnectionTimeouts::new(TimeoutOptions { first: request_max, idle: IDLE_MAX, stall });
@@ -278,7 +281,7 @@ impl ConnectionHandler {
             end = traffic.expired() => match end {
                 CloseReason::Idle => {
                     connection.as_mut().graceful_shutdown();
-                    // Whoever does not take the end either is left behind.
+                    // A client that does not read the shutdown either is cut off.
                     tokio::time::timeout(stall, connection).await.unwrap_or(Ok(()))
                 }
                 CloseReason::Stalled => {
@@ -293,7 +296,7 @@ impl ConnectionHandler {
     }
 }
 
-/// Returns what answers, with an eye on what it is asked over one connection.
+/// Returns the service of one connection, which tracks its requests and responses.
 fn service(
     door: ApiService,
     traffic: Arc<ConnectionTimeouts>,
@@ -303,7 +306,7 @@ fn service(
         let (asked, door, client) = (traffic.begin_request(), door.clone(), client.clone());
         async move {
             let (mut request, unread) = UnreadBody::of(request);
-            // Whoever shows a token is somebody else from then on.
+            // A client with a token replaces this one.
             request.extensions_mut().insert(client);
             let response = door.answer(request).await;
             unread.drain().await;
@@ -312,7 +315,7 @@ fn service(
     })
 }
 
-/// Returns what speaks HTTP, with its bounds.
+/// Returns the HTTP settings of a connection.
 fn builder(head_max: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(head_max).max_buf_size(HEAD_BYTES_MAX);

@@ -11,22 +11,22 @@ use crate::lines::EncodedEventCache;
 use crate::tokens::Tokens;
 use crate::{Check, Metrics};
 
-/// What every handler has.
+/// The state that all handlers share.
 pub(crate) struct Api {
     pub(crate) host: Host,
     pub(crate) metrics: Metrics,
     pub(crate) checks: Vec<Check>,
-    /// The store that backups are made of; `None` where it has no file.
+    /// The store for backups; `None` if the store has no file.
     pub(crate) backups: Option<Arc<EmbeddedStore>>,
-    /// Held while a backup is made.
+    /// Held while a backup is made and read.
     pub(crate) backup_lock: Arc<Mutex<()>>,
     /// Becomes true when the server stops; streams end then.
     pub(crate) stopped: watch::Receiver<bool>,
-    /// Who may ask; `None` means every program of this machine.
+    /// The tokens; `None` gives every program on this machine full access.
     pub(crate) tokens: Option<Arc<Tokens>>,
-    /// What is spoken: `http` or `https`.
+    /// `http` or `https`.
     pub(crate) scheme: &'static str,
     pub(crate) limits: Limits,
-    /// What watches tell.
+    /// The encoded events that watches share.
     pub(crate) event_cache: EncodedEventCache,
 }

@@ -1,4 +1,4 @@
-//! The certificate that a server shows, from files, or made here and kept.
+//! The certificate of the server, from files, or generated and kept.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::Write;
@@ -31,53 +31,56 @@ mod validity;
 
 pub use validity::validity;
 
-/// What is spoken in TLS, what we like better first.
+/// The protocols for ALPN, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Bytes of a file of certificates.
+/// Maximum length of a certificate file, in bytes.
 const CHAIN_BYTES_MAX: u64 = 1 << 20;
 
-/// Years that a certificate lasts which is made here. Whoever trusts it trusts nothing but it.
+/// The lifetime of a generated certificate, in years. Clients that trust it trust no other certificate by it.
 const YEARS: i16 = 10;
 
-/// Names that every certificate has which is made here.
+/// The names in every generated certificate.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Where the system says what this machine is called, where it does.
+/// The file with this machine's host name, on systems that have it.
 const MACHINE: &str = "/proc/sys/kernel/hostname";
 
-/// A certificate with its key, in files.
+/// A certificate chain and its key, in files.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Certificate {
     /// The chain in PEM, the server's own certificate first.
     pub chain: PathBuf,
-    /// The key in PEM. Refused when anybody but its owner can read the file.
+    /// The key in PEM. Refused if other users can read the file.
     pub key: PathBuf,
 }
 
-/// A certificate that vouches for itself.
+/// A self-signed certificate.
 #[derive(Clone, Debug)]
 pub struct SelfSignedCertificate {
-    /// Where it is kept.
+    /// Its files.
     pub certificate: Certificate,
-    /// It was made just now.
+    /// It was generated just now.
     pub is_new: bool,
 }
 
 impl Certificate {
-    /// Returns the certificate that is kept in a folder as `tls.crt` and `tls.key`, and makes it when it is not there.
+    /// Returns the certificate that a folder keeps as `tls.crt` and `tls.key`, and generates it if both are
+    /// missing.
     ///
-    /// It is for `localhost`, for what the system calls this machine, and for the host of the address it is made for; it lasts ten years, and
-    /// is never replaced, because clients have it too.
+    /// It is for `localhost`, for this machine's host name, and for the host of `address`. It lasts ten years
+    /// and is never replaced, because clients keep a copy.
     ///
     /// # Errors
-    /// [`Error::Certificate`] when the files cannot be read or written, and when what is kept there is for other hosts.
+    /// [`Error::Certificate`] if the files cannot be read or written, or if the kept certificate is for other
+    /// hosts.
     pub fn load_or_generate(folder: &Path, address: &Address) -> Result<SelfSignedCertificate, Error> {
         let certificate = Self { chain: folder.join("tls.crt"), key: folder.join("tls.key") };
         let failed = |source: BadFile| Error::Certificate { path: certificate.chain.clone(), source };
         let host = host(address);
-        // One of both is nothing to begin anew with: clients have the certificate, or somebody has the key.
+        // If only one file is missing, nothing is generated: clients may have the certificate, or another
+        // server the key.
         let is_new = is_missing(&certificate.chain) && is_missing(&certificate.key);
         if is_new {
             make(&certificate, folder, host).map_err(failed)?;
@@ -92,20 +95,22 @@ fn is_missing(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// What a server needs for TLS, of its files as they are now.
+/// The server's TLS configuration, from the current files.
 pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
-    /// SHA-256 of the server's own certificate, in pairs of digits.
+    /// SHA-256 of the server's own certificate, as pairs of hexadecimal digits.
     pub(crate) fingerprint: String,
-    /// From when until when the server's own certificate is good; `None` where it does not say.
+    /// The validity period of the server's own certificate; `None` if it cannot be read.
     valid: Option<RangeInclusive<Timestamp>>,
-    /// It was told that it is not good.
+    /// An invalid period was logged.
     is_told: AtomicBool,
 }
 
 impl TlsIdentity {
-    /// Reads a certificate and its key, and follows the files. A file without the other is no pair, so whoever replaces them one after the other
-    /// is told of it, and the pair of before is shown until both are there.
+    /// Reads a certificate and its key, and reloads them when the files change.
+    ///
+    /// If the two files are replaced one after the other, the mismatch in between is logged, and the previous
+    /// pair is served until both match.
     pub(crate) fn open(certificate: Certificate, metrics: Metrics) -> Result<ReloadingFile<Self>, Error> {
         let paths = vec![certificate.chain.clone(), certificate.key.clone()];
         let shown = metrics.clone();
@@ -134,7 +139,7 @@ impl TlsIdentity {
         }
     }
 
-    /// Tells once when clients refuse the certificate.
+    /// Logs once that clients refuse the certificate.
     pub(crate) fn warn_if_invalid(&self) {
         if let Err(why) = self.check(Timestamp::now())
             && !self.is_told.swap(true, Ordering::Relaxed)
@@ -145,7 +150,7 @@ impl TlsIdentity {
 }
 
 fn config(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<ServerConfig, BadFile> {
-    // Not in the words of the errors: nothing of a key is to be printed.
+    // The parser's error is dropped, because nothing of a key may be printed.
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| content("it has no private key in PEM"))?;
     let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| content(error.to_string()))?;
@@ -175,7 +180,7 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     digest.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
 }
 
-/// Returns the host that clients will ask for, where the address says one.
+/// Returns the host that clients connect to, if the address names one.
 fn host(address: &Address) -> Option<&str> {
     match address {
         Address::Tls { host, .. } => {
@@ -186,7 +191,7 @@ fn host(address: &Address) -> Option<&str> {
     }
 }
 
-/// Refuses a certificate that clients would refuse.
+/// Refuses a certificate that clients would refuse for this host.
 fn check_name(chain: &Path, host: &str) -> Result<(), BadFile> {
     let chain = read_chain(chain)?;
     let certificate = ParsedCertificate::try_from(&chain[0]).map_err(|error| content(error.to_string()))?;
@@ -199,7 +204,7 @@ fn check_name(chain: &Path, host: &str) -> Result<(), BadFile> {
     })
 }
 
-/// Makes a certificate and writes it down, the key first: where there is a certificate, there is its key.
+/// Generates a certificate and writes it, the key first: where there is a certificate, there is its key.
 fn make(certificate: &Certificate, folder: &Path, host: Option<&str>) -> Result<(), BadFile> {
     let (chain, key) = signed(host).map_err(|error| content(error.to_string()))?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -225,7 +230,7 @@ fn signed(host: Option<&str>) -> Result<(String, String), rcgen::Error> {
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Writes a file that is whole or not there, and its owner's alone.
+/// Writes a file atomically, readable only by its owner.
 fn write(path: &Path, folder: &Path, text: &str) -> Result<(), BadFile> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;

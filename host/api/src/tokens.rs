@@ -1,8 +1,8 @@
-//! Who may ask, by the tokens of a file.
+//! Bearer tokens, from a file.
 //!
-//! The file is YAML: a list of `{name: alice, token: …, access: read}`. It is read when the server starts, and again when it has changed.
-//! In memory there are SHA-256 digests alone, and a token is looked for by its digest, so that how long it takes tells nothing about
-//! the tokens. No error and no line of the log has a part of the file in it but names.
+//! The file is YAML: a list of `{name: alice, token: …, access: read}`. It is read when the server starts,
+//! and again when it changes. Memory holds only SHA-256 digests, and tokens are looked up by digest, so the
+//! time of a lookup tells nothing about them. Errors and logs contain no part of the file except names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::metrics::FileKind;
 use crate::secret::{self, BadFile};
 use crate::{Error, Metrics};
 
-/// Characters that a token has at least.
+/// Minimum length of a token, in characters.
 const TOKEN_CHARS_MIN: usize = 16;
 
-/// What a token lets its owner do.
+/// The access that a token grants.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Access {
@@ -31,14 +31,14 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Whose token it is.
+/// The owner of a token.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Caller {
     pub(crate) name: String,
     pub(crate) access: Access,
 }
 
-/// A token that a request came with, and whose it is.
+/// The token of a request, and its owner.
 #[derive(Clone)]
 pub(crate) struct AuthenticatedCaller {
     pub(crate) caller: Arc<Caller>,
@@ -47,7 +47,7 @@ pub(crate) struct AuthenticatedCaller {
 }
 
 impl AuthenticatedCaller {
-    /// Waits until the token is taken out of the file, which is looked at for that as often as may be.
+    /// Waits until the token is removed from the file. The file is checked every [`CHECK_INTERVAL`].
     ///
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn revoked(&self) {
@@ -64,7 +64,7 @@ type Callers = BTreeMap<[u8; 32], Arc<Caller>>;
 #[derive(Debug)]
 pub(crate) struct Tokens(Arc<ReloadingFile<Callers>>);
 
-/// One entry as it is written. It cannot be printed: it has a token.
+/// One entry of the file. It has no `Debug`, because it contains a token.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenEntry {
@@ -77,14 +77,15 @@ impl Tokens {
     /// Reads the tokens of a file.
     ///
     /// # Errors
-    /// [`Error::Tokens`] when there is none, when others can read it, or when it is not a list of tokens.
+    /// [`Error::Tokens`] if the file does not exist, if other users can read it, or if it is not a list of
+    /// tokens.
     pub(crate) fn open(path: PathBuf, metrics: Metrics) -> Result<Self, Error> {
         let paths = vec![path.clone()];
         let read = move || read(&path).map_err(|source| Error::Tokens { path: path.clone(), source });
         Ok(Self(Arc::new(ReloadingFile::open(FileKind::Tokens, paths, metrics, read)?)))
     }
 
-    /// Returns which token a request has; `None` when it has none, or one that is not known.
+    /// Returns the caller of a request; `None` if it has no token or an unknown one.
     pub(crate) async fn authenticate(self: &Arc<Self>, headers: &HeaderMap) -> Option<AuthenticatedCaller> {
         let digest: [u8; 32] = Sha256::digest(bearer(headers)?).into();
         let caller = self.0.current().await.get(&digest).cloned()?;
@@ -106,15 +107,15 @@ fn read(path: &Path) -> Result<Callers, BadFile> {
     parse(text)
 }
 
-/// Reads a list of tokens.
+/// Parses a list of tokens.
 fn parse(text: &str) -> Result<Callers, BadFile> {
     if text.trim().is_empty() {
-        // Not nobody's: it may be in the middle of being written.
+        // An empty file may be half-written, so it does not mean an empty list.
         return Err(bad(None, "it is empty: write `[]` where nobody may ask"));
     }
     let options = serde_saphyr::options! { with_snippet: false };
     let entries = serde_saphyr::from_str_with_options::<Vec<Spanned<TokenEntry>>>(text, options).map_err(|error| {
-        // Not in the words of the error: they quote what stands there.
+        // The parser's message is dropped, because it quotes the file.
         let what =
             "expected a list of `{name: …, token: …, access: read or write}`, each with these three and no others";
         bad(error.location(), what)
@@ -135,7 +136,7 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
     Ok(callers)
 }
 
-/// Says what is wrong with one entry.
+/// Checks one entry.
 fn check(name: &str, token: &str) -> Result<(), String> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("the name is empty, or has a character that nobody can read".into());

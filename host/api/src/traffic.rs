@@ -1,8 +1,9 @@
-//! Looks after one connection: whether anybody asks anything on it, and whether the client takes what it is sent.
+//! Timeouts of one connection: it must be used, and the client must read its responses.
 //!
-//! An answer is handed on in pieces. As long as a piece is not taken it is the client's turn, and a turn has an end: who stops reading
-//! loses the connection, with all that it holds; and so does who reads, but so slowly that it comes to the same. This is the one place that bounds it, for HTTP/1 and HTTP/2 alike, where one
-//! answer can stand still while others go on.
+//! A response is sent in pieces. While a piece waits for the client, it is the client's turn, and a turn has
+//! a time limit. A client that stops reading, or reads far too slowly, loses the connection with everything
+//! that it holds. This is the only place that bounds it, for HTTP/1 and HTTP/2 alike. Over HTTP/2, one
+//! response can stall while others continue.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -18,53 +19,53 @@ use tokio::time::Instant;
 
 use crate::limits::BYTES_PER_SECOND_MIN;
 
-/// Bytes of an answer that are handed on at once.
+/// Bytes of a response that are sent as one piece.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// How long at most until a connection is looked at again on which something is answered.
+/// The maximum time between two checks of a connection with requests in flight.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
-/// How long a connection may be of no use.
+/// How long a connection may be unused or stalled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeoutOptions {
     /// Until its first request.
     pub(crate) first: Duration,
     /// Between two requests.
     pub(crate) idle: Duration,
-    /// With one piece of an answer, and behind what is taken at the least rate.
+    /// For one piece of a response, and for the lag behind the minimum rate.
     pub(crate) stall: Duration,
 }
 
-/// Why a connection ends.
+/// Why a connection is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CloseReason {
-    /// Nobody asks anything.
+    /// No request arrived in time.
     Idle,
-    /// The client does not take what it asked for.
+    /// The client does not read a response.
     Stalled,
 }
 
-/// What goes on on one connection.
+/// The requests and timeouts of one connection.
 pub(crate) struct ConnectionTimeouts {
     bounds: TimeoutOptions,
     state: Mutex<State>,
 }
 
-/// Pure: time comes in.
+/// Pure: the time is an argument.
 #[derive(Debug)]
 struct State {
-    /// How many requests there were.
+    /// The number of requests so far.
     asked: u64,
-    /// How many of them are being answered.
+    /// The number of requests in flight.
     answering: usize,
-    /// When the last one was answered, or the connection opened.
+    /// When the last response ended, or the connection opened.
     idle_since: Instant,
-    /// Until when the client's turn lasts, by request.
+    /// When the client's turn ends, by request.
     offered: BTreeMap<u64, Instant>,
 }
 
 impl State {
-    /// Returns when to look again; or why the connection is to end.
+    /// Returns the time of the next check, or why the connection must be closed.
     fn next_check(&self, bounds: &TimeoutOptions, now: Instant) -> Result<Instant, CloseReason> {
         let TimeoutOptions { first, idle, stall } = *bounds;
         let unused = if self.asked == 0 { first } else { idle };
@@ -73,7 +74,8 @@ impl State {
         let due = [stalled, unused].into_iter().flatten().min_by_key(|(at, _)| *at);
         match due {
             Some((at, end)) if at <= now => Err(end),
-            // What begins after this look is not due before these are over; but for the turn of a client that is behind.
+            // Turns and pauses that start after this check end after this time. Only the turn of a client
+            // that lags can end earlier.
             due => {
                 let later = if self.answering == 0 { idle.min(stall) } else { idle.min(stall).min(CHECK_INTERVAL_MAX) };
                 Ok((now + later).min(due.map_or(now + idle, |(at, _)| at)))
@@ -88,7 +90,7 @@ impl ConnectionTimeouts {
         Arc::new(Self { bounds, state: Mutex::new(state) })
     }
 
-    /// Waits until the connection is to end.
+    /// Waits until the connection must be closed.
     ///
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn expired(&self) -> CloseReason {
@@ -101,7 +103,7 @@ impl ConnectionTimeouts {
         }
     }
 
-    /// Notes that a request is being answered, until what this returns is dropped.
+    /// Registers a request as in flight until the result is dropped.
     pub(crate) fn begin_request(self: &Arc<Self>) -> InFlightRequest {
         let mut state = self.state.lock();
         state.asked += 1;
@@ -111,29 +113,29 @@ impl ConnectionTimeouts {
     }
 }
 
-/// A request that is being answered.
+/// A request in flight.
 pub(crate) struct InFlightRequest {
     traffic: Arc<ConnectionTimeouts>,
     number: u64,
     pace: Pace,
 }
 
-/// How fast a client takes an answer. Pure: time comes in.
+/// How fast a client reads a response. Pure: the time is an argument.
 ///
-/// Time passes against it while it has a piece to take, and each byte that it has taken earns some of that back. Time that the server takes counts
-/// for it, so an answer that goes on, with little to say, is never too slow.
+/// The lag grows during the client's turns, and shrinks with each byte that the client reads. It also shrinks
+/// during the server's turns, so a stream with few events is never too slow.
 #[derive(Debug)]
 struct Pace {
-    /// How far it is behind.
+    /// How far the client lags behind the minimum rate.
     behind: Duration,
-    /// Bytes of the piece that it is to take.
+    /// Bytes of the piece that waits for the client.
     bytes: usize,
-    /// Since when it is the client's turn, or the server's.
+    /// When the current turn began, of the client or the server.
     turn_since: Instant,
 }
 
 impl Pace {
-    /// Begins the client's turn with so many bytes. Returns until when it lasts.
+    /// Begins the client's turn with so many bytes. Returns when it must end.
     fn begin_turn(&mut self, now: Instant, bytes: usize, stall: Duration) -> Instant {
         self.behind = self.behind.saturating_sub(now.saturating_duration_since(self.turn_since));
         (self.bytes, self.turn_since) = (bytes, now);
@@ -153,7 +155,7 @@ fn earned(bytes: usize) -> Duration {
 }
 
 impl InFlightRequest {
-    /// Returns a body that notes whose turn it is. It is the client's from now on.
+    /// Returns a body that tracks the turns. It is the client's turn from now on.
     pub(crate) fn body(mut self, body: Body) -> StallGuardBody {
         self.begin_client_turn(0);
         StallGuardBody { body, rest: Bytes::new(), answering: self }
@@ -182,10 +184,10 @@ impl Drop for InFlightRequest {
     }
 }
 
-/// The body of an answer, in pieces.
+/// The body of a response, in pieces.
 pub(crate) struct StallGuardBody {
     body: Body,
-    /// What is left of what the body gave.
+    /// The rest of the last frame of the body.
     rest: Bytes,
     answering: InFlightRequest,
 }

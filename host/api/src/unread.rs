@@ -1,8 +1,8 @@
-//! What nobody has read of a request's body when its answer is there: it is read and thrown away before the answer is sent, within bounds.
+//! Drains the rest of a request's body before the response is sent, within bounds.
 //!
-//! Many clients of HTTP/1 send all of a body before they read the answer. A connection that is closed while a body is still coming is reset by
-//! the system, and takes the answer along: instead of `413` the client sees a broken pipe. HTTP/2 ends one request alone, and needs none of
-//! this.
+//! Many HTTP/1 clients send a whole body before they read the response. If the server closes the connection
+//! while a body arrives, the system resets it and drops the response: instead of `413` the client sees a
+//! broken pipe. HTTP/2 ends a single request, so it needs no draining.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::{Request, Version, header};
 use parking_lot::Mutex;
 
-/// Bytes of one body that are read for nothing. Whoever sends more may lose the answer.
+/// Maximum bytes drained from one body. A client that sends more may lose the response.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// How long they may take together.
+/// Maximum time of draining one body.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The longest pause of a client that still sends. One that is silent for longer waits for its answer.
+/// The longest pause of a client that still sends. A client that pauses longer waits for its response.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The body of a request, of which others may have read a part.
+/// The body of a request, of which the handler may have read a part.
 pub(crate) struct UnreadBody {
     lent: Option<Arc<Mutex<SharedBody>>>,
-    /// The client sends its body when it is asked for it, and it has not been asked as long as nothing was read.
+    /// The client sent `Expect: 100-continue`: it sends the body only after the handler starts to read it.
     expects_continue: bool,
 }
 
 struct SharedBody {
     body: Incoming,
-    /// Somebody has begun to read it.
+    /// Reading has started.
     is_begun: bool,
-    /// Nothing more comes.
+    /// The body has ended.
     is_over: bool,
 }
 
 impl UnreadBody {
-    /// Lends a request's body to whoever answers it.
+    /// Lends a request's body to its handler.
     pub(crate) fn of(request: Request<Incoming>) -> (Request<Body>, Self) {
         let has_none = hyper::body::Body::is_end_stream(request.body());
         if has_none || request.version() > Version::HTTP_11 {
@@ -55,9 +55,9 @@ impl UnreadBody {
         )
     }
 
-    /// Reads what is left, if it is not too much.
+    /// Reads and discards the rest of the body, unless it is too long.
     ///
-    /// *Cancel safety*: what was read is lost, as all of it will be.
+    /// *Cancel safety*: bytes that were read are lost, as all bytes will be.
     pub(crate) async fn drain(self) {
         let Some(lent) = self.lent else { return };
         if !lent.lock().is_worth_reading(self.expects_continue) {
@@ -71,7 +71,7 @@ impl UnreadBody {
                 left = rest;
             }
         };
-        // Whoever takes longer gets the answer now.
+        // After a timeout the response is sent at once.
         tokio::time::timeout(TIME_MAX, reading).await.ok();
     }
 }
@@ -96,7 +96,7 @@ async fn next(lent: &Mutex<SharedBody>) -> Option<Result<Frame<Bytes>, hyper::Er
     std::future::poll_fn(|context| lent.lock().poll_frame(context)).await
 }
 
-/// A body as whoever answers the request has it.
+/// The body, as the handler has it.
 struct BodyHandle(Arc<Mutex<SharedBody>>);
 
 impl hyper::body::Body for BodyHandle {

@@ -1,7 +1,7 @@
-//! From when until when a certificate is good.
+//! The validity period of a certificate.
 //!
-//! No library that is here says so of a certificate that it does not verify. Of the structure of one this knows as much as it takes to get
-//! there. Source: RFC 5280, 4.1; X.690 for lengths.
+//! None of the libraries here reads it without verifying the certificate. So this module parses DER as far as
+//! the period. Source: RFC 5280, 4.1; X.690 for lengths.
 
 use std::ops::RangeInclusive;
 
@@ -13,10 +13,10 @@ const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// Where a certificate says in which version of the standard it is written; those of the first one do not.
+/// The tag of the version field, which certificates of version 1 do not have.
 const VERSION: u8 = 0xa0;
 
-/// Returns from when until when a certificate in DER is good; `None` for what is no certificate.
+/// Returns the validity period of a certificate in DER; `None` if it does not parse.
 pub fn validity(certificate: &[u8]) -> Option<RangeInclusive<Timestamp>> {
     let (certificate, _) = take(certificate, SEQUENCE)?;
     let (signed, _) = take(certificate, SEQUENCE)?;
@@ -30,7 +30,7 @@ pub fn validity(certificate: &[u8]) -> Option<RangeInclusive<Timestamp>> {
     Some(from..=until)
 }
 
-/// Takes one value with this tag. Returns what is in it and what is behind it.
+/// Takes one value with this tag. Returns its content and the bytes after it.
 fn take(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, rest) = bytes.split_first()?;
     let (length, rest) = rest.split_first()?;
@@ -40,7 +40,7 @@ fn take(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (length, rest) = match length {
         0..=0x7f => (usize::from(*length), rest),
         0x80 | 0x85.. => return None,
-        // So many bytes with the length follow.
+        // The low bits count the bytes of the length that follow.
         0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
             (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
@@ -49,10 +49,10 @@ fn take(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// Takes a time, of either form. Returns it and what is behind it.
+/// Takes a time in either form. Returns it and the bytes after it.
 fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (text, rest) = match take(bytes, UTC_TIME) {
-        // Years of two digits are those from 1950 to 2049.
+        // Two-digit years are from 1950 to 2049.
         Some((text, rest)) => {
             let century = if text.first()? < &b'5' { "20" } else { "19" };
             (format!("{century}{}", str::from_utf8(text).ok()?), rest)
