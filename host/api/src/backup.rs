@@ -1,8 +1,9 @@
 //! A backup of the running store, as one stream of bytes.
 //!
-//! The copy is made beside the store's file and loses its name before the first byte is sent, so nothing of it stays when the client
-//! leaves. There is one at a time, until it is read to its end, or its reader takes nothing of it for so long that the connection is cut; it may take
-//! as long as it will while it is read. Who asks meanwhile is told to try again.
+//! The copy is made beside the store's file and unlinked before the first byte is sent, so it disappears when
+//! the client disconnects. Only one backup exists at a time, and other requests are told to retry. It may
+//! take as long as the client keeps reading. A client that stops reading loses its connection, which ends the
+//! backup.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -22,13 +23,13 @@ use homeostat_store::{ClockAndIds, SystemClockAndIds};
 use crate::state::Api;
 use crate::status::Failure;
 
-/// Bytes that are read and sent at once.
+/// Bytes read from the copy and sent at once.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Seconds after which another backup is worth a try: whoever takes nothing of theirs is cut off by then or soon after.
+/// The `Retry-After` of a refused backup, in seconds. By about then a stalled reader has lost its connection.
 const RETRY_AFTER_S: u32 = 10;
 
-/// Answers with a backup of the store.
+/// Responds with a backup of the store.
 pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Failure> {
     let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file");
     let store = api.backups.clone().ok_or_else(no_file)?;
@@ -36,12 +37,12 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
     let Ok(one) = api.backup_lock.clone().try_lock_owned() else {
         return Err(Failure::too_many(RETRY_AFTER_S, "another backup is being made or read: try again later"));
     };
-    // In a task of its own: it goes on when the client leaves, and then takes its copy away.
+    // This task outlives a client that disconnects, so the copy is always removed.
     let making = tokio::spawn(async move { Ok::<_, Failure>((make(&store, &path).await?, one)) });
     let ((file, report), one) =
         making.await.map_err(|_| refused(StatusCode::SERVICE_UNAVAILABLE, "the copy failed"))??;
     let BackupReport { revision, resources, bytes, .. } = report;
-    // As long as it is read, no other one is made: the system keeps its bytes.
+    // The lock is held until the copy is read: the unlinked file occupies disk space for as long.
     let pieces = stream::unfold(Some((file, one)), async |reading| {
         let (mut file, one) = reading?;
         let read = tokio::task::spawn_blocking(move || {
@@ -53,7 +54,7 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
             Ok((Ok(piece), file)) if !piece.is_empty() => {
                 Some((Ok::<_, Infallible>(Bytes::from(piece)), Some((file, one))))
             }
-            // What is missing at the end shows in the length.
+            // If the file ends early, the response is shorter than its `Content-Length`.
             _ => None,
         }
     });
@@ -66,7 +67,7 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// Makes a copy beside the store, and opens it without its name: who has it open can read it to the end.
+/// Makes a copy beside the store, opens it and unlinks it. The open file can still be read to its end.
 async fn make(store: &EmbeddedStore, path: &Path) -> Result<(File, BackupReport), Failure> {
     let copy = TemporaryCopy(beside(path));
     let report = backup(store, &copy.0).await.map_err(failed)?;
@@ -74,7 +75,7 @@ async fn make(store: &EmbeddedStore, path: &Path) -> Result<(File, BackupReport)
     Ok((file, report))
 }
 
-/// A file that goes when this does.
+/// A file that is removed when this value is dropped.
 struct TemporaryCopy(PathBuf);
 
 impl Drop for TemporaryCopy {

@@ -1,7 +1,8 @@
-//! Deletes collections: piece by piece as they are listed, several resources at once, and answers what there was.
+//! Deletes collections: page by page, several resources at once, and responds with the deleted resources.
 //!
-//! The answer is sent while it goes on, so that neither its length nor the time that it takes has a bound. It goes on for as long as the client
-//! takes the answer; one that breaks off has deleted what came before, and the same request goes on from there.
+//! The response is streamed while resources are deleted, so neither its length nor its duration has a bound.
+//! Deletion continues for as long as the client reads. If the client disconnects, the resources before that
+//! point are deleted, and repeating the request deletes the rest.
 
 use axum::response::Response;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -15,10 +16,10 @@ use crate::request::{RequestContext, WriteOptions, not_allowed};
 use crate::state::Api;
 use crate::status::Failure;
 
-/// Deletes at once. The store makes those durable together that wait for it together.
+/// Concurrent deletes. The store commits concurrent writes in one batch.
 const DELETES_MAX: usize = 64;
 
-/// Deletes what the selectors mean, and answers what there was.
+/// Deletes the resources that the selectors match, and responds with them.
 pub(crate) async fn delete(
     api: &Api,
     info: &KindInfo,
@@ -42,7 +43,7 @@ pub(crate) async fn delete(
     Ok(list::send(ListEncoder::plain(info, ask), &metadata, deleting, first))
 }
 
-/// A list, of which everything is deleted before it is told.
+/// A list whose items are deleted before they are sent.
 struct CollectionDeletion {
     host: Host,
     author: WriteOptions,
@@ -59,7 +60,7 @@ impl PageSource for CollectionDeletion {
             Ok(None) => return Ok(None),
             Ok(Some(found)) => found,
             Err(homeostat_store::Error::Expired { .. }) => {
-                // Deleting makes history, and may itself have cut that of the list.
+                // Deletes append to the history, and may have compacted the revision that this list reads.
                 let mut found = self.pieces.restart().await?;
                 found.retain(|resource| is_left(resource, self.began));
                 found
@@ -71,7 +72,8 @@ impl PageSource for CollectionDeletion {
 }
 
 impl CollectionDeletion {
-    /// Deletes resources, and returns them. What others have deleted meanwhile, or made anew, is left alone.
+    /// Deletes resources and returns them. A resource that another client deleted or recreated meanwhile is
+    /// left alone.
     async fn delete(&self, found: PageItems) -> Result<PageItems, Error> {
         let deletes = stream::iter(found).map(|resource| async {
             let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
@@ -89,7 +91,8 @@ impl CollectionDeletion {
     }
 }
 
-/// Returns whether a resource of a list that began anew is still to be deleted: one that was there at the beginning, and is not on its way out.
+/// Returns whether a resource of a restarted list is still to be deleted: it existed at the start, and it is
+/// not being deleted yet.
 fn is_left(resource: &Resource, began: Timestamp) -> bool {
     let created = &resource.document()["metadata"]["creationTimestamp"];
     let created = created.as_str().and_then(|text| text.parse::<Timestamp>().ok());

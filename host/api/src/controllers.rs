@@ -1,5 +1,5 @@
-//! What can be done with a controller beside what can be done with every resource: its queue, a key that is tried again, suspending,
-//! resuming, going back to an older revision, what was seen of its needs, and what a version does otherwise that is tried as a shadow.
+//! Requests that only controllers have: the queue and its keys, suspend, resume, undo, observed needs, and
+//! the shadow report.
 
 use axum::Json;
 use axum::http::Method;
@@ -15,12 +15,13 @@ use crate::resources;
 use crate::state::Api;
 use crate::status::Failure;
 
-/// Keys of one queue in one answer, unless the request says otherwise, and at most.
+/// Keys of one queue in one response, by default and at most.
 const ENTRIES: usize = 500;
 const ENTRIES_MAX: usize = 10_000;
-/// Keys of one queue that are looked at for those that are wanted. The queue stands still meanwhile, for some tens of milliseconds.
+/// Keys of one queue that are searched for matches. The queue is locked meanwhile, for some tens of
+/// milliseconds.
 const LOOKED_AT_MAX: usize = 100_000;
-/// What the state of a key can be.
+/// The states of a key.
 const STATES: [&str; 5] = ["waiting", "ready", "running", "dirty", "parked"];
 
 /// Answers one request about controllers.
@@ -46,7 +47,7 @@ fn find(api: &Api, name: &str) -> Result<ControllerStatus, Failure> {
     found.ok_or_else(|| Failure::not_found(format!("controllers.homeostat.dev \"{name}\" not found")))
 }
 
-/// Which keys of a queue are wanted.
+/// Filters the keys of a queue.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct QueueParams {
@@ -54,7 +55,7 @@ struct QueueParams {
     /// Only the key with this namespace and name.
     namespace: Option<String>,
     name: Option<String>,
-    /// Only keys in these states, with commas between them. Dirty keys are running ones too.
+    /// Only keys in these states, separated by commas. `running` includes dirty keys.
     state: Option<String>,
 }
 
@@ -89,7 +90,7 @@ fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failur
     let mut items = api.host.queue(name, if params.is_everything() { limit } else { LOOKED_AT_MAX })?;
     let counts = find(api, name)?.counts;
     let QueueCounts { waiting, ready, running, parked } = counts;
-    // Between the two looks, keys come and go.
+    // Keys come and go between the two reads.
     let unseen = (waiting + ready + running + parked).saturating_sub(items.len());
     items.retain(|entry| params.wants(entry));
     let found = items.len();
@@ -101,7 +102,8 @@ fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failur
     Ok(Json(document).into_response())
 }
 
-/// Says what is not in an answer: keys that are wanted, and keys that nobody looked at, which may be. Of a whole queue, all are wanted.
+/// Counts the keys that the response leaves out: matching keys, and keys that were not searched. Without a
+/// filter every key matches.
 fn cut(params: &QueueParams, wanted: usize, unseen: usize) -> Value {
     if params.is_everything() {
         json!({ "wanted": wanted + unseen, "notLookedAt": 0 })
@@ -110,7 +112,8 @@ fn cut(params: &QueueParams, wanted: usize, unseen: usize) -> Value {
     }
 }
 
-/// Answers with what a controller was seen to ask for, what it needs to be told of its watches, and what its component imports.
+/// Responds with the effects that a controller was observed to need, the kinds it watches, and the imports of
+/// its component.
 fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
     let metadata = json!({ "name": name });
     let (imports, watched) = host
@@ -126,7 +129,7 @@ fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
     .into_response()
 }
 
-/// Answers with all that is known of what a version that is tried as a shadow does otherwise, or did.
+/// Responds with the full report of the current or last shadow version.
 fn shadow(api: &Api, name: &str) -> Result<Response, Failure> {
     let report = api.host.shadow_report(name)?;
     let report =
@@ -141,11 +144,11 @@ async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> 
     Ok(done())
 }
 
-/// To which revision a controller is to go back.
+/// The body of an undo.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct UndoBody {
-    /// Absent: the one before.
+    /// The revision to roll back to; by default, the one before the current.
     revision: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What is here: groups, kinds, version.
+//! Discovery: groups, kinds and the server version.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use crate::events;
 use crate::status::Failure;
 
-/// The verbs that every stored kind has.
+/// The verbs of every stored kind.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// The verbs of a part of a resource.
+/// The verbs of a subresource.
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// The type of the answer that has all groups in it.
+/// The content type of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The version of the dialect that is spoken, for clients that ask.
+/// The Kubernetes version whose API the server implements, as `/version` reports it.
 const DIALECT: (&str, &str) = ("1", "36");
 
 pub(crate) async fn version() -> Json<Value> {
@@ -31,7 +31,7 @@ pub(crate) async fn version() -> Json<Value> {
     Json(json!({
         "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.0+homeostat-{release}"), "homeostat": release,
         "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-        // Clients that check answers demand these.
+        // Clients that validate the response require these fields.
         "buildDate": "", "compiler": "rustc", "gitCommit": "", "gitTreeState": "", "goVersion": "",
     }))
 }
@@ -68,10 +68,11 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Resul
     .into_response())
 }
 
-/// A version by its place among those of a group: the first is the one that clients prefer.
+/// A version in the order of its group; clients prefer the first.
 ///
-/// Stable ones come before betas and those before alphas, greater numbers before lesser ones; what is no version of Kubernetes comes
-/// last, by name. Source: the versions of a `CustomResourceDefinition` in Kubernetes' documentation.
+/// Stable versions come before betas and betas before alphas, and greater numbers before lesser ones. Other
+/// names come last, in alphabetical order. Source: the versions of a `CustomResourceDefinition` in
+/// Kubernetes' documentation.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct VersionRank<'k> {
     stage: Stability,
@@ -94,7 +95,7 @@ impl<'k> VersionRank<'k> {
         Self { stage, major: Reverse(major), minor: Reverse(minor), name }
     }
 
-    /// Reads a version of Kubernetes' form: `v2`, `v1beta3`, `v1alpha1`.
+    /// Parses a version in Kubernetes' form: `v2`, `v1beta3`, `v1alpha1`.
     fn read(name: &str) -> Option<(Stability, u64, u64)> {
         let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         let numbers = name.strip_prefix('v')?;
@@ -124,7 +125,7 @@ fn group_document(name: &str, versions: BTreeSet<VersionRank<'_>>) -> Value {
     json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
 }
 
-/// Returns what can be done with the resources of a kind.
+/// Returns the verbs of a kind.
 pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
     let group = info.kind.group.as_str();
     match info.plural.as_str() {
@@ -133,17 +134,17 @@ pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
     }
 }
 
-/// A kind, or a part of its resources, as discovery tells of it.
+/// A kind or one of its subresources, as discovery lists it.
 struct DiscoveryEntry<'k> {
     info: &'k KindInfo,
-    /// As `status`; empty for the resource itself.
+    /// For example `status`; empty for the resource itself.
     subresource: &'static str,
-    /// Group, version and kind of what is answered.
+    /// Group, version and kind of the response.
     kind: (&'k str, &'k str, &'k str),
     verbs: &'static [&'static str],
 }
 
-/// Returns what is told of a kind: its resources, and the parts that can be read and written by themselves.
+/// Returns the discovery entries of a kind: its resources, and the subresources that can be read and written.
 fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     let Kind { group, version, name } = &info.kind;
     let own = (group.as_str(), version.as_str(), name.as_str());
@@ -166,7 +167,7 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     told
 }
 
-/// Returns a kind and its parts in the form of `APIResourceList`.
+/// Returns a kind and its subresources in the form of `APIResourceList`.
 fn resource_documents(info: &KindInfo) -> Vec<Value> {
     let document = |told: DiscoveryEntry<'_>| {
         let DiscoveryEntry { info, subresource: part, kind: (group, version, kind), verbs } = told;
@@ -185,7 +186,7 @@ fn resource_documents(info: &KindInfo) -> Vec<Value> {
     discovery_entries(info).into_iter().map(document).collect()
 }
 
-/// Answers all groups with their kinds at once, or the core group alone.
+/// Responds with aggregated discovery: the core group, or all other groups.
 pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
     let mut groups: BTreeMap<&str, BTreeMap<VersionRank<'_>, Vec<Value>>> = BTreeMap::new();
     for info in kinds.iter().filter(|info| info.kind.group.is_empty() == core && !info.keys_only) {
@@ -205,7 +206,7 @@ pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
     ([(header::CONTENT_TYPE, AGGREGATED)], document.to_string()).into_response()
 }
 
-/// Returns a kind with its parts in the form of `APIGroupDiscoveryList`.
+/// Returns a kind and its subresources in the form of `APIGroupDiscoveryList`.
 fn discovered(info: &KindInfo) -> Value {
     let response =
         |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });

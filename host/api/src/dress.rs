@@ -1,4 +1,5 @@
-//! Controllers and their revisions as they are shown: what changes by itself is laid over the status, and the values of headers are hidden.
+//! How controllers and their revisions are presented: live status is merged into the stored one, and header
+//! values are redacted.
 
 use std::borrow::Cow;
 
@@ -15,21 +16,21 @@ use crate::params::Params;
 use crate::request::RequestContext;
 use crate::table::Table;
 
-/// What `kubectl apply` keeps in an annotation: the whole document.
+/// The annotation in which `kubectl apply` keeps the whole document.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How the resources of one kind are shown.
+/// How the resources of one kind are presented.
 pub(crate) enum Presentation {
-    /// As they are.
+    /// Unchanged.
     Plain,
-    /// As controllers of this host.
+    /// As controllers of this host: with live status, and header values redacted.
     Controllers(Host),
-    /// As revisions of controllers.
+    /// As controller revisions: header values redacted.
     Revisions,
 }
 
 impl Presentation {
-    /// Returns how resources of a kind are shown.
+    /// Returns how resources of a kind are presented.
     pub(crate) fn of(info: &KindInfo, host: &Host) -> Self {
         match name(&info.kind) {
             Some("Controller") => Self::Controllers(host.clone()),
@@ -38,18 +39,19 @@ impl Presentation {
         }
     }
 
-    /// Returns whether a document is shown otherwise a moment later, though nobody has written it.
+    /// Returns whether the same stored document may look different a moment later.
     pub(crate) fn is_volatile(&self) -> bool {
         matches!(self, Self::Controllers(_))
     }
 
-    /// Returns the JSON text of a resource as it is shown in a version of its kind, where that is how it is stored.
+    /// Returns the stored JSON text of a resource, if it is presented unchanged in the requested version of
+    /// its kind.
     pub(crate) fn as_stored<'r>(&self, resource: &'r Resource, spoken: &Kind) -> Option<&'r str> {
         let is_as_stored = matches!(self, Self::Plain) && resource.key().kind() == spoken;
         is_as_stored.then(|| resource.text())
     }
 
-    /// Returns a document as it is shown.
+    /// Returns a document as it is presented.
     pub(crate) fn render<'d>(&self, document: Cow<'d, Value>) -> Cow<'d, Value> {
         match self {
             Self::Plain => document,
@@ -63,18 +65,18 @@ impl Presentation {
     }
 }
 
-/// Returns the name of a kind that is shown otherwise than it is.
+/// Returns the name of a kind that needs redaction.
 fn name(kind: &Kind) -> Option<&str> {
     let is_such = kind.group == manifest::GROUP && matches!(kind.name.as_str(), "Controller" | "ControllerRevision");
     is_such.then_some(kind.name.as_str())
 }
 
-/// Returns a resource of any kind without the values of headers.
+/// Returns a resource of any kind with header values redacted.
 pub(crate) fn redacted<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
     if name(kind).is_some() { Cow::Owned(redact(document.clone())) } else { Cow::Borrowed(document) }
 }
 
-/// Hides the values of headers: they are credentials more often than not. Names, and names of secrets, stay.
+/// Redacts header values, which are usually credentials. Header names and names of secrets stay.
 fn redact(mut document: Value) -> Value {
     for spec in ["/spec/grants/http", "/spec/spec/grants/http"] {
         let grants = document.pointer_mut(spec).and_then(Value::as_array_mut);
@@ -89,14 +91,14 @@ fn redact(mut document: Value) -> Value {
     }
     let annotation = document.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(LAST_APPLIED));
     if let Some(annotation) = annotation {
-        // What cannot be read is not shown either.
+        // An annotation that does not parse is redacted as a whole.
         let applied = annotation.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         *annotation = applied.map_or_else(|| HIDDEN.into(), |applied| redact(applied).to_string().into());
     }
     document
 }
 
-/// Lays what runs over what was written of it.
+/// Merges the live status of a controller into the stored one.
 fn overlay_live_status(document: &mut Value, host: &Host) {
     let Some(name) = document.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned) else { return };
     let (running, compiling) = (host.status(&name), host.compiling(&name));
@@ -119,14 +121,14 @@ fn overlay_live_status(document: &mut Value, host: &Host) {
         document["status"]["rollout"]["shadow"] = json!(report.brief());
     }
     for (name, value) in live {
-        // What was written of the last swap says why as well.
+        // The stored `lastSwap` also has the reason, so the live one does not replace it.
         if name != "lastSwap" || document["status"]["lastSwap"].is_null() {
             document["status"][name] = value;
         }
     }
 }
 
-/// Answers with one resource, in the form that is asked for.
+/// Responds with one resource, in the requested format.
 pub(crate) fn resource_response(
     info: &KindInfo,
     resource: &Resource,

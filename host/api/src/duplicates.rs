@@ -1,4 +1,4 @@
-//! Which fields stand twice in a body of JSON: the last one counts, which a writer may not have meant. Pure.
+//! Finds duplicate fields in a JSON body. The last one wins, which the writer may not have meant. Pure.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,23 +6,23 @@ use std::fmt;
 use homeostat_store::schema::VIOLATIONS_MAX;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Returns the paths of fields that are there more than once, as `spec.ports[0].name`; at most [`VIOLATIONS_MAX`]. Of what is not JSON
-/// nothing is told.
+/// Returns the paths of duplicate fields, such as `spec.ports[0].name`, at most [`VIOLATIONS_MAX`]; none if
+/// the body is not JSON.
 pub(crate) fn duplicates(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut json = serde_json::Deserializer::from_slice(body);
-    // Whoever wants the document reads it again, and is told what is wrong with it.
+    // The caller parses the body again and reports the syntax error.
     if DuplicateFinder(&mut found).deserialize(&mut json).is_err() {
         return Vec::new();
     }
     found
 }
 
-/// Reads a value, and notes what is there twice at and below it.
+/// Parses a value and collects the paths of duplicate fields in it.
 struct DuplicateFinder<'f>(&'f mut Vec<String>);
 
 impl DuplicateFinder<'_> {
-    /// Reads what stands below `name`, with the paths of it.
+    /// Parses the value of `name`, and prefixes the paths that were found in it.
     fn below<E>(&mut self, name: &str, read: impl FnOnce(DuplicateFinder<'_>) -> Result<(), E>) -> Result<(), E> {
         let before = self.0.len();
         read(DuplicateFinder(self.0))?;

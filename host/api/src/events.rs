@@ -1,8 +1,10 @@
-//! Events as resources of the core group, as clients look for them beside a resource. Read only: the host and its guests write them.
+//! Events as resources of the core group, where clients look for the events of a resource. Read-only: the
+//! host and its guests write them.
 //!
-//! They are kept in memory, bounded, and are gone after a restart. An event keeps its name and uid while it repeats. Its revision is the
-//! microsecond at which the log began and its sequence in one number, so that one of a process before is told from those of this one. Terms on
-//! `involvedObject.uid` match all: events are kept by name.
+//! Events are kept in memory, bounded, and are lost at a restart. A repeated event keeps its name and uid.
+//! Its revision is one number made of the log's start in microseconds and the event's sequence. So revisions
+//! of an earlier process differ from those of this one. Field selector terms on `involvedObject.uid` match
+//! every event, because events refer to resources by name.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -30,7 +32,7 @@ use crate::watch::{BOOKMARK_EVERY, WatchEncoder, line, sleep_until};
 
 pub(crate) const PLURAL: &str = "events";
 
-/// The namespace of what lives outside of namespaces.
+/// The namespace for events of cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Answers one request about events.
@@ -61,17 +63,17 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &RequestContext<'_>)
     Ok(ListEncoder::of(info, ask, &params).response(&metadata, found.iter().map(|(_, event)| event)))
 }
 
-/// Returns which events a request means.
+/// Returns the selector of the events that a request asks for.
 fn wanted(params: &Params, ask: &RequestContext<'_>) -> Result<Selector, Failure> {
     let mut selector = params.selector(ask.target.namespace)?;
     selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
     Ok(selector)
 }
 
-/// Returns the events after a sequence, each with the first sequence that it had, and how far the log is now.
+/// Returns the events after a sequence, each with its first sequence, and the newest sequence of the log.
 fn read(log: &EventLog, wanted: &Selector, after: u64) -> Result<(Vec<(u64, Resource)>, u64), Failure> {
     let events = log.list(&EventFilter { controller: None, key: None, after });
-    // The newest one is never forgotten, so it says how far the log is.
+    // The newest event is never evicted, so its sequence is the newest of the log.
     let through = events.last().map_or(after, |event| event.sequence);
     let resource = |event: Event| Ok((event.first_sequence, Resource::from_document(document(log, &event))?));
     let found: Result<Vec<_>, homeostat_store::Error> = events.into_iter().map(resource).collect();
@@ -105,7 +107,7 @@ fn document(log: &EventLog, event: &Event) -> Value {
         Severity::Normal => "Normal",
         Severity::Warning => "Warning",
     };
-    // What a guest says does not look as if the host had said it.
+    // An event of a guest must not look like an event of the host.
     let (component, instance) = match source {
         EventSource::Host => ("homeostat", controller.as_ref()),
         EventSource::Guest => (controller.as_ref(), ""),
@@ -123,13 +125,13 @@ fn document(log: &EventLog, event: &Event) -> Value {
     })
 }
 
-/// Returns what no other event has, of this process or of one before.
+/// Returns a uid that no other event has, in this process or an earlier one.
 fn uid(log: &EventLog, first_sequence: u64) -> String {
     let digits = format!("{:016x}{first_sequence:016x}", log.began());
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-/// Answers a watch: from the revision asked for, or from everything that is there now.
+/// Responds with a watch, from the requested revision or from all current events.
 fn watch(
     log: Arc<EventLog>,
     wanted: Selector,
@@ -168,21 +170,24 @@ struct EventWatch {
     log: Arc<EventLog>,
     wanted: Selector,
     shape: WatchEncoder,
-    /// The sequence up to which the log has been read.
+    /// The sequence up to which the log was read.
     after: u64,
-    /// The sequence up to which the client knows what there is: what happened first after it is new to it.
+    /// The sequence up to which the client has every event. An event that first happened after it is `ADDED`.
     known_through: u64,
     pending: VecDeque<Bytes>,
-    /// A table with columns was told.
+    /// The client has received a table with columns.
     knows_columns: bool,
-    /// An error was told, and nothing comes after it.
+    /// An error was sent, and nothing follows it.
     is_over: bool,
-    /// When the next bookmark is due; `None` for a client that wants none.
+    /// When the next bookmark is due; `None` if the client did not ask for bookmarks.
     bookmark: Option<Instant>,
 }
 
 impl EventWatch {
-    /// Goes on after a revision. One that is not of this log, or from which something has been forgotten, is `Expired`.
+    /// Resumes after a revision.
+    ///
+    /// # Errors
+    /// `Expired` if the revision is not of this log, or if events after it were evicted.
     fn resume_after(&mut self, from: Revision) -> Result<(), Failure> {
         let newest = self.log.list(&EventFilter::default()).last().map_or(0, |event| event.sequence);
         let forgotten = self.log.forgotten();
@@ -193,7 +198,7 @@ impl EventWatch {
         Ok(())
     }
 
-    /// Tells everything that is there now, and that this is all where the client wants to know it.
+    /// Queues all current events, and the bookmark that ends them if the client asked for it.
     fn send_initial_events(&mut self, wants_end: bool) -> Result<(), Failure> {
         self.read_new_events()?;
         if wants_end {
@@ -207,7 +212,7 @@ impl EventWatch {
         revision(&self.log, self.after)
     }
 
-    /// Reads what has happened since.
+    /// Reads the events since the last read.
     fn read_new_events(&mut self) -> Result<(), Failure> {
         let (found, through) = read(&self.log, &self.wanted, self.after)?;
         let forgotten = self.log.forgotten();
@@ -223,7 +228,7 @@ impl EventWatch {
         Ok(())
     }
 
-    /// Ends with an error, which is told inside of the watch as for any other kind.
+    /// Ends with an error. It is sent as an `ERROR` event of the watch, as for any other kind.
     fn end_with_error(&mut self, failure: &Failure) {
         self.is_over = true;
         self.pending.push_back(line("ERROR", &failure.document()));
@@ -233,7 +238,7 @@ impl EventWatch {
     async fn next(&mut self) -> Option<Bytes> {
         while self.pending.is_empty() && !self.is_over {
             let bookmark = self.bookmark;
-            // In this order: a bookmark is told only when there is no event.
+            // Biased, so that a bookmark is sent only if no event is pending.
             tokio::select! {
                 biased;
                 () = self.log.changed(self.after) => {
@@ -251,7 +256,7 @@ impl EventWatch {
     }
 }
 
-/// Says that a client has to list anew.
+/// Returns the error that tells a client to list again.
 fn expired(log: &EventLog, forgotten: u64) -> Failure {
     homeostat_store::Error::Expired { oldest: revision(log, forgotten) }.into()
 }

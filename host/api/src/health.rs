@@ -1,10 +1,11 @@
-//! Whether the host is alive, and whether it is ready: for whoever starts and watches it.
+//! Liveness and readiness, for supervisors and monitoring.
 //!
-//! As in Kubernetes, the answer is `ok`, or with `?verbose` a line for each check; a failure shows every check in any case.
-//! `?exclude=NAME` leaves a check out.
+//! As in Kubernetes, the response is `ok`, or with `?verbose` one line for each check. A failure always lists
+//! every check. `?exclude=NAME` excludes a check.
 //!
-//! Alive is who answers at all: what keeps a store from working does not get better by a restart. Ready is a host whose store takes
-//! writes and whose controllers all have their first lists; also those that ran before and cannot be loaded now.
+//! A host that answers at all is alive: a restart does not repair a store. A host is ready if its store
+//! accepts writes and all controllers have their first lists. Controllers that ran before and fail to load
+//! now count as not ready.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use crate::params::parse_bool;
 use crate::state::Api;
 use crate::status::Failure;
 
-/// Answers as long as requests are answered at all.
+/// Answers as long as the server answers at all.
 pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {
     Ok(HealthQuery::read(&uri)?.answer("livez", vec![CheckResult { name: "ping".into(), result: Ok(()) }]))
 }
 
-/// Answers whether the store takes writes, and every controller has its first lists.
+/// Answers whether the store accepts writes and every controller has its first lists.
 pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
     let wanted = HealthQuery::read(&uri)?;
     let store = api.host.store().health().map_err(|error| error.to_string());
@@ -41,8 +42,8 @@ fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns why a kind that is not known may become known, when what is known is not all: the host has not read everything yet, or a
-/// controller that ran before is not loaded.
+/// Returns why an unknown kind may still become known: the host has not read everything yet, or a controller
+/// that ran before is not loaded.
 pub(crate) fn why_unknown(api: &Api) -> Option<String> {
     let unread = api.checks.iter().find_map(|check| (check.holds)().err());
     unread.map(|reason| format!("the host is not ready: {reason}")).or_else(|| {
@@ -53,7 +54,7 @@ pub(crate) fn why_unknown(api: &Api) -> Option<String> {
     })
 }
 
-/// What came out of one check.
+/// The result of one check.
 struct CheckResult {
     name: String,
     result: Result<(), String>,
@@ -69,7 +70,7 @@ fn controller(status: ControllerStatus) -> CheckResult {
     CheckResult { name: format!("controller/{name}"), result }
 }
 
-/// What a request asks for.
+/// The query of a health request.
 #[derive(Debug, Default)]
 struct HealthQuery {
     verbose: bool,

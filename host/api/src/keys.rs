@@ -1,6 +1,7 @@
-//! What a person does to one key of a controller's queue: `POST …/controllers/NAME/queue/VERB`, with the key as the body.
+//! Verbs on one key of a controller's queue: `POST …/controllers/NAME/queue/VERB`, with the key as the body.
 //!
-//! The answer is the controller's queue with this key alone, as it is afterwards; without a key when it is gone.
+//! The response is the controller's queue, reduced to this key after the verb; empty if the key is no longer
+//! queued.
 
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use serde_json::json;
 use crate::state::Api;
 use crate::status::Failure;
 
-/// The parts of a controller's path that are verbs on keys.
+/// The subresources of a controller that are verbs on keys.
 const VERBS: [&str; 5] = ["queue/enqueue", "queue/retry", "queue/cancel", "queue/postpone", "queue/expedite"];
 
-/// The longest delay: what a guest may ask for, too.
+/// The maximum delay, the same as for guests.
 const AFTER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A key as a request names it, and how it is to be moved.
+/// A key, and the arguments of the verb.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct KeyBody {
@@ -29,18 +30,18 @@ struct KeyBody {
     #[serde(default)]
     namespace: String,
     name: String,
-    /// Milliseconds from now on until it is due: of `enqueue`, where absent is now, and of `postpone`.
+    /// The delay in milliseconds: for `enqueue`, where the default is 0, and for `postpone`.
     after_ms: Option<u64>,
-    /// Its band: of `enqueue`, where absent is `normal`.
+    /// The priority band: for `enqueue`, where the default is `normal`.
     priority: Option<String>,
 }
 
-/// Returns whether a part of a controller's path is a verb on a key.
+/// Returns whether a subresource of a controller is a verb on a key.
 pub(crate) fn is_verb(part: &str) -> bool {
     VERBS.contains(&part)
 }
 
-/// Does what a verb says.
+/// Applies a verb to a key.
 pub(crate) fn answer(api: &Api, controller: &str, part: &str, body: &[u8]) -> Result<Response, Failure> {
     let body: KeyBody = serde_json::from_slice(body)
         .map_err(|error| Failure::bad_request(format!("the body is not a key: {error}")))?;

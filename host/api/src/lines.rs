@@ -1,4 +1,4 @@
-//! The lines of the newest events, written once for all watches that tell the same of them.
+//! A cache of encoded watch events. Watches that need the same event in the same form share one encoding.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use bytes::Bytes;
 use homeostat_store::Revision;
 use parking_lot::Mutex;
 
-/// Lines that are kept.
+/// Maximum number of cached events.
 const LINES_MAX: usize = 128;
 
-/// Bytes that they come to at most.
+/// Maximum size of all cached events, in bytes.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The newest lines, the last one at the end. Clones are the same.
+/// The newest encoded events, the latest last. Clones share one cache.
 #[derive(Clone, Default)]
 pub(crate) struct EncodedEventCache(Arc<Mutex<EncodedEvents>>);
 
@@ -23,25 +23,25 @@ struct EncodedEvents {
     bytes: usize,
 }
 
-/// What decides how a line reads. A revision is one event of one resource.
+/// Everything that determines an encoding. A revision identifies one event of one resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EventCacheKey {
     pub(crate) revision: Revision,
-    /// `ADDED`, `MODIFIED` or `DELETED`, which depends on what a watch selects.
+    /// `ADDED`, `MODIFIED` or `DELETED`, which depends on the selector of the watch.
     pub(crate) word: &'static str,
-    /// Its metadata alone.
+    /// The event has only the metadata of the resource.
     pub(crate) metadata: bool,
-    /// In which version of the kind.
+    /// The version of the kind.
     pub(crate) version: Arc<str>,
 }
 
 impl EncodedEventCache {
-    /// Returns a line as somebody has written it, or writes it.
+    /// Returns the cached encoding of an event, or encodes the event and caches it.
     pub(crate) fn get_or_encode(&self, about: EventCacheKey, write: impl FnOnce() -> Bytes) -> Bytes {
         if let Some(line) = self.0.lock().find(&about) {
             return line;
         }
-        // Not under the lock: a document may be long. Who writes it at the same time writes the same.
+        // Outside of the lock, because a document may be long. A concurrent caller encodes the same bytes.
         let line = write();
         let mut kept = self.0.lock();
         if kept.find(&about).is_none() {

@@ -1,8 +1,8 @@
-//! Lists, sent as they are read: one piece of the store after the other, all of one moment.
+//! Lists, streamed page by page, all at one revision.
 //!
-//! What a list holds in memory at once is one piece, whatever the number of resources. A client that names a limit gets one piece of that many
-//! itself. A list that cannot be read to its end, because history has been cut meanwhile, ends without its end, which clients take for a
-//! connection that broke.
+//! A list holds one page in memory, regardless of the number of resources. A client that sets a limit
+//! receives one page and requests the next one itself. If history is compacted before the last page is read,
+//! the response is cut off, which clients treat as a broken connection.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -27,13 +27,14 @@ use crate::state::Api;
 use crate::status::Failure;
 use crate::table::Table;
 
-/// Resources that are read at once for who names no limit; fewer when they are large ([`homeostat_store::PAGE_BYTES_MAX`]).
+/// Resources per page if the client sets no limit; fewer if they are large
+/// ([`homeostat_store::PAGE_BYTES_MAX`]).
 const ITEMS_MAX: usize = 500;
 
-/// Bytes from which on a piece of text is sent. The resource that crosses it is in it whole.
+/// Text is sent once it has so many bytes. A chunk ends with a whole resource.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Answers a list in the form that is asked for.
+/// Responds with a list in the requested format.
 pub(crate) async fn answer(
     api: &Api,
     info: &KindInfo,
@@ -48,7 +49,7 @@ pub(crate) async fn answer(
     Ok(send(ListEncoder::of(info, ask, params), &metadata, pieces, first))
 }
 
-/// Sends a list while it is read.
+/// Streams a list while it is read.
 pub(crate) fn send(
     frame: ListEncoder,
     metadata: &Value,
@@ -60,35 +61,35 @@ pub(crate) fn send(
     ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(chunks)).into_response()
 }
 
-/// Resources of one piece of a list.
+/// The resources of one page of a list.
 pub(crate) type PageItems = Vec<Arc<Resource>>;
 
-/// Where the resources of a list come from.
+/// A source of the pages of a list.
 pub(crate) trait PageSource {
-    /// Why there are no more, though there should be.
+    /// Why the source failed before the end of the list.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Returns the next resources, of which there may be none; `None` at the end.
+    /// Returns the next page, which may be empty; `None` at the end.
     fn next_page(&mut self) -> impl Future<Output = Result<Option<PageItems>, Self::Error>> + Send;
 }
 
-/// The resources of a list, read piece by piece.
+/// A list of the store, read page by page.
 pub(crate) struct PagedList {
     store: Arc<dyn Store>,
     query: Query,
     revision: Revision,
     next: Option<String>,
-    /// The client has named a limit, and reads on itself.
+    /// The client has set a limit, and requests the following pages itself.
     is_one: bool,
-    /// The room that a list takes.
+    /// One permit of the list limiter.
     _held: LimiterPermit,
 }
 
 impl PagedList {
-    /// Reads the first piece, when there is room for one more list.
+    /// Waits for a permit of the list limiter and reads the first page.
     ///
     /// # Errors
-    /// Those of [`Store::list`], and 429.
+    /// Those of [`Store::list`]; 429 if the limiter has no permit.
     pub(crate) async fn open(
         (lists, client): (&Limiter, &Client),
         store: Arc<dyn Store>,
@@ -101,7 +102,7 @@ impl PagedList {
         Ok((Self { store, query, revision, next, is_one, _held: held }, items))
     }
 
-    /// Begins the list anew, and reads its first piece as it is now.
+    /// Restarts the list at the current revision and reads its first page.
     ///
     /// # Errors
     /// Those of [`Store::list`].
@@ -112,12 +113,12 @@ impl PagedList {
         Ok(items)
     }
 
-    /// Returns the moment that all pieces show.
+    /// Returns the revision that all pages show.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Returns what a list says of itself.
+    /// Returns the metadata of the list.
     pub(crate) fn metadata(&self) -> Value {
         let next = self.next.as_deref().filter(|_| self.is_one);
         json!({ "resourceVersion": self.revision.to_string(), "continue": next.unwrap_or_default() })
@@ -127,10 +128,12 @@ impl PagedList {
 impl PageSource for PagedList {
     type Error = Error;
 
-    /// Reads the next piece.
+    /// Reads the next page.
+    ///
+    /// *Cancel safety*: nothing is lost.
     ///
     /// # Errors
-    /// Those of [`Store::list`], `Expired` above all. *Cancel safety*: nothing is lost.
+    /// Those of [`Store::list`], mostly `Expired`.
     async fn next_page(&mut self) -> Result<Option<PageItems>, Error> {
         if self.is_one || self.next.is_none() {
             return Ok(None);
@@ -147,7 +150,7 @@ struct ListStream<S> {
     frame: ListEncoder,
     source: S,
     items: IntoIter<Arc<Resource>>,
-    /// What has not been sent of the text.
+    /// The encoded text that is not sent yet.
     chunk: Vec<u8>,
     is_over: bool,
 }
@@ -158,7 +161,7 @@ impl<S: PageSource> ListStream<S> {
         Self { frame, source, items: first.into_iter(), chunk, is_over: false }
     }
 
-    /// Returns the next piece of text; `None` at the end.
+    /// Returns the next chunk of text; `None` at the end.
     async fn next(&mut self) -> Option<Result<Bytes, S::Error>> {
         while !self.is_over {
             for resource in self.items.by_ref() {
@@ -185,14 +188,14 @@ impl<S: PageSource> ListStream<S> {
     }
 }
 
-/// What ends the text of a list.
+/// The text after the last item of a list.
 const END: &[u8] = b"]}";
 
-/// What stands around the items of a list, and how each is written.
+/// Encodes a list: the text around the items, and each item.
 pub(crate) struct ListEncoder {
     items: ItemEncoding,
     dress: Presentation,
-    /// The version of the kind that is spoken.
+    /// The kind, in the version that the client requested.
     spoken: Kind,
     /// The next item is the first one.
     is_first: bool,
@@ -205,7 +208,7 @@ enum ItemEncoding {
 }
 
 impl ListEncoder {
-    /// Returns the form that a client asks for.
+    /// Returns an encoder for the requested format.
     pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
         let items = match response_format(ask.headers) {
             ResponseFormat::Table => ItemEncoding::Rows(Table::of(info, params.included())),
@@ -220,7 +223,7 @@ impl ListEncoder {
         Self { items: ItemEncoding::Documents, dress, spoken: info.kind.clone(), is_first: true }
     }
 
-    /// Returns a list of what is in memory already.
+    /// Responds with a list of resources that are already in memory.
     pub(crate) fn response<'r>(mut self, metadata: &Value, resources: impl Iterator<Item = &'r Resource>) -> Response {
         let mut text = self.head(metadata);
         resources.for_each(|resource| self.item(resource, &mut text));
@@ -243,7 +246,7 @@ impl ListEncoder {
         };
         let mut text = Vec::with_capacity(CHUNK_BYTES);
         append(&facts, &mut text);
-        // The object is closed by the end of the list.
+        // `END` closes the object.
         text.pop();
         text.extend_from_slice(format!(",\"{name}\":[").as_bytes());
         text

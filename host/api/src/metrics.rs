@@ -1,15 +1,17 @@
-//! What a host counts and measures, for Prometheus: `GET /metrics`.
+//! The metrics of a host, for Prometheus: `GET /metrics`.
 //!
-//! What exists and what it means is one table, [`families`]. Names, labels and buckets of `workqueue_*` and `controller_runtime_*` are
-//! those that dashboards for Kubernetes' controllers know; what is ours begins with `homeostat_`. No key is ever a label.
+//! All metrics and their meanings are in one table, [`families`]. Names, labels and buckets of `workqueue_*`
+//! and `controller_runtime_*` are those of controller-runtime, which existing dashboards use. The host's own
+//! metrics start with `homeostat_`. A key is never a label.
 //!
-//! Whatever the host knows anyhow is asked at the scrape, so the ups and downs of a gauge cannot meet on different labels. What is
-//! left, how long things take and what they come to, is tallied as it happens: one short lock for each reconcile.
+//! Values that the host keeps anyway are read at the scrape, so a gauge is never incremented under one label
+//! and decremented under another. Counters and histograms of reconciles are recorded as each reconcile ends,
+//! under one short lock.
 //!
-//! Every series of a controller is there at 0 from the controller's start, and gone with its removal. A controller that takes a name
-//! which was used before starts at 0 again; Prometheus takes that for a restart, as it should.
+//! Every series of a controller starts at 0 when the controller starts, and disappears when it is removed. A
+//! controller that reuses a name starts at 0 again, which Prometheus rightly treats as a restart.
 //!
-//! Absent on purpose: a registry (the table is one), and metrics of guests' own.
+//! Deliberately absent: a metrics registry (the table is one), and metrics defined by guests.
 
 mod accept;
 mod families;
@@ -36,24 +38,25 @@ pub(crate) use refusals::{FileKind, LimitKind};
 use tally::{ReconcileRecorder, ReconcileStats};
 use text::TextEncoder;
 
-/// The metrics of one host. Clones are the same.
+/// The metrics of one host. Clones share one set.
 ///
-/// As the [`Observer`] of the host it tallies what reconciles take and come to; without that, the metrics of these are missing.
+/// As the [`Observer`] of the host it records each reconcile. Otherwise the metrics of reconciles are
+/// missing.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// By controller. A name that is used again is the new one's.
+    /// By controller. If a name is reused, the entry belongs to the new controller.
     talliers: Mutex<BTreeMap<Arc<str>, Weak<ReconcileRecorder>>>,
-    /// Events up to here were seen at a scrape.
+    /// The newest event sequence at the last scrape.
     events: AtomicU64,
     refusals: Refusals,
-    /// Until when the certificate that is shown is good.
+    /// When the served certificate expires.
     certificate_until: Mutex<Option<Timestamp>>,
 }
 
-/// Everything that one answer is made of.
+/// All values of one scrape.
 struct Scrape {
     controllers: Vec<ControllerSample>,
     instances_running: usize,
@@ -70,7 +73,7 @@ struct Scrape {
 /// One controller at a scrape.
 struct ControllerSample {
     measures: ControllerMeasures,
-    /// `None` when somebody else observes the host.
+    /// `None` if the host has another observer.
     tally: Option<ReconcileStats>,
 }
 
@@ -78,7 +81,7 @@ impl Observer for Metrics {
     fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
         let tallier = Arc::<ReconcileRecorder>::default();
         let mut talliers = self.0.talliers.lock();
-        // Whoever was removed has left its name behind.
+        // Removed controllers leave their names behind.
         talliers.retain(|_, known| known.strong_count() > 0);
         talliers.insert(name.clone(), Arc::downgrade(&tallier));
         tallier
@@ -86,17 +89,18 @@ impl Observer for Metrics {
 }
 
 impl Metrics {
-    /// Notes that a request was refused because there was no room for it.
+    /// Counts a request that was refused because a limit was reached.
     pub(crate) fn refused(&self, for_want_of: LimitKind) {
         self.0.refusals.room(for_want_of).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a file has changed and could not be used.
+    /// Counts a changed file that could not be used.
     pub(crate) fn unusable(&self, file: FileKind) {
         self.0.refusals.file(file).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes until when the certificate is good that is shown from now on; `None` where it does not say, or none is shown.
+    /// Sets when the certificate that is served from now on expires; `None` if it has no end, or if none is
+    /// served.
     pub(crate) fn certificate_until(&self, until: Option<Timestamp>) {
         *self.0.certificate_until.lock() = until;
     }
@@ -106,7 +110,7 @@ impl Metrics {
         self.0.refusals.file(file).load(Ordering::Relaxed)
     }
 
-    /// Returns all metrics of `host` as they are now.
+    /// Returns the current metrics of `host`.
     pub(crate) fn render(&self, host: &Host, form: ExpositionFormat) -> String {
         let scrape = self.scrape(host);
         let mut text = TextEncoder::new(form);
@@ -138,7 +142,7 @@ impl Metrics {
         }
     }
 
-    /// Returns how many events there were: the newest one has that number.
+    /// Returns how many events there were, which is the sequence of the newest one.
     fn events(&self, host: &Host) -> u64 {
         let after = self.0.events.load(Ordering::Relaxed);
         let new = host.events().list(&EventFilter { after, ..EventFilter::default() });

@@ -1,4 +1,4 @@
-//! Reads in which form a client wants its answer, and makes the smallest one. Pure.
+//! Chooses the format of a response from the `Accept` header, and converts documents. Pure.
 
 use std::borrow::Cow;
 
@@ -7,23 +7,23 @@ use homeostat_store::Kind;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A form of resources.
+/// A format of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ResponseFormat {
-    /// As they are.
+    /// The whole document.
     Document,
-    /// As the rows of a table, for people.
+    /// The rows of a table, for people.
     Table,
-    /// Names, labels and the like alone.
+    /// Only `metadata`.
     Metadata,
 }
 
-/// Returns the first form that the `Accept` header names and that is known here; as they are, when there is none.
+/// Returns the first format in the `Accept` header that the server supports; by default, the whole document.
 pub(crate) fn response_format(headers: &HeaderMap) -> ResponseFormat {
     ranges(headers).find_map(|range| known(&range)).unwrap_or(ResponseFormat::Document)
 }
 
-/// Returns whether the client takes all groups with their kinds in one document (`APIGroupDiscoveryList`, v2).
+/// Returns whether the client accepts aggregated discovery (`APIGroupDiscoveryList`, v2).
 pub(crate) fn wants_all_groups(headers: &HeaderMap) -> bool {
     let wants = |range: &MediaRange<'_>| range.kind == Some("APIGroupDiscoveryList") && range.version == Some("v2");
     ranges(headers).any(|range| wants(&range))
@@ -69,7 +69,7 @@ fn ranges(headers: &HeaderMap) -> impl Iterator<Item = MediaRange<'_>> {
     })
 }
 
-/// A document in the form [`ResponseFormat::Metadata`].
+/// A document in the format [`ResponseFormat::Metadata`].
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OnlyMetadata<'d> {
@@ -78,12 +78,13 @@ pub(crate) struct OnlyMetadata<'d> {
     metadata: Option<&'d Value>,
 }
 
-/// Returns a document in the form [`ResponseFormat::Metadata`].
+/// Returns a document in the format [`ResponseFormat::Metadata`].
 pub(crate) fn only_metadata(document: &Value) -> OnlyMetadata<'_> {
     OnlyMetadata { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata: document.get("metadata") }
 }
 
-/// Returns a document in the version of its kind that a client speaks: nothing but its `apiVersion` differs from what is stored.
+/// Returns a document in the requested version of its kind. Only `apiVersion` differs from the stored
+/// document.
 pub(crate) fn in_version<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
     let version = kind.api_version();
     if document["apiVersion"] == version {

@@ -1,6 +1,8 @@
-//! Describes the kinds in OpenAPI v3: one document for each group and version, made of the kinds' schemas.
+//! Describes the kinds in OpenAPI v3: one document for each group and version, made from the schemas of the
+//! kinds.
 //!
-//! It says what clients ask it for: which fields a kind has, and what can be done with it. It is no complete description of the API.
+//! A document has the parts that clients read: the fields of each kind and its operations. It is not a
+//! complete description of the API.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -12,15 +14,15 @@ use crate::status::Failure;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// What can be done with many resources: verb, method and action.
+/// The operations on a collection: verb, method and action.
 const COLLECTION: [(&str, &str, &str); 3] =
     [("list", "get", "list"), ("create", "post", "post"), ("deletecollection", "delete", "deletecollection")];
 
-/// What can be done with one.
+/// The operations on one resource.
 const ONE: [(&str, &str, &str); 4] =
     [("get", "get", "get"), ("update", "put", "put"), ("patch", "patch", "patch"), ("delete", "delete", "delete")];
 
-/// Answers which documents there are.
+/// Responds with the index of documents.
 pub(crate) fn index(kinds: &[KindInfo]) -> Response {
     let mut paths = Map::new();
     for info in kinds.iter().filter(|info| !info.keys_only) {
@@ -30,7 +32,7 @@ pub(crate) fn index(kinds: &[KindInfo]) -> Response {
     Json(json!({ "paths": paths })).into_response()
 }
 
-/// Answers the document at `api/v1` or `apis/GROUP/VERSION`.
+/// Responds with the document at `api/v1` or `apis/GROUP/VERSION`.
 pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failure> {
     let kinds: Vec<&KindInfo> =
         kinds.iter().filter(|info| !info.keys_only && group_version_path(info) == path).collect();
@@ -42,7 +44,7 @@ pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failu
     for info in kinds {
         schemas.insert(schema_name(info), schema(info));
         let all = format!("/{path}/{}", info.plural);
-        // Of the verbs of the dialect, those that are served, as OpenAPI calls them.
+        // Only the served verbs, by their OpenAPI methods.
         let served = discovery::verbs(info);
         let operations = |verbs: &[(&str, &str, &str)]| {
             let verbs = verbs.iter().filter(|(verb, ..)| served.contains(verb));
@@ -72,7 +74,7 @@ fn group_version_path(info: &KindInfo) -> String {
     }
 }
 
-/// Returns the name of a kind's schema: its group backwards, version and name.
+/// Returns the name of a kind's schema: its group reversed, version and name.
 fn schema_name(info: &KindInfo) -> String {
     let mut words: Vec<&str> = info.kind.group.split('.').rev().filter(|word| !word.is_empty()).collect();
     words.extend([info.kind.version.as_str(), info.kind.name.as_str()]);
@@ -98,7 +100,7 @@ fn group_version_kind(info: &KindInfo) -> Value {
     json!({ "group": info.kind.group, "version": info.kind.version, "kind": info.kind.name })
 }
 
-/// Returns what can be said of one verb: its parameters, what goes in and what comes out.
+/// Returns the description of one operation: its parameters, request body and response.
 fn operation(info: &KindInfo, verb: &str) -> Value {
     let reference = json!({ "$ref": format!("#/components/schemas/{}", schema_name(info)) });
     let content = json!({ "application/json": { "schema": reference } });
@@ -113,7 +115,8 @@ fn operation(info: &KindInfo, verb: &str) -> Value {
         operation["requestBody"] = json!({ "content": content });
     }
     if verb == "patch" {
-        // Of strategic merge patches nothing is said: clients would look for merge keys that the schemas do not have.
+        // Strategic merge patches are left out: clients would look for merge keys, which the schemas do not
+        // have.
         let types = ["apply-patch+yaml", "json-patch+json", "merge-patch+json"];
         let content = types.map(|name| (format!("application/{name}"), json!({ "schema": { "type": "object" } })));
         operation["requestBody"] = json!({ "content": Map::from_iter(content) });
@@ -121,7 +124,7 @@ fn operation(info: &KindInfo, verb: &str) -> Value {
     operation
 }
 
-/// Returns the schema of the metadata that a writer can set or wants to read.
+/// Returns the schema of the metadata that clients set or read.
 fn object_meta() -> Value {
     let text = |words: &str| json!({ "type": "string", "description": words });
     let texts =

@@ -1,4 +1,4 @@
-//! Reads the query of a request: selectors, pages, watches. Pure.
+//! Parses the query of a request: selectors, pages, watches. Pure.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::status::Failure;
 use crate::table::IncludeObjectPolicy;
 
-/// The parameters that the Kubernetes dialect knows and that mean something here. Others are ignored, as an API server does.
+/// The Kubernetes query parameters that the server supports. Others are ignored, as by an API server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Params {
@@ -45,7 +45,7 @@ impl Params {
         self.force.is_on()
     }
 
-    /// Returns whether the write is to be tried and not kept.
+    /// Returns whether the write is a dry run.
     pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
         match self.dry_run.as_deref() {
             None | Some("") => Ok(false),
@@ -54,7 +54,7 @@ impl Params {
         }
     }
 
-    /// Returns what is to be done about fields that nobody knows. Nothing said is `Warn`.
+    /// Returns how to treat unknown fields; `Warn` by default.
     pub(crate) fn unknown(&self) -> Result<FieldValidation, Failure> {
         match self.field_validation.as_deref() {
             None | Some("" | "Warn") => Ok(FieldValidation::Warn),
@@ -70,17 +70,17 @@ impl Params {
         self.allow_watch_bookmarks.is_on()
     }
 
-    /// Returns how much of a resource goes with its row of a table.
+    /// Returns how much of a resource is included with its row of a table.
     pub(crate) fn included(&self) -> IncludeObjectPolicy {
         self.include_object
     }
 
-    /// Returns the terms of the field selector: JSON pointers, and what must stand there.
+    /// Returns the terms of the field selector: JSON pointers and the required values.
     pub(crate) fn fields(&self) -> Result<Vec<(String, String)>, Failure> {
         self.field_selector.as_deref().map_or(Ok(Vec::new()), fields)
     }
 
-    /// Checks which parameters of a list go together.
+    /// Checks the combination of parameters of a list.
     ///
     /// Source: `ValidateListOptions` of Kubernetes' apimachinery, for lists.
     pub(crate) fn check_list(&self) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ impl Params {
         }
     }
 
-    /// Checks which parameters of a watch go together.
+    /// Checks the combination of parameters of a watch.
     ///
     /// Source: `ValidateListOptions` of Kubernetes' apimachinery, for watches.
     pub(crate) fn check_watch(&self) -> Result<(), Failure> {
@@ -126,7 +126,7 @@ impl Params {
         Err(unmatched(format!("Unsupported value: {asked:?}: supported values: {}", known.join(", "))))
     }
 
-    /// Checks what a list asks of its revision, `current` being that of the store.
+    /// Checks the revision that a list requests. `current` is the store's revision.
     pub(crate) fn check_revision(&self, current: Revision) -> Result<(), Failure> {
         let Some(asked) = self.after()? else { return Ok(()) };
         match self.asked_match() {
@@ -155,7 +155,7 @@ impl Params {
         Ok(Query { kind, selector, limit: self.limit.filter(|limit| *limit > 0), from })
     }
 
-    /// Returns the revision after which a watch begins; `None` when it begins with what is there.
+    /// Returns the revision after which a watch starts; `None` if it starts with the current resources.
     pub(crate) fn after(&self) -> Result<Option<Revision>, Failure> {
         match self.resource_version.as_deref() {
             None | Some("" | "0") => Ok(None),
@@ -167,7 +167,7 @@ impl Params {
     }
 }
 
-/// What a deletion asks for, from its body or its query.
+/// The options of a deletion, from its body or its query.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {
@@ -186,7 +186,8 @@ struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// Reads what the body says, or the query where there is no body: never both, as an API server does.
+    /// Reads the options from the body, or from the query if there is no body. They are never combined, as in
+    /// an API server.
     pub(crate) fn read(body: Option<Value>, params: &Params) -> Result<Self, Failure> {
         let Some(body) = body.filter(|body| !body.is_null()) else {
             let (propagation_policy, orphan_dependents) =
@@ -201,7 +202,7 @@ impl DeleteOptions {
         }
     }
 
-    /// Returns whether the deletion is to be tried and not kept.
+    /// Returns whether the deletion is a dry run.
     pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
         let asked = self.dry_run.as_deref().unwrap_or_default();
         match asked.iter().find(|what| *what != "All") {
@@ -253,12 +254,12 @@ fn field(term: &str) -> Result<(String, String), Failure> {
     if path.ends_with('!') {
         return Err(Failure::bad_request(format!("fieldSelector: `{term}`: only `=` is supported")));
     }
-    // The store wants a JSON pointer; a path of the dialect has dots and needs no escapes.
+    // The store expects a JSON pointer. A Kubernetes field path has dots and needs no escapes.
     let pointer = format!("/{}", path.trim().replace('.', "/"));
     Ok((pointer, value.strip_prefix('=').unwrap_or(value).trim().to_owned()))
 }
 
-/// A parameter that is true or false. One without a value is true, one that is not there is false.
+/// A boolean parameter. A parameter without a value is true, and a missing parameter is false.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(try_from = "String")]
 pub(crate) struct BoolParam(bool);
@@ -272,7 +273,7 @@ impl BoolParam {
 impl FromStr for BoolParam {
     type Err = String;
 
-    /// Reads the words of Go's `strconv.ParseBool`, in which the clients of every language write it.
+    /// Parses the words of Go's `strconv.ParseBool`, which clients in every language send.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
@@ -290,7 +291,7 @@ impl TryFrom<String> for BoolParam {
     }
 }
 
-/// Reads a switch by its name.
+/// Parses the boolean parameter `name`.
 pub(crate) fn parse_bool(name: &str, value: &str) -> Result<BoolParam, Failure> {
     value.parse().map_err(|reason| Failure::bad_request(format!("{name}: {reason}")))
 }

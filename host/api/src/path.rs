@@ -1,15 +1,15 @@
-//! Reads the path of a request: which kind, which resource, which part of it. Pure.
+//! Parses the path of a request: the kind, the resource and the subresource. Pure.
 
-/// Where a server says whether it is well.
+/// The health endpoints.
 pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
 
-/// Where a server says what it counted.
+/// The metrics endpoint.
 pub(crate) const METRICS: &str = "/metrics";
 
-/// Where a copy of the whole store is.
+/// The backup endpoint, a copy of the whole store.
 pub(crate) const BACKUP: &str = "/homeostat/v1/backup";
 
-/// What a path under `/api` or `/apis` means.
+/// The target of a path under `/api` or `/apis`.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Route<'p> {
     /// `/api`: the versions of the core group.
@@ -20,11 +20,11 @@ pub(crate) enum Route<'p> {
     Group(&'p str),
     /// `/api/v1` and `/apis/GROUP/VERSION`: the kinds of a group.
     Kinds { group: &'p str, version: &'p str },
-    /// Resources, one resource, or a part of one.
+    /// A collection, one resource, or a subresource.
     Resources(Target<'p>),
 }
 
-/// Resources that a path names.
+/// The resources that a path names.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Target<'p> {
     pub(crate) group: &'p str,
@@ -32,13 +32,13 @@ pub(crate) struct Target<'p> {
     pub(crate) namespace: Option<&'p str>,
     pub(crate) plural: &'p str,
     pub(crate) name: Option<&'p str>,
-    /// What follows the name, as `status`; with slashes where it is more than one word.
+    /// The path after the name, such as `status`; it may have several segments.
     pub(crate) subresource: Option<&'p str>,
 }
 
-/// Reads a path; `None` when it means nothing.
+/// Parses a path; `None` if it has no meaning.
 pub(crate) fn parse(path: &str) -> Option<Route<'_>> {
-    // No name in a path needs an escape, and what an escape could hide is not worth decoding.
+    // No name needs an escape. Decoding escapes could only hide something.
     if path.contains('%') {
         return None;
     }
@@ -68,7 +68,8 @@ pub(crate) fn parse(path: &str) -> Option<Route<'_>> {
     (!some_empty).then_some(Route::Resources(Target { group, version, namespace, plural, name, subresource: part }))
 }
 
-/// Splits `namespaces/NS/…` off. `namespaces/NS` itself, and its status, are the core group's kind of that plural.
+/// Splits off `namespaces/NS/…`. `namespaces/NS` itself, its `status` and its `finalize` belong to the kind
+/// `Namespace`.
 fn namespace<'p>(group: &str, rest: &'p str) -> (Option<&'p str>, &'p str) {
     let Some((namespace, inside)) = rest.strip_prefix("namespaces/").and_then(|rest| rest.split_once('/')) else {
         return (None, rest);

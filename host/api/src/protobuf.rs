@@ -1,17 +1,20 @@
-//! Reads a Namespace, and what a deletion asks for, in protobuf: the form in which clients send what they have compiled in. Pure.
+//! Parses a Namespace and `DeleteOptions` from protobuf, the encoding in which clients send built-in kinds.
+//! Pure.
 //!
-//! Namespaces are the one such kind that can be written here; a deletion can be of any. A field that is not read must be empty: nothing that
-//! a client says gets lost. The numbers are those of Kubernetes' `generated.proto` of `runtime`, `meta/v1` and `core/v1`.
+//! Namespace is the only such kind that can be written here; `DeleteOptions` come with resources of any kind.
+//! A field that is not parsed must be empty, so no data of a client is silently dropped.
+//!
+//! Source: the field numbers of `generated.proto` of `runtime`, `meta/v1` and `core/v1` in Kubernetes.
 
 use serde_json::{Map, Value, json};
 
-/// What every body begins with.
+/// The prefix of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Reads a body: the envelope `runtime.Unknown` with a Namespace in it.
+/// Parses a body: the envelope `runtime.Unknown` with a Namespace in it.
 ///
 /// # Errors
-/// What is wrong with it, for a person.
+/// The reason, for people.
 pub(crate) fn namespace(body: &[u8]) -> Result<Value, String> {
     let (mut document, raw) = envelope(body)?;
     document["metadata"] = json!({});
@@ -26,16 +29,17 @@ pub(crate) fn namespace(body: &[u8]) -> Result<Value, String> {
     Ok(document)
 }
 
-/// Reads a body: the envelope `runtime.Unknown` with `meta/v1` DeleteOptions in it, as the same in JSON.
+/// Parses a body: the envelope `runtime.Unknown` with `meta/v1` DeleteOptions in it. Returns the options as
+/// JSON.
 ///
 /// # Errors
-/// What is wrong with it, for a person.
+/// The reason, for people.
 pub(crate) fn delete_options(body: &[u8]) -> Result<Value, String> {
     let (mut options, raw) = envelope(body)?;
     let mut dry_run = Vec::new();
     for field in fields(raw)? {
         match field {
-            // A time that pods get to end. Nothing here ends any.
+            // `gracePeriodSeconds`, for pods. The server runs none, so it is ignored.
             Field { number: 1, content: Content::Number(_) } => {}
             Field { number: 2, content: Content::Bytes(bytes) } => options["preconditions"] = preconditions(bytes)?,
             Field { number: 3, content: Content::Number(yes) } => options["orphanDependents"] = (yes != 0).into(),
@@ -60,7 +64,7 @@ fn preconditions(bytes: &[u8]) -> Result<Value, String> {
     Ok(preconditions)
 }
 
-/// Takes the envelope off: returns a document with `apiVersion` and `kind` alone, and the message inside.
+/// Unwraps the envelope: returns a document with only `apiVersion` and `kind`, and the message inside.
 fn envelope(body: &[u8]) -> Result<(Value, &[u8]), String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with k8s and a zero byte")?;
     let (mut document, mut raw) = (json!({}), &[][..]);
@@ -94,7 +98,7 @@ fn metadata(bytes: &[u8]) -> Result<Value, String> {
     Ok(metadata.into())
 }
 
-/// Reads one entry of a map from texts to texts.
+/// Parses one entry of a map from strings to strings.
 fn entry(field: &Field<'_>) -> Result<(String, Value), String> {
     let Content::Bytes(bytes) = field.content else { return Err("an entry of a map is a number".to_owned()) };
     let (mut name, mut value) = (String::new(), String::new());
@@ -113,7 +117,7 @@ struct Field<'b> {
 
 enum Content<'b> {
     Number(u64),
-    /// A text, bytes or a message.
+    /// A string, bytes or a message.
     Bytes(&'b [u8]),
 }
 
@@ -122,7 +126,7 @@ fn text(field: &Field<'_>) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| "a text is not UTF-8".to_owned())
 }
 
-/// Refuses a field that says something.
+/// Refuses a field that is not empty.
 fn empty(field: &Field<'_>, of: &str) -> Result<(), String> {
     match field.content {
         Content::Number(0) | Content::Bytes([]) => Ok(()),
@@ -134,7 +138,7 @@ fn all_empty(message: &[u8], of: &str) -> Result<(), String> {
     fields(message)?.iter().try_for_each(|field| empty(field, of))
 }
 
-/// Takes a message apart.
+/// Splits a message into its fields.
 fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -154,7 +158,7 @@ fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
     Ok(fields)
 }
 
-/// Reads a number of 64 bits at most: seven bits in each byte, the low ones first.
+/// Parses a varint of at most 64 bits: seven bits in each byte, the low ones first.
 fn number(bytes: &mut &[u8]) -> Result<u64, String> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -1,6 +1,7 @@
-//! What the host noted: events, logs, costs, the kinds it knows, and what depends on a resource.
+//! The host's records: events, logs, costs, known kinds, and the dependents of a resource.
 //!
-//! Events and logs come as one JSON document per line, and go on as long as the client wants with `follow=1`.
+//! Events and logs are sent as one JSON document per line. With `follow=1` the stream continues until the
+//! client disconnects.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,21 +27,21 @@ use crate::params::BoolParam;
 use crate::state::Api;
 use crate::status::Failure;
 
-/// Lines of a log in one answer, unless the request says otherwise.
+/// Lines of a log in one response, by default.
 const LINES: usize = 1000;
 
-/// The least time between two looks that found nothing.
+/// The minimum time between two reads without a match.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Which records are wanted.
+/// Filters records.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RecordQuery {
     controller: Option<String>,
-    /// As keys are printed: `apps/v1/Deployment default/web`.
+    /// In the printed form: `apps/v1/Deployment default/web`.
     key: Option<String>,
     after: u64,
-    /// Only the last so many of what is there already.
+    /// Only the last so many of the existing records.
     lines: Option<usize>,
     follow: BoolParam,
 }
@@ -59,17 +60,17 @@ pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Respon
     RecordStream::new(RecordSource::Logs(api.host.logs()), wanted).map(RecordStream::response)
 }
 
-/// Whose costs are wanted.
+/// Selects costs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct CostParams {
-    /// Of this controller alone, with its dearest keys.
+    /// Only this controller, with its most expensive keys.
     controller: Option<String>,
-    /// With the dearest keys of all.
+    /// With the most expensive keys of all controllers.
     keys: BoolParam,
 }
 
-/// Answers with what the reconciles of controllers cost, and which components are being compiled.
+/// Responds with the costs of reconciles, and with the components that are being compiled.
 pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, Failure> {
     let CostParams { controller, keys } = params(&uri)?;
     let costs = match controller {
@@ -81,13 +82,13 @@ pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<
     Ok(Json(json!({ "items": costs, "compiling": compiling })))
 }
 
-/// Whose dependents are wanted.
+/// Selects the dependents of an owner.
 #[derive(Debug, Deserialize)]
 struct DependentParams {
     uid: String,
 }
 
-/// Answers with the resources of any kind that name an owner.
+/// Responds with the resources of any kind that name an owner.
 pub(crate) async fn dependents(State(api): State<Arc<Api>>, request: Request) -> Result<Json<Value>, Failure> {
     let DependentParams { uid } = params(request.uri())?;
     let _held = api.limits.lists.acquire(&Client::of(request.extensions()), 1).await?;
@@ -100,7 +101,7 @@ fn params<P: DeserializeOwned>(uri: &Uri) -> Result<P, Failure> {
     Query::try_from_uri(uri).map(|Query(params)| params).map_err(|error| Failure::bad_request(error.body_text()))
 }
 
-/// Reads a key as it is printed.
+/// Parses a key in its printed form.
 fn read_key(text: &str) -> Option<Key> {
     let (kind, name) = text.split_once(' ')?;
     let (api_version, kind) = kind.rsplit_once('/')?;
@@ -108,13 +109,13 @@ fn read_key(text: &str) -> Option<Key> {
     Some(Key::new(Kind::parse(api_version, kind).ok()?, namespace, name))
 }
 
-/// Where records come from.
+/// A source of records.
 enum RecordSource {
     Events(Arc<EventLog>),
     Logs(Arc<LogBook>),
 }
 
-/// One record, as far as it must be known to choose it.
+/// One record, with the fields that filters need.
 struct RecordLine {
     sequence: u64,
     controller: Arc<str>,
@@ -162,7 +163,7 @@ struct RecordStream {
     controller: Option<String>,
     key: Option<Key>,
     after: u64,
-    /// How many of those that are there already; `None` once they were told.
+    /// How many of the existing records to send; `None` once they were sent.
     first: Option<usize>,
     follow: bool,
 }
@@ -197,15 +198,16 @@ impl RecordStream {
             if !lines.is_empty() {
                 return Some(lines);
             }
-            // What changed was not wanted, or is forgotten already.
+            // The new records do not match, or were evicted already.
             tokio::time::sleep(PAUSE).await;
         }
         None
     }
 
-    /// Reads on, and returns the last `count` of the lines that are wanted.
+    /// Reads the new records and returns the last `count` lines that match.
     ///
-    /// Who follows reads the records of all controllers: only they tell how far the log is.
+    /// A client that follows reads the records of all controllers, because the newest sequence is that of the
+    /// whole log.
     fn read(&mut self, count: usize) -> Bytes {
         let controller = self.controller.as_deref();
         let records = self.source.read(controller.filter(|_| !self.follow), self.after);

@@ -1,4 +1,4 @@
-//! One request for resources: who asks for what, and what its body says.
+//! One request for resources: its target, parameters and body.
 
 use axum::extract::Query as UriQuery;
 use axum::http::{HeaderMap, Method, Uri, header};
@@ -14,10 +14,10 @@ use crate::path::Target;
 use crate::protobuf;
 use crate::status::Failure;
 
-/// In which clients send the kinds that they have compiled in.
+/// The encoding in which clients send built-in kinds.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Letters of a field manager's name that are kept, of what a client says of itself.
+/// Maximum length of a field manager's name, in characters. Longer names are cut.
 const MANAGER_CHARS_MAX: usize = 128;
 
 /// One request for resources.
@@ -27,9 +27,9 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) uri: &'r Uri,
     pub(crate) headers: &'r HeaderMap,
     pub(crate) body: Bytes,
-    /// Who knows how what is shown is doing.
+    /// The host, which has the live status of controllers.
     pub(crate) host: &'r Host,
-    /// Who asks, as far as bounds go.
+    /// The client, for the limits.
     pub(crate) client: &'r Client,
 }
 
@@ -39,7 +39,7 @@ impl RequestContext<'_> {
         Ok(params.0)
     }
 
-    /// Reads the body, which is JSON or YAML; of a Namespace it may be protobuf.
+    /// Parses the body as JSON or YAML, or as protobuf for a Namespace.
     pub(crate) fn document(&self) -> Result<Value, Failure> {
         if self.content_type() == PROTOBUF && self.target.group.is_empty() && self.target.plural == "namespaces" {
             let wrong = |error| Failure::bad_request(format!("the body is no Namespace in protobuf: {error}"));
@@ -60,7 +60,7 @@ impl RequestContext<'_> {
         read.map_err(|error| Failure::bad_request(format!("the body is {language}: {error}")))
     }
 
-    /// Reads what a deletion asks for, from the body, which may be protobuf, or from the query.
+    /// Parses the options of a deletion, from the body, which may be protobuf, or from the query.
     pub(crate) fn deletion(&self, params: &Params) -> Result<DeleteOptions, Failure> {
         let body =
             match self.content_type() {
@@ -73,12 +73,13 @@ impl RequestContext<'_> {
         DeleteOptions::read(body, params)
     }
 
-    /// Returns a write in the name of who asks.
+    /// Returns a write with the options of this request.
     pub(crate) fn request(&self, write: Write, params: &Params) -> Result<Request, Failure> {
         Ok(self.write_options(params)?.request(write))
     }
 
-    /// Returns in whose name it is written, that of the field manager, or else of the program, and how.
+    /// Returns the options of all writes of this request. The manager is the `fieldManager` parameter, or
+    /// else the program in `User-Agent`.
     pub(crate) fn write_options(&self, params: &Params) -> Result<WriteOptions, Failure> {
         let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
@@ -87,10 +88,10 @@ impl RequestContext<'_> {
         Ok(WriteOptions { manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
     }
 
-    /// Returns the paths of fields that the body has twice, unless nobody cares.
+    /// Returns the paths of duplicate fields in the body; none if field validation is `Ignore`.
     ///
     /// # Errors
-    /// Where they are to be refused.
+    /// 400 if field validation is `Strict` and the body has duplicate fields.
     pub(crate) fn duplicates(&self, params: &Params) -> Result<Vec<String>, Failure> {
         let unknown = params.unknown()?;
         let found = if unknown == FieldValidation::Ignore { Vec::new() } else { duplicates(&self.body) };
@@ -101,7 +102,7 @@ impl RequestContext<'_> {
         Ok(found)
     }
 
-    /// Returns whether the body is what somebody applies.
+    /// Returns whether the request is a server-side apply.
     pub(crate) fn applies(&self) -> bool {
         self.content_type().starts_with("application/apply-patch+")
     }
@@ -112,7 +113,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// What all writes of one request have in common.
+/// The options that all writes of one request share.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
     manager: String,
@@ -131,12 +132,12 @@ pub(crate) fn not_allowed(ask: &RequestContext<'_>) -> Failure {
     Failure::method_not_allowed(format!("{} is not supported at {}", ask.method, ask.uri.path()))
 }
 
-/// Returns a document after the patch that a request carries.
+/// Applies the patch in the body to a document.
 pub(crate) fn apply_patch(document: &Value, ask: &RequestContext<'_>) -> Result<Value, Failure> {
     Ok(change(ask)?.apply(document)?)
 }
 
-/// Reads the change that a patch asks for.
+/// Parses the patch in the body.
 pub(crate) fn change(ask: &RequestContext<'_>) -> Result<Change, Failure> {
     match ask.content_type() {
         "application/merge-patch+json" => Ok(Change::Merge(ask.document()?)),

@@ -1,4 +1,4 @@
-//! Reads and writes resources: one function per verb, each a question to the store.
+//! Reads and writes resources: one function per verb, each one call of the store or the host.
 
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -15,10 +15,10 @@ use crate::state::Api;
 use crate::status::Failure;
 use crate::{collection, events, health, list, scale, watch};
 
-/// Says what a write came to, which the dialect itself does not: `created`, `configured` or `unchanged`.
+/// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 
-/// Bytes of all warnings of one answer together. Source: Kubernetes.
+/// Maximum size of all warnings of one response, in bytes. Source: Kubernetes.
 const WARNING_BYTES_MAX: usize = 4096;
 
 /// Answers one request.
@@ -34,7 +34,7 @@ pub(crate) async fn answer(api: &Api, ask: &RequestContext<'_>) -> Result<Respon
     Ok(answer)
 }
 
-/// Answers one request for resources of a kind that is known.
+/// Answers one request for resources of a known kind.
 async fn answer_of(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Result<Response, Failure> {
     let target = &ask.target;
     let Some(name) = target.name else {
@@ -71,7 +71,7 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     let kinds = api.host.kinds();
     let found = kinds.by_plural(group, version, plural).filter(|info| !info.keys_only);
     let info = found.ok_or_else(|| match health::why_unknown(api) {
-        // A client that hears of a 404 takes what exists for gone.
+        // Not 404: clients would take existing resources for deleted.
         Some(why) => Failure::unready(format!("the kind of {plural} is not known yet: {why}")),
         None => Failure::not_found("the server could not find the requested resource: its kind is not known here"),
     })?;
@@ -124,7 +124,7 @@ async fn update_status(
     write(api, info, Write::UpdateStatus { key, status, precondition }, ask, params).await
 }
 
-/// Changes a status in place, or applies one: what the body says of anything else is not done.
+/// Patches or applies a status. The rest of the body is ignored.
 async fn patch_status(
     api: &Api,
     info: &KindInfo,
@@ -154,7 +154,7 @@ async fn patch(
     write(api, info, Write::Patch { key, change, precondition: Precondition::default() }, ask, params).await
 }
 
-/// Reads what is to be applied, and who applies it.
+/// Parses an applied document, and returns it with its field manager.
 fn read_apply(
     info: &KindInfo,
     key: &Key,
@@ -185,7 +185,7 @@ async fn delete(
     request.dry_run |= deletion.is_dry_run()?;
     let WriteResponse { resource, change, unknown_fields: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
-        // It waits for its finalizers.
+        // The resource waits for its finalizers.
         return Ok(resource_response(info, &resource, ask, params));
     }
     let details =
@@ -194,7 +194,7 @@ async fn delete(
         .into_response())
 }
 
-/// Writes, and answers with the resource as it is now.
+/// Writes, and responds with the resulting resource.
 async fn write(
     api: &Api,
     info: &KindInfo,
@@ -217,12 +217,12 @@ async fn write(
     Ok(response)
 }
 
-/// Adds warnings to an answer, as far as there is room: clients show them to people.
+/// Adds warnings to a response, up to [`WARNING_BYTES_MAX`]. Clients print them.
 fn warn(response: &mut Response, warnings: impl Iterator<Item = String>) {
     let mut room = WARNING_BYTES_MAX;
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        // 299 is a warning of any kind, from whoever answers.
+        // 299 is a miscellaneous persistent warning, and `-` is an unnamed agent. Source: RFC 7234, 5.5.
         let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) else { continue };
         let Some(left) = room.checked_sub(value.len()) else { return };
         room = left;
@@ -234,7 +234,8 @@ fn namespace(key: &Key) -> Option<&str> {
     Some(key.namespace()).filter(|namespace| !namespace.is_empty())
 }
 
-/// Gives a document what its path says, and refuses one that says otherwise, or does not say what it is.
+/// Fills in the document's kind, namespace and name from the path. Refuses a document that contradicts the
+/// path or has no kind.
 fn fill_in(
     document: &mut Value,
     info: &KindInfo,
@@ -259,15 +260,16 @@ fn fill_in(
     set_or_match(metadata.entry("name"), "metadata.name", name)
 }
 
-/// Returns whether clients of Kubernetes have the kinds of a group compiled in. An API server takes a document of such a kind that does not
-/// say its kind, unless it is applied: the types of some clients (Python's) leave it out.
+/// Returns whether clients of Kubernetes have the kinds of a group built in. An API server accepts a document
+/// of a built-in kind without `kind` and `apiVersion`, unless it is applied, because some clients (Python's)
+/// leave them out.
 ///
 /// Source: the groups that are reserved for Kubernetes, in its documentation of `CustomResourceDefinition`s.
 fn is_compiled_in(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
-/// Refuses a document without a text in one of its fields.
+/// Refuses a document in which a field is missing, empty or not a string.
 fn require_text(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> {
     match fields.get(name).and_then(Value::as_str) {
         Some(text) if !text.is_empty() => Ok(()),
@@ -275,7 +277,8 @@ fn require_text(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> 
     }
 }
 
-/// Sets an entry that is missing; one that is there must be the same. No expectation means that any value will do.
+/// Sets a missing entry to the expected value, and refuses an entry with another value. `None` accepts any
+/// value.
 fn set_or_match(entry: serde_json::map::Entry<'_>, path: &str, expected: Option<&str>) -> Result<(), Failure> {
     let Some(expected) = expected else { return Ok(()) };
     let found = entry.or_insert_with(|| expected.into());

@@ -1,4 +1,4 @@
-//! The `scale` part of a resource: how many of something are wanted, and how many there are.
+//! The `scale` subresource: the desired and the actual number of replicas.
 
 use axum::Json;
 use axum::http::Method;
@@ -12,7 +12,7 @@ use crate::request::{RequestContext, apply_patch, not_allowed};
 use crate::state::Api;
 use crate::status::Failure;
 
-/// How often a patch of a scale is tried when others write the resource meanwhile.
+/// How often a patch of a scale is tried when other clients write the resource meanwhile.
 const PATCH_TRIES: u32 = 5;
 
 /// Answers one request about the scale of a resource.
@@ -36,7 +36,7 @@ pub(crate) async fn answer(
         };
         let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         let asked = text("/metadata/resourceVersion").map(str::parse).transpose()?;
-        // What a patch was made of must still be there.
+        // A patch was computed from this revision, so the write requires it.
         let revision = if ask.method == Method::PATCH { asked.or(Some(resource.revision())) } else { asked };
         let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
         let change = Change::Merge(nested(&paths.spec, replicas(&wanted)?.into()));
@@ -54,7 +54,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Returns how many are wanted: 0 when the scale does not say it.
+/// Returns the desired number of replicas: 0 if the scale does not state it.
 fn replicas(scale: &Value) -> Result<u64, Failure> {
     let stated = scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null());
     let number = |replicas: &Value| {
@@ -97,7 +97,7 @@ fn match_labels(selector: &Map<String, Value>) -> String {
     terms.collect::<Vec<_>>().join(",")
 }
 
-/// Returns a document that has this value at a JSON pointer, and nothing else.
+/// Returns a document with only this value, at a JSON pointer.
 fn nested(pointer: &str, value: Value) -> Value {
     let name = |word: &str| word.replace("~1", "/").replace("~0", "~");
     pointer.rsplit('/').filter(|word| !word.is_empty()).fold(value, |inner, word| json!({ name(word): inner }))

@@ -1,4 +1,4 @@
-//! Answers `GET /metrics`.
+//! The metrics endpoint, `GET /metrics`.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::metrics::ExpositionFormat;
 use crate::state::Api;
 use crate::status::Failure;
 
-/// Answers with all metrics, in the form that the client would rather have.
+/// Responds with all metrics, in the format that the client prefers.
 pub(crate) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Response, Failure> {
     let form = ExpositionFormat::choose(headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()));
-    // With many controllers it is long: not on a thread that answers others.
+    // With many controllers rendering takes long, so it runs on a blocking thread.
     let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, form)).await;
     let text = rendered.map_err(|error| {
         let message = format!("the metrics could not be put together: {error}");

@@ -1,4 +1,4 @@
-//! Every refusal, as the `Status` document that clients of the dialect understand.
+//! Every refusal, as the `Status` document that Kubernetes clients understand.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 
 use crate::path::Target;
 
-/// Seconds after which a host that starts may be ready.
+/// The `Retry-After` of a host that is starting, in seconds.
 const UNREADY_S: u32 = 1;
 
-/// A request that was not done: code, one CamelCase reason, and what a person reads.
+/// A refused request: status code, CamelCase reason, and a message for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: StatusCode,
     reason: &'static str,
     message: String,
     details: Value,
-    /// Whether it is about a resource as the store has it.
+    /// The failure is about the resource itself, as the store has it.
     of_resource: bool,
-    /// The name of that resource, where the path has none.
+    /// The resource's name, if the path has none.
     name: Option<String>,
-    /// Seconds after which the same request is worth another try.
+    /// Seconds after which the client may retry.
     retry_after_s: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Failure {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
     }
 
-    /// Refuses for now what there will be room for later.
+    /// Refuses a request because a limit is reached for now.
     pub(crate) fn too_many(retry_after_s: u32, message: impl Into<String>) -> Self {
         let mut failure = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         failure.details["retryAfterSeconds"] = retry_after_s.into();
@@ -72,7 +72,7 @@ impl Failure {
         failure
     }
 
-    /// Refuses for now what cannot be answered before the host is ready.
+    /// Refuses a request that needs a host which is ready.
     pub(crate) fn unready(message: impl Into<String>) -> Self {
         let mut failure = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message);
         failure.details["retryAfterSeconds"] = UNREADY_S.into();
@@ -80,7 +80,7 @@ impl Failure {
         failure
     }
 
-    /// Adds what the request was about. A resource that is missing, or there already, is named as clients of the dialect expect it.
+    /// Adds the target of the request. A missing or existing resource is named in the words of Kubernetes.
     pub(crate) fn about(mut self, target: &Target<'_>) -> Self {
         let plural = [target.plural, target.group].join(".");
         let plural = plural.trim_end_matches('.');
@@ -109,7 +109,7 @@ impl Failure {
         })
     }
 
-    /// Returns whether somebody else has written what was to be written.
+    /// Returns whether another client wrote the resource first.
     pub(crate) fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
     }
@@ -167,7 +167,7 @@ impl From<homeostat_store::Error> for Failure {
             Error::TooLarge { .. } => Self::too_large(message),
             Error::Expired { .. } => Self::expired(message),
             Error::FutureRevision { .. } => {
-                // By these words clients know that they have to list anew.
+                // Clients recognise these words and list again.
                 let mut failure =
                     Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Too large resource version: {message}"));
                 failure.details["causes"] =

@@ -1,6 +1,7 @@
-//! Puts resources into the rows of a table, as clients show them to people.
+//! Tables: resources as rows, for clients that show them to people.
 //!
-//! The columns come from the kind's definition; well-known kinds have those that people know; everything else has its name and age.
+//! The columns come from the kind's definition. Well-known kinds have those of kubectl, and every other kind
+//! has its name and age.
 
 use std::borrow::Cow;
 
@@ -13,62 +14,62 @@ use crate::negotiate::{OnlyMetadata, only_metadata};
 
 mod columns;
 
-/// What of a resource goes with its row.
+/// How much of the resource is included with its row.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub(crate) enum IncludeObjectPolicy {
-    /// `metadata` alone.
+    /// Only `metadata`.
     #[default]
     Metadata,
-    /// All of it.
+    /// The whole resource.
     Object,
     /// Nothing.
     None,
 }
 
-/// A column: what stands above it, and what stands in it.
+/// A column: its header, and the function for its cells.
 struct TableColumn {
     name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     kind: &'static str,
     format: String,
     description: String,
-    /// From 1 on, it is shown when somebody asks for more.
+    /// Columns with a priority of 1 or more are only shown in wide output.
     priority: i64,
     cell: Cell,
 }
 
-/// Finds what stands in a column, which is a part of the document as a rule.
+/// Returns the cell of a document, usually a part of it.
 type Cell = Box<dyn for<'d> Fn(&'d Value) -> Cow<'d, Value> + Send + Sync>;
 
 /// The columns of one kind.
 pub(crate) struct Table {
     columns: Vec<TableColumn>,
     included: IncludeObjectPolicy,
-    /// The moment that ages are counted to: that of each row.
+    /// Ages are relative to this time, which is taken for each row.
     now: fn() -> Timestamp,
 }
 
-/// A table as clients read it.
+/// The `Table` document of Kubernetes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TableDocument<'d> {
     kind: &'static str,
     api_version: &'static str,
     metadata: Value,
-    /// `None` where clients know them.
+    /// `None` if the client has them already.
     column_definitions: Option<Vec<Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<Vec<Row<'d>>>,
 }
 
 impl TableDocument<'_> {
-    /// Returns what stands beside the rows.
+    /// Returns the table without its rows.
     pub(crate) fn without_rows(self) -> Self {
         Self { rows: None, ..self }
     }
 }
 
-/// A row, which borrows what it shows.
+/// A row, which borrows from its document.
 #[derive(Serialize)]
 pub(crate) struct Row<'d> {
     cells: Vec<Cow<'d, Value>>,
@@ -76,7 +77,7 @@ pub(crate) struct Row<'d> {
     object: Option<RowObject<'d>>,
 }
 
-/// What goes with a row.
+/// The object that is included with a row.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum RowObject<'d> {
@@ -104,7 +105,7 @@ impl Table {
         }
     }
 
-    /// Returns a table with one row and no columns: clients know them by then.
+    /// Returns a table with one row and no columns, for clients that have the columns already.
     pub(crate) fn without_columns<'d>(&self, document: &'d Value) -> TableDocument<'d> {
         let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
         TableDocument { column_definitions: None, ..self.document(&metadata, [document]) }
@@ -124,7 +125,7 @@ impl Table {
         Row { cells: self.columns.iter().map(cell).collect(), object }
     }
 
-    /// Returns how long ago a moment was, in two units at most, as `5m3s`, `3h7m` or `12d`.
+    /// Returns the age of a timestamp in at most two units, such as `5m3s`, `3h7m` or `12d`.
     fn age(&self, moment: &Value) -> Value {
         let Some(moment) = moment.as_str().and_then(|text| text.parse::<Timestamp>().ok()) else {
             return Value::Null;

@@ -1,4 +1,4 @@
-//! A whole server on a unix socket, asked as any client asks.
+//! A whole server on a unix socket, with requests as any client sends them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 
 use crate::{Address, Handle, Options, serve};
 
-/// No answer takes this long.
+/// No response takes this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Server {
@@ -63,7 +63,7 @@ impl Server {
         let stream = UnixStream::connect(socket).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        // A type that says what the answer should be stands in both headers: nobody looks at the other one.
+        // The headers of a GET request state a content type as well, which the server ignores.
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -90,7 +90,7 @@ impl Server {
         answer(self.send("PATCH", &path, "application/apply-patch+yaml", &body.to_string()).await).await
     }
 
-    /// Follows a path, and returns the lines as they come.
+    /// Watches a path, and returns its lines as they arrive.
     async fn follow(&self, path: &str) -> Lines {
         let response = self.send("GET", path, "", "").await;
         assert_eq!(response.status(), 200);

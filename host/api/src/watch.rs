@@ -1,4 +1,4 @@
-//! Follows resources: one JSON document per line, until the client leaves or `limits` ends it.
+//! Watches resources: one JSON document per line, until the client disconnects or `limits` ends the stream.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::state::Api;
 use crate::status::Failure;
 use crate::table::Table;
 
-/// Answers a watch: from the revision asked for, or from everything that is there now.
+/// Responds with a watch, from the requested revision or from all current resources.
 pub(crate) async fn answer(
     api: &Api,
     info: &KindInfo,
@@ -70,37 +70,37 @@ pub(crate) async fn answer(
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response())
 }
 
-/// Answers who asks for what is not there, or not any more. It is told inside of the watch, as an API server does it: some clients list anew
-/// only then.
+/// Responds to a watch from a compacted or future revision. Like an API server, it sends the error as a watch
+/// event: some clients list again only then.
 fn error_response(error: &Error) -> Response {
     let told = line("ERROR", &Failure::expired(error.to_string()).document());
     ([(header::CONTENT_TYPE, "application/json")], told).into_response()
 }
 
-/// What is there when a watch begins, which is told first.
+/// The resources at the start of a watch, which are sent first.
 struct InitialEvents {
     pieces: PagedList,
     items: IntoIter<Arc<Resource>>,
-    /// The client wants to know when all has been told.
+    /// The client asked for a bookmark after the last of them.
     wants_end: bool,
 }
 
-/// How often a client that wants to know is told how far the watch has come.
+/// The interval of bookmarks.
 pub(crate) const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// In which form a watch tells of resources.
+/// Encodes watch events in the requested format.
 pub(crate) struct WatchEncoder {
     /// As rows of this table.
     table: Option<Table>,
-    /// As their metadata alone.
+    /// As their metadata only.
     metadata: bool,
-    /// The kind in the version that the client speaks.
+    /// The kind, in the version that the client requested.
     spoken: Kind,
     dress: Presentation,
 }
 
 impl WatchEncoder {
-    /// Returns the form that a client asks for.
+    /// Returns an encoder for the requested format.
     pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
         Self {
             table: (response_format(ask.headers) == ResponseFormat::Table).then(|| Table::of(info, params.included())),
@@ -133,7 +133,7 @@ impl WatchEncoder {
         }
     }
 
-    /// Returns the line that tells how far a watch has come.
+    /// Returns the line of a bookmark.
     pub(crate) fn bookmark(&self, revision: Revision, annotations: &Value) -> Bytes {
         let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
         let (api_version, kind) = (self.spoken.api_version(), &self.spoken.name);
@@ -155,20 +155,20 @@ impl WatchEncoder {
 struct WatchStream {
     watch: Watch,
     selector: Selector,
-    /// What is still to be told of what was there at the beginning.
+    /// The initial events that are not sent yet.
     initial_events: Option<InitialEvents>,
-    /// An error was told, and nothing comes after it.
+    /// An error was sent, and nothing follows it.
     is_over: bool,
     shape: WatchEncoder,
-    /// The version of the kind that the client speaks.
+    /// The version of the kind that the client requested.
     version: Arc<str>,
-    /// What other watches tell, too.
+    /// The encoded events that all watches share.
     event_cache: EncodedEventCache,
-    /// A table with columns was told.
+    /// The client has received a table with columns.
     knows_columns: bool,
-    /// The last revision up to which everything was told.
+    /// The client has every event up to this revision.
     seen: Revision,
-    /// When the next bookmark is due; `None` for a client that wants none.
+    /// When the next bookmark is due; `None` if the client did not ask for bookmarks.
     bookmark: Option<Instant>,
 }
 
@@ -203,7 +203,7 @@ impl WatchStream {
         None
     }
 
-    /// Returns the next line of what was there at the beginning; `None` when all of it was told.
+    /// Returns the next line of the initial events; `None` after the last one.
     async fn next_initial_event(&mut self) -> Option<Bytes> {
         while let Some(first) = &mut self.initial_events {
             if let Some(resource) = first.items.next() {
@@ -233,21 +233,22 @@ impl WatchStream {
     fn encode_event(&self, word: &'static str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
         let write = || event_line(&self.shape, word, resource, revision, further);
         if self.shape.table.is_some() || self.shape.dress.is_volatile() {
-            // The first row has the columns, and an age is that of its moment.
+            // Not cached: the first row has the columns, and ages and live status change.
             return write();
         }
         let about = EventCacheKey { revision, word, metadata: self.shape.metadata, version: self.version.clone() };
         self.event_cache.get_or_encode(about, write)
     }
 
-    /// Returns the last line: why there is no more.
+    /// Returns the last line, with the error that ends the watch.
     fn end_with_error(&mut self, error: homeostat_store::Error) -> Bytes {
         self.is_over = true;
         line("ERROR", &Failure::from(error).document())
     }
 }
 
-/// Returns what an event is to somebody who sees only what the selector matches: a resource that leaves it is deleted for them.
+/// Returns the event as a client with this selector sees it. A resource that no longer matches is `DELETED`
+/// for that client.
 fn visible_change<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e Resource)> {
     let before = event.previous.as_deref().filter(|resource| selector.matches(resource));
     let after = match event.kind {
@@ -267,7 +268,8 @@ fn visible_change<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static
     }
 }
 
-/// Returns the line of an event. Its resource has the revision of the event, so that a client can go on from there.
+/// Returns the line of an event. Its resource has the revision of the event, so that a client can resume from
+/// there.
 fn event_line(shape: &WatchEncoder, word: &str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
     if resource.revision() == revision {
         return shape.line(word, resource, further);
@@ -277,7 +279,7 @@ fn event_line(shape: &WatchEncoder, word: &str, resource: &Resource, revision: R
     shape.line_of(word, &document, further)
 }
 
-/// Waits until a moment; for ever when there is none.
+/// Waits until an instant; for ever if there is none.
 pub(crate) async fn sleep_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

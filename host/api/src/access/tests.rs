@@ -63,7 +63,7 @@ fn what_any_page_can_send_without_asking_first_is_not_taken() {
     {
         assert_eq!(post(refused).unwrap_err().code(), 415, "{refused:?}");
     }
-    // A browser asks before it sends these.
+    // A browser sends a preflight before these.
     for method in [Method::PUT, Method::PATCH, Method::DELETE] {
         assert!(is_answered(&method, "/api", std::slice::from_ref(&host)), "{method}");
     }
@@ -77,7 +77,7 @@ fn a_post_without_a_type_is_taken_from_programs_and_not_from_pages_of_others() {
     };
     assert!(post(&[]), "a program says nothing of itself");
     assert!(post(&[(header::ORIGIN, "http://localhost:8080"), (FETCH_SITE, "same-origin")]));
-    // A browser says at least one of these with every POST, whatever the page asks it to leave out.
+    // A browser sends at least one of these with every POST, and a page cannot remove them.
     for said in [
         (header::ORIGIN, "https://site.example"),
         (header::ORIGIN, "http://localhost:3000"),

@@ -1,4 +1,4 @@
-//! Which columns a kind has.
+//! The columns of each kind.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,8 @@ pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
     columns
 }
 
-/// Returns a column as a definition states it. Of several values, all are shown, with commas between them.
+/// Returns a column of a definition. If its path finds several values, the cell has all of them, separated by
+/// commas.
 fn defined(stated: &definition::PrinterColumn) -> TableColumn {
     let path = stated.path.clone();
     let cell: Cell = Box::new(move |document| match path.evaluate(document)[..] {
@@ -49,7 +50,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns what people are used to see of kinds that everybody knows.
+/// Returns the columns that kubectl shows for well-known kinds.
 fn well_known(info: &KindInfo) -> Vec<TableColumn> {
     match (info.kind.group.as_str(), info.kind.name.as_str()) {
         ("apps", "Deployment") => vec![
@@ -99,7 +100,7 @@ fn at(pointer: &'static str) -> Cell {
     Box::new(move |document| document.pointer(pointer).map_or(Cow::Owned(Value::Null), Cow::Borrowed))
 }
 
-/// Returns a cell that is made of a document.
+/// Returns a cell that is computed from the document.
 fn made(cell: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Cell {
     Box::new(move |document| Cow::Owned(cell(document)))
 }
@@ -112,7 +113,7 @@ fn number(document: &Value, pointer: &str) -> Option<u64> {
     document.pointer(pointer).and_then(Value::as_u64)
 }
 
-/// Returns how many replicas are wanted: one where nothing is said.
+/// Returns the desired number of replicas: one if the document does not state it.
 fn replicas(document: &Value) -> u64 {
     number(document, "/spec/replicas").unwrap_or(1)
 }

@@ -31,7 +31,7 @@ fn a_row_has_a_cell_for_each_column_and_the_metadata_of_its_resource() {
     assert_eq!(shown["rows"][0]["object"]["metadata"], document["metadata"]);
 }
 
-/// As a Deployment, which wants one replica where nothing is said.
+/// Like a Deployment, which has one replica by default.
 #[test]
 fn a_replica_set_that_says_nothing_wants_one_replica() {
     let kind = Kind::new("apps", "v1", "ReplicaSet");
