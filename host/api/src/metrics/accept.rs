@@ -1,16 +1,16 @@
-//! Which of the two forms of metrics a client would rather have. Pure.
+//! Chooses the format of the metrics from the `Accept` header. Pure.
 
-/// A form in which metrics are written.
+/// A format of metrics.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ExpositionFormat {
     /// OpenMetrics 1.0.
     OpenMetrics,
-    /// The older text format of Prometheus, which everybody reads.
+    /// The older text format of Prometheus, which every client reads.
     Prometheus,
 }
 
 impl ExpositionFormat {
-    /// Reads the `Accept` headers of a request. Who accepts neither gets the form that everybody reads.
+    /// Chooses the format by the `Accept` headers of a request. The default is the format of Prometheus.
     pub(crate) fn choose<'h>(accept: impl Iterator<Item = &'h str>) -> Self {
         let (mut open, mut plain) = (0.0, 0.0);
         for range in accept.flat_map(|header| header.split(',')) {
@@ -32,7 +32,7 @@ impl ExpositionFormat {
     }
 }
 
-/// One part of an `Accept` header, as `text/plain; version=0.0.4; q=0.5`.
+/// One media range of an `Accept` header, such as `text/plain; version=0.0.4; q=0.5`.
 struct Range<'h> {
     media: &'h str,
     version: Option<&'h str>,
@@ -46,7 +46,7 @@ impl<'h> Range<'h> {
         for (name, value) in parts.filter_map(|part| part.split_once('=')) {
             match name.trim() {
                 "version" => range.version = Some(value.trim().trim_matches('"')),
-                // What is no weight is no wish.
+                // An invalid weight excludes the range.
                 "q" => range.weight = value.trim().parse().unwrap_or(0.0),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! Every metric that there is.
+//! The table of all metrics.
 
 use std::sync::atomic::Ordering;
 
@@ -11,9 +11,9 @@ use super::tally::{RESULTS, ReconcileStats};
 use super::text::{TextEncoder, seconds};
 use super::{ControllerSample, Scrape};
 
-/// One metric, and how its samples come about.
+/// One metric, and the function that writes its samples.
 pub(super) struct Family {
-    /// Without the `_total` of counters.
+    /// Without the `_total` suffix of counters.
     pub(super) name: &'static str,
     pub(super) r#type: Type,
     /// One line, without backslashes and quotes.
@@ -22,14 +22,14 @@ pub(super) struct Family {
     pub(super) samples: fn(&Scrape, &mut TextEncoder),
 }
 
-/// What the numbers of a metric mean.
+/// The Prometheus type of a metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Type {
-    /// They only grow.
+    /// Only increases.
     Counter,
-    /// They go up and down.
+    /// Increases and decreases.
     Gauge,
-    /// They count what took at most so long.
+    /// Counts durations by upper bound.
     Histogram,
 }
 
@@ -55,7 +55,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
     Family { name, r#type: Type::Histogram, help, samples }
 }
 
-/// All of them, in the order in which they are written.
+/// All metrics, in the order in which they are written.
 pub(super) const FAMILIES: [Family; 47] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
@@ -332,7 +332,7 @@ pub(super) const FAMILIES: [Family; 47] = [
     ),
 ];
 
-/// The room that all controllers share.
+/// The limits that all controllers share.
 const ROOMS: [&str; 3] = [LimitName::Keys.as_str(), LimitName::ErrorBytes.as_str(), "controllers"];
 
 const STATES: [(ControllerState, &str); 5] = [
@@ -353,7 +353,7 @@ fn controllers<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, va
     scrape.controllers.iter().for_each(|one| text.sample(&[one.name("controller")], value(one)));
 }
 
-/// Writes one sample for each controller, of what was tallied.
+/// Writes one sample for each controller, from its reconcile statistics.
 fn tallies<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: impl Fn(&ReconcileStats) -> N) {
     each_tally(scrape, |one, tally| text.sample(&[one.name("controller")], value(tally)));
 }
@@ -372,13 +372,13 @@ impl ControllerSample {
         (label, &self.measures.status.name)
     }
 
-    /// Returns the labels of everything about its queue.
+    /// Returns the labels of every metric about its queue.
     fn queue(&self) -> [(&'static str, &str); 2] {
         [self.name("name"), self.name("controller")]
     }
 
-    /// Returns how many runs were queued. As in Kubernetes, a result that asks for another run queues one, and an add of a key that has
-    /// one queued does not.
+    /// Returns how many runs were queued. As in Kubernetes, a result that requests a requeue counts, and an
+    /// add that merges into a queued run does not.
     fn adds(&self) -> u64 {
         let Counters { adds, requeues, .. } = self.measures.counters;
         adds + requeues

@@ -1,11 +1,12 @@
-//! Counts by how long something took.
+//! Histograms of durations.
 
 use std::time::Duration;
 
 /// Bounds of `workqueue_*_duration_seconds`, each with its label, in nanoseconds.
 ///
-/// Two of the labels are what ten times the one before comes to in floating point: the series have to be the same as those of
-/// controllers in Go. What takes just that long belongs to the next bucket, so their bounds lie one nanosecond lower.
+/// The series must be those of controllers in Go. There, each bound is ten times the last one in floating
+/// point, so two labels are slightly below the power of ten. Their bounds are one nanosecond lower, because a
+/// duration of exactly 10 or 100 µs belongs to the next bucket.
 /// Source: controller-runtime, `ExponentialBuckets(10e-9, 10, 12)`.
 pub(super) const QUEUE: [Bound; 12] = [
     Bound(10, "1e-08"),
@@ -22,7 +23,7 @@ pub(super) const QUEUE: [Bound; 12] = [
     Bound(1_000_000_000_000, "1000"),
 ];
 
-/// Bounds of `controller_runtime_reconcile_time_seconds`, in the same way. Source: controller-runtime.
+/// Bounds of `controller_runtime_reconcile_time_seconds`, in the same form. Source: controller-runtime.
 pub(super) const RECONCILE: [Bound; 40] = [
     Bound(5_000_000, "0.005"),
     Bound(10_000_000, "0.01"),
@@ -66,17 +67,17 @@ pub(super) const RECONCILE: [Bound; 40] = [
     Bound(60_000_000_000, "60"),
 ];
 
-/// The upper end of a bucket, in nanoseconds and as the label `le` has it, in seconds.
+/// The upper bound of a bucket, in nanoseconds, and in seconds as the label `le`.
 #[derive(Debug)]
 pub(super) struct Bound(pub(super) u64, pub(super) &'static str);
 
-/// How many durations fell into each bucket, and their sum.
+/// The number of durations in each bucket, and their sum.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram<const BUCKETS: usize> {
     pub(super) bounds: &'static [Bound; BUCKETS],
-    /// One for each bound, not summed up.
+    /// One count for each bucket, not cumulative.
     counts: [u64; BUCKETS],
-    /// What was longer than the last bound.
+    /// Durations above the last bound.
     above: u64,
     sum_ns: u64,
 }
@@ -93,7 +94,7 @@ impl<const BUCKETS: usize> Histogram<BUCKETS> {
         self.sum_ns = self.sum_ns.saturating_add(ns);
     }
 
-    /// Adds what was observed elsewhere.
+    /// Adds the durations of another histogram.
     pub(super) fn merge(&mut self, other: &Self) {
         let Self { bounds: _, counts, above, sum_ns } = other;
         self.counts.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more);
@@ -101,7 +102,7 @@ impl<const BUCKETS: usize> Histogram<BUCKETS> {
         self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
     }
 
-    /// Returns how many took at most as long as each bound.
+    /// Returns the cumulative count for each bound.
     pub(super) fn cumulative(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let labels = self.bounds.iter().map(|Bound(_, label)| *label);
         labels.zip(self.counts.iter().scan(0, |sum, count| {

@@ -1,29 +1,29 @@
-//! What the server of the API has refused.
+//! Counts the requests that the API server refused, and the files that it could not use.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// What there is only so much of.
+/// A limit of the API server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LimitKind {
-    /// Watches, and other answers that go on and on.
+    /// Watches and other streams.
     Watches,
     /// Requests that are being answered.
     Requests,
     /// Lists that are being sent.
     Lists,
-    /// Bytes of requests' bodies.
+    /// Bytes of request bodies.
     Bodies,
     /// Connections.
     Connections,
 }
 
-/// A file that is read again when it has changed.
+/// A file that is reloaded when it changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FileKind {
-    /// That of the certificate, or of its key.
+    /// The certificate or its key.
     Certificate,
-    /// That of the tokens.
+    /// The tokens.
     Tokens,
 }
 
@@ -52,7 +52,7 @@ impl FileKind {
     }
 }
 
-/// What was counted. Clones are the same.
+/// The counters. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Refusals(Arc<RefusalCounters>);
 

@@ -1,11 +1,11 @@
-//! The memory that this process has in use.
+//! The resident memory of this process.
 
-/// Returns it in bytes; `None` where the system does not say.
+/// Returns the resident memory in bytes; `None` if the system does not report it.
 pub(super) fn bytes() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Finds a line like `VmRSS:     1234 kB`, in which a kB has 1024 bytes.
+/// Parses a line like `VmRSS:     1234 kB`; a kB has 1024 bytes.
 fn parse(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

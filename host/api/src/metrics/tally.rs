@@ -1,4 +1,4 @@
-//! What the reconciles of one controller took and came to.
+//! Statistics of the reconciles of one controller: durations, results, traps and limits.
 
 use homeostat_component::{Fault, LimitName};
 use homeostat_runtime::settle::Label;
@@ -10,16 +10,16 @@ use super::histogram::{Histogram, QUEUE, RECONCILE};
 pub(super) const RESULTS: [Label; 6] =
     [Label::Success, Label::Requeue, Label::RequeueAfter, Label::Error, Label::TerminalError, Label::Dropped];
 
-/// Tallies as reconciles end.
+/// Records reconciles as they end.
 #[derive(Default)]
 pub(super) struct ReconcileRecorder(ShardedSum<ReconcileStats>);
 
-/// What was tallied, since the controller's start.
+/// The statistics since the controller started.
 #[derive(Clone, Debug)]
 pub(super) struct ReconcileStats {
-    /// From the moment that a key was due to the claim.
+    /// From the due time of a key to its claim.
     pub(super) queued: Histogram<{ QUEUE.len() }>,
-    /// From the claim to its end.
+    /// From the claim of a key to its end.
     pub(super) worked: Histogram<{ QUEUE.len() }>,
     /// The guest's call.
     pub(super) reconciled: Histogram<{ RECONCILE.len() }>,
@@ -74,7 +74,7 @@ impl ReconcileStats {
         }
     }
 
-    /// Adds what was tallied elsewhere.
+    /// Adds the statistics of another part.
     fn merge(&mut self, other: &Self) {
         let Self { queued, worked, reconciled, results, traps, limits } = other;
         self.queued.merge(queued);
@@ -90,13 +90,13 @@ impl ReconcileStats {
         LimitName::ALL.iter().zip(self.limits).filter(|(name, _)| **name == wanted).map(|(_, hits)| hits).sum()
     }
 
-    /// Returns how many reconciles came to any of what `wanted` says.
+    /// Returns how many reconciles had a result that `wanted` accepts.
     pub(super) fn results(&self, wanted: impl Fn(Label) -> bool) -> u64 {
         RESULTS.iter().zip(self.results).filter(|(label, _)| wanted(**label)).map(|(_, count)| count).sum()
     }
 }
 
-/// Returns where a result is counted.
+/// Returns the index of a result in [`RESULTS`].
 fn place(label: Label) -> usize {
     match label {
         Label::Success => 0,

@@ -1,7 +1,7 @@
-//! Writes metrics in the two forms that Prometheus reads.
+//! Encodes metrics in the two formats that Prometheus reads.
 //!
-//! The forms differ in little: OpenMetrics names a counter without its `_total` in the lines about it, says units, writes whole bounds
-//! as `1.0`, and marks the end.
+//! OpenMetrics differs in four points: it leaves `_total` out of a counter's metadata lines, states units,
+//! writes whole bounds as `1.0`, and ends with a marker.
 
 use std::fmt::{Display, Write};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::ExpositionFormat;
 use super::families::{Family, Type};
 use super::histogram::Histogram;
 
-/// The units that names end with.
+/// The units that names may end with.
 const UNITS: [&str; 2] = ["seconds", "bytes"];
 
-/// Metrics, as far as they are written.
+/// The metrics that are encoded so far.
 pub(super) struct TextEncoder {
     form: ExpositionFormat,
     text: String,
-    /// The family that is being written.
+    /// The current family.
     name: &'static str,
     suffix: &'static str,
 }
@@ -27,7 +27,7 @@ impl TextEncoder {
         Self { form, text: String::new(), name: "", suffix: "" }
     }
 
-    /// Writes what a family is. Its samples have to follow.
+    /// Writes the metadata of a family. Its samples must follow.
     pub(super) fn start_family(&mut self, family: &Family) {
         let Family { name, r#type, help, .. } = family;
         (self.name, self.suffix) = (name, if *r#type == Type::Counter { "_total" } else { "" });
@@ -80,12 +80,12 @@ impl TextEncoder {
     }
 }
 
-/// Returns a duration as metrics have it.
+/// Returns a duration in seconds, the unit of metrics.
 pub(super) fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
 
-/// The labels of one sample in braces, and last its bound; nothing when there are none.
+/// The labels of one sample in braces, the bound last; empty if there are none.
 struct Labels<'l>(&'l [(&'l str, &'l str)], Option<&'l str>);
 
 impl Display for Labels<'_> {
