@@ -1,10 +1,12 @@
-//! Measures how long the requests of one client take while others take all they can get, beside how long they take without those.
+//! Measures how long the requests of one client take, alone and beside hostile clients.
 //!
 //! `cargo run -p homeostat-api --example hostile -- [--rounds 6] [--requests 300] [--folder FOLDER]`
 //!
-//! Rounds without and with hostile clients take turns, on one host over a store in a file. The hostile ones are 40 connections that each declare a body
-//! of 2 MB and send a byte a second, and 70 readers of a list of 24 MB that read 1 KiB a second, by a token of theirs for each sort. The client that is measured
-//! has a token of its own: it creates a resource, reads it, and lists ten, one after the other.
+//! Rounds without and with hostile clients alternate, on one host with an embedded store. There are 40 slow
+//! writers: each declares a body of 2 MB and sends one byte a second. There are 70 slow readers: each reads a
+//! list of 24 MB at 1 KiB a second. All slow writers share one token, and all slow readers another. The
+//! measured client has its own token. It creates a resource, reads it, and lists ten, one request after the
+//! other.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "an example that cannot go on says so and ends")]
 
@@ -37,7 +39,7 @@ const MEASURED: &str = "the-token-that-is-measured";
 const SLOW_WRITER: &str = "the-token-of-slow-writers";
 const SLOW_READER: &str = "the-token-of-slow-readers";
 
-/// What slow readers list, and what is measured.
+/// The list of the slow readers, and the collection of the measured client.
 const LARGE: &str = "/api/v1/namespaces/large/configmaps";
 const SMALL: &str = "/api/v1/namespaces/small/configmaps";
 
@@ -109,7 +111,7 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// How long requests took, and how many were refused.
+/// The durations of requests, and the number of refused ones.
 #[derive(Default)]
 struct LatencySamples {
     times: Vec<Duration>,
@@ -141,7 +143,7 @@ impl MeasuredClient {
         Ok(sender)
     }
 
-    /// Asks by the token that is measured, and reads all of the answer.
+    /// Sends a request with the token of the measured client, and reads the whole response.
     async fn ask(&self, sender: &mut SendRequest<Full<Bytes>>, method: &str, path: &str, body: String) -> Outcome<u16> {
         let request = Request::builder().method(method).uri(path).header("host", &self.address);
         let request = request.header("authorization", format!("Bearer {MEASURED}"));
@@ -165,7 +167,7 @@ impl MeasuredClient {
         Ok(())
     }
 
-    /// Creates, reads and lists, one after the other.
+    /// Creates, reads and lists, one request after the other.
     async fn measure(&self, requests: usize, round: usize, tally: &mut LatencySamples) -> Outcome<()> {
         let mut sender = self.connect().await?;
         for number in 0..requests {
@@ -182,7 +184,7 @@ impl MeasuredClient {
         Ok(())
     }
 
-    /// Begins what hostile clients do, until the set is dropped.
+    /// Starts the hostile clients, which run until the set is dropped.
     async fn start_hostile_clients(&self, hostile: &mut JoinSet<()>) -> Outcome<()> {
         for number in 0..BODIES + READERS {
             let is_body = number < BODIES;
@@ -195,7 +197,7 @@ impl MeasuredClient {
                         Some(open) => Ok(open),
                         None => Self { address: address.clone() }.beginning(is_body).await.map_err(drop),
                     };
-                    // Whoever is cut off begins again.
+                    // A client that was cut off reconnects.
                     if let Ok(mut open) = open
                         && trickle(&mut open, is_body).await.is_ok()
                     {
@@ -208,7 +210,7 @@ impl MeasuredClient {
         Ok(())
     }
 
-    /// Connects, and sends the beginning of a request.
+    /// Connects, and sends the head of a request.
     async fn beginning(&self, is_body: bool) -> Outcome<TcpStream> {
         let mut stream = TcpStream::connect(&self.address).await?;
         let (token, method, path) = if is_body { (SLOW_WRITER, "POST", SMALL) } else { (SLOW_READER, "GET", LARGE) };

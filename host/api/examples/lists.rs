@@ -1,9 +1,10 @@
-//! Measures what memory a host takes to send a long list, beside what the list has in memory as a whole.
+//! Measures the memory that a host uses to send a long list, compared with the whole list in memory.
 //!
 //! `cargo run --release -p homeostat-api --example lists -- --resources 100000 [--folder FOLDER]`
 //!
-//! The store is a file in a new folder, with resources of about a kilobyte. Each list is asked for over the host's socket, and what comes is
-//! counted and let go of. The first one fills the store's cache of pages, which is 128 MiB at most, and is not the list's.
+//! The store is a file in a new folder, with resources of about a kilobyte. Each list is requested over the
+//! host's socket, and the bytes are counted and dropped. The first list also fills the store's page cache,
+//! which takes at most 128 MiB.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "an example that cannot go on says so and ends")]
 
@@ -27,7 +28,7 @@ use tokio::net::UnixStream;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Writes that wait for the store at a time.
+/// Concurrent writers.
 const WRITERS: usize = 1024;
 
 const LIST: &str = "/api/v1/configmaps";
@@ -98,7 +99,7 @@ async fn fill(store: &Arc<EmbeddedStore>, resources: usize) {
     writers.join_all().await;
 }
 
-/// Asks for something, and returns how many bytes came.
+/// Requests a path, and returns the number of bytes in the response.
 async fn ask(handle: &Handle, path: &str, accept: &str) -> Outcome<u64> {
     let Address::Unix(socket) = handle.address() else { return Err("not a socket".into()) };
     let (mut sender, connection) = http1::handshake(TokioIo::new(UnixStream::connect(socket).await?)).await?;
@@ -112,16 +113,16 @@ async fn ask(handle: &Handle, path: &str, accept: &str) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// Reads a list as a whole and makes its text, as a server does that does not stream.
+/// Reads a whole list and encodes it, like a server that does not stream.
 async fn whole(store: &EmbeddedStore) -> Outcome<u64> {
     let page = store.list(&Query::all(kind())).await?;
     let items: Vec<&Value> = page.items.iter().map(|resource| resource.document()).collect();
     Ok(serde_json::to_vec(&items)?.len() as u64)
 }
 
-/// Says how far the memory of this process rises while something is done.
+/// Prints how far the memory of this process rises during `work`.
 async fn measure(name: &str, work: impl Future<Output = Outcome<u64>>) -> Outcome<()> {
-    // The peak begins anew.
+    // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5")?;
     let (before, begun) = (memory("VmRSS:")?, Instant::now());
     let bytes = work.await?;
@@ -131,7 +132,7 @@ async fn measure(name: &str, work: impl Future<Output = Outcome<u64>>) -> Outcom
     Ok(())
 }
 
-/// Returns a line of what the system knows of this process, in MiB.
+/// Returns a field of `/proc/self/status`, in MiB.
 fn memory(name: &str) -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such field")?;

@@ -9,7 +9,7 @@ use crate::room::Limiter;
 
 const KIB: usize = 1024;
 
-/// Bounds of bodies of 2 MiB, and room for four.
+/// Limits with bodies of 2 MiB, and permits for four of them.
 fn limits() -> Limits {
     let room = |scarce, size| Limiter::new(scarce, size, Duration::from_secs(10), Metrics::default());
     Limits {
@@ -29,7 +29,7 @@ fn client(number: u32) -> Client {
     Client::User(number)
 }
 
-/// A body that says that it has so many bytes, and sends its pieces one each second.
+/// A body that declares so many bytes, and sends its pieces one each second.
 fn drips(says: usize, pieces: impl IntoIterator<Item = usize, IntoIter: Send + 'static>) -> Body {
     struct Says(Body, u64);
     impl hyper::body::Body for Says {
@@ -54,7 +54,7 @@ fn drips(says: usize, pieces: impl IntoIterator<Item = usize, IntoIter: Send + '
     Body::new(Says(Body::from_stream(pieces), says as u64))
 }
 
-/// A body that does not say how long it is.
+/// A body without a declared length.
 fn unmeasured(bytes: usize) -> Body {
     Body::from_stream(stream::iter([Ok::<_, Infallible>(vec![b'x'; bytes])]))
 }
@@ -63,7 +63,7 @@ async fn code(body: Body, by: u32, limits: &Limits) -> u16 {
     read(body, &client(by), limits).await.map_or_else(|failure| failure.code(), |_| 200)
 }
 
-/// Forty bodies say 2 MiB each and send a byte a second: what they say takes no room, and what they send hardly any.
+/// Forty bodies declare 2 MiB each and send a byte a second. They reserve only the bytes that arrive.
 #[tokio::test(start_paused = true)]
 async fn bodies_that_say_much_and_send_little_keep_nobody_waiting_and_end() {
     let limits = limits();
@@ -82,7 +82,8 @@ async fn bodies_that_say_much_and_send_little_keep_nobody_waiting_and_end() {
     assert!(codes.iter().all(|code| *code == 408), "{codes:?}");
 }
 
-/// The same with so much sent at first that what they say takes its room: that of one client, and not for long.
+/// Here the first part is so long that the declared length is reserved. It only takes the share of one
+/// client, and not for long.
 #[tokio::test(start_paused = true)]
 async fn bodies_that_stop_half_way_leave_room_for_other_clients_and_end() {
     let limits = limits();
@@ -99,7 +100,7 @@ async fn bodies_that_stop_half_way_leave_room_for_other_clients_and_end() {
     assert!(codes.contains(&408));
 }
 
-/// More bodies than there is room for, each of which is half there: every one is read in the end.
+/// More incomplete bodies than there are permits for: each is read in the end.
 #[tokio::test(start_paused = true)]
 async fn bodies_that_are_half_there_do_not_wait_for_one_another() {
     let limits = limits();

@@ -10,7 +10,7 @@ fn what_was_made_after_the_beginning_is_left_alone_and_what_is_on_its_way_out_is
     };
     let began = "2026-05-01T10:00:00.5Z".parse().unwrap();
     assert!(is_left(&resource("2026-05-01T09:00:00Z", None), began));
-    // Moments of creation have whole seconds.
+    // Creation timestamps have whole seconds.
     assert!(is_left(&resource("2026-05-01T10:00:00Z", None), began));
     assert!(!is_left(&resource("2026-05-01T10:00:01Z", None), began));
     assert!(!is_left(&resource("2026-05-01T09:00:00Z", Some("2026-05-01T09:30:00Z")), began));

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Opens a file of text, in which only one word is wrong.
+/// Opens a text file for which only one word is invalid.
 fn open(path: &Path, metrics: &Metrics) -> Arc<ReloadingFile<String>> {
     let path = path.to_owned();
     let paths = vec![path.clone()];

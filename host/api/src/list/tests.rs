@@ -43,7 +43,7 @@ async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
     assert_eq!((first.len(), &pieces.metadata()["continue"]), (ITEMS_MAX, &json!("")));
     let mut writing = ListStream::begin(frame(), &pieces.metadata(), pieces, first);
     let mut text = writing.next().await.unwrap().unwrap().to_vec();
-    // What happens while it is sent is not in it.
+    // A change during the list is not in the list.
     let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
     let write =
         Write::Delete { key: last, precondition: Precondition::default(), propagation: Propagation::Background };

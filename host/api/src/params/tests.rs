@@ -94,7 +94,7 @@ fn a_switch_is_read_in_the_words_of_go() {
     }
 }
 
-/// What a list and a watch answer to parameters about revisions: 0 where they go together.
+/// Returns the status codes of a list and a watch with these parameters; 0 if they are accepted.
 fn refusals(revision: &str, asked: &str, initial: Option<bool>, next: &str) -> (u16, u16) {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let params = Params {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A field that holds a text or a message.
+/// A field with a string or a message.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![number << 3 | 2];
     let length = content.len();
@@ -21,7 +21,7 @@ fn body(metadata: &[u8], more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_namespace_as_kubectl_sends_it_is_understood() {
-    // As a client in Go writes it: empty texts and messages are there too.
+    // As a client in Go writes it, with empty strings and messages.
     let long = "x".repeat(200);
     let metadata = [
         field(1, b"red"),
@@ -73,7 +73,7 @@ fn every_cut_and_every_wrong_byte_is_an_answer_and_no_panic() {
     assert!(namespace(&endless).unwrap_err().contains("64 bits"));
 }
 
-/// The envelope around what a deletion asks for.
+/// The envelope around `DeleteOptions`.
 fn options(raw: &[u8]) -> Vec<u8> {
     let kind = [field(1, b"v1"), field(2, b"DeleteOptions")].concat();
     [MAGIC, &field(1, &kind), &field(2, raw), &field(3, b""), &field(4, b"")].concat()
@@ -102,7 +102,7 @@ fn what_a_deletion_asks_for_is_understood() {
 fn options_of_a_deletion_that_are_cut_off_or_unknown_are_refused() {
     let whole = options(&field(4, b"Orphan"));
     for end in 0..whole.len() {
-        // Cut between two fields of the envelope it is whole, and says less.
+        // If it is cut between two fields of the envelope, it parses and has fewer fields.
         if let Ok(read) = delete_options(&whole[..end]) {
             assert!(read["propagationPolicy"].is_null() || read["propagationPolicy"] == "Orphan", "{end}: {read}");
         }

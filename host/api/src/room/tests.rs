@@ -12,7 +12,7 @@ fn client(number: u32) -> Client {
     Client::User(number)
 }
 
-/// All that is free.
+/// The number of free permits.
 fn free(room: &Limiter) -> usize {
     room.shared.state.lock().free
 }
@@ -39,7 +39,7 @@ async fn what_is_larger_than_the_room_takes_all_of_it() {
     assert!(room.acquire(&client(1), 10).await.is_ok());
 }
 
-/// However much one client asks for, and however many do so, the next one finds something.
+/// However many permits one client requests, the next client finds some free.
 #[tokio::test(start_paused = true)]
 async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
     let room = room(64);
@@ -56,7 +56,7 @@ async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
     assert!(room.shared.state.lock().clients.is_empty(), "who has nothing is forgotten");
 }
 
-/// A hundred requests of one client wait. Those of another one wait for one of them each, at most.
+/// A hundred requests of one client wait. Each request of another client waits for at most one of them.
 #[tokio::test(start_paused = true)]
 async fn clients_that_wait_take_turns_however_many_requests_they_have() {
     let room = room(2);
@@ -135,7 +135,7 @@ async fn no_more_than_so_many_wait_of_one_client_and_of_all() {
     assert_eq!((free(&room), room.shared.state.lock().waiting), (1, 0));
 }
 
-/// Whoever leaves at the moment at which it is told gives back what it was given.
+/// A waiting request that is dropped while it is granted returns its permits.
 #[tokio::test]
 async fn who_leaves_while_it_is_told_loses_no_room() {
     let (room, other) = (room(1), client(2));

@@ -10,7 +10,7 @@ use crate::ServerBackend;
 
 const BACKUP: &str = "/homeostat/v1/backup";
 
-/// A server over a store in a file that is larger than what sockets hold.
+/// A server with an embedded store that is larger than the socket buffers.
 async fn large(options: Options) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(EmbeddedStore::open(folder.path().join("store"), StoreOptions::default()).unwrap());

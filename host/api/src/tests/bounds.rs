@@ -1,4 +1,4 @@
-//! What one client may take, and what happens when it takes more.
+//! The limits of one client, and the refusals beyond them.
 
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioExecutor;
@@ -8,10 +8,10 @@ use super::*;
 
 const WATCH: &str = "/apis/apps/v1/deployments?watch=1";
 
-/// More than all the buffers on the way to a client hold.
+/// More than all buffers between server and client hold.
 const LONG: usize = 900_000;
 
-/// Writes a request on a connection of its own, and reads nothing.
+/// Writes a request on its own connection, and reads nothing.
 async fn ask_and_read_nothing(server: &Server, path: &str) -> UnixStream {
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let mut stream = UnixStream::connect(socket).await.unwrap();
@@ -28,7 +28,7 @@ async fn fill(server: &Server) {
     }
 }
 
-/// Asks until there is room again.
+/// Sends requests until one is accepted again.
 async fn until_there_is_room(server: &Server) {
     let asked = async {
         while server.send("GET", WATCH, "", "").await.status() != 200 {
@@ -65,7 +65,7 @@ async fn watches_leave_half_of_the_connections_to_others() {
 
 #[tokio::test]
 async fn many_watches_share_one_connection_and_the_bound_counts_them() {
-    // Of which one client has eight ninths.
+    // One client may have eight ninths of them.
     let server = Server::with(Options { watches_max: 225, ..Options::default() }).await;
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let stream = UnixStream::connect(socket).await.unwrap();
@@ -111,7 +111,7 @@ async fn an_answer_that_does_not_begin_in_time_is_a_timeout() {
     let server = Server::with(Options { answer_ms_max: 100, ..Options::default() }).await;
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let mut stream = UnixStream::connect(socket).await.unwrap();
-    // The body never comes.
+    // The body never arrives.
     let head = format!(
         "POST {DEPLOYMENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
     );
@@ -131,7 +131,7 @@ async fn a_client_that_does_not_read_its_list_loses_its_connection() {
     let server = Server::with(Options { connections_max: 1, stall_ms_max: 100, ..Options::default() }).await;
     fill(&server).await;
     let mut stream = ask_and_read_nothing(&server, DEPLOYMENTS).await;
-    // There is no other connection, so it was cut.
+    // There was only this connection, so it was cut off.
     assert_eq!(server.get("/livez").await, "ok");
     let mut told = Vec::new();
     stream.read_to_end(&mut told).await.unwrap();
@@ -173,13 +173,13 @@ async fn a_client_that_takes_nothing_of_one_answer_among_many_loses_the_connecti
     let request = Request::get("http://localhost/apis/apps/v1/deployments?watch=1");
     let response = sender.send_request(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
     assert_eq!(response.status(), 200);
-    // The connection is read, this body is not.
+    // The server reads the connection, and not this body.
     until_there_is_room(&server).await;
     tokio::time::timeout(PATIENCE, connection).await.expect("the connection ends").unwrap().ok();
     drop(response);
 }
 
-/// Asks while somebody else has all the room, and returns what is told of it.
+/// Sends a request while another client holds all permits, and returns the response.
 async fn ask_without_room(options: Options, path: &str) -> (Server, UnixStream, Response<Incoming>) {
     let server = Server::with(Options { request_ms_max: 100, ..options }).await;
     fill(&server).await;
@@ -222,10 +222,10 @@ async fn what_nobody_has_read_yet_of_a_connection_is_bounded() {
     let server = Server::start().await;
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let mut stream = UnixStream::connect(socket).await.unwrap();
-    // Source: RFC 9113, 3.4 and 6.5: what begins a connection, and settings without any.
+    // The connection preface, and empty settings. Source: RFC 9113, 3.4 and 6.5.
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let (mut of_one, mut of_all) = (65_535, 65_535);
-    // Its settings come first, and room for all streams together is added to what there is without a word.
+    // The server's settings come first. A window update for the connection may follow at any time.
     while of_all == 65_535 {
         let mut head = [0; 9];
         tokio::time::timeout(PATIENCE, stream.read_exact(&mut head)).await.unwrap().unwrap();

@@ -1,10 +1,10 @@
-//! What clients in other languages send on their default settings, and what nobody should be able to send.
+//! Requests of clients in other languages with their default settings, and requests that must be refused.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-/// Asks with these headers and no others, but for the host.
+/// Sends a request with only these headers and `host`.
 async fn ask_with(
     server: &Server,
     method: &str,
@@ -172,7 +172,7 @@ async fn a_body_says_its_kind_and_version() {
     }
 }
 
-/// An API server knows the kinds that its clients have compiled in, and some of those leave them out.
+/// An API server knows the built-in kinds, and some clients leave `kind` and `apiVersion` out.
 #[tokio::test]
 async fn a_body_of_a_kind_that_clients_have_compiled_in_need_not_say_it() {
     let server = Server::start().await;
@@ -194,10 +194,10 @@ async fn an_apply_with_owners_of_fields_is_refused() {
 
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Longer than any body may be, and than what the system keeps of what nobody reads.
+/// Longer than the limit of a body, and than the socket buffers.
 const LONG: usize = 5 << 20;
 
-/// Sends a head and a body, all of it before anything is read, and returns the connection.
+/// Sends a head and a whole body before it reads, and returns the connection.
 async fn send_all(server: &Server, head: &str, body: &[u8]) -> UnixStream {
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let mut stream = UnixStream::connect(socket).await.unwrap();
@@ -209,7 +209,7 @@ async fn send_all(server: &Server, head: &str, body: &[u8]) -> UnixStream {
     stream
 }
 
-/// Reads until a text has come.
+/// Reads until a text has arrived.
 async fn read_until(stream: &mut UnixStream, wanted: &str) -> String {
     let mut told = Vec::new();
     while !String::from_utf8_lossy(&told).contains(wanted) {
@@ -231,7 +231,7 @@ async fn a_client_that_sends_a_body_that_is_too_long_gets_its_answer() {
         let mut stream = send_all(&server, &head, &body).await;
         let told = read_until(&mut stream, "RequestEntityTooLarge").await;
         assert!(told.starts_with("HTTP/1.1 413 "), "{told}");
-        // Nothing of the body is left to be taken for the next request.
+        // No byte of the body is left to be taken for the next request.
         stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         assert!(read_until(&mut stream, "\r\n\r\nok").await.contains("HTTP/1.1 200 "));
     }

@@ -1,4 +1,4 @@
-//! Collections that are deleted whole.
+//! Deletion of whole collections.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use homeostat_store::{Query, Write};
 
 use super::*;
 
-/// Fills a store. Every hundredth resource waits for a finalizer.
+/// Fills a store. Every hundredth resource has a finalizer.
 async fn fill(server: &Server, count: usize) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for at in 0..count {
@@ -27,7 +27,7 @@ fn told(list: &Value) -> Vec<String> {
     items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns how many there are, and how many of them are on their way out.
+/// Returns how many resources there are, and how many of them are being deleted.
 async fn left(server: &Server) -> (usize, usize) {
     let page = server.host.store().list(&Query::all(Kind::new("apps", "v1", "Deployment"))).await.unwrap();
     let leave = |resource: &&std::sync::Arc<homeostat_store::Resource>| {

@@ -1,4 +1,4 @@
-//! What clients of Kubernetes ask beside the plain verbs: other forms, other parts, and what owners and schemas refuse.
+//! Requests of Kubernetes clients beyond the plain verbs: formats, subresources, ownership and schemas.
 
 use super::*;
 
@@ -315,13 +315,13 @@ async fn events_are_resources_beside_what_they_are_about() {
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// Notes that something happened to the deployment `web`.
+/// Records an event of the deployment `web`.
 fn note(server: &Server, reason: &str) {
     let key = homeostat_store::Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
     note_from(server, EventSource::Host, Some(key), reason);
 }
 
-/// Notes that something happened, as an event of the controller `web`.
+/// Records an event of the controller `web`.
 fn note_from(server: &Server, source: EventSource, key: Option<homeostat_store::Key>, reason: &str) {
     let (controller, severity) = (&"web".into(), Severity::Normal);
     let event = NewEvent { controller, source, key, severity, reason, message: "text" };
@@ -368,7 +368,7 @@ async fn a_watch_of_events_that_misses_some_says_so() {
     note(&server, "First");
     let mut watch = server.follow(&format!("{EVENTS}?watch=1")).await;
     assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
-    // Nothing else runs meanwhile: the watch sees none of them before the first are forgotten.
+    // No other task runs meanwhile: the watch reads none of the events before the first are evicted.
     (0..homeostat_runtime::events::EVENTS_MAX + 1).for_each(|count| note(&server, &format!("Another{count}")));
     let told = watch.next().await.unwrap();
     assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(410)));
@@ -422,7 +422,7 @@ async fn what_is_missing_is_named_as_clients_expect() {
     assert_eq!(again.body["message"], "deployments.apps \"web\" already exists");
 }
 
-/// Asks until the answer has this code.
+/// Sends requests until a response has this code.
 async fn until_code(server: &Server, path: &str, code: u16) {
     let asking = async {
         while server.ask("GET", path, &Value::Null).await.code != code {

@@ -1,4 +1,4 @@
-//! Controllers, which are shown otherwise than they are.
+//! Controllers, whose presentation differs from the stored document.
 
 use homeostat_store::Write;
 
@@ -7,7 +7,7 @@ use super::*;
 const CONTROLLERS: &str = "/apis/homeostat.dev/v1alpha1/controllers";
 const REVISIONS: &str = "/apis/homeostat.dev/v1alpha1/controllerrevisions";
 
-/// A controller with a header whose value nobody is to see.
+/// A controller with a secret header value.
 fn controller() -> Value {
     let headers = json!({ "authorization": { "value": "Bearer hush" } });
     let grants = json!({ "http": [{ "urls": ["https://a.example/*"], "headers": headers }] });

@@ -1,4 +1,4 @@
-//! A server with tokens, and one in TLS.
+//! A server with tokens, and one with TLS.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn guarded(folder: &tempfile::TempDir) -> Server {
     Server::with(Options { tokens: Some(tokens(folder)), ..Options::default() }).await
 }
 
-/// Asks with a token, or with none.
+/// Sends a request with a token, or without.
 async fn ask(server: &Server, method: &str, path: &str, token: &str) -> Response<Incoming> {
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let stream = UnixStream::connect(socket).await.unwrap();
@@ -121,7 +121,7 @@ async fn what_goes_on_ends_when_its_token_is_taken_out_and_what_others_follow_go
     assert_eq!(others.event().await, event("ADDED", "web"));
 }
 
-/// Connects as a client does that trusts one certificate.
+/// Connects as a client that trusts one certificate.
 async fn connect(
     server: &Handle,
     certificate: &Certificate,
@@ -184,7 +184,7 @@ async fn who_does_not_agree_on_tls_in_time_is_cut_off_and_makes_room() {
     let Address::Tls { host, port } = handle.address() else { panic!("not in TLS") };
     let silent = TcpStream::connect((host.as_str(), *port)).await.unwrap();
     let stream = tokio::time::timeout(PATIENCE, connect(&handle, &certificate, &[])).await.unwrap();
-    // Nor may it be silent afterwards.
+    // The same bound holds after the handshake.
     let next = tokio::time::timeout(PATIENCE, connect(&handle, &certificate, &[])).await;
     assert!(next.is_ok());
     drop((silent, stream));
@@ -221,7 +221,7 @@ async fn a_new_certificate_is_shown_to_new_connections_and_those_of_before_go_on
     assert_eq!(before.send_request(request).await.unwrap().status(), 200);
 }
 
-/// Who stands between may have looked at the one, and we at the other.
+/// A proxy may have checked the one, and the server the other.
 #[tokio::test]
 async fn a_request_with_two_hosts_is_refused_with_and_without_tokens() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Kinds that are served in more than one version.
+//! Kinds that are served in several versions.
 
 use super::*;
 

@@ -75,7 +75,7 @@ fn a_changed_certificate_is_shown_and_one_that_cannot_be_used_is_not() {
     assert_eq!(look(), (wanted, 2));
 }
 
-/// As `openssl req -x509` makes one, but for the days.
+/// Like a certificate of `openssl req -x509`, except for the dates.
 fn lasting(from: i32, until: i32) -> (rcgen::Certificate, KeyPair) {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);

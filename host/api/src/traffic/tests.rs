@@ -49,7 +49,7 @@ async fn a_body_is_handed_on_in_pieces_and_notes_whose_turn_it_is() {
     assert_eq!(traffic.state.lock().answering, 0);
 }
 
-/// Returns after how many seconds a client that takes a piece every so often is cut off, within ten minutes.
+/// Returns the seconds until a client that reads one piece at this interval is cut off, within ten minutes.
 fn cut_off(bytes: usize, every: Duration) -> Option<u64> {
     let (begun, stall) = (Instant::now(), 30 * SECOND);
     let mut pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: begun };

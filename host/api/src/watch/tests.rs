@@ -52,7 +52,7 @@ fn an_event_carries_the_revision_to_go_on_from() {
     assert_eq!(line["type"], "DELETED");
 }
 
-/// Follows everything that happens in a store.
+/// Watches all changes in a store.
 async fn following(store: &MemoryStore, version: &str, shared: &EncodedEventCache) -> WatchStream {
     WatchStream {
         watch: store.watch(Scope::Everything, Revision::ZERO).await.unwrap(),
@@ -90,7 +90,7 @@ async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
     assert_eq!(alone["object"]["kind"], "PartialObjectMetadata");
 }
 
-/// What runs is laid over a controller's status: a line of it is that of its moment.
+/// Live status is merged into a controller, so the encoding depends on the time.
 #[tokio::test]
 async fn watches_of_controllers_share_no_text() {
     let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
@@ -117,7 +117,7 @@ async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
         ..following(&store, "v1", &EncodedEventCache::default()).await
     };
     for minute in 1..=3 {
-        // What is not meant is not told, and moves the mark on.
+        // An event that does not match is not sent, but moves the bookmark on.
         let document = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("other{minute}") } });
         store.write(Write::Create { document }).await.unwrap();
         let line: Value = serde_json::from_slice(&following.next().await.unwrap()).unwrap();
