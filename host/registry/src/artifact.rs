@@ -1,4 +1,6 @@
-//! The layout of a component in a registry: a manifest, a configuration, and one layer with the component. Source: the CNCF's wasm OCI artifact.
+//! The layout of a component in a registry: a manifest, a configuration, and one layer with the component.
+//!
+//! Source: the CNCF's wasm OCI artifact.
 
 use homeostat_digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -7,32 +9,32 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::origin::Origin;
 
-/// Bytes of a component that is pulled or pushed.
+/// Maximum size of a component that is pulled or pushed, in bytes.
 pub const COMPONENT_BYTES_MAX: u64 = 50 << 20;
-/// Bytes of a manifest, and of a configuration.
+/// Maximum size of a manifest, and of a configuration, in bytes.
 pub const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 const LAYER: &str = "application/wasm";
-/// What a layer is called by. A client that makes files of layers leaves out those without.
+/// The annotation with a layer's file name. Clients that write layers to files skip layers without it.
 const TITLE: &str = "org.opencontainers.image.title";
-/// The same for all, so that a component has one manifest, whatever its file was called.
+/// A constant, so that a component has one manifest, independent of its file name.
 const FILE: &str = "component.wasm";
 const ARCHITECTURE: &str = "wasm";
-/// Components. Modules have `wasip1`.
+/// For components. Core modules have `wasip1`.
 const OS: &str = "wasip2";
-/// The same component has the same manifest, whoever pushes it and whenever.
+/// A constant, so that a component has one manifest, independent of the time and the pusher.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
-/// What a manifest says of the blobs of a component.
+/// The blobs of a component, as its manifest names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     pub(crate) config: Blob,
     pub(crate) layer: Blob,
 }
 
-/// Bytes in a registry.
+/// The digest and size of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blob {
     pub(crate) digest: Digest,
@@ -67,7 +69,7 @@ struct Descriptor {
     media_type: String,
     digest: String,
     size: u64,
-    /// What those of others say is not looked at.
+    /// Written, but ignored when read.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     annotations: Option<Value>,
 }
@@ -79,14 +81,14 @@ struct Config {
 }
 
 impl Manifest {
-    /// Reads a manifest. `what` is how the artifact is called in errors.
+    /// Parses a manifest. `what` names the artifact in errors.
     ///
     /// # Errors
-    /// [`Error::Layout`] with what is there instead, by its media type; [`Error::TooLarge`].
+    /// [`Error::Layout`] with the media type that was found; [`Error::TooLarge`].
     pub fn read(what: &str, bytes: &[u8]) -> Result<Self, Error> {
         let other = |reason: String| Error::Layout { what: what.to_owned(), reason };
         let unreadable = |error: serde_json::Error| other(format!("its manifest cannot be read: {error}"));
-        // First of all, so that whatever it is instead is called by its name.
+        // The media type first, so that the error names any other artifact by its type.
         let ManifestHeader { media_type } = serde_json::from_slice(bytes).map_err(unreadable)?;
         check_manifest_type(what, media_type.as_deref())?;
         let ImageManifest { schema_version, media_type: _, config, layers } =
@@ -121,10 +123,10 @@ impl Manifest {
     }
 }
 
-/// Checks what an answer, or a manifest, says it is.
+/// Checks the media type of a response or a manifest. A missing type is accepted.
 ///
 /// # Errors
-/// [`Error::Layout`]. What says nothing is looked at.
+/// [`Error::Layout`].
 pub(crate) fn check_manifest_type(what: &str, media_type: Option<&str>) -> Result<(), Error> {
     let bare = media_type.and_then(|whole| whole.split(';').next()).map(str::trim);
     match bare.filter(|bare| *bare != MANIFEST) {
@@ -151,13 +153,13 @@ pub(crate) fn check_config(what: &str, bytes: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// An artifact that is to be pushed.
+/// The manifest and configuration of a component.
 pub(crate) struct ArtifactParts {
     pub(crate) manifest: Vec<u8>,
     pub(crate) config: Vec<u8>,
 }
 
-/// Makes the manifest and the configuration of a component. The same component has the same ones.
+/// Makes the manifest and the configuration of a component. Both only depend on the component.
 ///
 /// # Errors
 /// [`Error::NotAComponent`], [`Error::TooLarge`].

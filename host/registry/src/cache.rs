@@ -1,4 +1,4 @@
-//! What was pulled, in a folder: each blob in a file of its own, under its digest. Bytes are checked again when they are read.
+//! A cache of pulled blobs: each is a file under its digest. The digest is verified on every read.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
@@ -10,13 +10,13 @@ use homeostat_digest::Digest;
 
 use crate::error::Error;
 
-/// Bytes of all files together. Beyond it, those that were not used for longest go.
+/// Maximum size of all files, in bytes. Beyond it, the least recently used files are evicted.
 pub const CACHE_BYTES_MAX: u64 = 1 << 30;
 
-/// What a file is called, before the digits of its digest.
+/// The prefix of file names, before the digits of the digest.
 const PREFIX: &str = "sha256-";
 
-/// A folder of blobs. Two processes may share one.
+/// A folder of blobs. Several processes may share one.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -32,13 +32,13 @@ impl Cache {
         self.folder.join(digest.as_str().replace(':', "-"))
     }
 
-    /// Returns a blob. `None`: it is not there, or is damaged, or larger than `bytes_max`.
+    /// Returns a blob; `None` if it is missing, damaged, or larger than `bytes_max`.
     pub(crate) async fn get(&self, digest: &Digest, bytes_max: u64) -> Option<Vec<u8>> {
         let (path, digest) = (self.path(digest), digest.clone());
         blocking(move || read(&path, &digest, bytes_max).ok().flatten()).await
     }
 
-    /// Keeps a blob. Returns when it is whole.
+    /// Stores a blob, and returns once the file is complete.
     ///
     /// # Errors
     /// [`Error::Cache`].
@@ -55,13 +55,13 @@ impl Cache {
         self.make_room(path)
     }
 
-    /// Removes the files that were not used for longest, but `kept`.
+    /// Evicts the least recently used files, except `kept`.
     fn make_room(&self, kept: &Path) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
             let facts = fs::metadata(&entry);
-            // Somebody else may make room at the same time.
+            // Another process may evict at the same time.
             if let (Ok(facts), true) = (facts, name.to_string_lossy().starts_with(PREFIX)) {
                 files.push((facts.modified()?, facts.len(), entry));
             }
@@ -91,7 +91,7 @@ fn read(path: &Path, digest: &Digest, bytes_max: u64) -> io::Result<Option<Vec<u
         tracing::warn!(path = %path.display(), "a file of the cache is damaged, and is pulled again");
         return Ok(None);
     }
-    // It was used: others go before it does. Where that cannot be noted, it goes earlier.
+    // Marks the file as used. If that fails, the file is evicted earlier.
     drop(file.set_modified(SystemTime::now()));
     Ok(Some(bytes))
 }

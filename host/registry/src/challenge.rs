@@ -1,23 +1,25 @@
-//! How a registry says who may ask: the header `WWW-Authenticate`. Source: RFC 9110 and Docker's token authentication.
+//! Authentication challenges of a registry: the header `WWW-Authenticate`.
+//!
+//! Source: RFC 9110 and Docker's token authentication.
 
-/// What a registry wants to see.
+/// The authentication scheme that a registry requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Challenge {
     /// A name and a password, with every request.
     Basic,
-    /// A token from somewhere else.
+    /// A token from a token server.
     Bearer {
-        /// Where it is to be had.
+        /// The URL of the token server.
         realm: String,
-        /// For whom.
+        /// The service that the token is for.
         service: Option<String>,
-        /// For what.
+        /// The access that the token is for.
         scope: Option<String>,
     },
 }
 
 impl Challenge {
-    /// Reads one header. `None`: it asks for something else.
+    /// Parses one header; `None` for any other scheme.
     pub(crate) fn read(header: &str) -> Option<Self> {
         let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
         if scheme.eq_ignore_ascii_case("basic") {
@@ -41,7 +43,7 @@ impl Challenge {
     }
 }
 
-/// Takes `name=value` or `name="value"` off.
+/// Splits off `name=value` or `name="value"`.
 fn parameter(text: &str) -> Option<(&str, String, &str)> {
     let (name, rest) = text.trim_start_matches([' ', ',']).split_once('=')?;
     let Some(quoted) = rest.strip_prefix('"') else {

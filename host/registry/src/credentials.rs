@@ -1,4 +1,4 @@
-//! Who asks a registry: what the tools of others have noted in the files of Docker and of Podman, and what their helpers know.
+//! Credentials for registries, from the files of Docker and Podman, and from their credential helpers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,21 +16,21 @@ use tokio::process::Command;
 use crate::error::Error;
 use crate::reference::Reference;
 
-/// Bytes of a file of credentials, and of what a helper says.
+/// Maximum length of a credentials file, and of a helper's output, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
-/// How long a helper may take. It may have to ask the network, but never a person.
+/// How long a helper may take. It may use the network, but never prompts a person.
 const HELPER_MAX: Duration = Duration::from_secs(10);
-/// What a helper says when it knows none. Source: docker-credential-helpers.
+/// The output of a helper that has no credentials. Source: docker-credential-helpers.
 const NONE_FOUND: &str = "credentials not found";
-/// The name of a helper for a token that is exchanged for others. Source: docker-credential-helpers.
+/// The user name that marks a helper's secret as an identity token. Source: docker-credential-helpers.
 const TOKEN_USER: &str = "<token>";
 
-/// Who asks. It is never shown.
+/// A credential. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credential {
     /// A name and a password.
     Basic { username: String, password: String },
-    /// What is exchanged for the tokens that a registry takes.
+    /// An identity token, which is exchanged for access tokens.
     Identity { token: String },
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The part of a file of credentials that is used.
+/// The used part of a credentials file.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AuthFile {
@@ -65,10 +65,11 @@ struct HelperOutput {
     secret: String,
 }
 
-/// Returns who asks for an artifact, from the first of `files` that knows. `None`: nobody in particular.
+/// Returns the credential for an artifact, from the first of `files` that has one. `None` means anonymous
+/// access.
 ///
 /// # Errors
-/// [`Error::Credentials`]: a file that is there cannot be used, or a helper that it names.
+/// [`Error::Credentials`] if an existing file, or a helper that it names, cannot be used.
 pub(crate) async fn find(files: &[PathBuf], reference: &Reference) -> Result<Option<Credential>, Error> {
     for file in files {
         let Some(written) = read(file).await.map_err(|reason| wrong(reference, file, &reason))? else { continue };
@@ -92,7 +93,7 @@ async fn read(file: &Path) -> Result<Option<AuthFile>, String> {
         read => read.map_err(|error| error.to_string())?,
     };
     let bytes = bytes.ok_or_else(|| format!("it has more than {BYTES_MAX} bytes"))?;
-    // What is wrong is told by its place alone: a message could have a part of the file in it.
+    // Only the position is reported, because the parser's message may contain a part of the file.
     let unreadable = |error: serde_json::Error| format!("line {}, column {} is no JSON", error.line(), error.column());
     serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
 }
@@ -100,7 +101,7 @@ async fn read(file: &Path) -> Result<Option<AuthFile>, String> {
 async fn find_in_file(written: AuthFile, reference: &Reference) -> Result<Option<Credential>, String> {
     let AuthFile { auths, creds_store, cred_helpers } = written;
     let server = match reference.registry() {
-        // The name under which Docker keeps it.
+        // Docker's name for it.
         "docker.io" => "https://index.docker.io/v1/",
         registry => registry,
     };
@@ -119,7 +120,8 @@ async fn find_in_file(written: AuthFile, reference: &Reference) -> Result<Option
     }
 }
 
-/// Returns under what an artifact's credentials may stand, the closest first. Source: containers-auth.json(5).
+/// Returns the keys of an artifact in a credentials file, the most specific first. Source:
+/// containers-auth.json(5).
 fn keys(reference: &Reference) -> Vec<String> {
     let registry = match reference.registry() {
         "docker.io" => "index.docker.io",
@@ -135,7 +137,7 @@ fn keys(reference: &Reference) -> Vec<String> {
     keys
 }
 
-/// Takes off what tools write around the name of a registry.
+/// Removes the scheme and API path that tools add to the name of a registry.
 fn bare(name: &str) -> &str {
     let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://")).unwrap_or(name);
     let name = name.trim_end_matches('/');
@@ -159,7 +161,7 @@ fn credential(entry: &Entry) -> Result<Option<Credential>, String> {
     Ok(both.map(|(username, password)| Credential::Basic { username, password }))
 }
 
-/// Asks a helper.
+/// Runs a credential helper.
 async fn ask_helper(helper: &str, server: &str) -> Result<Option<Credential>, String> {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if helper.is_empty() || !helper.bytes().all(of_name) {
@@ -170,7 +172,7 @@ async fn ask_helper(helper: &str, server: &str) -> Result<Option<Credential>, St
     let (succeeded, said) = told.map_err(|_| format!("{program} took more than {} s", HELPER_MAX.as_secs()))??;
     if !succeeded {
         let knows_none = String::from_utf8_lossy(&said).contains(NONE_FOUND);
-        // What it said may be what nobody else is to see.
+        // The output is dropped, because it may contain a secret.
         return if knows_none { Ok(None) } else { Err(format!("{program} failed")) };
     }
     let answer = serde_json::from_slice(&said);
@@ -193,7 +195,7 @@ async fn run_helper(program: &str, server: &str) -> Result<(bool, Vec<u8>), Stri
         .spawn()
         .map_err(failed)?;
     let (mut stdin, stdout) = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
-    // One that does not read what it is asked says so by what it answers.
+    // A write error is ignored: a helper that does not read its input reports that in its output.
     drop(stdin.write_all(server.as_bytes()).await);
     drop(stdin);
     let mut said = Vec::new();

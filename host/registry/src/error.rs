@@ -1,138 +1,138 @@
-//! What goes wrong with components that travel. No variant has a credential or a key in it.
+//! Errors of registries, signatures and policies. No variant contains a credential or a key.
 
 use std::path::PathBuf;
 
 use homeostat_digest::Digest;
 
-/// Why an artifact was not pulled or pushed, or a component not signed or trusted.
+/// Why an artifact could not be pulled or pushed, or a component could not be signed or is not trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text does not name an artifact.
+    /// A text that is not a reference to an artifact.
     #[error("{text:?} names no artifact: {reason}")]
     Reference {
-        /// As it was given, cut to 200 characters.
+        /// The text as it was given, cut to 200 characters.
         text: String,
-        /// What is wrong, and what would be right.
+        /// The reason, and the expected form.
         reason: &'static str,
     },
-    /// No client could be made.
+    /// The HTTP client could not be made.
     #[error("no client for registries can be made")]
     Client(#[source] reqwest::Error),
-    /// The registry was not reached, or the connection broke.
+    /// The registry could not be reached, or the connection broke.
     #[error("{what} cannot be had from the registry")]
     Transport {
-        /// What was asked for.
+        /// The requested artifact or blob.
         what: String,
-        /// Without its address, which may have what is secret in it.
+        /// Without its URL, which may contain secrets.
         #[source]
         source: reqwest::Error,
     },
-    /// It took longer than it may.
+    /// A pull or push took too long.
     #[error("{what}: the registry took more than {seconds} s")]
     Deadline {
-        /// What was asked for.
+        /// The requested artifact or blob.
         what: String,
-        /// How long it might have taken.
+        /// The deadline.
         seconds: u64,
     },
-    /// The registry has no such thing.
+    /// The registry does not have it.
     #[error("{what} is not there")]
     NotFound {
-        /// What was asked for.
+        /// The requested artifact or blob.
         what: String,
     },
-    /// The registry wants to know who asks, or does not allow it.
+    /// The registry requires other credentials.
     #[error("{what}: the registry refuses (status {status}); {hint}")]
     Denied {
-        /// What was asked for.
+        /// The requested artifact or blob.
         what: String,
         /// 401 or 403.
         status: u16,
-        /// What to do about it.
+        /// How to fix it.
         hint: &'static str,
     },
-    /// The registry answers something else.
+    /// The registry responded with an unexpected status.
     #[error("{what}: the registry answers with status {status}")]
     Status {
-        /// What was asked for.
+        /// The requested artifact or blob.
         what: String,
-        /// Of HTTP.
+        /// The HTTP status code.
         status: u16,
     },
-    /// An answer does not follow the protocol.
+    /// A response does not follow the protocol.
     #[error("{what}: {reason}")]
     Protocol {
-        /// What was asked for.
+        /// The requested artifact or blob.
         what: String,
-        /// What is wrong with the answer.
+        /// The reason.
         reason: String,
     },
-    /// An artifact is no component in the layout that is taken.
+    /// An artifact that is not a component, or has another layout.
     #[error("{what} is no component: {reason}")]
     Layout {
         /// The artifact.
         what: String,
-        /// What it is instead.
+        /// The difference.
         reason: String,
     },
-    /// Something has another size than its manifest says.
+    /// A blob has another size than its manifest states.
     #[error("{what} has {found} bytes, and its manifest says {wanted}")]
     Size {
-        /// What was asked for.
+        /// The blob.
         what: String,
-        /// What the manifest says.
+        /// The size in the manifest.
         wanted: u64,
-        /// What there is.
+        /// The actual size.
         found: u64,
     },
-    /// Something is larger than it may be.
+    /// A blob or file is too large.
     #[error("{what} has more than {bytes_max} bytes")]
     TooLarge {
-        /// What it is.
+        /// Its name.
         what: String,
-        /// The bound.
+        /// The limit.
         bytes_max: u64,
     },
-    /// Bytes are not those that were named.
+    /// A blob has another digest than expected.
     #[error("{what} has the digest {found}, wanted is {wanted}")]
     Digest {
-        /// What it is.
+        /// Its name.
         what: String,
-        /// What was named.
+        /// The expected digest.
         wanted: Digest,
-        /// What came.
+        /// The actual digest.
         found: Digest,
     },
-    /// A connection would be open to whoever is in between.
+    /// The connection would not be encrypted.
     #[error("{what}: {host} is not on this machine, and would be asked over plain HTTP")]
     Insecure {
-        /// What was asked for.
+        /// The requested artifact or blob.
         what: String,
-        /// Where it would have come from.
+        /// The host of the URL.
         host: String,
     },
-    /// Credentials cannot be had.
+    /// Credentials cannot be read.
     #[error("credentials for {registry}: {reason}")]
     Credentials {
-        /// Whom they are for.
+        /// The registry that they are for.
         registry: String,
-        /// Where they were looked for, and what is wrong there.
+        /// The file or helper, and the reason.
         reason: String,
     },
-    /// The folder of what was pulled cannot be used.
+    /// The cache cannot be written.
     #[error("{path} cannot be kept")]
     Cache {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
-    /// Bytes are no component.
+    /// Bytes that are not a component.
     #[error("these bytes are no component: {0}")]
     NotAComponent(String),
-    /// A key cannot be read, or not be made.
+    /// A key cannot be read or generated.
     #[error("{0}")]
     Key(&'static str),
     /// A policy cannot be used.
@@ -140,25 +140,25 @@ pub enum Error {
     Policy {
         /// Its file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Nobody has signed a component.
+    /// The component is not signed.
     #[error("the component is not signed")]
     Unsigned,
-    /// The signature of a component cannot be read.
+    /// The signature section of a component cannot be read.
     #[error("the signature of the component cannot be read: {0}")]
     Signature(&'static str),
-    /// Somebody who is trusted has signed something else.
+    /// A trusted key signed other bytes: the component was changed after it was signed.
     #[error("the signature of {name} is not for these bytes: the component was changed after it was signed")]
     Altered {
-        /// What the key is called.
+        /// The name of the key.
         name: String,
     },
-    /// Nobody who is trusted has signed a component.
+    /// The component is signed, but by no trusted key.
     #[error("the component is signed by nobody who is trusted, but by {}", ids.join(", "))]
     Untrusted {
-        /// Of the keys that it is signed with.
+        /// The ids of the keys that signed it.
         ids: Vec<String>,
     },
 }

@@ -11,17 +11,17 @@ use sha2::Sha256;
 
 use crate::error::Error;
 
-/// What stands before the 32 bytes of a public key in DER. Source: RFC 8410.
+/// The DER prefix of the 32 bytes of a public key. Source: RFC 8410.
 const PUBLIC_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 const PUBLIC_LABEL: &str = "PUBLIC KEY";
 const SECRET_LABEL: &str = "PRIVATE KEY";
 const ENCRYPTED_LABEL: &str = "ENCRYPTED PRIVATE KEY";
 const NO_SECRET: &str = "it is no secret key of Ed25519 in PEM, as `openssl genpkey -algorithm ed25519` writes it";
 
-/// Bytes of the id of a key.
+/// Length of a key's id, in bytes.
 const ID_BYTES: usize = 12;
 
-/// A key that signs. It is never shown.
+/// A key that signs. It is never printed.
 pub struct SecretKey(Ed25519KeyPair);
 
 /// A key that verifies.
@@ -29,18 +29,18 @@ pub struct SecretKey(Ed25519KeyPair);
 pub struct PublicKey([u8; 32]);
 
 impl SecretKey {
-    /// Makes a new key.
+    /// Generates a key.
     ///
     /// # Errors
-    /// [`Error::Key`], when the system has no randomness.
+    /// [`Error::Key`] if the system has no randomness.
     pub fn generate() -> Result<Self, Error> {
         Ed25519KeyPair::generate().map(Self).map_err(|_| Error::Key("no key can be made"))
     }
 
-    /// Reads a key in PKCS #8 and PEM.
+    /// Parses a key in PKCS #8 and PEM.
     ///
     /// # Errors
-    /// [`Error::Key`]. It has no part of the text in it.
+    /// [`Error::Key`], which contains no part of the text.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let der = unwrap(text, SECRET_LABEL).ok_or_else(|| match is_labelled(text, PUBLIC_LABEL) {
             true => Error::Key("it is a public key, which verifies; the secret one signs, which `homeostat keygen NAME` writes into NAME.key"),
@@ -52,16 +52,16 @@ impl SecretKey {
         Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map(Self).map_err(|_| Error::Key(NO_SECRET))
     }
 
-    /// Returns the key in PKCS #8 and PEM, to be written where nobody else can read it.
+    /// Returns the key in PKCS #8 and PEM. The caller must write it where no other user can read it.
     ///
     /// # Errors
-    /// [`Error::Key`], when there is no memory for it.
+    /// [`Error::Key`] if there is not enough memory.
     pub fn to_pem(&self) -> Result<String, Error> {
         let der = self.0.to_pkcs8v1().map_err(|_| Error::Key("the key cannot be written"))?;
         Ok(wrap(der.as_ref(), SECRET_LABEL))
     }
 
-    /// Returns the key that verifies what this one signs.
+    /// Returns the key that verifies this one's signatures.
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(self.0.public_key().as_ref());
@@ -80,7 +80,7 @@ impl fmt::Debug for SecretKey {
 }
 
 impl PublicKey {
-    /// Reads a key in PEM.
+    /// Parses a key in PEM.
     ///
     /// # Errors
     /// [`Error::Key`].
@@ -98,8 +98,8 @@ impl PublicKey {
         wrap(&[&PUBLIC_PREFIX[..], &self.0].concat(), PUBLIC_LABEL)
     }
 
-    /// Returns 24 hexadecimal digits that tell this key from others. Whoever makes keys can make two with the same: it finds keys, and
-    /// proves nothing.
+    /// Returns the key's id, 24 hexadecimal digits. Two keys with one id can be made on purpose, so the id
+    /// finds keys and proves nothing.
     pub fn id(&self) -> String {
         to_hex(&self.id_bytes())
     }
@@ -125,7 +125,7 @@ impl fmt::Debug for PublicKey {
 }
 
 fn wrap(der: &[u8], label: &str) -> String {
-    // Both kinds of keys fit one line of 64 characters.
+    // Both kinds of keys fit into one line of 64 characters.
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
 

@@ -1,9 +1,12 @@
-//! Components as they travel: artifacts in registries, signatures inside components, and what a component says of where it is from.
+//! Components in transit: artifacts in registries, signatures inside components, and metadata about their
+//! origin.
 //!
-//! [`Registry`] pulls and pushes components as OCI artifacts; what it has pulled is kept in a folder and checked again when it is read.
-//! [`sign`], [`verify`] and [`Policy`] are about who vouches for a component, wherever its bytes come from. [`Origin`] reads what made it.
+//! [`Registry`] pulls and pushes components as OCI artifacts. Pulled blobs are cached in a folder, and
+//! verified when they are read. [`sign`], [`verify`] and [`Policy`] decide which components are trusted,
+//! independent of their source. [`Origin`] reads the tools and dependencies that a component states.
 //!
-//! Absent on purpose: what a component does, running one, and the environment: who calls says where files of credentials are.
+//! Deliberately absent: the behaviour of components, running them, and reading the environment. The caller
+//! says where credentials files are.
 
 mod artifact;
 mod cache;

@@ -1,4 +1,4 @@
-//! What a component says of itself and nobody has proved: its imports and exports, what made it, and what it was built from.
+//! The unverified statements of a component about itself: its imports, exports, tools and dependencies.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,22 @@ use wasmparser::{KnownCustom, Parser, Payload, ProducersSectionReader};
 
 use crate::error::Error;
 
-/// Where `cargo auditable` puts what a program was built from. Source: its documentation.
+/// The section in which `cargo auditable` stores the dependencies. Source: its documentation.
 const DEPENDENCIES: &str = ".dep-v0";
-/// Bytes of the list of dependencies, unpacked. Source: what the tools that read it take.
+/// Maximum size of the unpacked list of dependencies, in bytes. Source: the limit of the tools that read it.
 const DEPENDENCIES_BYTES_MAX: usize = 8 << 20;
 
-/// What a component says of where it is from.
+/// The statements of a component about its origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Names of its imports.
+    /// The names of its imports.
     pub imports: Vec<String>,
-    /// Names of its exports.
+    /// The names of its exports.
     pub exports: Vec<String>,
-    /// By field (`language`, `sdk`, `processed-by`): tools and their versions, of the component and of the modules in it.
+    /// By field (`language`, `sdk`, `processed-by`): tools and their versions, of the component and its
+    /// modules.
     pub producers: BTreeMap<String, BTreeMap<String, String>>,
-    /// What it was built from, when it was built so that it says so.
+    /// The packages it was built from, if its build recorded them.
     pub dependencies: Vec<Package>,
 }
 
@@ -33,9 +34,9 @@ pub struct Package {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Where it came from, as `crates.io` or `local`.
+    /// Its source, such as `crates.io` or `local`.
     pub source: String,
-    /// `build` for what ran while it was built; absent for what is in it.
+    /// `build` for a build dependency; absent for one that is part of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
@@ -46,10 +47,10 @@ struct Packages {
 }
 
 impl Origin {
-    /// Reads what the sections of a component say. What is not there is empty.
+    /// Reads the sections of a component. Missing sections give empty fields.
     ///
     /// # Errors
-    /// [`Error::NotAComponent`], when a section cannot be read.
+    /// [`Error::NotAComponent`] if a section cannot be read.
     pub fn of(component: &[u8]) -> Result<Self, Error> {
         crate::wasm::sections(component)?;
         let mut origin = Self::default();

@@ -1,4 +1,4 @@
-//! Who must have signed a component before it runs: a file of YAML that names public keys.
+//! The signature policy: a YAML file with the public keys that components must be signed by.
 
 use std::path::{Path, PathBuf};
 
@@ -8,26 +8,26 @@ use crate::error::Error;
 use crate::keys::PublicKey;
 use crate::signature::verify;
 
-/// Bytes of the file of a policy, and of a key.
+/// Maximum length of a policy file, and of a key file, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A public key, and what its owner is called here.
+/// A public key with a local name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedKey {
-    /// What is told of a component that it has signed.
+    /// The name of the key's owner in messages.
     pub name: String,
     /// The key.
     pub key: PublicKey,
 }
 
-/// Whose signatures count, and whether one is needed.
+/// The trusted keys, and whether a signature is required.
 #[derive(Clone, Debug)]
 pub struct Policy {
     keys: Vec<TrustedKey>,
     require: bool,
 }
 
-/// A policy as it stands in its file.
+/// A policy file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PolicyFile {
@@ -45,10 +45,11 @@ struct KeyEntry {
 }
 
 impl Policy {
-    /// Reads a policy, and the keys that it names beside it.
+    /// Reads a policy and the key files that it names, relative to its folder.
     ///
     /// # Errors
-    /// [`Error::Policy`]: something in it cannot be read, it names a key twice, or it requires signatures and has no key.
+    /// [`Error::Policy`] if a file cannot be read, if a key appears twice, or if the policy requires
+    /// signatures and has no key.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Policy { path: path.to_owned(), reason };
         let text = read(path).map_err(wrong)?;
@@ -82,12 +83,13 @@ impl Policy {
         Ok(Self { keys, require })
     }
 
-    /// Returns who has signed a component, as far as they are trusted; nobody, if no signature is required.
+    /// Returns the names of the trusted keys that signed a component; empty if there are none and no
+    /// signature is required.
     ///
-    /// A component that somebody who is trusted has signed before it was changed is refused in any case.
+    /// A component that was changed after a trusted key signed it is refused in any case.
     ///
     /// # Errors
-    /// Those of [`verify`]. Without `require`, [`Error::Unsigned`] and [`Error::Untrusted`] are none.
+    /// Those of [`verify`]. Without `require`, [`Error::Unsigned`] and [`Error::Untrusted`] are not errors.
     pub fn check(&self, component: &[u8]) -> Result<Vec<&str>, Error> {
         match verify(component, &self.keys) {
             Err(Error::Unsigned | Error::Untrusted { .. }) if !self.require => Ok(Vec::new()),

@@ -1,4 +1,5 @@
-//! How an artifact in a registry is named: `registry/repository:tag`, with `@sha256:…` for exactly one.
+//! References to artifacts in registries: `registry/repository:tag`, or with `@sha256:…` for one exact
+//! manifest.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,17 +9,18 @@ use homeostat_digest::Digest;
 
 use crate::error::Error;
 
-/// Characters of a reference. Source: the OCI distribution specification has 255 for registry and repository.
+/// Maximum length of a reference, in characters. The OCI distribution specification only bounds its parts.
 const CHARS_MAX: usize = 512;
-/// Characters of registry and repository together.
+/// Maximum length of registry and repository together, in characters. Source: the OCI distribution
+/// specification.
 const NAME_CHARS_MAX: usize = 255;
-/// Characters of a tag. Source: the OCI distribution specification.
+/// Maximum length of a tag, in characters. Source: the OCI distribution specification.
 const TAG_CHARS_MAX: usize = 128;
 
-/// The name of an artifact: a registry with its port, a repository, and a tag, a digest, or both.
+/// A reference to an artifact: a registry with its port, a repository, and a tag, a digest, or both.
 ///
-/// The digest is that of the *manifest*; the component that it names has another one. Where both stand, the digest counts, and the tag is
-/// there for people. Nothing is filled in: there is no registry and no tag that is meant when none is written.
+/// The digest is that of the *manifest*, not of the component. If both are given, the digest selects the
+/// manifest, and the tag is only for people. There are no defaults for the registry and the tag.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
     registry: String,
@@ -28,7 +30,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Returns the registry as it is written: `host` or `host:port`.
+    /// Returns the registry as written: `host` or `host:port`.
     pub fn registry(&self) -> &str {
         &self.registry
     }
@@ -48,16 +50,16 @@ impl Reference {
         self.digest.as_ref()
     }
 
-    /// Returns the same one, but exactly the manifest with this digest.
+    /// Returns the same reference with this digest of a manifest.
     #[must_use]
     pub fn at(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
     }
 
-    /// Returns where the registry answers: `http` on this machine, `https` everywhere else.
+    /// Returns the base URL of the registry: `http` on this machine, `https` everywhere else.
     pub(crate) fn base(&self) -> String {
         let scheme = if is_loopback(host_of(&self.registry)) { "http" } else { "https" };
-        // The one registry whose name is not its address.
+        // The one registry whose host differs from its name.
         let address = if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry };
         format!("{scheme}://{address}")
     }
@@ -110,7 +112,8 @@ impl fmt::Display for Reference {
     }
 }
 
-/// Returns whether a host is this machine, as it is written: a name that only leads here does not count.
+/// Returns whether a host is this machine. Only `localhost` and loopback addresses count, because names are
+/// not resolved.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
@@ -118,7 +121,7 @@ pub(crate) fn is_loopback(host: &str) -> bool {
         || bare.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns the host of `host:port`, with the brackets that an address of IPv6 has.
+/// Returns the host of `host:port`, with the brackets of an IPv6 address.
 fn host_of(registry: &str) -> &str {
     match registry.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => host,
@@ -137,7 +140,7 @@ fn is_registry(registry: &str) -> bool {
         !label.is_empty() && label.bytes().all(of_name) && !label.starts_with('-') && !label.ends_with('-')
     };
     let is_host = address.map_or_else(|| host.split('.').all(is_label), |address| address.parse::<Ipv6Addr>().is_ok());
-    // What has neither is a folder, or a name that means another registry to every tool.
+    // Anything else is a folder, or a name without a registry, which other tools complete.
     let stands_out = host.contains('.') || address.is_some() || port.is_some() || host == "localhost";
     is_host && port.is_none_or(is_port) && stands_out
 }

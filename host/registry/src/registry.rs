@@ -1,4 +1,4 @@
-//! Pulling and pushing components.
+//! Pulls and pushes components.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,36 +14,39 @@ use crate::error::Error;
 use crate::reference::Reference;
 use crate::session::{Clients, RegistryRequest, Session, read, status_error};
 
-/// How long a pull or a push may take, all together.
+/// The deadline of a whole pull or push.
 pub const DEADLINE: Duration = Duration::from_secs(120);
-/// The type of a blob that is pushed.
+/// The content type of a pushed blob.
 const BLOB: &str = "application/octet-stream";
-/// Where a registry says what it has put a manifest under.
+/// The header with the digest of a manifest.
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
-/// What pulling and pushing needs to know of this machine.
+/// The options of a registry client.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Files of credentials, in the forms of Docker and Podman; the first that knows a registry counts. One that is not there is passed over.
+    /// Credentials files of Docker and Podman; the first that has a credential for the registry is used.
+    /// Missing files are skipped.
     pub credentials: Vec<PathBuf>,
-    /// The folder of what was pulled, of [`CACHE_BYTES_MAX`](crate::CACHE_BYTES_MAX) at most. `None`: nothing is kept.
+    /// The folder of the cache, which grows to at most [`CACHE_BYTES_MAX`](crate::CACHE_BYTES_MAX). `None`
+    /// disables the cache.
     pub cache: Option<PathBuf>,
 }
 
-/// A component that was pulled.
+/// A pulled component.
 #[derive(Clone, Debug)]
 pub struct FetchedComponent {
-    /// The digest of the manifest: what a tag was resolved to. With it, [`Reference::at`] names the same bytes for ever.
+    /// The digest of the manifest that the tag resolved to. With it, [`Reference::at`] names the same bytes
+    /// for ever.
     pub manifest: Digest,
-    /// The digest of the component, by which hosts know code.
+    /// The digest of the component, by which hosts identify code.
     pub component: Digest,
-    /// The component. Its digest was checked.
+    /// The component. Its digest was verified.
     pub bytes: Vec<u8>,
 }
 
-/// The registries that references name. Cheap to clone.
+/// A client for all registries. Cheap to clone.
 ///
-/// Nothing is tried twice: whoever asks knows when that makes sense.
+/// It never retries: the caller knows when that makes sense.
 #[derive(Clone, Debug)]
 pub struct Registry {
     clients: Clients,
@@ -52,7 +55,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Makes what talks to registries. Nothing is asked yet.
+    /// Makes a client, without any request.
     ///
     /// # Errors
     /// [`Error::Client`].
@@ -63,13 +66,14 @@ impl Registry {
 
     /// Pulls a component.
     ///
-    /// A reference with a digest is taken from the cache when it is there, and no registry is asked. A tag is resolved now, and only now: what it
-    /// was resolved to is [`FetchedComponent::manifest`]. Sizes are known before anything is read, and no byte that does not belong to its digest is returned.
+    /// A reference with a digest is served from the cache if possible, without a request. A tag is resolved
+    /// by each call, and the result is [`FetchedComponent::manifest`]. Sizes are checked before bytes are
+    /// read, and only bytes with the right digest are returned.
     ///
-    /// *Cancel safety*: what was pulled whole is kept, and nothing else is.
+    /// *Cancel safety*: complete blobs stay cached, and nothing else is kept.
     ///
     /// # Errors
-    /// Any but those of keys, policies and signatures. [`Error::Deadline`] after [`DEADLINE`].
+    /// All except those of keys, policies and signatures. [`Error::Deadline`] after [`DEADLINE`].
     pub async fn fetch(&self, reference: &Reference) -> Result<FetchedComponent, Error> {
         within_deadline(reference, Box::pin(self.pull(reference))).await
     }
@@ -82,7 +86,7 @@ impl Registry {
         let config = self.blob(&mut session, &manifest.config, &format!("the configuration of {what}")).await?;
         artifact::check_config(&what, &config)?;
         let component = self.blob(&mut session, &manifest.layer, &format!("the component of {what}")).await?;
-        // The last one: where it is kept, the others are.
+        // The manifest last: if it is cached, so are its blobs.
         self.keep(&manifest_digest, bytes).await;
         Ok(FetchedComponent { manifest: manifest_digest, component: manifest.layer.digest, bytes: component })
     }
@@ -121,7 +125,7 @@ impl Registry {
     /// Returns a blob that a manifest names.
     async fn blob(&self, session: &mut Session<'_>, blob: &Blob, what: &str) -> Result<Vec<u8>, Error> {
         let Blob { digest, bytes: size } = blob;
-        // A manifest that is wrong about a size is refused, whatever is kept.
+        // A manifest with a wrong size is refused, also if the blob is cached.
         let sized = |bytes: Vec<u8>| match bytes.len() as u64 {
             found if found == *size => Ok(bytes),
             found => Err(Error::Size { what: what.to_owned(), wanted: *size, found }),
@@ -148,7 +152,7 @@ impl Registry {
         self.cache.as_ref()?.get(digest, bytes_max).await
     }
 
-    /// Keeps what was pulled. A cache that cannot be written costs time, and nothing else.
+    /// Caches a blob. A cache that cannot be written only costs time.
     async fn keep(&self, digest: &Digest, bytes: Vec<u8>) {
         if let Some(cache) = &self.cache
             && let Err(error) = cache.put(digest, bytes).await
@@ -158,12 +162,13 @@ impl Registry {
         }
     }
 
-    /// Pushes a component under a tag. Returns the same reference with the digest of its manifest.
+    /// Pushes a component under a tag. Returns the reference with the digest of its manifest.
     ///
-    /// The same component has the same manifest, whoever pushes it and whenever.
+    /// The manifest depends only on the component, not on the time or the pusher.
     ///
     /// # Errors
-    /// [`Error::Reference`] when it has no tag, or has a digest; any but those of keys, policies and signatures.
+    /// [`Error::Reference`] if it has no tag, or has a digest; otherwise all except those of keys, policies
+    /// and signatures.
     pub async fn push(&self, reference: &Reference, component: Vec<u8>) -> Result<Reference, Error> {
         within_deadline(reference, Box::pin(self.put(reference, component))).await
     }
@@ -196,7 +201,7 @@ impl Registry {
     }
 }
 
-/// Brings a blob into a repository, unless it is there.
+/// Uploads a blob to a repository, unless it exists there.
 async fn upload(session: &mut Session<'_>, blob: Bytes, what: &str) -> Result<(), Error> {
     let digest = Digest::of(&blob);
     let there = RegistryRequest::new(Method::HEAD, session.url(&format!("blobs/{digest}")));

@@ -1,4 +1,4 @@
-//! Requests about one artifact to one registry: who asks, where redirects lead, and how much of an answer is read.
+//! The requests about one artifact to one registry: authentication, redirects, and bounded responses.
 
 use std::time::Duration;
 
@@ -13,27 +13,29 @@ use crate::error::Error;
 use crate::reference::{Reference, is_loopback};
 use crate::registry::Options;
 
-/// How long it may take until a registry can be spoken to.
+/// The timeout of connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How long a registry may say nothing.
+/// How long a registry may pause within a response.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Redirects of one request.
+/// Maximum redirects of one request.
 const REDIRECTS_MAX: usize = 5;
-/// Bytes of an answer with a token.
+/// Maximum length of a token response, in bytes.
 const TOKEN_BYTES_MAX: u64 = 256 << 10;
-/// How we call ourselves.
+/// The `User-Agent` of requests.
 const AGENT: &str = concat!("homeostat/", env!("CARGO_PKG_VERSION"));
 
-/// Clients for all sessions.
+/// The HTTP clients of all sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
-    /// Through the proxy that the system names, and over TLS alone.
+    /// Uses the system's proxy, and only TLS.
     remote: Client,
-    /// For this machine.
+    /// For this machine, without a proxy.
     loopback: Client,
 }
 
 impl Clients {
+    /// Makes the clients.
+    ///
     /// # Errors
     /// [`Error::Client`].
     pub(crate) fn new() -> Result<Self, Error> {
@@ -48,14 +50,14 @@ impl Clients {
     }
 }
 
-/// What a request is to say.
+/// One request.
 #[derive(Clone)]
 pub(crate) struct RegistryRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
-    /// What may come back.
+    /// The accepted content type.
     pub(crate) accept: Option<&'static str>,
-    /// What is sent, and its type.
+    /// The body and its content type.
     pub(crate) body: Option<(&'static str, bytes::Bytes)>,
 }
 
@@ -65,7 +67,7 @@ impl RegistryRequest {
     }
 }
 
-/// A conversation with a registry.
+/// A session with a registry.
 pub(crate) struct Session<'a> {
     clients: &'a Clients,
     options: &'a Options,
@@ -81,27 +83,29 @@ struct TokenResponse {
 }
 
 impl<'a> Session<'a> {
-    /// Begins without saying who asks: that is said when the registry wants to know.
+    /// Starts without credentials, which are only sent after a challenge.
     ///
     /// # Errors
-    /// [`Error::Reference`], when its registry is no address after all.
+    /// [`Error::Reference`] if the registry does not form a URL.
     pub(crate) fn new(clients: &'a Clients, options: &'a Options, reference: &'a Reference) -> Result<Self, Error> {
         let wrong = |_| Error::Reference { text: reference.to_string(), reason: "its registry is no address" };
         let base = Url::parse(&reference.base()).map_err(wrong)?;
         Ok(Self { clients, options, reference, base, authorization: None })
     }
 
-    /// Returns the address of something of this repository, as `manifests/1.2`.
+    /// Returns the URL of a path in this repository, such as `manifests/1.2`.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         url.set_path(&format!("/v2/{}/{path}", self.reference.repository()));
         url
     }
 
-    /// Sends a request, says who asks when that is wanted, and follows redirects if it asks for something. `what` is how it is called in errors.
+    /// Sends a request, authenticates after a challenge, and follows the redirects of a GET. `what` names the
+    /// target in errors.
     ///
     /// # Errors
-    /// [`Error::Transport`], [`Error::Denied`], [`Error::Protocol`], [`Error::Insecure`], [`Error::Credentials`].
+    /// [`Error::Transport`], [`Error::Denied`], [`Error::Protocol`], [`Error::Insecure`],
+    /// [`Error::Credentials`].
     pub(crate) async fn send(&mut self, what: &str, ask: RegistryRequest) -> Result<Response, Error> {
         let mut ask = ask;
         for _ in 0..=REDIRECTS_MAX {
@@ -119,7 +123,7 @@ impl<'a> Session<'a> {
         Err(Error::Protocol { what: what.to_owned(), reason: format!("more than {REDIRECTS_MAX} redirects") })
     }
 
-    /// Returns where an answer leads.
+    /// Returns the target of a response's `Location`.
     ///
     /// # Errors
     /// [`Error::Protocol`], [`Error::Insecure`].
@@ -131,12 +135,12 @@ impl<'a> Session<'a> {
         Ok(to)
     }
 
-    /// Checks that nobody in between can read or change what an address answers.
+    /// Refuses a URL whose response could be read or changed on the way.
     fn check_transport(&self, what: &str, url: &Url) -> Result<(), Error> {
         let host = url.host_str().unwrap_or_default();
         let is_safe = match url.scheme() {
             "https" => true,
-            // From elsewhere nothing leads to what listens on this machine.
+            // A remote registry cannot redirect to services on this machine.
             "http" => is_loopback(host) && self.base.scheme() == "http",
             _ => false,
         };
@@ -144,7 +148,7 @@ impl<'a> Session<'a> {
         if is_safe { Ok(()) } else { Err(insecure()) }
     }
 
-    /// Returns whether an address is the registry itself, to which alone we say who asks.
+    /// Returns whether a URL belongs to the registry itself, which alone receives credentials.
     fn is_registry_origin(&self, url: &Url) -> bool {
         url.origin() == self.base.origin()
     }
@@ -167,7 +171,7 @@ impl<'a> Session<'a> {
         if url.scheme() == "http" { &self.clients.loopback } else { &self.clients.remote }
     }
 
-    /// Finds out what to say about who asks, from an answer that wants to know.
+    /// Answers the challenge of a response, and keeps the authorisation for later requests.
     async fn authorize(&mut self, what: &str, response: &Response) -> Result<(), Error> {
         let headers = response.headers().get_all(WWW_AUTHENTICATE).iter();
         let challenge = headers.filter_map(|header| header.to_str().ok()).find_map(Challenge::read);
@@ -185,13 +189,13 @@ impl<'a> Session<'a> {
         };
         let unusable = Error::Protocol { what: what.to_owned(), reason: "its token is no header".to_owned() };
         let mut value = HeaderValue::from_str(&value).map_err(|_| unusable)?;
-        // Keeps it out of the logs of the libraries below.
+        // Keeps the value out of the logs of the HTTP libraries.
         value.set_sensitive(true);
         self.authorization = Some(value);
         Ok(())
     }
 
-    /// Gets a token from where the registry says.
+    /// Requests a token from the token server.
     async fn token(
         &self,
         what: &str,
@@ -232,7 +236,7 @@ impl<'a> Session<'a> {
         answer.token.or(answer.access_token).ok_or_else(|| wrong("it gives no token"))
     }
 
-    /// What a token is for when the registry does not say.
+    /// Returns the scope of a token if the challenge has none.
     fn scope(&self) -> String {
         format!("repository:{}:pull", self.reference.repository())
     }
@@ -244,7 +248,7 @@ fn basic(username: &str, password: &str) -> String {
     format!("Basic {pair}")
 }
 
-/// Returns why an answer is not what was asked for.
+/// Returns the error of an unexpected status.
 pub(crate) fn status_error(what: &str, status: StatusCode) -> Error {
     let (what, code) = (what.to_owned(), status.as_u16());
     match status {
@@ -256,7 +260,7 @@ pub(crate) fn status_error(what: &str, status: StatusCode) -> Error {
     }
 }
 
-/// Reads the body of an answer, and no more of it than `bytes_max`.
+/// Reads the body of a response, at most `bytes_max`.
 ///
 /// # Errors
 /// [`Error::TooLarge`], [`Error::Transport`].

@@ -1,7 +1,8 @@
-//! Signatures inside a component, in the form of WebAssembly's tool conventions: a custom section before all others.
+//! Signatures inside a component, in the format of WebAssembly's tool conventions: a custom section before
+//! all others.
 //!
-//! A signature here is for the whole component, or it does not count. The form also knows signatures of the first sections alone; a
-//! component that was cut off behind those would pass for what was signed.
+//! Only signatures of the whole component count. The format also allows signatures of the first sections.
+//! With those, a component that was cut off after the signed part would still verify.
 
 use homeostat_digest::to_hex;
 use sha2::{Digest as _, Sha256};
@@ -11,37 +12,39 @@ use crate::keys::SecretKey;
 use crate::policy::TrustedKey;
 use crate::wasm::{self, CustomSection};
 
-/// The name of the section. Source: tool-conventions, Signatures.md, as all numbers below.
+/// The name of the section. Source of all numbers here: tool-conventions, Signatures.md.
 const SECTION: &[u8] = b"signature";
 const DOMAIN: &[u8] = b"wasmsig";
 const VERSION: u8 = 1;
-/// Modules and components have the same one.
+/// The same for modules and components.
 const CONTENT: u8 = 1;
 const SHA_256: u8 = 1;
 const ED25519: u8 = 1;
 const HASH_BYTES: usize = 32;
 
-/// Bytes of the section that are read.
+/// Maximum length of the section, in bytes.
 const SECTION_BYTES_MAX: usize = 64 << 10;
-/// Signatures that are looked at: each costs a verification for each trusted key.
+/// Maximum number of signatures: each costs a verification for each trusted key.
 const SIGNATURES_MAX: usize = 64;
 
-/// Sections that somebody has signed: a hash for each place where the signed part may end, the last one at the end of all.
+/// The signatures of one sequence of hashes. Each hash covers the sections up to a possible end, and the last
+/// one covers all.
 struct SignatureSet {
     hashes: Vec<u8>,
     signatures: Vec<Signature>,
 }
 
 struct Signature {
-    /// Empty: it is not said whose it is.
+    /// Empty if the signature does not name its key.
     key_id: Vec<u8>,
     bytes: Vec<u8>,
 }
 
-/// Signs a component. What others have signed of the same bytes stays; signatures of other bytes go.
+/// Signs a component. Other signatures of the same bytes stay, and signatures of other bytes are removed.
 ///
 /// # Errors
-/// [`Error::NotAComponent`]; [`Error::Signature`] when it has more signatures than fit, or one that cannot be read.
+/// [`Error::NotAComponent`]; [`Error::Signature`] if there are too many signatures, or if the section cannot
+/// be read.
 pub fn sign(component: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
     let (header, sections) = split(component)?;
     let hash = Sha256::digest(sections);
@@ -58,10 +61,11 @@ pub fn sign(component: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
     Ok(wasm::prepend_section(&CustomSection { name: SECTION, content: &content }, sections))
 }
 
-/// Returns who of `trusted` has signed the whole of a component; one at least.
+/// Returns the names of the trusted keys that signed the whole component, at least one.
 ///
 /// # Errors
-/// [`Error::NotAComponent`], [`Error::Unsigned`], [`Error::Signature`], [`Error::Altered`], [`Error::Untrusted`].
+/// [`Error::NotAComponent`], [`Error::Unsigned`], [`Error::Signature`], [`Error::Altered`],
+/// [`Error::Untrusted`].
 pub fn verify<'a>(component: &[u8], trusted: &'a [TrustedKey]) -> Result<Vec<&'a str>, Error> {
     let (header, sections) = split(component)?;
     let sets = read(header.ok_or(Error::Unsigned)?)?;
@@ -88,7 +92,7 @@ pub fn verify<'a>(component: &[u8], trusted: &'a [TrustedKey]) -> Result<Vec<&'a
     }
 }
 
-/// Returns the ids of the keys that a component says it is signed with, without proof; none when it is not signed.
+/// Returns the key ids in a component's signatures, unverified; empty if it is not signed.
 ///
 /// # Errors
 /// [`Error::NotAComponent`], [`Error::Signature`].
@@ -106,7 +110,7 @@ fn ids(sets: &[SignatureSet]) -> Vec<String> {
     signatures.map(id).collect()
 }
 
-/// Splits a component into what its section of signatures holds, and what those are for.
+/// Splits a component into the content of its signature section and the signed sections.
 fn split(component: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Error> {
     let sections = wasm::sections(component)?;
     Ok(match wasm::first(sections) {
@@ -154,7 +158,7 @@ fn set(bytes: &[u8]) -> Option<SignatureSet> {
         let (key_id, one) = wasm::slice(one)?;
         let (algorithm, one) = one.split_first()?;
         let (bytes, _) = wasm::slice(one)?;
-        // Those of other algorithms are somebody else's to verify.
+        // Signatures of other algorithms are skipped.
         if *algorithm == ED25519 {
             signatures.push(Signature { key_id: key_id.to_vec(), bytes: bytes.to_vec() });
         }

@@ -1,19 +1,19 @@
-//! The frame of a component: its header, and the section that comes first.
+//! The binary frame of a component: its header and its first section.
 
 use crate::error::Error;
 
 /// `\0asm`, version 13, layer 1. Source: the binary format of the component model.
 const HEADER: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
-/// The number of a section that every reader may pass over.
+/// The id of custom sections.
 const CUSTOM: u8 = 0;
 
-/// A section that every reader may pass over.
+/// A custom section.
 pub(crate) struct CustomSection<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) content: &'a [u8],
 }
 
-/// Returns what follows the header.
+/// Returns the sections, without the header.
 ///
 /// # Errors
 /// [`Error::NotAComponent`].
@@ -26,7 +26,7 @@ pub(crate) fn sections(component: &[u8]) -> Result<&[u8], Error> {
     }
 }
 
-/// Takes the first section off, if it is a custom one.
+/// Splits off the first section, if it is a custom one.
 pub(crate) fn first(sections: &[u8]) -> Option<(CustomSection<'_>, &[u8])> {
     let rest = sections.strip_prefix(&[CUSTOM])?;
     let (section, rest) = slice(rest)?;
@@ -34,7 +34,7 @@ pub(crate) fn first(sections: &[u8]) -> Option<(CustomSection<'_>, &[u8])> {
     Some((CustomSection { name, content }, rest))
 }
 
-/// Returns a component that begins with a custom section.
+/// Returns a component that starts with a custom section.
 pub(crate) fn prepend_section(CustomSection { name, content }: &CustomSection<'_>, sections: &[u8]) -> Vec<u8> {
     let mut section = Vec::new();
     put_slice(&mut section, name);
@@ -46,7 +46,7 @@ pub(crate) fn prepend_section(CustomSection { name, content }: &CustomSection<'_
     component
 }
 
-/// Takes an unsigned number off, in LEB128. `None`: it is cut off, or larger than 32 bits.
+/// Splits off an unsigned number in LEB128; `None` if it is cut off or larger than 32 bits.
 pub(crate) fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut value = 0u64;
     for (at, byte) in bytes.iter().enumerate().take(5) {
@@ -58,23 +58,23 @@ pub(crate) fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     None
 }
 
-/// Takes bytes off that have their number before them.
+/// Splits off bytes that are prefixed with their length.
 pub(crate) fn slice(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = number(bytes)?;
     rest.split_at_checked(length as usize)
 }
 
-/// Adds a number in LEB128.
+/// Appends a number in LEB128.
 pub(crate) fn put_number(to: &mut Vec<u8>, mut number: usize) {
     while number > 0x7f {
-        // The seven lowest bits.
+        // The low seven bits.
         to.push((number & 0x7f) as u8 | 0x80);
         number >>= 7;
     }
     to.push(number as u8);
 }
 
-/// Adds bytes with their number before them.
+/// Appends bytes, prefixed with their length.
 pub(crate) fn put_slice(to: &mut Vec<u8>, bytes: &[u8]) {
     put_number(to, bytes.len());
     to.extend_from_slice(bytes);

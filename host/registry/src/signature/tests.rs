@@ -9,7 +9,7 @@ fn trusted(keys: &[(&str, &SecretKey)]) -> Vec<TrustedKey> {
     keys.iter().map(|(name, key)| TrustedKey { name: (*name).to_owned(), key: key.public() }).collect()
 }
 
-/// The same key, as the other implementation has it.
+/// The same key, in the other implementation.
 fn theirs(key: &SecretKey) -> (wasmsign2::SecretKey, wasmsign2::PublicKey) {
     let secret = wasmsign2::SecretKey::from_pem(&key.to_pem().unwrap()).unwrap();
     let public = wasmsign2::PublicKey::from_pem(&key.public().to_pem()).unwrap();
@@ -68,7 +68,7 @@ fn no_byte_of_a_signed_component_can_be_changed() {
     }
     let longer = [&signed[..], &[0, 2, 1, b'x']].concat();
     assert!(matches!(verify(&longer, &trusted), Err(Error::Altered { name }) if name == "key"));
-    // Signing anew leaves no signature of what it was.
+    // Signing again leaves no signature of the old bytes.
     let other = SecretKey::generate().unwrap();
     assert_eq!(key_ids(&sign(&longer, &other).unwrap()).unwrap(), [other.public().id()]);
 }
@@ -117,7 +117,7 @@ fn a_section_of_signatures_is_bounded() {
     let large = vec![VERSION; SECTION_BYTES_MAX + 1];
     let large = wasm::prepend_section(&CustomSection { name: SECTION, content: &large }, &[]);
     assert!(matches!(key_ids(&large), Err(Error::Signature(_))));
-    // Counts that promise more than there is take no memory.
+    // A count beyond the end of the bytes allocates no memory.
     let promise = [VERSION, CONTENT, SHA_256, 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f];
     let promise = wasm::prepend_section(&CustomSection { name: SECTION, content: &promise }, &[]);
     assert!(matches!(key_ids(&promise), Err(Error::Signature(_))));
@@ -127,7 +127,7 @@ fn a_section_of_signatures_is_bounded() {
 fn keys_are_those_of_openssl() {
     // openssl genpkey -algorithm ed25519
     let secret = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
-    // RFC 8410 has both.
+    // From RFC 8410.
     let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
     let key = SecretKey::from_pem(secret).unwrap();
     assert_eq!(key.public().to_pem(), public);
