@@ -1,4 +1,4 @@
-//! Compares a store with what it has acknowledged.
+//! Compares a store with its acknowledged writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use crate::document::{self, State};
 use crate::findings::Findings;
 use crate::ledger::Ledger;
 
-/// How long a watch may take to deliver an event that is there.
+/// How long a watch may take to deliver an existing event.
 const EVENT_SECONDS_MAX: u64 = 30;
 
-/// What a look into a store has found.
+/// The result of checking a store.
 #[derive(Debug, Default)]
 pub(crate) struct StoreCheck {
     pub(crate) findings: Findings,
     /// The revision of the store.
     revision: u64,
-    /// The documents that are there, with their revisions.
+    /// The existing documents, with their revisions.
     found: BTreeMap<String, (u64, State)>,
-    /// The same, as resources.
+    /// The same documents, as resources.
     resources: BTreeMap<String, Arc<Resource>>,
-    /// Documents whose last event, of those that were watched, was a deletion.
+    /// Documents whose last watched event was a deletion.
     deleted: BTreeMap<String, u64>,
-    /// Per task: writes that were not acknowledged. One at most was under way.
+    /// By task: revisions that were not acknowledged. At most one write was pending.
     surplus: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 impl StoreCheck {
-    /// Looks at everything in a store, and follows its changes since the last look; once more from a revision in between, where one is
-    /// given.
+    /// Reads everything in a store, and watches its changes since the last check. Watches once more from
+    /// `resumed`, if given.
     pub(crate) async fn run(store: &dyn Store, ledger: &Ledger, resumed: Option<u64>) -> Self {
         let mut look = Self { revision: store.revision().0, ..Self::default() };
         let page = match store.list(&Query::all(document::kind())).await {
@@ -56,13 +56,13 @@ impl StoreCheck {
         look
     }
 
-    /// Takes what was found for what is there from now on.
+    /// Makes the found state the expected state of the next check.
     pub(crate) fn accept(self, ledger: &mut Ledger) -> Findings {
         ledger.reset(self.revision, self.found);
         self.findings
     }
 
-    /// Each document is as one write, and one write of the status, have left it.
+    /// Each document is the result of one whole write, and its status of another.
     fn documents(&mut self, items: Vec<Arc<Resource>>) {
         let mut revisions = BTreeSet::new();
         for resource in items {
@@ -78,7 +78,7 @@ impl StoreCheck {
         }
     }
 
-    /// The index of owners names the documents that name the owners.
+    /// The index of owners lists exactly the documents that name an owner.
     async fn owners(&mut self, store: &dyn Store) {
         for number in 0..document::OWNERS {
             let uid = document::owner_uid(number);
@@ -130,7 +130,7 @@ impl StoreCheck {
         events
     }
 
-    /// Each change is as it was acknowledged, and what the changes say comes to what the list says.
+    /// Each change matches its acknowledgement, and together the changes lead to the listed state.
     fn changes(&mut self, events: &[Event], ledger: &Ledger) {
         let mut last: BTreeMap<String, &Event> = BTreeMap::new();
         for event in events {
@@ -143,7 +143,7 @@ impl StoreCheck {
                 EventType::Deleted => there.is_none(),
                 EventType::Added | EventType::Modified => there == Some(&event.resource),
             };
-            // A failed commit can be in the file before anybody is told.
+            // A failed commit may be in the file before its error is returned.
             let is_later = there.is_none_or(|resource| resource.revision().0 > self.revision);
             if !agree && !is_later {
                 self.findings.half(format!("{name} and its last row of the log, {}, disagree", event.revision));
@@ -183,7 +183,7 @@ impl StoreCheck {
         }
     }
 
-    /// Every acknowledged write is there, or a later one of the same document.
+    /// Each acknowledged write, or a later one of the same document, is in the store.
     fn compare(&mut self, ledger: &Ledger, listed: u64) {
         if self.revision < ledger.revision() {
             self.findings.lost(format!("the store is at {}, and was at {}", self.revision, ledger.revision()));
@@ -220,7 +220,7 @@ impl StoreCheck {
         }
     }
 
-    /// A document that is later than acknowledged is from the one write of its task that was under way.
+    /// A document that is newer than its last acknowledgement comes from the pending write of its task.
     fn later(&mut self, ledger: &Ledger, name: &str, revision: u64, state: State) {
         let under_way = document::task(name).map(|task| ledger.pending_counter(task));
         if Some(state.last()) != under_way {

@@ -1,4 +1,4 @@
-//! A file that was closed in order is damaged; then it is opened, and every answer is compared with what was written.
+//! Damages a file that was closed in order, opens it, and compares every answer with the written data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,20 +21,20 @@ use crate::findings::{CampaignResult, progress};
 use crate::load::Workload;
 use crate::machine;
 
-/// Files that are damaged, each in many ways.
+/// Number of files; each is damaged in many ways.
 const FILES: u64 = 4;
-/// Opening a file and reading all of it takes no longer than this.
+/// Maximum time for opening a file and reading all of it.
 const SECONDS_MAX: u64 = 60;
 const PAGE: usize = 4096;
 
-/// A file in order, and all that is in it.
+/// An intact file, and its contents.
 #[derive(Debug)]
 struct IntactFile {
     bytes: Vec<u8>,
     truth: StoreAnswers,
 }
 
-/// What a store answers; where it answers an error, that.
+/// The answers of a store, errors included.
 #[derive(Debug, Clone, PartialEq)]
 struct StoreAnswers {
     revision: Revision,
@@ -44,18 +44,18 @@ struct StoreAnswers {
     changes: Result<Vec<Event>, Error>,
 }
 
-/// What came of a damaged file.
+/// The result of one damaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// It was not opened, and left as it was.
+    /// Not opened, and left unchanged.
     Refused,
-    /// It was not opened, and is not as it was.
+    /// Not opened, but changed.
     Touched,
     /// Every answer is right.
     Right,
     /// Every answer is right or an error.
     Errors,
-    /// Some answer is not what was written.
+    /// Some answer differs from the written data.
     Wrong,
     Panicked,
     Hung,
@@ -63,7 +63,8 @@ enum Verdict {
 
 /// Runs the campaign.
 pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
-    // The engine panics on some damage, which the store turns into errors: those that are told are counted here.
+    // redb panics on some damage, and the store turns the panics into errors. The hook silences them, and the
+    // campaign counts those that escape.
     panic::set_hook(Box::new(|_| {}));
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store");
@@ -120,11 +121,11 @@ fn eprint(seed: u64, cycle: u64, verdict: Verdict, kept: &Path) {
 }
 
 fn options(number: u64) -> Options {
-    // Short enough for the log of the larger files to be cut.
+    // Short enough that the history of the larger files is compacted.
     Options { history_max: 300, ..machine::options(number) }
 }
 
-/// Makes a file in order, from small to large; in memory, for speed.
+/// Makes an intact file; larger numbers make larger files. In memory, for speed.
 fn good(seed: u64, number: u64) -> Result<IntactFile> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let disk = Disk::of(Vec::new());
@@ -140,11 +141,11 @@ fn good(seed: u64, number: u64) -> Result<IntactFile> {
     Ok(IntactFile { bytes: disk.bytes(), truth })
 }
 
-/// Asks a store for everything, in every way.
+/// Reads everything in a store, in every way.
 async fn answers(store: &EmbeddedStore) -> StoreAnswers {
     let mut documents = BTreeMap::new();
     for task in 0..crate::load::TASKS {
-        // Some names beyond those that are used.
+        // More names than the documents that exist.
         for number in 0..8 {
             let name = document::name(task, number);
             documents.insert(name.clone(), store.get(&document::key(&name)).await);
@@ -158,7 +159,7 @@ async fn answers(store: &EmbeddedStore) -> StoreAnswers {
     StoreAnswers { revision: store.revision(), list, documents, dependents, changes: changes(store).await }
 }
 
-/// Reads the history, as far back as it goes.
+/// Reads the history as far back as it goes.
 async fn changes(store: &EmbeddedStore) -> Result<Vec<Event>, Error> {
     let mut watch = match store.watch(Scope::Everything, Revision::ZERO).await {
         Err(Error::Expired { oldest }) => store.watch(Scope::Everything, oldest).await?,
@@ -185,7 +186,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
                 bytes[page..page + PAGE].fill(0);
             }
         }
-        // One page in place of another, as when a write goes astray.
+        // Copies one page over another, like a misdirected write.
         3 => {
             let pages = bytes.len() / PAGE;
             let (from, to) = (dice.index(pages) * PAGE, dice.index(pages) * PAGE);
@@ -208,13 +209,13 @@ fn flip(bytes: &mut [u8], dice: &mut Dice) {
     bytes[at] ^= 1 << dice.below(8);
 }
 
-/// Opens a file and says what came of it, in a thread of its own: so a panic and a hang are seen.
+/// Opens a file and returns the verdict. Runs in a thread of its own, so that panics and hangs are noticed.
 fn judge(path: &Path, good: &Arc<IntactFile>, bytes: &[u8]) -> Verdict {
     let (sender, answer) = sync_channel(1);
     let (path, good, bytes): (PathBuf, _, _) = (path.to_owned(), Arc::clone(good), bytes.to_vec());
     let opener = thread::spawn(move || {
         let verdict = compare(&path, &good, &bytes);
-        // Nobody waits any more for what comes too late.
+        // After a timeout the verdict has no receiver.
         sender.send(verdict).ok();
     });
     match answer.recv_timeout(Duration::from_secs(SECONDS_MAX)) {
@@ -231,7 +232,7 @@ fn compare(path: &Path, good: &IntactFile, bytes: &[u8]) -> Verdict {
     let runtime = Builder::new_current_thread().enable_all().build().expect("as for the other files");
     let found = runtime.block_on(answers(&store));
     let verdict = found.against(&good.truth);
-    // It takes a write, or refuses it, and closes.
+    // The store accepts or refuses a write, and closes.
     let write = Write::Create { document: document::document("later", 1) };
     let written = runtime.block_on(store.write(write));
     runtime.block_on(store.close());

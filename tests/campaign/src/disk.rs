@@ -1,4 +1,4 @@
-//! A disk in memory on which the power can fail, and single operations can.
+//! A disk in memory that loses power, or fails single operations.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,7 +9,7 @@ use redb::StorageBackend;
 
 use crate::dice::Dice;
 
-/// What survives a power loss as a whole or not at all, in bytes.
+/// The unit that survives a power loss as a whole or not at all, in bytes.
 const SECTOR: usize = 512;
 
 /// A disk. Clones are the same disk.
@@ -18,15 +18,15 @@ pub(crate) struct Disk(Arc<Mutex<DiskState>>);
 
 #[derive(Debug)]
 struct DiskState {
-    /// What a reader sees.
+    /// The bytes that a reader sees.
     bytes: Vec<u8>,
-    /// What was there at the last sync.
+    /// The bytes at the last sync.
     synced: Vec<u8>,
-    /// What was done since, in order.
+    /// The changes since the last sync, in order.
     unsynced: Vec<Change>,
-    /// What is to go wrong, and after how many more operations that it concerns.
+    /// The planned fault, and how many affected operations succeed before it.
     planned: Option<(DiskFault, u64)>,
-    /// What has gone wrong.
+    /// The fault that has occurred.
     struck: Option<DiskFault>,
     dice: Dice,
 }
@@ -52,27 +52,28 @@ impl Change {
     }
 }
 
-/// What can go wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskFault {
-    /// The power fails at a write, a change of the length, or a sync, or the cable is pulled: nothing works from then on.
+    /// The power fails at a write, a change of length, or a sync, or the cable is pulled. Every later
+    /// operation fails.
     PowerLoss,
-    /// Writes and changes of the length fail for this reason, from then on or once.
+    /// Writes and changes of length fail with this error, once or until healed.
     Write(io::ErrorKind, FaultLifetime),
-    /// A sync fails, and some of what was to be synced is gone, though a reader goes on to see it.
+    /// A sync fails, and some unsynced changes are lost, though a reader still sees them.
     Sync,
-    /// Reads fail, from then on or once.
+    /// Reads fail, once or until healed.
     Read(FaultLifetime),
 }
 
-/// How long trouble lasts.
+/// How long a fault lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultLifetime {
     Once,
     UntilHealed,
 }
 
-/// Operations, by what can happen to them.
+/// Operations, by the faults that affect them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Read,
@@ -81,37 +82,37 @@ enum Operation {
 }
 
 impl Disk {
-    /// Makes a disk that holds these bytes.
+    /// Makes a disk with these bytes.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         let synced = bytes.clone();
         let (unsynced, dice) = (Vec::new(), Dice::new(0, 0));
         Self(Arc::new(Mutex::new(DiskState { bytes, synced, unsynced, planned: None, struck: None, dice })))
     }
 
-    /// Plans trouble, for when so many more operations that it concerns have gone well.
+    /// Plans a fault, after so many affected operations have succeeded.
     pub(crate) fn plan(&self, trouble: DiskFault, after: u64, dice: &mut Dice) {
         let mut platter = self.platter();
         platter.planned = Some((trouble, after));
         platter.dice = Dice::new(dice.number(), 0);
     }
 
-    /// Ends all trouble, that which is to come too.
+    /// Ends the current fault and cancels the planned one.
     pub(crate) fn heal(&self) {
         let mut platter = self.platter();
         (platter.planned, platter.struck) = (None, None);
     }
 
-    /// Returns whether the trouble has come.
+    /// Returns whether the fault has occurred.
     pub(crate) fn has_failed(&self) -> bool {
         self.platter().struck.is_some()
     }
 
-    /// Returns what a reader sees.
+    /// Returns the bytes that a reader sees.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.platter().bytes.clone()
     }
 
-    /// Opens the store over the disk.
+    /// Opens the store on the disk.
     pub(crate) fn open(&self, options: Options) -> Result<EmbeddedStore, OpenError> {
         let disk = self.clone();
         let forget = move || {
@@ -122,7 +123,7 @@ impl Disk {
         EmbeddedStore::over_cached(self.clone(), forget, options)
     }
 
-    /// Returns what is there when all arrives that still can.
+    /// Returns the bytes if all remaining changes reach the disk.
     pub(crate) fn arrived(&self) -> Vec<u8> {
         let platter = self.platter();
         let mut bytes = platter.synced.clone();
@@ -130,7 +131,7 @@ impl Disk {
         bytes
     }
 
-    /// Returns what a power loss now would leave.
+    /// Returns the bytes that a power loss now would leave.
     pub(crate) fn survivors(&self, dice: &mut Dice) -> Vec<u8> {
         self.platter().survivors(dice)
     }
@@ -141,7 +142,8 @@ impl Disk {
 }
 
 impl DiskState {
-    /// Returns what was synced, with some of the rest: each change there, not there, or there in some of its sectors.
+    /// Returns the synced bytes with some of the unsynced changes. Each change is there, missing, or there in
+    /// some of its sectors.
     fn survivors(&self, dice: &mut Dice) -> Vec<u8> {
         let kept_percent = dice.one(&[0, 10, 50, 90, 100]).copied().unwrap_or(0);
         let mut bytes = self.synced.clone();
@@ -153,7 +155,7 @@ impl DiskState {
                 Change::Write(offset, data) => {
                     let is_torn = !is_kept && dice.percent(50);
                     for (from, sector) in sectors(*offset, data) {
-                        // What lies behind the end of the file has no place.
+                        // Bytes beyond the end of the file are lost.
                         if (is_kept || (is_torn && dice.percent(50))) && from + sector.len() <= bytes.len() {
                             bytes[from..from + sector.len()].copy_from_slice(sector);
                         }
@@ -164,7 +166,7 @@ impl DiskState {
         bytes
     }
 
-    /// Makes a change. One at which the power fails may have been made; any other that fails was not.
+    /// Makes a change. If the power fails, the change may have been made; after any other fault it was not.
     fn change(&mut self, change: Change) -> io::Result<()> {
         let was_struck = self.struck.is_some();
         let checked = self.check(Operation::Write);
@@ -177,7 +179,7 @@ impl DiskState {
         checked
     }
 
-    /// Counts an operation, and answers with what goes wrong.
+    /// Counts an operation, and returns its error if a fault affects it.
     fn check(&mut self, operation: Operation) -> io::Result<()> {
         if let Some((trouble, after)) = &mut self.planned
             && trouble.concerns(operation)
@@ -229,7 +231,7 @@ fn unreadable() -> io::Error {
     io::Error::other("the disk cannot read a sector")
 }
 
-/// Takes a write apart where sectors end.
+/// Splits a write at the ends of sectors.
 fn sectors(offset: u64, data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let offset = index(offset);
     let first = (SECTOR - offset % SECTOR).min(data.len());

@@ -1,19 +1,20 @@
-//! The documents that the campaigns write: all that is in one follows from its name and a counter, so that half of one is seen as such.
+//! The documents that the campaigns write. The content follows from a name and a counter, so a partial
+//! document is recognised.
 
 use homeostat_store::{Key, Kind, Resource};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
 
-/// Owners that documents name, at most.
+/// Maximum number of owners that documents name.
 pub(crate) const OWNERS: u64 = 5;
 
-/// Which write left a document as it is.
+/// The writes that left a document as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The counter of the write that set all but the status.
+    /// The counter of the write that set everything except the status.
     pub(crate) spec: u64,
-    /// The counter of the write that set the status; `None` when nobody has.
+    /// The counter of the write that set the status; `None` if it was never set.
     pub(crate) status: Option<u64>,
 }
 
@@ -34,7 +35,7 @@ pub(crate) fn key(name: &str) -> Key {
     Key::new(kind(), "default", name)
 }
 
-/// Returns the name of a document: a task writes its own alone.
+/// Returns the name of a document. A task only writes its own documents.
 pub(crate) fn name(task: u64, number: u64) -> String {
     format!("task{task}-{number}")
 }
@@ -69,16 +70,16 @@ pub(crate) fn owner_uid(number: u64) -> String {
     format!("owner-{number}")
 }
 
-/// Returns which owner the document names that the write with this counter makes.
+/// Returns the owner that the document of this write names.
 pub(crate) fn owner(name: &str, counter: u64) -> Option<u64> {
     let mut dice = dice(name, counter, "owner");
     dice.percent(60).then(|| dice.below(OWNERS))
 }
 
-/// Finds out which writes left a resource as it is.
+/// Returns the writes that left a resource as it is.
 ///
 /// # Errors
-/// What is in it that no write has put there.
+/// The content that no write has made.
 pub(crate) fn state(resource: &Resource) -> Result<State, String> {
     let name = resource.key().name();
     let refuse = |what: &str| Err(format!("{name} at revision {} {what}", resource.revision()));
@@ -104,7 +105,7 @@ pub(crate) fn state(resource: &Resource) -> Result<State, String> {
     Ok(State { spec, status })
 }
 
-/// Makes some text of some length, up to 10 KiB, mostly short.
+/// Makes a text of up to 10 KiB, mostly short.
 fn content(name: &str, counter: u64, part: &str) -> Value {
     let mut dice = dice(name, counter, part);
     let length = match dice.below(10) {

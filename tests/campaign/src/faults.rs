@@ -1,5 +1,5 @@
-//! Operations of a disk fail: there is no space, a sync or a read goes wrong, or the whole disk is gone for a while. The store has to say
-//! so, and to keep what it had.
+//! Operations of a disk fail: no space, a failed sync or read, or a disk that disappears for a while. The
+//! store must report the failure and keep its data.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -19,19 +19,19 @@ use crate::kill::COUNTERS_PER_CYCLE;
 use crate::load::Workload;
 use crate::machine::{self, Machine};
 
-/// Faults that one disk sees, one after the other.
+/// Faults of one disk, one after the other.
 const CYCLES_PER_DISK: u64 = 20;
-/// Writes of each task of a cycle.
+/// Writes of each task in a cycle.
 const WRITES: u64 = 10;
 
-/// What the faults have led to.
+/// The counts of faults and writes.
 #[derive(Debug, Default)]
 struct FaultCounts {
-    /// Faults that came.
+    /// Faults that occurred.
     struck: u64,
-    /// Those that came while the store was opened, which was refused.
+    /// Faults during opening, which was refused.
     opening: u64,
-    /// Those that ended the writes of an open store.
+    /// Faults that ended the writes of an open store.
     refusing: u64,
     acknowledged: u64,
 }
@@ -81,7 +81,7 @@ fn trouble(dice: &mut Dice) -> (DiskFault, u64) {
     }
 }
 
-/// Opens the store and writes until something goes wrong; then the store says so, and reads go on.
+/// Opens the store and writes until a fault occurs. Then the store must report it and still serve reads.
 async fn run_until_trouble(
     machine: &mut Machine,
     disk: &Disk,
@@ -106,7 +106,8 @@ async fn run_until_trouble(
         Err(error) => return Err(anyhow!(error).context(format!("on a disk in order, in cycle {cycle}"))),
     };
     machine.was_open = true;
-    // A fault can strike what opening does not depend on, as the closing of the new file.
+    // Opening succeeds if the fault hits an operation that it does not depend on, such as closing the new
+    // file.
     let was_struck = disk.has_failed();
     let written = Arc::new(Mutex::new(Vec::new()));
     let told = {
@@ -124,22 +125,24 @@ async fn run_until_trouble(
     if !errors.is_empty() && !disk.has_failed() {
         findings.lost(format!("the disk is in order, and the store says {errors:?}"));
     }
-    // What was acknowledged comes into the pages behind its answer, and a read waits for it.
+    // Acknowledged writes reach the pages in the background, and a read waits for them.
     drop(store.kinds().await);
     let is_reading = matches!(trouble, DiskFault::Read(_));
-    // A page that could not be written once is no loss when the journal has the change: the store writes nothing more to what it had open, reads
-    // the whole file through as when it is opened, and may be well again after that. A failed write of the journal, or of a sync, is told for good.
+    // A page that failed to be written once is not lost if the write-ahead log has the change. The store
+    // stops writing to the open file, reads the whole file again as when it is opened, and may be healthy
+    // after that. A failed write or sync of the log is reported for good.
     let can_heal = is_reading || matches!(trouble, DiskFault::Write(_, FaultLifetime::Once));
     if disk.has_failed() && !was_struck && !can_heal && stays_healthy(&store).await {
         findings.lost("a write of the disk failed, and the store says that it is healthy");
     }
     if store.health().is_err() {
         tally.refusing += 1;
-        // A store that was opened without room for its journal goes on as soon as there is some.
+        // A store that was opened without space for its write-ahead log resumes writes as soon as there is
+        // space.
         if !(was_struck && matches!(trouble, DiskFault::Write(_, FaultLifetime::Once))) {
             check_writes_refused(&store, &mut findings).await;
         }
-        // What cannot be read now can be read when the disk is back.
+        // Unreadable data can be read again when the disk is back.
         if is_reading || trouble == DiskFault::PowerLoss {
             disk.heal();
         }
@@ -149,8 +152,8 @@ async fn run_until_trouble(
     Ok(findings)
 }
 
-/// Waits until the store says that something is wrong, for ten seconds at most; returns whether it never did. What it does on its own, as the
-/// cutting of history, ends in nobody's answer.
+/// Waits up to ten seconds until the store reports a problem, and returns whether it never did. Background
+/// work, such as compacting history, fails without a caller that would see the error.
 async fn stays_healthy(store: &EmbeddedStore) -> bool {
     let says = async {
         while store.health().is_ok() {
@@ -160,10 +163,10 @@ async fn stays_healthy(store: &EmbeddedStore) -> bool {
     tokio::time::timeout(Duration::from_secs(10), says).await.is_err()
 }
 
-/// Opens the store over the disk, now in order, and compares.
+/// Opens the store on the healed disk, and compares.
 fn reopen_and_compare(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cycle: u64, dice: &mut Dice) -> Findings {
     disk.heal();
-    // What stood there before the first store is none.
+    // Bytes from before the first store are not a store.
     let before = machine.was_open.then(|| disk.arrived());
     let Some(findings) = machine.open_and_compare(runtime, disk, machine::options(cycle / CYCLES_PER_DISK)) else {
         return Findings::default();
@@ -172,7 +175,7 @@ fn reopen_and_compare(machine: &mut Machine, runtime: &Runtime, disk: &Disk, cyc
     findings
 }
 
-/// A store that has seen a write fail takes no more writes, and says why.
+/// After a failed write the store refuses writes, with the reason.
 async fn check_writes_refused(store: &EmbeddedStore, findings: &mut Findings) {
     let health = store.health();
     let refused = store.write(Write::Create { document: document::document("task0-refused", 1) }).await.map(drop);
@@ -214,7 +217,7 @@ mod tests {
         let first = store.write(write(0)).await.expect("the disk is in order").resource;
         drop(store);
         let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("the disk is in order");
-        // As when somebody pulls the cable.
+        // Like a pulled cable.
         disk.plan(DiskFault::PowerLoss, 0, &mut Dice::new(1, 0));
         assert!(matches!(store.write(write(1)).await, Err(Error::Unavailable { .. })));
         assert!(matches!(store.get(first.key()).await, Err(Error::Unavailable { .. })));
@@ -239,7 +242,7 @@ mod tests {
             match opened {
                 Err(OpenError::Io { .. }) => refused += 1,
                 Err(error) => panic!("after {after}: {error}"),
-                // A read that opening did not need.
+                // A read that opening does not need.
                 Ok(store) => {
                     let write = Write::Create { document: document::document(&format!("task0-{after}"), 1) };
                     runtime.block_on(store.write(write)).expect("the disk is in order again");
@@ -267,7 +270,7 @@ mod tests {
             Err(OpenError::Io { source, .. }) => source.kind() == ErrorKind::PermissionDenied,
             _ => false,
         };
-        // Nothing is forbidden to root.
+        // Root may do everything.
         assert!(is_root || refused(path.clone()));
         fs::set_permissions(folder.path(), Permissions::from_mode(0o500)).expect("it is ours");
         assert!(is_root || refused(folder.path().join("other")));

@@ -1,38 +1,38 @@
-//! What a campaign has found, and how it is told.
+//! The findings of a campaign, and how they are reported.
 
 use std::fmt;
 use std::io::{IsTerminal, Write, stderr};
 
-/// Things that were found and must not be.
+/// Violations of the store's promises.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Acknowledged writes that are not there, and stores that cannot be opened or read.
+    /// Acknowledged writes that are missing, and stores that cannot be opened or read.
     pub(crate) lost: u64,
-    /// Writes that are there in part, and writes that nobody made.
+    /// Partial writes, and content that was never written.
     pub(crate) half: u64,
     /// Changes that a watch did not deliver once and in order.
     pub(crate) gaps: u64,
-    /// What exactly, the first of them.
+    /// The first findings in detail.
     notes: Vec<String>,
 }
 
-/// Notes that are kept.
+/// Maximum number of detailed findings.
 const NOTES_MAX: usize = 20;
 
 impl Findings {
-    /// Notes something that is lost.
+    /// Adds a lost write.
     pub(crate) fn lost(&mut self, what: impl fmt::Display) {
         self.lost += 1;
         self.note(format!("lost: {what}"));
     }
 
-    /// Notes something that is there in part.
+    /// Adds a partial write.
     pub(crate) fn half(&mut self, what: impl fmt::Display) {
         self.half += 1;
         self.note(format!("half: {what}"));
     }
 
-    /// Notes something that a watch did wrong.
+    /// Adds a fault of a watch.
     pub(crate) fn gap(&mut self, what: impl fmt::Display) {
         self.gaps += 1;
         self.note(format!("watch: {what}"));
@@ -44,12 +44,12 @@ impl Findings {
         }
     }
 
-    /// Returns whether nothing was found.
+    /// Returns whether there are no findings.
     pub(crate) fn is_empty(&self) -> bool {
         self.lost + self.half + self.gaps == 0
     }
 
-    /// Says what was found on standard error, and how to see it again.
+    /// Prints the findings on standard error, and how to reproduce them.
     pub(crate) fn report(&self, seed: u64, cycle: u64, kept: impl fmt::Display) {
         let mut out = stderr().lock();
         for note in &self.notes {
@@ -66,16 +66,16 @@ impl fmt::Display for Findings {
     }
 }
 
-/// How a campaign ended.
+/// The result of a campaign.
 #[derive(Debug)]
 pub(crate) struct CampaignResult {
-    /// The count, one line.
+    /// The counts, in one line.
     pub(crate) count: String,
-    /// Whether nothing was found.
+    /// Whether there were no findings.
     pub(crate) is_good: bool,
 }
 
-/// Says on a terminal how far a campaign is.
+/// Prints the progress, if standard error is a terminal.
 pub(crate) fn progress(done: u64, of: u64) {
     let mut out = stderr().lock();
     if out.is_terminal() {

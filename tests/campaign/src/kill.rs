@@ -1,4 +1,4 @@
-//! A process that writes is ended at a random moment; then its file is opened and compared with what it had said.
+//! Kills a writer process at a random moment, opens its file, and compares it with the acknowledged writes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write, stdout};
@@ -22,21 +22,23 @@ use crate::load::{AcknowledgedWrite, Workload};
 
 /// Processes that write to one file in turn, so that it stays small.
 const CYCLES_PER_FILE: u64 = 50;
-/// Writes that a cycle can have, per task; counters of cycles must not meet.
+/// More writes per task than one cycle makes, so that the counters of cycles never overlap.
 pub(crate) const COUNTERS_PER_CYCLE: u64 = 1_000_000;
-/// The file goes back this many changes, fewer than it gets in [`CYCLES_PER_FILE`]: its beginning is cut all the time.
+/// The history keeps so many changes, fewer than [`CYCLES_PER_FILE`] processes make, so it is compacted all
+/// the time.
 const HISTORY_MAX: u64 = 1000;
-/// Writes of a task, at most: those of a process are fewer than [`HISTORY_MAX`], so that what it began with is not gone when it ends.
+/// Maximum writes of a task. One process makes fewer than [`HISTORY_MAX`] changes, so its first change is
+/// still in the history when it ends.
 const WRITES_MAX: u64 = 150;
-/// A cycle that says nothing for so long has failed.
+/// A cycle without output for so long has failed.
 const SILENCE_SECONDS_MAX: u64 = 60;
 
-/// When a process is ended.
+/// When a process is killed.
 #[derive(Debug)]
 enum KillTime {
     /// So long after its start.
     Elapsed(Duration),
-    /// So many acknowledged writes and so long after its start.
+    /// So long after this number of acknowledged writes.
     Acknowledged(u64, Duration),
 }
 
@@ -50,7 +52,7 @@ impl KillTime {
     }
 }
 
-/// What a process said before its end.
+/// The output of a process.
 #[derive(Debug, Default)]
 struct WriterOutput {
     /// Whether it had opened the store.
@@ -64,7 +66,7 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
     let (mut opening, mut acknowledged) = (0, 0);
     let mut folder = tempfile::tempdir()?;
     let mut ledger = Ledger::default();
-    // Whether some process has said that the file is open: from then on it has to be there.
+    // Whether any process has reported that the file is open; from then on the file must exist.
     let mut was_open = false;
     let mut findings = Findings::default();
     for cycle in 0..cycles {
@@ -101,7 +103,7 @@ fn start(path: &Path, seed: u64, base: u64) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("the process that writes cannot be started")
 }
 
-/// Ends a process at its moment, and returns all that it had said.
+/// Kills a process at the given time, and returns its whole output.
 fn kill_at(mut child: Child, moment: &KillTime) -> Result<WriterOutput> {
     let started = Instant::now();
     let (sender, lines) = sync_channel(1024);
@@ -119,7 +121,8 @@ fn kill_at(mut child: Child, moment: &KillTime) -> Result<WriterOutput> {
     child.kill()?;
     let status = child.wait()?;
     heard?;
-    // Until the end of the pipe: what was said before the end counts. Nobody else has the other end.
+    // Reads to the end of the pipe, because lines before the kill count. No other process holds the other
+    // end.
     while let Ok(line) = lines.recv() {
         hear(&line, &mut said)?;
     }
@@ -130,7 +133,7 @@ fn kill_at(mut child: Child, moment: &KillTime) -> Result<WriterOutput> {
     Ok(said)
 }
 
-/// Listens until the moment has come.
+/// Reads lines until the time has come.
 fn wait(lines: &Receiver<Vec<u8>>, moment: &KillTime, started: Instant, said: &mut WriterOutput) -> Result<()> {
     let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
     let after = match moment {
@@ -185,7 +188,7 @@ fn reopen_and_compare(
             return Ok(findings);
         }
     };
-    // A watch of somebody who had followed the process until then.
+    // A watch that resumes where a client of the killed process stopped.
     let said: Vec<_> = ledger.revisions.keys().copied().collect();
     let resumed = said.get(dice.index(said.len())).copied();
     runtime.block_on(async {
@@ -196,7 +199,7 @@ fn reopen_and_compare(
 }
 
 fn options() -> homeostat_store::Options {
-    // A journal that is full now and then.
+    // Short, so that the write-ahead log fills up now and then.
     let journal_bytes = 128 << 10;
     homeostat_store::Options {
         history_max: HISTORY_MAX,
@@ -205,7 +208,7 @@ fn options() -> homeostat_store::Options {
     }
 }
 
-/// What the process does that is ended.
+/// The work of the writer process.
 pub(crate) fn write(path: &Path, seed: u64, base: u64) -> Result<()> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let store = Arc::new(EmbeddedStore::open(path, options())?);
@@ -215,12 +218,12 @@ pub(crate) fn write(path: &Path, seed: u64, base: u64) -> Result<()> {
     if !errors.is_empty() {
         bail!("the store refused a write: {errors:?}");
     }
-    // It was to be ended long ago, and whoever ends it has not had a processor since.
+    // The kill is overdue, because the parent had no CPU time.
     runtime.block_on(tokio::time::sleep(Duration::from_secs(SILENCE_SECONDS_MAX)));
     bail!("nobody has ended this process")
 }
 
-/// Says something, at once and whole. That nobody listens any more is about to end this process too.
+/// Prints a line at once. A write error is ignored: without a reader this process is about to be killed.
 fn print_line(line: &str) {
     let mut out = stdout().lock();
     drop(out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()));

@@ -1,4 +1,4 @@
-//! The writes of a campaign: several tasks, each with documents of its own and one write at a time.
+//! The writes of a campaign: several tasks, each with its own documents and one write at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use homeostat_store::{Error, Precondition, Propagation, Query, Revision, Store, 
 use crate::dice::Dice;
 use crate::document::{self, State};
 
-/// Tasks that write at the same time.
+/// Concurrent tasks.
 pub(crate) const TASKS: u64 = 6;
 /// Documents of each task.
 const DOCUMENTS: u64 = 6;
 
-/// A write that the store has acknowledged.
+/// An acknowledged write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AcknowledgedWrite {
-    /// The document.
+    /// The document's name.
     pub(crate) name: String,
-    /// The revision that the write made.
+    /// The revision of the write.
     pub(crate) revision: u64,
     /// The number of the write in its task.
     pub(crate) counter: u64,
-    /// The document after it; `None` when it was deleted.
+    /// The document after the write; `None` if it was deleted.
     pub(crate) state: Option<State>,
 }
 
 impl AcknowledgedWrite {
-    /// Writes it as words, for a pipe.
+    /// Formats the write as one line, for a pipe.
     pub(crate) fn line(&self) -> String {
         let Self { name, revision, counter, state } = self;
         let word = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
@@ -37,7 +37,7 @@ impl AcknowledgedWrite {
         format!("{name} {revision} {counter} {spec} {status}")
     }
 
-    /// Reads what [`AcknowledgedWrite::line`] has written.
+    /// Parses the output of [`AcknowledgedWrite::line`].
     pub(crate) fn read(line: &str) -> Result<Self> {
         let words: Vec<_> = line.split(' ').collect();
         let [name, revision, counter, spec, status] = words[..] else {
@@ -54,20 +54,20 @@ impl AcknowledgedWrite {
     }
 }
 
-/// What the tasks are to do.
+/// The work of the tasks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workload {
-    /// Decides what is written.
+    /// Determines the writes.
     pub(crate) seed: u64,
-    /// Counters begin above this.
+    /// Counters are above this.
     pub(crate) base: u64,
     /// Writes of each task.
     pub(crate) writes: u64,
 }
 
 impl Workload {
-    /// Writes with all tasks, until each has done its part or met an error. `told` hears of each acknowledged write before its task goes
-    /// on to the next one. Returns the errors.
+    /// Runs all tasks until each has made its writes or failed. A task passes each acknowledged write to
+    /// `told` before it makes the next one. Returns the errors.
     pub(crate) async fn run(
         self,
         store: &Arc<EmbeddedStore>,
@@ -120,7 +120,7 @@ impl Workload {
     }
 }
 
-/// Chooses the next write to a document, and what it will leave.
+/// Chooses the next write to a document, and returns it with the resulting state.
 fn next(dice: &mut Dice, name: &str, counter: u64, now: Option<&(Revision, State)>) -> (Write, Option<State>) {
     let Some((revision, state)) = now else {
         let create = Write::Create { document: document::document(name, counter) };

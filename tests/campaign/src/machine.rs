@@ -1,4 +1,4 @@
-//! What one disk has of a store between two troubles, and what the store says when it is opened over it.
+//! The state of one disk between two faults, and the check of its store.
 
 use homeostat_store::{Options, Store};
 use tokio::runtime::Runtime;
@@ -8,30 +8,31 @@ use crate::disk::Disk;
 use crate::findings::Findings;
 use crate::ledger::Ledger;
 
-/// Lengths of journals: none, one that is full after a few changes, and one that is full now and then.
+/// Lengths of write-ahead logs: none, one that fills up after a few changes, and one that fills up now and
+/// then.
 const JOURNAL_BYTES: [u64; 3] = [0, 16 << 10, 128 << 10];
 
-/// Returns what a store is told on disk number `number`.
+/// Returns the options of the store on disk number `number`.
 pub(crate) fn options(number: u64) -> Options {
     let length = JOURNAL_BYTES[usize::try_from(number % 3).expect("less than three")];
     Options { wal_bytes: length, ..Options::default() }
 }
 
-/// A disk between two troubles.
+/// A disk between two faults.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) bytes: Vec<u8>,
     pub(crate) ledger: Ledger,
-    /// Whether a store was ever opened: until then there may be bytes that are none yet.
+    /// Whether a store was ever opened. Before that, the bytes need not be a store.
     pub(crate) was_open: bool,
 }
 
 impl Machine {
-    /// Opens the store over a disk that is in order, compares, and closes it. `None` when there was never a store to open.
+    /// Opens the store on a healthy disk, compares, and closes it. Returns `None` if there was never a store.
     pub(crate) fn open_and_compare(&mut self, runtime: &Runtime, disk: &Disk, options: Options) -> Option<Findings> {
         let store = match disk.open(options) {
             Ok(store) => store,
-            // A store that nobody ever had.
+            // The store was never open.
             Err(_) if !self.was_open => return None,
             Err(error) => {
                 let mut findings = Findings::default();

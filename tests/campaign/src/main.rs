@@ -1,11 +1,13 @@
-//! Campaigns against the store in a file: crashes, power losses, failing disks and damaged files, many times, each of them counted.
+//! Campaigns against the embedded store: crashes, power losses, failing disks and damaged files, many times,
+//! each of them counted.
 //!
-//! Each campaign writes documents of which nothing but their name and a counter is free ([`document`]), by several tasks at once
-//! ([`load`]), keeps outside of the store what was acknowledged ([`ledger`]), lets something happen, and compares ([`check`]). The last
-//! line on standard output is the count; the exit code is 0 only when nothing was lost.
+//! Each campaign writes documents that follow from a name and a counter ([`document`]), by several concurrent
+//! tasks ([`load`]). It records the acknowledged writes outside of the store ([`ledger`]), causes a fault,
+//! and compares ([`check`]). The last line on standard output has the counts. The exit code is 0 only if
+//! nothing was lost.
 //!
-//! Absent on purpose: any knowledge of how the store works inside. What a random moment hits follows from the seed, but for the
-//! scheduling of threads.
+//! Deliberately absent: any knowledge of the store's implementation. Random decisions follow from the seed,
+//! except for the scheduling of threads.
 
 mod check;
 mod damage;
@@ -37,53 +39,53 @@ struct Arguments {
 
 #[derive(Debug, Args)]
 struct SeedArguments {
-    /// Decides what happens and when
+    /// Seed of all random decisions
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 #[derive(Debug, Subcommand)]
 enum Campaign {
-    /// Ends a process that writes, at random moments
+    /// Kill a writer process at random moments
     Kill {
-        /// How often
+        /// Number of kills
         #[arg(long, default_value_t = 1000)]
         cycles: u64,
         #[command(flatten)]
         seed: SeedArguments,
     },
-    /// Cuts the power of a disk that keeps, drops and tears what was not synced
+    /// Cut the power of a disk that keeps, drops and tears unsynced writes
     PowerLoss {
-        /// How often
+        /// Number of power losses
         #[arg(long, default_value_t = 2000)]
         crashes: u64,
         #[command(flatten)]
         seed: SeedArguments,
     },
-    /// Lets writes, syncs and reads of a disk fail
+    /// Make writes, syncs and reads of a disk fail
     Disk {
-        /// How often
+        /// Number of cycles
         #[arg(long, default_value_t = 500)]
         cycles: u64,
         #[command(flatten)]
         seed: SeedArguments,
     },
-    /// Damages files that were closed, and opens them
+    /// Damage closed files, and open them
     Damage {
-        /// How many
+        /// Number of damaged files
         #[arg(long, default_value_t = 500)]
         cycles: u64,
         #[command(flatten)]
         seed: SeedArguments,
     },
-    /// Writes to a file until it is ended, and says what was acknowledged
+    /// Write to a file until killed, and print the acknowledged writes
     #[command(hide = true)]
     Writer {
         /// The file
         path: PathBuf,
-        /// Decides what is written
+        /// Seed of the writes
         seed: u64,
-        /// Counters begin above this
+        /// Counters are above this
         base: u64,
     },
 }

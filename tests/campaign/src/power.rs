@@ -1,4 +1,5 @@
-//! The power fails while a store is opened, written to or closed; then the store is opened over what the disk has kept.
+//! The power fails while a store is opened, written to or closed. Then the store is opened on the bytes that
+//! survived.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,11 +15,11 @@ use crate::kill::COUNTERS_PER_CYCLE;
 use crate::load::Workload;
 use crate::machine::{self, Machine};
 
-/// Crashes that one disk sees, one after the other.
+/// Crashes of one disk, one after the other.
 const CRASHES_PER_DISK: u64 = 20;
-/// Writes of each task of a cycle.
+/// Writes of each task in a cycle.
 const WRITES: u64 = 12;
-/// The store goes back this many changes, fewer than it gets in [`CRASHES_PER_DISK`].
+/// The history keeps so many changes, fewer than there are between [`CRASHES_PER_DISK`] crashes.
 const HISTORY_MAX: u64 = 500;
 
 /// Runs the campaign.
@@ -59,7 +60,8 @@ fn options(crash: u64) -> Options {
     Options { history_max: HISTORY_MAX, ..machine::options(crash / CRASHES_PER_DISK) }
 }
 
-/// Opens the store and writes until the power fails, or all is written. Returns whether the store was opened before that.
+/// Opens the store and writes until the power fails, or all writes are made. Returns whether the store was
+/// opened.
 fn run_until_trouble(
     machine: &mut Machine,
     runtime: &Runtime,
@@ -85,7 +87,7 @@ fn run_until_trouble(
     if let Some(error) = errors.first().filter(|_| !disk.has_failed()) {
         return Err(anyhow!(error.clone()).context("with the power on"));
     }
-    // Some are cut off while they close, and some after.
+    // The power fails while some stores close, and after others have closed.
     drop(store);
     for acknowledged in written.lock().expect("nobody panics while holding the list").drain(..) {
         machine.ledger.record(acknowledged);
@@ -93,7 +95,7 @@ fn run_until_trouble(
     Ok(true)
 }
 
-/// Opens the store over what has survived, and compares.
+/// Opens the store on the surviving bytes, and compares.
 fn reopen_and_compare(
     machine: &mut Machine,
     runtime: &Runtime,
@@ -105,7 +107,7 @@ fn reopen_and_compare(
     let Some(findings) = machine.open_and_compare(runtime, &disk, options(crash)) else {
         return Findings::default();
     };
-    // The next crash finds a disk that was closed in order, or the same one again.
+    // The next crash starts with the disk after a clean close, or with the same bytes again.
     machine.bytes = if dice.percent(50) { survivors.to_vec() } else { disk.bytes() };
     findings
 }

@@ -1,4 +1,4 @@
-//! Every campaign, a few cycles of it.
+//! A few cycles of every campaign.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(missing_docs, reason = "the names of tests are sentences")]
