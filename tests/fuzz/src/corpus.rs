@@ -1,4 +1,5 @@
-//! The realistic inputs that all others are made from: the files of `corpus/TARGET/`, in the order of their names.
+//! The realistic inputs that all others are derived from: the files of `corpus/TARGET/`, in the order of
+//! their names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,14 +14,14 @@ use crate::targets::{compiled, component, file};
 /// Inputs, and the words in them.
 #[derive(Debug)]
 pub(crate) struct Corpus {
-    /// One or more.
+    /// At least one.
     pub(crate) inputs: Vec<Vec<u8>>,
-    /// Names of fields and texts, in the inputs that are JSON.
+    /// Field names and strings in the JSON inputs.
     pub(crate) words: Vec<String>,
 }
 
 impl Corpus {
-    /// Reads the corpus of a target. What is binary, and large, is made, not kept.
+    /// Reads the corpus of a target. Large binary inputs are generated instead.
     pub(crate) fn of(target: Target) -> Result<Self> {
         let inputs = match target {
             Target::File | Target::Fsck => file::inputs()?,

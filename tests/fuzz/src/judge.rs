@@ -1,4 +1,4 @@
-//! What comes of one input: in a thread of its own, under a clock, with panics caught.
+//! Judges one input: in a thread, with a time limit, and with panics caught.
 
 #[cfg(test)]
 mod tests;
@@ -13,27 +13,27 @@ use anyhow::Result;
 
 use crate::target::{Acceptance, Outcome};
 
-/// After how many times what an input may take nobody waits for it any more.
+/// An input hangs after so many times its time limit.
 const WAIT_FACTOR: u32 = 30;
-/// The stack under a target, in bytes: as much as the threads have that readers run on in a host.
+/// The stack of the thread, in bytes, as large as that of the host's threads.
 const STACK_BYTES: usize = 2 << 20;
 
-/// What came of an input.
+/// The verdict on an input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The law held.
+    /// The property held.
     Passed(Acceptance),
-    /// The law did not hold, for this reason.
+    /// The property did not hold, for this reason.
     Broken(String),
-    /// It panicked, with these words.
+    /// The target panicked, with this message.
     Panicked(String),
-    /// It took longer than it may, twice.
+    /// It exceeded its time limit twice.
     Slow(Duration),
     /// It never ended.
     Hung,
 }
 
-/// A thread that judges inputs one after the other.
+/// A thread that judges one input after the other.
 #[derive(Debug)]
 pub(crate) struct Judge {
     inputs: SyncSender<Vec<u8>>,
@@ -42,7 +42,7 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// Starts a judge who gives inputs to `target`, each of which may take `time_max`.
+    /// Starts a judge that runs `target` on each input, with the time limit `time_max`.
     pub(crate) fn start(
         target: impl Fn(&[u8]) -> Outcome + Send + RefUnwindSafe + 'static,
         time_max: Duration,
@@ -61,13 +61,13 @@ impl Judge {
         Ok(Self { inputs, verdicts, time_max })
     }
 
-    /// Judges one input. After [`Verdict::Hung`] the judge is of no more use.
+    /// Judges one input. After [`Verdict::Hung`] the judge cannot be used any more.
     pub(crate) fn judge(&self, input: &[u8]) -> Verdict {
         let (verdict, time) = self.once(input);
         if time <= self.time_max || verdict == Verdict::Hung {
             return verdict;
         }
-        // A machine that was busy with something else is no finding.
+        // Once may be due to other load on the machine.
         match self.once(input) {
             (Verdict::Passed(_), again) if again > self.time_max => Verdict::Slow(again.min(time)),
             (verdict, _) => verdict,

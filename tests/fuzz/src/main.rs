@@ -1,10 +1,13 @@
-//! Foreign bytes against everything in the host that reads them: realistic inputs, changed at random, and laws that must hold for each.
+//! A fuzzer for every parser of foreign bytes in the host: realistic inputs, mutated at random, and
+//! properties that must hold for each.
 //!
-//! A target ([`target`]) is one reader and its law, a pure function of the bytes. Inputs are what lies in its folder of the corpus
-//! ([`corpus`]), changed in a few places ([`mutate`]). Each is judged under a clock, and a panic is caught ([`judge`]). The last line on
-//! standard output is the count; the exit code is 0 only when every law held.
+//! A target ([`target`]) is one parser and its property, a pure function of the bytes. Inputs are the files
+//! of its corpus ([`corpus`]), mutated in a few places ([`mutate`]). Each is judged with a time limit, and
+//! panics are caught ([`judge`]). The last line on standard output has the counts. The exit code is 0 only if
+//! every property held.
 //!
-//! Absent on purpose: any knowledge of how a reader works inside, and feedback of coverage. The same seed and number make the same input.
+//! Deliberately absent: any knowledge of a parser's implementation, and coverage feedback. The same seed and
+//! number make the same input.
 
 mod corpus;
 #[path = "../../src/dice.rs"]
@@ -29,16 +32,16 @@ use target::Target;
 #[derive(Debug, Parser)]
 #[command(about = "What foreign bytes do to the readers of the host")]
 struct Arguments {
-    /// The reader
+    /// The target
     #[arg(value_enum)]
     target: Target,
-    /// For how long
+    /// Duration in minutes
     #[arg(long, default_value_t = 1)]
     minutes: u64,
-    /// How many inputs, however long they take
+    /// Number of inputs, regardless of the time
     #[arg(long, conflicts_with = "minutes")]
     inputs: Option<u64>,
-    /// Decides what the inputs are
+    /// Seed of the inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -1,4 +1,4 @@
-//! How one input becomes another: as JSON, where it is JSON, and as bytes.
+//! Derives one input from another: mutates its JSON if it is JSON, or else its bytes.
 
 mod bytes;
 mod json;
@@ -8,13 +8,13 @@ mod tests;
 use crate::corpus::Corpus;
 use crate::dice::Dice;
 
-/// Longest input that is made, in bytes, but for those of a corpus that are longer themselves: 64 KiB.
+/// Maximum length of a generated input, in bytes. Longer inputs of a corpus keep their length.
 pub(crate) const INPUT_BYTES_MAX: usize = 64 << 10;
 
-/// Changes that are made to one input, at most.
+/// Maximum number of mutations of one input.
 const CHANGES_MAX: usize = 5;
 
-/// Makes input number `number` of a seed. The first ones are the corpus itself.
+/// Makes input number `number` of a seed. The first inputs are the corpus itself.
 pub(crate) fn input(corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     if let Some(input) = usize::try_from(number).ok().and_then(|number| corpus.inputs.get(number)) {
         return input.clone();
@@ -22,7 +22,7 @@ pub(crate) fn input(corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     let mut dice = Dice::new(seed, number);
     let mut input = dice.one(&corpus.inputs).cloned().unwrap_or_default();
     let bytes_max = INPUT_BYTES_MAX.max(input.len());
-    // Mostly few: what is changed a lot is refused at once.
+    // Usually few, because a heavily mutated input is refused at once.
     let most = 1 + dice.index(CHANGES_MAX);
     let changes = 1 + dice.index(most);
     if dice.percent(70)

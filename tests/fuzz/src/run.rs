@@ -1,4 +1,4 @@
-//! Many inputs of one target, and their count.
+//! Runs one target on many inputs, and counts the verdicts.
 
 use std::fmt;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::judge::{Judge, Verdict};
 use crate::mutate;
 use crate::target::{Acceptance, Target};
 
-/// What one input may take, in time.
+/// The time limit of one input.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Inputs that are kept and told, of those for which the law did not hold.
+/// Maximum number of reported findings.
 const FINDINGS_MAX: u64 = 5;
 
 /// When a run ends.
@@ -29,13 +29,13 @@ pub(crate) enum RunLength {
     Time(Duration),
 }
 
-/// What came of all inputs.
+/// The number of inputs by verdict.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     target: &'static str,
-    /// Inputs that the reader took.
+    /// Inputs that the target accepted.
     taken: u64,
-    /// Inputs that it refused, as it may.
+    /// Inputs that the target refused, as it may.
     refused: u64,
     broken: u64,
     panicked: u64,
@@ -45,10 +45,10 @@ pub(crate) struct Count {
 
 /// Runs a target.
 ///
-/// Each input lies in a file while it is judged, so that one that ends the process is not lost.
+/// Each input is written to a file before it is judged, so that an input that aborts the process is not lost.
 pub(crate) fn run(target: Target, length: &RunLength, seed: u64) -> Result<Count> {
     let corpus = Corpus::of(target)?;
-    // The engine under the store panics on some damage, which the store turns into errors.
+    // redb panics on some damage, and the store turns the panics into errors.
     panic::set_hook(Box::new(|_| {}));
     let judge = Judge::start(move |input| target.judge(input), TIME_MAX)?;
     let folder = tempfile::tempdir()?;
@@ -98,7 +98,7 @@ impl Count {
         self.broken + self.panicked + self.slow + self.hung
     }
 
-    /// Returns whether every law held.
+    /// Returns whether every property held.
     pub(crate) fn is_good(&self) -> bool {
         self.findings() == 0
     }

@@ -1,4 +1,4 @@
-//! The readers of foreign bytes, by name.
+//! The targets: parsers of foreign bytes, by name.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use crate::targets::{
     name, pattern, request, schema, selector, token, write,
 };
 
-/// One reader.
+/// One target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
     /// Documents of resources, created and updated
     Document,
-    /// Writes one after the other, as guests send them
+    /// Sequences of writes, as guests send them
     Write,
-    /// Selectors of labels and fields, as text and as JSON
+    /// Label and field selectors, as text and as JSON
     Selector,
-    /// Tokens of the later pages of a list
+    /// Continue tokens of lists
     Token,
     /// JSON patches
     JsonPatch,
@@ -29,47 +29,47 @@ pub(crate) enum Target {
     Apply,
     /// JSON paths
     Jsonpath,
-    /// Schemas, and documents that are filled in, pruned and checked by them
+    /// Schemas, and documents that are defaulted, pruned and validated by them
     Schema,
     /// `CustomResourceDefinition`s
     Definition,
     /// Patterns of schemas
     Pattern,
-    /// Names, revisions, values of labels and texts with a format
+    /// Names, revisions, label values and strings with a format
     Name,
-    /// Store files: header, journal and pages
+    /// Store files: header, write-ahead log and pages
     File,
-    /// Store files that are checked, and restored from
+    /// Store files for fsck and restore
     Fsck,
-    /// Components, up to what they say of themselves
+    /// Components, up to their description of themselves
     Component,
     /// Files of compiled components
     Compiled,
     /// Manifests of controllers
     Manifest,
-    /// Requests to the API: head, address, headers, tokens and body
+    /// Requests to the API: head, URL, headers, tokens and body
     Request,
     /// References, manifests of artifacts, and components with signatures
     Artifact,
 }
 
-/// Characters of a value that are told when a law does not hold.
+/// Maximum characters of a value in a report.
 const SHOWN_CHARS_MAX: usize = 400;
 
-/// How a law held.
+/// How a property held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acceptance {
-    /// The input was taken.
+    /// The input was accepted.
     Accepted,
     /// The input was refused with an error.
     Rejected,
 }
 
-/// What comes of an input: how the law held, or why it did not.
+/// The result of an input: how the property held, or why it did not.
 pub(crate) type Outcome = Result<Acceptance, String>;
 
 impl Target {
-    /// Returns the name, as it is written on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Document => "document",
@@ -94,7 +94,7 @@ impl Target {
         }
     }
 
-    /// Gives the input to the reader and looks whether its law holds. The same input has the same outcome.
+    /// Runs the target on the input and checks its property. The same input has the same outcome.
     pub(crate) fn judge(self, input: &[u8]) -> Outcome {
         match self {
             Self::Document => document::judge(input),
@@ -120,31 +120,31 @@ impl Target {
     }
 }
 
-/// Says that a law does not hold unless both are the same.
+/// Checks that two values are equal.
 ///
 /// # Errors
-/// The law and both.
+/// The property and both values.
 pub(crate) fn same<T: PartialEq + fmt::Debug>(law: &str, one: &T, two: &T) -> Result<(), String> {
     let shown = |value: &T| format!("{value:?}").chars().take(SHOWN_CHARS_MAX).collect::<String>();
     if one == two { Ok(()) } else { Err(format!("{law}: {} and {}", shown(one), shown(two))) }
 }
 
-/// Says that a law does not hold unless something is so.
+/// Checks a condition.
 ///
 /// # Errors
-/// The law.
+/// The property.
 pub(crate) fn must(law: &str, is_so: bool) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(law.to_owned()) }
 }
 
-/// Reads an object of JSON and takes two of its fields out; `None` when it is none. What is missing is null.
+/// Parses a JSON object and takes two of its fields; `None` for anything else. A missing field is null.
 pub(crate) fn pair(input: &[u8], one: &str, two: &str) -> Option<(Value, Value)> {
     let mut value: Value = serde_json::from_slice(input).ok()?;
     let fields = value.as_object_mut()?;
     Some((fields.remove(one).unwrap_or_default(), fields.remove(two).unwrap_or_default()))
 }
 
-/// Returns whether a value is nested no deeper than a store takes.
+/// Returns whether a value is nested no deeper than a store accepts.
 pub(crate) fn is_shallow(value: &Value) -> bool {
     depth(value) <= homeostat_store::DOCUMENT_DEPTH_MAX
 }
@@ -157,7 +157,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Returns the length of the JSON text of a value.
+/// Returns the length of a value's JSON text.
 pub(crate) fn bytes(value: &Value) -> usize {
     value.to_string().len()
 }

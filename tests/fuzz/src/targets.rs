@@ -1,4 +1,4 @@
-//! One file for each reader, with its law.
+//! One file for each target, with its property.
 
 pub(crate) mod apply;
 pub(crate) mod artifact;

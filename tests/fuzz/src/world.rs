@@ -1,4 +1,4 @@
-//! The store that inputs are given to: in memory, and the same every time.
+//! The store that inputs are written to: in memory, and the same every time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use homeostat_store::{ClockAndIds, Error, FieldValidation, Kind, Options, Reques
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-/// Time that stands still, and uids that count.
+/// A fixed time, and uids that count up.
 #[derive(Debug, Default)]
 struct FixedSource(AtomicU64);
 
@@ -27,7 +27,7 @@ impl ClockAndIds for FixedSource {
     }
 }
 
-/// Returns what a store is told, with a journal of this length.
+/// Returns the options of a store, with a write-ahead log of this length.
 pub(crate) fn options(journal_bytes: u64) -> Options {
     Options { wal_bytes: journal_bytes, clock: Arc::new(FixedSource::default()), ..Options::default() }
 }
@@ -37,7 +37,7 @@ pub(crate) fn store() -> MemoryStore {
     MemoryStore::new(options(0))
 }
 
-/// The kind of the documents that targets make themselves.
+/// The kind of the documents that targets make.
 pub(crate) fn kind() -> Kind {
     Kind::new("demo.dev", "v1", "Widget")
 }
@@ -51,7 +51,7 @@ pub(crate) fn widget(name: &str, spec: Value) -> Value {
     })
 }
 
-/// Runs to its end what a store does.
+/// Runs a future to its end.
 pub(crate) fn wait<F: Future>(what: F) -> F::Output {
     Builder::new_current_thread()
         .enable_all()
@@ -60,7 +60,7 @@ pub(crate) fn wait<F: Future>(what: F) -> F::Output {
         .block_on(what)
 }
 
-/// Makes a write in the name of somebody who is told of unknown fields.
+/// Writes as a client that is warned about unknown fields.
 pub(crate) fn submit(store: &impl Store, write: Write, dry_run: bool) -> Result<WriteResponse, Error> {
     let request = Request { write, manager: "fuzz".to_owned(), dry_run, field_validation: FieldValidation::Warn };
     wait(store.submit(request))

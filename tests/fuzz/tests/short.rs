@@ -1,11 +1,11 @@
-//! Every target, some hundred inputs of it.
+//! Some hundred inputs of every target.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(missing_docs, reason = "the names of tests are sentences")]
 
 use std::process::Command;
 
-/// Runs a target. Some inputs have to be taken and some refused: else the law was asked of nothing.
+/// Runs a target. Some inputs must be accepted and some refused, so that the property is actually tested.
 fn fuzz(target: &str, inputs: u64) {
     let inputs = inputs.to_string();
     let output =

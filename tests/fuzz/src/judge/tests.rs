@@ -7,7 +7,7 @@ use crate::target::{Acceptance, Outcome};
 const LONG: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(10);
 
-/// A reader that does what the input says.
+/// A target that follows its input.
 fn reader(input: &[u8]) -> Outcome {
     match input {
         b"panic" => panic!("as it was told"),

@@ -1,14 +1,14 @@
-//! Changes of bytes, whatever they mean.
+//! Mutations of bytes, independent of their meaning.
 
 use crate::corpus::Corpus;
 use crate::dice::Dice;
 
-/// Bytes that are taken at once, at most.
+/// Maximum length of a mutated range, in bytes.
 const PIECE_BYTES_MAX: usize = 64;
-/// How often a piece is repeated, at most.
+/// Maximum repetitions of a range.
 const REPEATS_MAX: usize = 300;
 
-/// What a reader may trip over, wherever it stands.
+/// Texts that parsers often mishandle.
 const TOKENS: [&str; 28] = [
     "",
     "\0",
@@ -40,7 +40,7 @@ const TOKENS: [&str; 28] = [
     ",",
 ];
 
-/// What stands in the place of numbers.
+/// Replacements for numbers.
 const NUMBERS: [&str; 14] = [
     "0",
     "1",
@@ -58,7 +58,7 @@ const NUMBERS: [&str; 14] = [
     "1e400",
 ];
 
-/// Makes one change.
+/// Makes one mutation.
 pub(super) fn change(bytes: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
     let piece = piece(bytes.len(), dice);
     match dice.index(10) {
@@ -84,12 +84,12 @@ pub(super) fn change(bytes: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
     }
 }
 
-/// Returns something that a reader may trip over.
+/// Returns a text that parsers often mishandle.
 pub(super) fn token(dice: &mut Dice) -> &'static str {
     dice.one(&TOKENS).copied().unwrap_or("")
 }
 
-/// Returns the place of some bytes in a row; it may be empty.
+/// Returns a range of bytes, which may be empty.
 fn piece(length: usize, dice: &mut Dice) -> std::ops::Range<usize> {
     let from = dice.index(length);
     from..(from + dice.index(PIECE_BYTES_MAX)).min(length)
@@ -102,7 +102,7 @@ fn flip(bytes: &mut [u8], dice: &mut Dice) {
     }
 }
 
-/// Puts another number in the place of one; where there is none, changes nothing.
+/// Replaces a number by another; without a number, does nothing.
 fn renumber(bytes: &mut Vec<u8>, dice: &mut Dice) {
     let begins = |at: usize| bytes[at].is_ascii_digit() && (at == 0 || !bytes[at - 1].is_ascii_digit());
     let starts: Vec<usize> = (0..bytes.len()).filter(|at| begins(*at)).collect();
@@ -112,7 +112,7 @@ fn renumber(bytes: &mut Vec<u8>, dice: &mut Dice) {
     drop(bytes.splice(from..from + digits, number.bytes()));
 }
 
-/// Goes on as another input does.
+/// Replaces the tail by the tail of another input.
 fn splice(bytes: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
     let Some(other) = dice.one(&corpus.inputs) else { return };
     bytes.truncate(dice.index(bytes.len() + 1));

@@ -1,4 +1,4 @@
-//! Changes of JSON that leave it JSON.
+//! Mutations of JSON that keep it JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -6,23 +6,23 @@ use super::bytes;
 use crate::corpus::Corpus;
 use crate::dice::Dice;
 
-/// Levels that are put around a value, at most: more than a store takes, and than the parser does.
+/// Maximum levels of nesting that are added: more than a store and the parser accept.
 const LEVELS_MAX: usize = 140;
-/// Levels that are many, at least.
+/// Minimum levels of a deep nesting.
 const MANY_LEVELS_MIN: usize = 90;
-/// How often an item is repeated, at most.
+/// Maximum repetitions of an item.
 const REPEATS_MAX: usize = 200;
-/// What one change may add, in bytes of JSON text.
+/// Maximum bytes of JSON text that one mutation adds.
 const ADDED_BYTES_MAX: usize = 32 << 10;
 
-/// Makes one change, somewhere in a value.
+/// Makes one mutation, somewhere in a value.
 pub(super) fn change(value: &mut Value, corpus: &Corpus, dice: &mut Dice) {
     let at = dice.index(count(value));
     let other = part(value, &mut dice.index(count(value))).cloned().unwrap_or_default();
     let Some(place) = part_mut(value, &mut { at }) else { return };
     match dice.index(8) {
         0 => *place = scalar(corpus, dice),
-        // What stands elsewhere is of another type, or the same once more.
+        // A value from another place has another type, or is a duplicate.
         1 => *place = other,
         2 => *place = foreign(corpus, dice).unwrap_or(other),
         3 => nest(place, dice),
@@ -70,7 +70,7 @@ fn change_fields(fields: &mut Map<String, Value>, other: Value, corpus: &Corpus,
 fn nest(value: &mut Value, dice: &mut Dice) {
     let mut nested = std::mem::take(value);
     let is_list = dice.percent(50);
-    // Few levels, or about as many as a store takes.
+    // A few levels, or about as many as a store accepts.
     let levels =
         if dice.percent(50) { dice.index(8) } else { MANY_LEVELS_MIN + dice.index(LEVELS_MAX - MANY_LEVELS_MIN) };
     for _ in 0..levels {
@@ -108,7 +108,7 @@ fn foreign(corpus: &Corpus, dice: &mut Dice) -> Option<Value> {
     part(&value, &mut dice.index(count(&value))).cloned()
 }
 
-/// Returns how many values there are, with those inside of others.
+/// Returns the number of values, nested ones included.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -117,7 +117,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Returns the value that `at` others come before.
+/// Returns the value at index `at`, in depth-first order.
 fn part<'a>(value: &'a Value, at: &mut usize) -> Option<&'a Value> {
     if *at == 0 {
         return Some(value);
@@ -130,7 +130,7 @@ fn part<'a>(value: &'a Value, at: &mut usize) -> Option<&'a Value> {
     }
 }
 
-/// As [`part`].
+/// Like [`part`].
 fn part_mut<'a>(value: &'a mut Value, at: &mut usize) -> Option<&'a mut Value> {
     if *at == 0 {
         return Some(value);

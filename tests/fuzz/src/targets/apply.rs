@@ -1,4 +1,5 @@
-//! What a document says is there after it was applied, whatever the `managedFields` were; a second time changes nothing.
+//! An applied document is in the result, regardless of the previous `managedFields`. Applying it again
+//! changes nothing.
 
 use homeostat_store::schema::Schema;
 use homeostat_store::{MANAGED_FIELDS_BYTES_MAX, Store, Write};
@@ -17,10 +18,10 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
 fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
     let store = world::store();
     store.schemas().set(&world::kind(), schema.map(|schema| ("v1".to_owned(), Some(schema))));
-    // Where it is refused, the document is applied to nothing.
+    // If this is refused, the document is applied to nothing.
     let _refused = world::submit(&store, Write::Create { document: live.clone() }, false).is_err();
     let apply = |force| Write::Apply { document: applied.clone(), manager: "fuzz".to_owned(), force };
-    // Without force it may be refused, but does no harm.
+    // Without force a conflict is allowed.
     let _conflict = world::submit(&store, apply(false), true).is_err();
     let Ok(first) = world::submit(&store, apply(true), false) else { return Ok(Acceptance::Rejected) };
     let managers = first.resource.document().pointer("/metadata/managedFields").unwrap_or(&Value::Null);
@@ -34,7 +35,7 @@ fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
     Ok(Acceptance::Accepted)
 }
 
-/// Lists of each kind, maps of each kind, and a default among the keys.
+/// Lists and maps of each type, and a key with a default.
 fn schema() -> Result<Schema, String> {
     let item = json!({"type": "object", "properties": {
         "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "note": {"type": "string"},

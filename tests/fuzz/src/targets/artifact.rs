@@ -1,12 +1,13 @@
-//! What registries send, and what components say of who made and signed them: it is refused, or it is what it says.
+//! Data from registries, and a component's statements about its origin and signatures: refused, or
+//! consistent.
 
 use homeostat_registry::{Manifest, Origin, PublicKey, Reference, TrustedKey, key_ids, verify};
 
 use crate::target::{Acceptance, Outcome, must, same};
 
-/// A component that this key has signed. Nothing else that it has signed is in any input.
+/// A component that this key has signed. The key has signed nothing else in any input.
 const SIGNED: &[u8] = include_bytes!("../../corpus/artifact/signed.wasm");
-/// The same without its signature: what follows the header must be what was signed.
+/// The same component without its signature. A verified input must end with these sections.
 const UNSIGNED: &[u8] = include_bytes!("../../corpus/artifact/unsigned.wasm");
 const HEADER_BYTES: usize = 8;
 /// Source: RFC 8410.
@@ -17,7 +18,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         [TrustedKey { name: "key".to_owned(), key: PublicKey::from_pem(KEY).map_err(|error| error.to_string())? }];
     must("what was signed is verified", verify(SIGNED, &trusted).is_ok())?;
     let mut held = Acceptance::Rejected;
-    // A file of the corpus ends with its line.
+    // A file of the corpus ends with a newline.
     let text = String::from_utf8_lossy(input);
     let text = text.trim_end_matches('\n');
     if let Ok(reference) = text.parse::<Reference>() {

@@ -1,4 +1,5 @@
-//! A file of a compiled component is taken whole, or not at all: then the component is compiled again and the file replaced.
+//! A file of a compiled component is loaded if it is intact. Otherwise the component is recompiled and the
+//! file replaced.
 
 use std::fs;
 use std::io::Write;
@@ -13,19 +14,19 @@ use tempfile::TempDir;
 use crate::target::{Acceptance, Outcome, same};
 use crate::world;
 
-/// The component of both files: one that is refused for what its types say is not compiled at all.
+/// The component of both files. A component with refused types would not be compiled at all.
 const GUEST: &str = include_str!("../../corpus/component/smallest.wat");
-/// What the folder's key is: random ones would make other files in every run.
+/// The folder's key. A random one would make different files in every run.
 const KEY: [u8; 32] = [7; 32];
 
-/// A folder with the file of each.
+/// A folder with two compiled components.
 struct CompiledFolder {
     engine: Engine,
     component: Vec<u8>,
-    /// The file of the first one, and what belongs into it.
+    /// The first file, and its intact content.
     file: PathBuf,
     good: Vec<u8>,
-    /// The file of the second one.
+    /// The content of the second file.
     other: Vec<u8>,
     _folder: TempDir,
 }
@@ -62,19 +63,19 @@ impl CompiledFolder {
     }
 }
 
-/// Returns the guest with a custom section of this name, which gives it a digest of its own.
+/// Returns the guest with a custom section of this name, which gives it its own digest.
 fn named(name: &str) -> Result<Vec<u8>> {
     let length = u8::try_from(name.len())?;
     let custom = [&[0, length + 1, length], name.as_bytes()].concat();
     Ok([wat::parse_str(GUEST)?, custom].concat())
 }
 
-/// Has the component compiled or restored.
+/// Compiles the component or loads its file.
 fn load(engine: &Engine, component: &[u8]) {
     drop(world::wait(engine.load(component, &Grants::default())));
 }
 
-/// Makes a file, and one that belongs elsewhere.
+/// Returns the intact file, and one of another component.
 pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
     let disk = disk();
     Ok(vec![disk.good.clone(), disk.other.clone()])
@@ -87,7 +88,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     load(engine, component);
     let again = engine.compilation_counts().good - before;
     same("what is not whole is compiled again", &again, &u64::from(input != good))?;
-    // Not byte by byte: the compiler writes tables of a component in an order that differs from run to run.
+    // Bytes are not compared: the compiler's order of a component's tables differs from run to run.
     let before = engine.compilation_counts().good;
     load(engine, component);
     same("what has been written anew is taken", &(engine.compilation_counts().good - before), &0)?;

@@ -1,4 +1,5 @@
-//! A component is refused with a reason, or loaded; both the same twice, and what it says of itself is in the bounds of the contract.
+//! A component is refused with a reason, or loaded, with the same result twice. Its description is within the
+//! limits of the contract.
 
 use std::sync::OnceLock;
 
@@ -8,7 +9,7 @@ use homeostat_component::{Engine, EngineOptions, Grants};
 use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
-/// One engine for all inputs: starting one takes longer than most of them.
+/// One engine for all inputs, because starting one takes longer than most inputs.
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
@@ -17,7 +18,7 @@ fn engine() -> &'static Engine {
     })
 }
 
-/// Makes components of their texts.
+/// Compiles the texts to components.
 pub(crate) fn inputs(texts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     texts
         .iter()

@@ -1,4 +1,4 @@
-//! A definition that is taken has all that a host asks of it, and its schemas keep their laws.
+//! An accepted definition meets the host's requirements, and its schemas keep their properties.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     Ok(Acceptance::Accepted)
 }
 
-/// Follows every path, through the definition itself.
+/// Evaluates every path, on the definition itself.
 fn paths(version: &Version, document: &Value) -> Result<(), String> {
     for column in &version.columns {
         must("a path finds a thousand values at most", column.path.evaluate(document).len() <= 1000)?;

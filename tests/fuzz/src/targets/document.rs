@@ -1,4 +1,5 @@
-//! A document is taken once, reads back as it was stored, and is not changed by what it already is.
+//! A document is created once, reads back as it was stored, and an update with the same content changes
+//! nothing.
 
 use homeostat_store::{DOCUMENT_BYTES_MAX, Key, Kind, Precondition, Resource, Selector, Store, View, Write};
 use serde_json::Value;
@@ -30,7 +31,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     Ok(Acceptance::Accepted)
 }
 
-/// Everything that is read off a resource, and its text.
+/// Reads all parts of a resource, and its text.
 fn reads(resource: &Resource) -> Result<(), String> {
     let (labels, annotations) = (resource.labels().count(), resource.annotations().count());
     let count = labels + annotations + resource.finalizers().count() + resource.owners().len();

@@ -1,5 +1,5 @@
-//! A store file is refused and left as it was, or opened, and then answers with documents or errors. Files are made: with a journal
-//! that was put away, with one that was not, and without one.
+//! A store file is refused and left unchanged, or opened, and then answers with documents or errors. The
+//! inputs are generated: with a write-ahead log after a clean close, after a crash, and without a log.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
-/// Length of journals, in bytes.
+/// Length of the write-ahead log, in bytes.
 const JOURNAL_BYTES: u64 = 16 << 10;
 /// Documents in a file.
 const DOCUMENTS: usize = 6;
@@ -47,7 +47,7 @@ impl StorageBackend for MemoryBackend {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let len = usize::try_from(len).map_err(io::Error::other)?;
-        // As a disk that is full; what a damaged header asks for has no bound.
+        // Like a full disk. A damaged header may request any length.
         if len > FILE_BYTES_MAX {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -72,10 +72,10 @@ impl StorageBackend for MemoryBackend {
     }
 }
 
-/// What the disk holds.
+/// The size of the disk.
 const FILE_BYTES_MAX: usize = 16 << 20;
 
-/// Makes files in order.
+/// Makes intact files.
 pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
     let mut made = Vec::new();
     for journal_bytes in [JOURNAL_BYTES, 0] {
@@ -86,7 +86,7 @@ pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
                 world::widget(&format!("w{number}"), json!({"size": number, "text": "lorem ".repeat(number * 20)}));
             world::submit(&store, Write::Create { document }, false)?;
         }
-        // As a crash leaves it.
+        // The state after a crash.
         made.push(memory.bytes().clone());
         world::wait(store.close());
         made.push(memory.bytes().clone());

@@ -1,5 +1,5 @@
-//! A file that is checked is left as it was. Of one that is sound a store is restored that is sound and has the same resources; of one that
-//! is not, none.
+//! Checking a file leaves it unchanged. A sound file is restored to a sound store with the same resources,
+//! and any other file is not restored.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
-/// Length of the journal of a store that is opened: its file says how long it is.
+/// The requested length of the write-ahead log. The file states its own length, which is used.
 const JOURNAL_BYTES: u64 = 0;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {

@@ -1,11 +1,11 @@
-//! A JSON patch is taken as a whole or not at all, and makes nothing that is much larger, or too deep.
+//! A JSON patch is applied as a whole or not at all, and makes no document that is much larger or too deep.
 
 use homeostat_store::{Change, DOCUMENT_BYTES_MAX};
 use serde_json::json;
 
 use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, pair, same};
 
-/// What `copy` and `move` may carry together, and the text around it.
+/// The limit of `copy` and `move` together, and the text around it.
 const CARRIED_BYTES_MAX: usize = 5 * DOCUMENT_BYTES_MAX as usize;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
@@ -21,7 +21,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     must("a patch does not make a document too deep", is_shallow(&changed))?;
     must("a patch makes a document no larger than it carries", bytes(&changed) <= bytes_max)?;
     let whole = |op: &str| json!([{"op": op, "path": "", "value": changed}]);
-    // What is inside of a patch has less room than a document.
+    // A value inside a patch has a smaller limit than a document.
     if is_shallow(&whole("test")) && bytes(&whole("replace")) as u64 <= DOCUMENT_BYTES_MAX {
         let tested = Change::Json(whole("test")).apply(&changed);
         same("a document is what it is", &tested.as_ref(), &Ok(&changed))?;

@@ -1,4 +1,4 @@
-//! A path shows as it was written, finds no more than a thousand values, and leads where its pointer leads.
+//! A path prints as it was written, finds at most a thousand values, and agrees with its pointer.
 
 use homeostat_store::jsonpath::JsonPath;
 

@@ -1,4 +1,4 @@
-//! A manifest reads as it was written, in JSON and in YAML, and what is checked keeps its bounds.
+//! A manifest reads back as it was written, in JSON and in YAML, and a validated one is within its limits.
 
 use homeostat_runtime::manifest::Manifest;
 

@@ -1,4 +1,5 @@
-//! A merge patch does what its standard says, and nothing the second time; neither kind of patch makes more than the document and itself.
+//! A merge patch follows its standard and changes nothing when applied again. No patch makes a document
+//! larger than the old document and the patch together.
 
 use homeostat_store::{Change, Precondition, Write};
 use serde_json::{Map, Value};
@@ -22,7 +23,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
             same("a merge patch does what its standard says", &changed, &merged(document.clone(), patch))?;
             same("a merge patch changes nothing the second time", &change.apply(&changed).as_ref(), &Ok(&changed))?;
         }
-        // As a store does it, with all that it checks.
+        // In a store, with all its checks.
         let store = world::store();
         let create = Write::Create { document: document.clone() };
         let Ok(created) = world::submit(&store, create, false) else { continue };
@@ -39,7 +40,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     Ok(held)
 }
 
-/// The function of RFC 7396, as it stands there.
+/// The function of RFC 7396, copied literally.
 fn merged(target: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut fields = if let Value::Object(fields) = target { fields } else { Map::new() };

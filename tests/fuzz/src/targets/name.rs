@@ -1,5 +1,5 @@
-//! Short texts: what is taken as a kind, a revision, a name or a value reads as it was written, and is found under it. No text is too odd
-//! for a format.
+//! Short texts: an accepted kind, revision, name or value reads back as it was written, and is found by it.
+//! Every text can be checked against every format.
 
 use homeostat_store::schema::Schema;
 use homeostat_store::{Kind, LabelRequirement, Query, Revision, Selector, Store, Write};
@@ -61,7 +61,8 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     Ok(held)
 }
 
-/// Creates a document that has the text in a field of its metadata, and looks whether it is found. Returns whether it was taken.
+/// Creates a document with the text in a metadata field, and checks that it is found. Returns whether it was
+/// accepted.
 fn stored(field: &str, value: &str, text: &str) -> Result<bool, String> {
     let mut document = world::widget("a", json!({}));
     let metadata = &mut document["metadata"];

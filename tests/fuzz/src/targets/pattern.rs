@@ -1,5 +1,6 @@
-//! A pattern that is taken says the same in a group of its own, and is where it stands in the middle of a longer text. A first line is
-//! the pattern, the rest is the text.
+//! A pattern matches the same texts inside a group, and in an alternative of two.
+//!
+//! The first line of an input is the pattern, and the rest is the text.
 
 use homeostat_store::schema::Schema;
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! A request is answered as a whole, never with a fault of the host, and does nothing that its token does not allow.
+//! A request is answered completely, never with an internal error, and changes nothing that its token does
+//! not allow.
 
 use std::fs;
 use std::io::Write;
@@ -18,27 +19,28 @@ use tokio::time::timeout;
 use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
-/// Who may do what.
+/// Two tokens, one for reading and one for writing.
 const TOKENS: &str = "- {name: reader, token: reader-0123456789, access: read}\n- {name: writer, token: writer-0123456789, access: write}\n";
 const READER: &str = "Bearer reader-0123456789";
 const WRITER: &str = "Bearer writer-0123456789";
-/// What may be asked without a token.
+/// The paths that need no token.
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/healthz"];
-/// How long an answer is read. What goes on and on by its own wish ends there.
+/// How long a response is read. Endless streams are cut off then.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long the rest of a request is waited for, and a watch goes on that says nothing else, in milliseconds.
+/// The server's limits for the rest of a request and for watches, in milliseconds.
 const SERVER_MS_MAX: u64 = 200;
-/// Bytes of an answer that are read.
+/// Maximum bytes of a response that are read.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// A request on its way.
+/// A request to send.
 struct Request {
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
 impl Request {
-    /// Takes an input as JSON, with the parts by name, or as the bytes of a request. How long the body is, is always true.
+    /// Parses an input as JSON with the parts by name, or else as the bytes of a request. The declared length
+    /// of the body is always right.
     fn of(input: &[u8]) -> Self {
         let (mut head, body) = Self::parts(input).unwrap_or_else(|| {
             let end = input.windows(2).position(|pair| pair == b"\n\n").unwrap_or(input.len());
@@ -70,7 +72,7 @@ impl Request {
         target.split('?').next().unwrap_or_default().to_owned()
     }
 
-    /// Returns what the head says to be allowed to do: once, as it must.
+    /// Returns whether the head has this token.
     fn has(&self, token: &str) -> bool {
         let head = String::from_utf8_lossy(&self.head);
         head.lines().filter_map(|line| line.split_once(':')).any(|(name, value)| {
@@ -90,7 +92,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     world::wait(asked(&Request::of(input)))
 }
 
-/// Asks a host of its own, so that no request knows of the one before.
+/// Sends the request to a new host, so that requests are independent.
 async fn asked(request: &Request) -> Outcome {
     let failed = |error: &dyn std::fmt::Display| format!("a host that cannot be asked: {error}");
     let store = Arc::new(world::store());
@@ -130,7 +132,8 @@ async fn asked(request: &Request) -> Outcome {
 
 fn judged(request: &Request, answer: &[u8], is_unchanged: bool) -> Outcome {
     let Some(code) = code(answer) else {
-        // A head that is none is answered by hanging up, or waited for; nothing of it was done.
+        // The server closes the connection on an invalid head, or waits for its end; the request must have no
+        // effect.
         must("who gets no answer has changed nothing", is_unchanged)?;
         return Ok(Acceptance::Rejected);
     };
@@ -144,7 +147,7 @@ fn judged(request: &Request, answer: &[u8], is_unchanged: bool) -> Outcome {
     Ok(if (200..300).contains(&code) { Acceptance::Accepted } else { Acceptance::Rejected })
 }
 
-/// Says whether an answer in JSON that has a length has less than that, or is none.
+/// Returns whether a response with a length is shorter than that, or is declared as JSON and does not parse.
 fn is_cut_off(answer: &[u8]) -> bool {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return true };
     let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
@@ -154,10 +157,10 @@ fn is_cut_off(answer: &[u8]) -> bool {
     body.get(..length).is_none_or(|body| is_json && serde_json::from_slice::<Value>(body).is_err())
 }
 
-/// Sends bytes and returns what comes back until the other end hangs up, or patience does.
+/// Sends bytes, and reads until the server closes the connection or the time limit is reached.
 async fn ask(socket: &std::path::Path, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket).await?;
-    // Who was refused early may have hung up.
+    // After an early refusal the server may have closed the connection.
     drop(stream.write_all(bytes).await);
     let mut answer = Vec::new();
     drop(timeout(PATIENCE, stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)).await);

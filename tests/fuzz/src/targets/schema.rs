@@ -1,4 +1,5 @@
-//! A schema reads as it was written. Documents that were filled in and pruned by it stay as they are, and pass where they passed.
+//! A schema reads back as it was written. Defaulting and pruning are idempotent, and their results stay
+//! valid.
 
 use homeostat_store::schema::{Schema, VIOLATIONS_MAX};
 use homeostat_store::{DOCUMENT_BYTES_MAX, Store, Write};
@@ -18,7 +19,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     fits(&schema, document)
 }
 
-/// Fills a document in, prunes and checks it, by itself and in a store.
+/// Defaults, prunes and validates a document, directly and in a store.
 pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
     let mut made = document.clone();
     must("few pruned fields are told", schema.prune(&mut made).len() <= VIOLATIONS_MAX)?;

@@ -1,4 +1,4 @@
-//! What a selector says is written as it is read, and a list has what the selector means.
+//! A selector prints as it was parsed, and a list has exactly the matching resources.
 
 use homeostat_store::{LabelRequirement, Query, Selector, Store, Write};
 use serde_json::json;
@@ -15,7 +15,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Ok(labels) = Selector::parse_labels(&String::from_utf8_lossy(input)) else { return Ok(Acceptance::Rejected) };
     let text = labels.iter().map(LabelRequirement::to_string).collect::<Vec<_>>().join(",");
     let selector = Selector { labels, ..Selector::default() };
-    // Text can say more conditions than a query may have.
+    // A text may have more terms than a query allows.
     if selector.validate().is_ok() {
         same("labels read as they were written", &Selector::parse_labels(&text).as_ref(), &Ok(&selector.labels))?;
     }

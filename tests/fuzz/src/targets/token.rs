@@ -1,4 +1,4 @@
-//! A token is refused, or a list goes on behind it: in order, and to an end.
+//! A continue token is refused, or the list continues after it: in order, and to an end.
 
 use homeostat_store::{Error, Query, Store, Write};
 use serde_json::json;
@@ -16,7 +16,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         written.map_err(|error| error.to_string())?;
     }
     let text = String::from_utf8_lossy(input);
-    // A file of the corpus ends with its line.
+    // A file of the corpus ends with a newline.
     let mut from = Some(text.trim_end_matches('\n').to_owned());
     let mut names: Vec<String> = Vec::new();
     let mut pages = 0;

@@ -1,4 +1,5 @@
-//! Writes come one after the other. Each reads as it was written; a dry run says what the write then does, and changes nothing.
+//! A sequence of writes. Each reads back as it was written. A dry run predicts the result of the write, and
+//! changes nothing.
 
 use homeostat_store::{Store, Write};
 use serde_json::Value;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use crate::target::{Acceptance, Outcome, must, same};
 use crate::world;
 
-/// Writes of one input that are made.
+/// Maximum writes of one input.
 const WRITES_MAX: usize = 12;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
