@@ -1,4 +1,4 @@
-//! What a host keeps between calls, and how much of it at most, as data for the table that people read: `docs/limits.md`.
+//! The bounds of the memory that a host keeps between calls, as data for the table in `docs/limits.md`.
 
 use homeostat_component::{Amount, FixedBound};
 
@@ -7,7 +7,7 @@ use crate::feeders::{MAPPED_KEYS_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, UNDEL
 use crate::keeper::GONE_MAX;
 use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
 
-/// Returns the bounds of what grows with what guests and clients do, where no setting changes them.
+/// Returns the fixed bounds of everything that guests and clients can make grow.
 pub fn kept() -> Vec<FixedBound> {
     use Amount::{Bytes, Count};
     let count = |count: usize| Count(count as u64);

@@ -1,7 +1,7 @@
 //! How a running controller takes another definition: a swap, or new grants, limits and settings.
 //!
-//! What runs finishes on the definition that it began with; whatever is claimed from then on takes the new one. The queue is the same
-//! before and after, so no key is lost, and none runs twice at once: a claim is exclusive whoever holds it.
+//! Running reconciles finish on the definition that they started with; later claims take the new one. The
+//! queue stays, so no key is lost, and a claim is exclusive, so no key runs twice at once.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use crate::slot::{LoadedVersion, Slot};
 use crate::status::SwapRecord;
 use crate::{Definition, Error, Settings, sink};
 
-/// What a swap was.
+/// The report of a swap.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SwapReport {
-    /// The generation that began with it.
+    /// The generation of the new component.
     pub generation: u64,
-    /// Digest before.
+    /// Digest of the old component.
     pub from: String,
-    /// Digest after.
+    /// Digest of the new component.
     pub to: String,
-    /// Keys that were added again.
+    /// Number of keys that were requeued.
     pub keys: usize,
 }
 
 impl Controller {
-    /// Puts another component in, with everything else as it is.
+    /// Swaps the component; everything else stays.
     pub(crate) async fn swap(self: &Arc<Self>, component: Component) -> Result<SwapReport, Error> {
         let changing = self.changing.lock().await;
         let definition = Definition { component, ..self.slot.current().definition.clone() };
@@ -41,7 +41,7 @@ impl Controller {
         swapped
     }
 
-    /// Begins anew with the definition that runs, as if its component were another one.
+    /// Restarts the current definition as if its component had changed.
     pub(crate) async fn restart(self: &Arc<Self>) -> Result<SwapReport, Error> {
         let changing = self.changing.lock().await;
         let swapped = self.replace(self.slot.current().definition.clone(), true).await;
@@ -49,7 +49,7 @@ impl Controller {
         swapped
     }
 
-    /// Takes another definition. Returns `None` when it is the one that runs.
+    /// Changes the definition. Returns `None` if it is already the current one.
     pub(crate) async fn change(self: &Arc<Self>, definition: Definition) -> Result<Option<SwapReport>, Error> {
         let changing = self.changing.lock().await;
         if self.is_stopping() {
@@ -64,7 +64,7 @@ impl Controller {
         taken
     }
 
-    /// Holds `changing`. `anew`: the same component counts as another one.
+    /// The caller holds `changing`. With `anew`, the same component counts as another one.
     async fn replace(self: &Arc<Self>, definition: Definition, anew: bool) -> Result<SwapReport, Error> {
         let before = self.slot.current();
         let next = self.prepare(&before, definition, anew).await?;
@@ -79,7 +79,7 @@ impl Controller {
         Ok(swapped)
     }
 
-    /// Puts a definition in that was prepared. Holds `changing`.
+    /// Installs a prepared version. The caller holds `changing`.
     pub(crate) fn install(self: &Arc<Self>, next: Arc<LoadedVersion>) {
         if let Some(trial) = self.slot.canary() {
             trial.finish();
@@ -90,7 +90,7 @@ impl Controller {
         self.apply_settings();
     }
 
-    /// Checks everything that can refuse a definition, the start hook last. Nothing has changed yet.
+    /// Makes every check that can refuse a definition, and runs the start hook last. Changes nothing.
     pub(crate) async fn prepare(
         &self,
         before: &LoadedVersion,
@@ -119,7 +119,8 @@ impl Controller {
         Ok(LoadedVersion::new(definition, settings, effects, generation))
     }
 
-    /// Checks that a definition can take the place of another one and may be told what it says it must be, and declares its kinds.
+    /// Checks that a definition can replace the current one and that its grants cover its required watches,
+    /// and declares its kinds.
     pub(crate) async fn fits(&self, before: &LoadedVersion, definition: &Definition) -> Result<(), Error> {
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
@@ -129,7 +130,7 @@ impl Controller {
         self.context.admit(definition).await
     }
 
-    /// Brings queue, workers and feeders in line with what the slot holds now.
+    /// Applies the settings of the slot's version to queue, workers and feeders.
     fn apply_settings(self: &Arc<Self>) {
         let current = self.slot.current();
         self.queue.configure(current.settings.queue_options(&current.definition.limits));
@@ -138,8 +139,8 @@ impl Controller {
         self.feeders.sync_feeders();
     }
 
-    /// Looks again at keys of the store, at low priority, and returns how many they are. If the store cannot be read now, a feeder of its own
-    /// tries until it can.
+    /// Requeues keys of the store at low priority, without an event, and returns their number. If the store
+    /// cannot be read now, a feeder of its own retries.
     pub(crate) async fn resync(&self, which: KeyFilter) -> usize {
         let manages = self.slot.current().component().describe().manages.clone();
         if manages.keys_only {
@@ -175,16 +176,16 @@ impl Controller {
     }
 }
 
-/// Which keys are looked at again. Those that wait keep their due time and failures.
+/// Selects the keys to requeue. Waiting keys keep their due time and failures.
 #[derive(Clone)]
 pub(crate) struct KeyFilter {
     which: Arc<KeyPredicate>,
 }
 
-/// Says whether a key is looked at, and then whether it gets a fresh try where it was given up.
+/// Decides whether a key is requeued, and if so whether a parked key is reset.
 type KeyPredicate = dyn Fn(&Key) -> Option<ResetParked> + Send + Sync;
 
-/// Whether a key that was given up gets a fresh try.
+/// Whether a parked key gets a fresh try.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ResetParked {
     Yes,
@@ -192,7 +193,7 @@ pub(crate) enum ResetParked {
 }
 
 impl KeyFilter {
-    /// Means all keys: another version may do better with those that were given up.
+    /// Selects all keys and resets parked ones: another version may succeed on them.
     pub(crate) fn every() -> Self {
         Self::at(|_| Some(ResetParked::Yes))
     }
@@ -208,12 +209,13 @@ struct KeyResync {
     store: Arc<dyn Store>,
     kind: Kind,
     which: KeyFilter,
-    /// Namespace and name of the last one that was looked at, where there was no room for those behind it. Lists are in this order.
+    /// Namespace and name of the last requeued key, when the queue had no room for the rest. Lists are in
+    /// this order.
     behind: Mutex<Option<(String, String)>>,
 }
 
 impl KeyResync {
-    /// Looks at the keys, and returns how many they were, and whether there was room for all.
+    /// Requeues the selected keys. Returns their number, and whether the queue had room for all.
     async fn once(&self) -> homeostat_store::Result<(usize, bool)> {
         let (mut keys, mut fits) = (0, true);
         let mut behind = self.behind.lock().clone();

@@ -1,4 +1,4 @@
-//! Where the code of controllers comes from: the seam between the host and files, and whatever may come after files.
+//! The source of the controllers' code: the seam between the host and files, registries and caches.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,28 @@ use homeostat_component::Digest;
 
 use crate::manifest::ComponentSource;
 
-/// Brings the code of controllers, and keeps it.
+/// Fetches the code of controllers and keeps it.
 ///
-/// What was fetched once can be fetched again by its digest alone, for as long as somebody names it: a revision of a controller has nothing
-/// else to go back with.
+/// Code that was fetched once can be fetched again by its digest alone, for as long as a controller or
+/// revision names it: a rollback has only the digest.
 #[async_trait]
 pub trait CodeSource: Send + Sync + 'static {
-    /// Says what is wrong with a source whatever is there: what is written of a controller is refused for that. Nothing is read or asked.
+    /// Validates a source without reading a file or calling a registry. A write of a `Controller` with an
+    /// invalid source is refused.
     ///
     /// # Errors
-    /// What a person has to know.
+    /// The reason, for a person.
     fn check(&self, _source: &ComponentSource) -> Result<(), String> {
         Ok(())
     }
 
-    /// Returns the bytes that a source means. The digest is checked by whoever asks. What asks a network has a bound on its time.
+    /// Returns the bytes of a source. The caller checks the digest. Network calls are bounded in time.
     ///
     /// # Errors
-    /// What a person has to know, when the code is not there or cannot be read. *Cancel safety*: nothing is lost.
+    /// The reason, for a person, when the code is missing or unreadable. *Cancel safety*: nothing is lost.
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String>;
 
-    /// Forgets kept code that is not among `named`. What was kept a short while ago may stay: whoever keeps code names it a moment later.
+    /// Drops stored code that is not among `named`. Recently fetched code may stay, because its controller is
+    /// stored a moment later.
     async fn sweep(&self, named: &BTreeSet<Digest>);
 }

@@ -1,4 +1,4 @@
-//! What all controllers of a host share.
+//! The parts that all controllers of a host share.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::turns::Scheduler;
 use crate::{CodeSource, Definition, Error, EventLog, Kinds, LogBook, Observer, Options};
 use crate::{declarations, definitions, keeper};
 
-/// Items asked for at once.
+/// Page size of lists.
 const PAGE_ITEMS: usize = 500;
 
 pub(crate) struct Context {
@@ -27,7 +27,7 @@ pub(crate) struct Context {
     /// The watches that the feeders of all controllers share.
     pub(crate) watches: Arc<SharedWatches>,
     pub(crate) kinds: Arc<Kinds>,
-    /// The kinds that components declare, as the store has them.
+    /// The stored declarations of the components' kinds.
     pub(crate) declarations: Declarations,
     pub(crate) events: Arc<EventLog>,
     pub(crate) logs: Arc<LogBook>,
@@ -35,15 +35,15 @@ pub(crate) struct Context {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) scheduler: Arc<Scheduler>,
-    /// What the queues of all controllers share.
+    /// The bound that all queues share.
     pub(crate) room: Arc<SharedCapacity>,
-    /// Where the code of controllers comes from, once the host runs those of its store.
+    /// Where the code of controllers comes from; set by `Host::run_controllers`.
     pub(crate) code: OnceLock<Arc<dyn CodeSource>>,
     seed: Option<u64>,
 }
 
 impl Context {
-    /// Puts together what the options of a host name.
+    /// Builds the shared parts from the options of a host.
     ///
     /// # Errors
     /// When the HTTP client cannot be built.
@@ -81,7 +81,7 @@ impl Context {
         })
     }
 
-    /// Returns the seed of a controller's queue: of each its own, and the same for the same name.
+    /// Returns the seed of a controller's queue: equal for equal names, different for different ones.
     pub(crate) fn seed(&self, controller: &str) -> Option<u64> {
         let seed = self.seed?;
         let mut hasher = DefaultHasher::new();
@@ -89,7 +89,7 @@ impl Context {
         Some(hasher.finish())
     }
 
-    /// Notes an event that happens now and that the host tells.
+    /// Records an event of the host, dated now.
     pub(crate) fn event(
         &self,
         controller: &Arc<str>,
@@ -104,8 +104,8 @@ impl Context {
 }
 
 impl Context {
-    /// Checks that the grants of a definition cover the watches that its component says it needs, and declares the kinds that it names. Every
-    /// definition comes by here before anything of it runs.
+    /// Checks that the grants of a definition cover the watches that its component requires, and declares the
+    /// kinds that it names. Every definition passes this check before it runs.
     ///
     /// # Errors
     /// [`Error::ReservedKind`], [`Error::Refused`], and those of [`Context::declare`].
@@ -116,7 +116,7 @@ impl Context {
         self.declare(&definition.name, spec).await
     }
 
-    /// Declares the kinds that the store names: those of definitions, and those that components have declared before.
+    /// Declares the kinds of the store: those of definitions, and those that components have declared before.
     pub(crate) async fn declare_stored(&self) -> Result<(), Error> {
         let mut stored = Vec::new();
         let kind = definitions::definitions();
@@ -127,8 +127,8 @@ impl Context {
         self.declare_kept().await
     }
 
-    /// Declares the kind that a definition names, and returns whether it could. One that is wrong is told, and keeps nobody from
-    /// repairing it.
+    /// Declares the kind of a definition and returns whether that worked. An invalid definition is reported
+    /// in an event; it can still be repaired.
     ///
     /// # Errors
     /// Those of the store.
@@ -144,7 +144,8 @@ impl Context {
         }
     }
 
-    /// Applies a document whose kind is known in its version and fits. A `CustomResourceDefinition` declares its kind.
+    /// Applies a document, after checking that its kind is served in this version. A
+    /// `CustomResourceDefinition` declares its kind.
     pub(crate) async fn apply(&self, mut document: Value, manager: &str, force: bool) -> Result<WriteResponse, Error> {
         let kind = kind_of(&document)?;
         let info = self
@@ -155,8 +156,8 @@ impl Context {
         self.submit(Write::Apply { document, manager: manager.into(), force }.into()).await
     }
 
-    /// Writes to the store. What is written of a `CustomResourceDefinition`, but for its status, declares its kind; what is written of a
-    /// `Controller` must be something that could run; what components have declared is written by the host alone.
+    /// Writes to the store. A write to a `CustomResourceDefinition` declares its kind, unless it writes the
+    /// status. A `Controller` is validated first. Only the host writes `KindDeclaration`s.
     pub(crate) async fn submit(&self, request: Request) -> Result<WriteResponse, Error> {
         let write = &request.write;
         let kind = write.target()?.kind;
@@ -175,14 +176,14 @@ impl Context {
     }
 }
 
-/// Returns the time of day as events, logs and records carry it: RFC 3339 in UTC, to the millisecond.
+/// Returns the current time as RFC 3339 in UTC, to the millisecond.
 pub(crate) fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
 
-/// Calls `each` with every resource of a kind, page by page, and returns a revision from which to watch on.
+/// Calls `each` with every resource of a kind, page by page, and returns the revision to watch from.
 ///
-/// It is the revision of the first page: what changed while the others were read is seen again, never missed.
+/// That is the revision of the first page: changes while later pages are read are seen again, never missed.
 pub(crate) async fn for_each_listed(
     store: &dyn Store,
     kind: &Kind,

@@ -1,4 +1,4 @@
-//! One controller that runs: its queue, what its slot holds, and the tasks around them.
+//! One running controller: its queue, its slot, and the tasks around them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +27,10 @@ use crate::status::{ControllerState, ControllerStatus, QueueCounts};
 use crate::turns::Tenant;
 use crate::{Definition, RemovalReport, Settings, Suspend, sink, worker};
 
-/// The wait before a start hook that failed is tried again: after the first failure, and at most.
+/// The backoff of a failing start hook: the first wait, and the maximum.
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
-/// How long a stop hook may take when its controller ends.
+/// Maximum time of a stop hook when its controller ends.
 pub const STOP_HOOK_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Controller {
@@ -42,35 +42,38 @@ pub(crate) struct Controller {
     pub(crate) follows: Arc<Follows>,
     pub(crate) observations: Arc<Observations>,
     pub(crate) costs: Costs,
-    /// When it was added.
+    /// When the controller was added.
     pub(crate) began: Instant,
     pub(crate) stats: Stats,
     pub(crate) failures: FailureLog,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) workers: Workers,
-    /// Another version that is tried beside it.
+    /// The shadow that runs beside it.
     pub(crate) shadow: ArcSwapOption<Shadow>,
-    /// What came of the last one that was tried.
+    /// The report of the last shadow that ended.
     pub(crate) last_shadow: Mutex<Option<ShadowReport>>,
-    /// Its share of the processors.
+    /// Its tenant in the scheduler.
     tenant: Tenant,
     /// Held while the definition changes: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Cancelled when the start hook has succeeded.
     started: CancellationToken,
-    /// Whether its keys are held back, whatever the definition says. Locked while that, or what the definition says, reaches the queue.
+    /// The operator's suspension, independent of the definition's. Locked while either is applied to the
+    /// queue.
     held: Mutex<Suspend>,
-    /// Cancelled when nothing runs any more of the controller that had the name before.
+    /// Cancelled when the previous controller of this name has ended.
     before: Option<CancellationToken>,
-    /// Cancelled when nothing runs any more under this name.
+    /// Cancelled when nothing runs under this name any more.
     pub(crate) ended: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Controller {
-    /// Starts a controller: its feeders at once, its workers when every watch had its first full list and the start hook succeeded.
+    /// Starts a controller. Its feeders start at once; its workers start when every watch had its first full
+    /// list and the start hook has succeeded.
     ///
-    /// `held`: whether its keys are held back, whatever the definition says. `before` is cancelled when the controller that had the name has ended: no key runs on both.
+    /// `held` is the operator's suspension, independent of the definition's. `before` is cancelled when the
+    /// previous controller of this name has ended: no key runs on both.
     pub(crate) fn start(
         context: Arc<Context>,
         definition: Definition,
@@ -121,7 +124,8 @@ impl Controller {
         controller
     }
 
-    /// Waits until the one before it has ended, runs the start hook until it succeeds, then the workers.
+    /// Waits for the previous controller of this name to end, retries the start hook until it succeeds, then
+    /// starts the workers.
     async fn hook_then_work(self: Arc<Self>) {
         let started = async {
             self.before_has_ended().await;
@@ -141,7 +145,7 @@ impl Controller {
         self.spawn_workers();
     }
 
-    /// Waits until it reconciles. `false`: it never will, it is being removed.
+    /// Waits until the controller reconciles. Returns `false` if it is being removed.
     pub(crate) async fn is_ready(&self) -> bool {
         tokio::select! {
             biased;
@@ -165,7 +169,7 @@ impl Controller {
         report.result.map_err(|fault| fault.to_string())
     }
 
-    /// Starts the workers that are missing, once the start hook succeeded.
+    /// Starts missing workers, once the start hook has succeeded.
     pub(crate) fn spawn_workers(self: &Arc<Self>) {
         if self.started.is_cancelled() {
             for _ in 0..self.workers.missing(self.slot.concurrency()) {
@@ -174,24 +178,25 @@ impl Controller {
         }
     }
 
-    /// Runs something in its turns, until the controller has ended.
+    /// Runs a task under the scheduler until the controller has ended.
     pub(crate) fn spawn_in_turns(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(self.tenant.run(|_| task));
     }
 
-    /// Ends a controller in order: its feeders, then its queue, then its stop hook.
+    /// Stops a controller in order: feeders, queue, stop hook.
     ///
-    /// With `drain` what is ready still runs, else it is dropped. What runs may go on until the deadline, and is stopped then.
+    /// With `drain`, ready keys still run; otherwise they are dropped. Running reconciles may finish until
+    /// the deadline, and are aborted then.
     pub(crate) async fn stop(&self, deadline: Duration, drain: bool) -> RemovalReport {
         let end = Instant::now() + deadline;
         self.feeders.stop();
-        // What is held back by a start hook, by a first list or by a person cannot drain.
+        // A queue that waits for a start hook, a first list or a resume cannot drain.
         if drain && self.readiness().0 == ControllerState::Ready {
             self.queue.drain(deadline).await;
         }
         self.queue.stop();
         self.tasks.close();
-        // What is still there at the deadline is told by the report.
+        // The report names the reconciles that still run at the deadline.
         drop(tokio::time::timeout_at(end, self.tasks.wait()).await);
         let left = self.queue.abort();
         self.tasks.wait().await;
@@ -201,25 +206,25 @@ impl Controller {
         RemovalReport { finished: left.finished, dropped: left.dropped, interrupted: left.running }
     }
 
-    /// Returns whether it is being removed, or the host stops.
+    /// Returns whether the controller is being removed or the host is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         self.feeders.is_stopped()
     }
 
-    /// Holds the keys back, or lets them go again, whatever the definition says.
+    /// Sets the operator's suspension.
     pub(crate) fn hold(&self, hold: Suspend) {
         let mut held = self.held.lock();
         *held = hold;
         self.suspend_by(*held);
     }
 
-    /// Suspends the queue when the definition or a person says so.
+    /// Applies the suspension of the definition and of the operator to the queue.
     pub(crate) fn apply_suspension(&self) {
         let held = self.held.lock();
         self.suspend_by(*held);
     }
 
-    /// `held` stays locked meanwhile.
+    /// The caller keeps `held` locked.
     fn suspend_by(&self, held: Suspend) {
         let deletions = self.feeders.deletions();
         match self.suspension(held) {
@@ -233,7 +238,7 @@ impl Controller {
                 deletions.set_deletions_only(false);
             }
             Suspend::ExceptDeletes => {
-                // In full first, so that nothing slips through while the bands are put in order.
+                // Suspended completely first, so that no key slips through while the bands are reordered.
                 self.queue.suspend();
                 deletions.set_deletions_only(true);
                 self.queue.suspend_below(DELETIONS_BAND);
@@ -241,18 +246,18 @@ impl Controller {
         }
     }
 
-    /// Does something by what the definition and whoever holds the keys back say together. Neither says anything else meanwhile.
+    /// Calls `act` with the effective suspension, which cannot change meanwhile.
     pub(crate) fn with_suspension<R>(&self, act: impl FnOnce(Suspend) -> R) -> R {
         let held = self.held.lock();
         act(self.suspension(*held))
     }
 
-    /// What the definition and whoever holds the keys back say together.
+    /// Returns the effective suspension: the stricter of the operator's and the definition's.
     fn suspension(&self, held: Suspend) -> Suspend {
         held.and(self.slot.current().definition.suspend)
     }
 
-    /// Notes which grants are missing of those that its component will ask for.
+    /// Reports the grants that the component will need and does not have.
     pub(crate) fn tell_missing_grants(&self) {
         let Definition { component, grants, .. } = &self.slot.current().definition;
         if let Some(missing) = component.missing_grants(grants) {
@@ -260,7 +265,7 @@ impl Controller {
         }
     }
 
-    /// Notes that a worker panicked. That is a fault of the host; the key is back on the queue.
+    /// Reports that a worker panicked. That is a bug of the host; the key is back on the queue.
     pub(crate) fn note_panic(&self) {
         self.context.event(&self.name, None, Severity::Warning, "WorkerPanicked", "a worker of the host panicked");
     }
@@ -275,7 +280,7 @@ impl Controller {
         }
     }
 
-    /// Says what it looks like now.
+    /// Returns the current status.
     pub(crate) fn status(&self) -> ControllerStatus {
         let loaded = self.slot.current();
         let spec = loaded.component().describe();

@@ -1,4 +1,4 @@
-//! What a host needs to know to run a controller.
+//! The definition of a controller, as the host needs it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use homeostat_store::Key;
 
 use crate::Suspend;
 
-/// One controller: its code, what it may do, and how it is driven.
+/// One controller: its code, its grants and limits, and its settings.
 #[derive(Clone)]
 pub struct Definition {
-    /// A DNS label. It is the field manager of its writes.
+    /// A DNS label; the field manager of the controller's writes.
     pub name: String,
-    /// Its code, loaded and checked.
+    /// The code, loaded and checked.
     pub component: Component,
-    /// What it may do.
+    /// The permissions of the guest.
     pub grants: Grants,
-    /// What one call may use.
+    /// The limits of one call.
     pub limits: Limits,
-    /// What it reads through `wasi:config`.
+    /// The configuration that the guest reads through `wasi:config`.
     pub config: BTreeMap<String, String>,
-    /// What replaces the component's own defaults.
+    /// Settings that replace the component's own defaults.
     pub overrides: Overrides,
-    /// Keep the keys, run nothing.
+    /// Keep the keys but run none.
     pub suspend: Suspend,
 }
 
 impl Definition {
-    /// Returns a definition with default limits that is granted nothing.
+    /// Returns a definition with default limits and no grants.
     pub fn new(name: &str, component: Component) -> Self {
         Self {
             name: name.to_owned(),
@@ -41,12 +41,12 @@ impl Definition {
         }
     }
 
-    /// Returns whether its guest may be told of this key. Keys of which nothing is stored tell of nothing.
+    /// Returns whether the guest may receive this key. Keys of kinds without stored resources reveal nothing.
     pub(crate) fn may_get(&self, key: &Key) -> bool {
         self.component.describe().manages.keys_only || self.grants.discloses(key, Disclosure::Key)
     }
 
-    /// Returns whether the two would run in the same way.
+    /// Returns whether both definitions would run in the same way.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let Self { name, component, grants, limits, config, overrides, suspend } = self;
         *name == other.name
@@ -59,17 +59,17 @@ impl Definition {
     }
 }
 
-/// What a manifest says instead of the component. `None` leaves it as the component asks.
+/// Settings of the manifest that replace those of the component. `None` keeps the component's.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Overrides {
     /// Reconciles at once, 1 to 1024.
     pub concurrency: Option<u32>,
     /// The wait after failures.
     pub backoff: Option<BackoffSpec>,
-    /// How often every key is looked at again.
+    /// The period in which every key is requeued.
     pub resync: Option<Duration>,
-    /// How often the guest's poller is called.
+    /// The period of the guest's poller.
     pub poll: Option<Duration>,
-    /// What an event does while its key waits.
+    /// The effect of an event on a key that is waiting.
     pub during_delay: Option<DuringDelay>,
 }

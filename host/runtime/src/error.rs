@@ -1,34 +1,34 @@
-//! What the runtime can refuse.
+//! Errors of the runtime.
 
 use homeostat_store::Key;
 
-/// Why the runtime did not do what was asked.
+/// Why the runtime rejected a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No controller has this name.
     #[error("there is no controller `{0}`")]
     UnknownController(String),
-    /// A controller that would be one more than there may be.
+    /// The host already has the maximum number of controllers.
     #[error("limit controllers: the host has {0} controllers, and may have no more")]
     TooManyControllers(usize),
-    /// The host is stopping and takes no changes.
+    /// The host is stopping and accepts no changes.
     #[error("the host is stopping")]
     Stopping,
-    /// A swap to a component that manages another kind. Its queue would hold keys that mean nothing to it.
+    /// A swap to a component that manages another kind. The keys on the queue would mean nothing to it.
     #[error("the new component manages {new}, the one that runs manages {old}: remove the controller and add it again")]
     ManagedKindChanged {
-        /// What the running component manages.
+        /// The kind that the running component manages.
         old: String,
-        /// What the new one manages.
+        /// The kind that the new component manages.
         new: String,
     },
-    /// The start hook of a component that was to be put in failed.
+    /// The start hook of a new component failed.
     #[error("its start hook failed: {0}")]
     StartHook(String),
-    /// A component must be told of changes that its grants do not let it be told of.
+    /// The grants of a controller do not cover a watch that its component requires.
     #[error(transparent)]
     Refused(#[from] homeostat_component::LoadError),
-    /// A key that the grants of its controller cover no watch of.
+    /// No grant of the controller covers a watch of this key.
     #[error("no grant lets the controller watch {0}")]
     NotGranted(Key),
     /// Two components declare one kind differently.
@@ -36,63 +36,63 @@ pub enum Error {
     KindDiffers {
         /// The kind.
         kind: String,
-        /// What differs.
+        /// The difference.
         difference: String,
     },
-    /// A document whose kind nobody declared.
+    /// The kind of a document is not declared.
     #[error("the kind {kind} is not known here{}", near(.similar))]
     UnknownKind {
-        /// What the document says.
+        /// The kind that the document names.
         kind: String,
-        /// Kinds that look alike.
+        /// Declared kinds with similar names.
         similar: Vec<String>,
     },
-    /// A document whose namespace does not fit its kind, or that lacks what every resource has.
+    /// A document whose namespace does not fit its kind, or that lacks required metadata.
     #[error("{0}")]
     BadDocument(String),
-    /// The queue has no such key.
+    /// The key is not on the queue.
     #[error("{0} is not on the queue; `homeostat enqueue` puts it there")]
     UnknownKey(Key),
-    /// A key that runs, and no further run of it is queued that could be moved.
+    /// The key is running, and no re-run is pending that could be moved.
     #[error("{0} is running, and no further run of it is queued")]
     NothingQueued(Key),
-    /// A key that was given up has no due time that could be moved.
+    /// A parked key has no due time that could be moved.
     #[error("{0} was given up: `homeostat retry` and `homeostat queue expedite` run it again")]
     GivenUp(Key),
-    /// A queue that has as many keys as it may have, and not this one.
+    /// The queue is full and does not have this key.
     #[error("limit keys: the queue of controller `{0}` has as many keys as it may have")]
     NoRoom(String),
-    /// A controller whose keys are held back but for deletions lets no other key go first.
+    /// While a controller is suspended except for deletions, no other key can go first.
     #[error("controller `{0}` is suspended but for deletions: no other key can go before them")]
     DeletionsFirst(String),
-    /// A key of a kind that is not the controller's.
+    /// The kind of the key is not the managed one.
     #[error("controller `{controller}` manages {manages}, not {asked}")]
     NotManaged {
         /// The controller.
         controller: String,
-        /// What it manages.
+        /// The kind that it manages.
         manages: String,
         /// The kind of the key.
         asked: String,
     },
-    /// A component names a kind that the host has for itself, or somebody writes one that the host alone writes.
+    /// The kind is reserved: a component names it, or a client writes one that only the host writes.
     #[error("the kind {0} is the host's own: nobody else can name or write it")]
     ReservedKind(String),
-    /// A controller has no revision to go back to, or none of this number.
+    /// The controller has no revision to roll back to, or none with this number.
     #[error("controller `{controller}` has no {}", numbered(*.number))]
     NoRevision {
         /// The controller.
         controller: String,
-        /// The number that was asked for; `None`: the one before.
+        /// The requested number; `None` for the previous revision.
         number: Option<u64>,
     },
-    /// A controller that is paused takes no changes over.
+    /// A paused controller accepts no changes.
     #[error("controller `{0}` is paused: resume it first, with `homeostat rollout resume {0}`")]
     Paused(String),
-    /// What guests reach through the host could not be set up.
+    /// The HTTP client for guests could not be created.
     #[error("the way out of the sandboxes cannot be set up")]
     Component(#[from] homeostat_component::Error),
-    /// The store refused or failed.
+    /// The store rejected the request, or failed.
     #[error("the store did not do it")]
     Store(#[from] homeostat_store::Error),
 }

@@ -1,4 +1,4 @@
-//! The host: all controllers of one process, and what they share.
+//! The host: the controllers of one process and the parts that they share.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::{Arc, OnceLock};
@@ -29,33 +29,35 @@ mod told;
 
 pub use keys::KeyVerb;
 
-/// Keys on the queues of all controllers together, at most, where nothing else is said.
+/// Default bound on the keys of all queues together.
 pub const QUEUE_KEYS_MAX: u64 = 500_000;
-/// Bytes of the errors that are kept for them, at most, where nothing else is said.
+/// Default bound on the bytes of error texts kept for queued keys.
 pub const QUEUE_ERROR_BYTES_MAX: u64 = 64 << 20;
-/// Controllers at once, at most, where nothing else is said.
+/// Default bound on the number of controllers.
 pub const CONTROLLERS_MAX: usize = 10_000;
 
-/// What a host is made of. [`Options::new`] has the defaults.
+/// The parts and bounds of a host. [`Options::new`] has the defaults.
 pub struct Options {
-    /// Runs guests.
+    /// Compiles and runs guests.
     pub engine: Engine,
     /// Keeps resources.
     pub store: Arc<dyn Store>,
-    /// Where the secrets of HTTP grants come from. Default: there are none.
+    /// Where the secrets of HTTP grants come from. Default: no secrets.
     pub secrets: Arc<dyn Secrets>,
-    /// Told of every reconcile. Default: nobody.
+    /// Receives a record of every reconcile. Default: an observer that does nothing.
     pub observer: Arc<dyn Observer>,
-    /// How long a controller that is removed may go on with what it has begun. Default: 10 s.
+    /// How long a removed controller may finish running reconciles. Default: 10 s.
     pub drain_deadline: Duration,
-    /// Keys on the queues of all controllers together, at most. Default: 500 000. What each controller may have stands in its limits; one
-    /// half of this room is for whoever comes first, the other is shared out among all.
+    /// Maximum number of keys on the queues of all controllers together. Default: 500 000. The limits of a
+    /// controller bound its own queue. Half of this room is first come, first served; the other half is
+    /// shared among all controllers.
     pub queue_keys_max: u64,
-    /// Bytes of the texts of errors that are kept for those keys, at most. Default: 64 MiB. Shared in the same way.
+    /// Maximum bytes of error texts kept for those keys. Default: 64 MiB. Shared like `queue_keys_max`.
     pub queue_error_bytes_max: u64,
-    /// Controllers at once, at most, those that are ending included. Default: 10 000.
+    /// Maximum number of controllers, including those that are ending. Default: 10 000.
     pub controllers_max: usize,
-    /// Seeds what the queues decide by chance: the jitter of backoffs. Default: `None`, from the operating system.
+    /// Seed of the queues' randomness, which is the jitter of backoffs. Default: `None`, seeded by the
+    /// operating system.
     pub seed: Option<u64>,
 }
 
@@ -87,12 +89,12 @@ struct Inner {
     drain_deadline: Duration,
     controllers: RwLock<Controllers>,
     controllers_max: usize,
-    /// Sees to the controllers of the store, once somebody has said where code comes from.
+    /// Reconciles the `Controller` resources, once [`Host::run_controllers`] was called.
     reconciler: OnceLock<Arc<ControllerReconciler>>,
     verdicts: SyncResults,
     compiling: CompilationTracker,
     tasks: TaskTracker,
-    /// Ends the tasks that belong to no controller.
+    /// Cancels the tasks that belong to no controller.
     end: CancellationToken,
 }
 
@@ -100,57 +102,58 @@ struct Inner {
 struct Controllers {
     stopping: bool,
     by_name: BTreeMap<String, Arc<Controller>>,
-    /// The end of those that were removed and still run something, by name.
+    /// By name, tokens of removed controllers that still run something; cancelled when they have ended.
     leaving: BTreeMap<String, CancellationToken>,
 }
 
 impl Controllers {
-    /// Returns how many there are, those included that are ending.
+    /// Returns the number of controllers, including those that are ending.
     fn count(&self) -> usize {
         let ending = self.leaving.iter().filter(|(name, _)| !self.by_name.contains_key(*name));
         self.by_name.len() + ending.count()
     }
 }
 
-/// What putting a controller in did.
+/// The effect of [`Host::put`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Put {
-    /// It is new.
+    /// The controller is new.
     Added,
-    /// It was there and has changed; the component too when the digests differ.
+    /// The controller existed and has changed. Its component has changed too if the digests differ.
     Changed(SwapReport),
-    /// It runs just like this already.
+    /// The controller already runs this definition.
     Unchanged,
 }
 
-/// What was left when a controller ended.
+/// The work left when a controller ended.
 #[derive(Clone, Debug, Default)]
 pub struct RemovalReport {
-    /// Reconciles that ended while it was ending.
+    /// Reconciles that finished while the controller was ending.
     pub finished: u64,
-    /// Keys that were queued and will not run.
+    /// Queued keys that will not run.
     pub dropped: Vec<Key>,
-    /// Keys whose reconcile was stopped at the deadline.
+    /// Keys whose reconcile was aborted at the deadline.
     pub interrupted: Vec<Key>,
 }
 
 impl RemovalReport {
-    /// Returns whether nothing was left, and nothing had to end.
+    /// Returns whether no work was left and no reconcile had to finish.
     pub(crate) fn is_nothing(&self) -> bool {
         let Self { finished, dropped, interrupted } = self;
         *finished == 0 && dropped.is_empty() && interrupted.is_empty()
     }
 }
 
-/// What was left when the host stopped, by controller.
+/// The work left when the host stopped, by controller.
 pub type ShutdownReport = BTreeMap<String, RemovalReport>;
 
 impl Host {
-    /// Starts a host without controllers: declares the kinds that the store knows, by definitions and by components of before, follows
-    /// the definitions, and collects garbage.
+    /// Starts a host without controllers. Declares the kinds of the store's definitions and of earlier
+    /// components, watches the definitions, and starts the garbage collector.
     ///
     /// # Errors
-    /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot be built.
+    /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot
+    /// be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let (drain_deadline, controllers_max) = (options.drain_deadline, options.controllers_max);
         let context = Arc::new(Context::new(options)?);
@@ -178,19 +181,19 @@ impl Host {
         Ok(host)
     }
 
-    /// Compiles and checks a component, within the default limits of one call. Nothing runs yet.
+    /// Compiles and checks a component under the default limits of a call. Does not run it.
     ///
     /// # Errors
-    /// [`LoadError`], with every reason at once.
+    /// [`LoadError`], with all reasons.
     pub async fn load(&self, bytes: Vec<u8>, grants: &Grants) -> Result<Component, LoadError> {
         self.inner.context.engine.load(bytes, grants).await
     }
 
-    /// As [`Host::load`], for a controller whose calls have these limits. Bytes that have another digest than `wanted` are refused, and not
-    /// compiled.
+    /// As [`Host::load`], with the limits of the controller's calls. Bytes with a digest other than `wanted`
+    /// are refused without compiling them.
     ///
     /// # Errors
-    /// [`LoadError`], with every reason at once.
+    /// [`LoadError`], with all reasons.
     pub async fn load_within(
         &self,
         bytes: Vec<u8>,
@@ -201,17 +204,18 @@ impl Host {
         self.inner.context.engine.load_within(bytes, wanted, grants, limits).await
     }
 
-    /// As [`Host::load_within`], for a component that a controller runs: nothing is read or compiled. `None`: none does.
+    /// As [`Host::load_within`], for a component that a controller already runs; reads and compiles nothing.
+    /// Returns `None` if no controller runs it.
     ///
     /// # Errors
-    /// [`LoadError`], with every reason at once.
+    /// [`LoadError`], with all reasons.
     pub async fn load_again(
         &self,
         digest: &Digest,
         grants: &Grants,
         limits: &Limits,
     ) -> Option<Result<Component, LoadError>> {
-        // What one that is ending still has may have been forgotten by whoever keeps code.
+        // The code of a controller that is ending may already have been swept.
         let runs = |controller: &Arc<Controller>| controller.slot.current().component().digest() == digest;
         if !self.running().iter().any(runs) {
             return None;
@@ -219,16 +223,17 @@ impl Host {
         self.inner.context.engine.load_known(digest, grants, limits).await
     }
 
-    /// Puts a controller in: adds it, or changes the one of that name in place. Its queue stays.
+    /// Adds a controller, or updates the controller of that name in place. The queue is kept.
     ///
     /// # Errors
-    /// [`Error::Stopping`]; [`Error::LoadError`] for a watch that its grants do not cover; [`Error::KindDiffers`]; for a change also [`Error::ManagesAnother`] and [`Error::StartHook`]. The one that
-    /// runs goes on.
+    /// [`Error::Stopping`]; [`Error::Refused`] for a watch that the grants do not cover; [`Error::KindDiffers`].
+    /// For an update also [`Error::ManagedKindChanged`] and [`Error::StartHook`]. After an error the current version
+    /// keeps running.
     pub async fn put(&self, definition: Definition) -> Result<Put, Error> {
         self.put_held(definition, Suspend::No).await
     }
 
-    /// As [`Host::put`], with a word on whether the keys are held back: no key runs in between.
+    /// As [`Host::put`], and sets the operator's suspension in the same step, so that no key runs in between.
     pub(crate) async fn put_held(&self, definition: Definition, held: Suspend) -> Result<Put, Error> {
         let (name, grants) = (definition.name.clone(), definition.grants.clone());
         let put = if self.controller(&name).is_err() && self.add(&definition, held).await? {
@@ -245,7 +250,8 @@ impl Host {
         Ok(put)
     }
 
-    /// Tells of the secrets that are granted and are not there. They may come later: a request that needs one fails until then.
+    /// Reports granted secrets that are missing. They may be added later; until then, requests that need them
+    /// fail.
     async fn tell_missing_secrets(&self, name: &str, grants: &Grants) {
         for secret in grants.secrets() {
             if let Err(reason) = self.inner.context.secrets.get(secret).await {
@@ -255,7 +261,7 @@ impl Host {
         }
     }
 
-    /// Starts a controller. Returns `false` when somebody else put one of that name in first.
+    /// Starts a controller. Returns `false` if another task has added the name first.
     async fn add(&self, definition: &Definition, held: Suspend) -> Result<bool, Error> {
         self.inner.context.admit(definition).await?;
         let mut controllers = self.inner.controllers.write();
@@ -276,16 +282,16 @@ impl Host {
         Ok(true)
     }
 
-    /// Puts another component into a controller's slot, with everything else as it is.
+    /// Swaps the component of a controller; grants, limits and settings stay.
     ///
     /// # Errors
-    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::LoadError`], [`Error::KindDiffers`], [`Error::StartHook`]. The old one
-    /// goes on.
+    /// [`Error::UnknownController`], [`Error::ManagedKindChanged`], [`Error::Refused`],
+    /// [`Error::KindDiffers`], [`Error::StartHook`]. After an error the old component keeps running.
     pub async fn swap(&self, name: &str, component: Component) -> Result<SwapReport, Error> {
         self.controller(name)?.swap(component).await
     }
 
-    /// Tells that a new version of a controller was refused, and why. The old one goes on.
+    /// Records that a new version of a controller was refused. The current version keeps running.
     pub fn refused(&self, name: &str, reason: &str) {
         if let Ok(controller) = self.controller(name) {
             controller.stats.refused();
@@ -293,8 +299,8 @@ impl Host {
         self.inner.context.event(&name.into(), None, Severity::Warning, "Refused", reason);
     }
 
-    /// Removes a controller: queued keys are dropped, running ones finish or are stopped at the deadline. Its name can be used again at
-    /// once.
+    /// Removes a controller. Queued keys are dropped; running reconciles finish, or are aborted at the
+    /// deadline. The name is free at once.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
@@ -303,7 +309,7 @@ impl Host {
         Ok(self.stop_detached(name, &controller).await)
     }
 
-    /// Takes a controller out, so that its name is free. It still runs.
+    /// Detaches a controller, which frees its name. It keeps running until [`Host::stop_detached`].
     pub(crate) fn detach(&self, name: &str) -> Result<Arc<Controller>, Error> {
         let mut controllers = self.inner.controllers.write();
         let taken = controllers.by_name.remove(name).ok_or_else(|| Error::UnknownController(name.into()))?;
@@ -313,7 +319,7 @@ impl Host {
         Ok(taken)
     }
 
-    /// Ends a controller that was taken out.
+    /// Stops a detached controller.
     pub(crate) async fn stop_detached(&self, name: &str, controller: &Controller) -> RemovalReport {
         let left = controller.stop(self.inner.drain_deadline, false).await;
         let mut controllers = self.inner.controllers.write();
@@ -322,15 +328,15 @@ impl Host {
         }
         if !controllers.by_name.contains_key(name) {
             self.inner.context.withdraw(name);
-            // What it has written since its name was free.
+            // Log lines written after the name was freed.
             self.inner.context.logs.forget(name);
         }
         drop(controllers);
         left
     }
 
-    /// Holds a controller's keys back, or lets them run again. It lasts until it is taken back, whatever the definition says meanwhile;
-    /// a definition that is suspended itself stays so.
+    /// Suspends or resumes a controller. The suspension lasts until it is lifted, and definition changes do
+    /// not lift it. A controller whose definition is suspended stays suspended.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
@@ -339,16 +345,17 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until a controller's start hook has succeeded and every watch of it had its first full list. A suspended one is ready too:
-    /// it only runs nothing.
+    /// Waits until the start hook of a controller has succeeded and all its watches have had their first full
+    /// list. A suspended controller can be ready too.
     ///
     /// # Errors
-    /// [`Error::UnknownController`], also when it is removed meanwhile. *Cancel safety*: nothing is lost.
+    /// [`Error::UnknownController`], also when the controller is removed meanwhile. *Cancel safety*: nothing
+    /// is lost.
     pub async fn ready(&self, name: &str) -> Result<(), Error> {
         if self.controller(name)?.is_ready().await { Ok(()) } else { Err(Error::UnknownController(name.into())) }
     }
 
-    /// Attaches a feeder written in Rust to a controller, until the controller is removed.
+    /// Attaches a feeder written in Rust to a controller. It runs until the controller is removed.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
@@ -357,7 +364,8 @@ impl Host {
         Ok(())
     }
 
-    /// Applies a document on behalf of `manager`. A `CustomResourceDefinition` declares its kind. `force`: fields of others are taken from them.
+    /// Applies a document on behalf of `manager`. A `CustomResourceDefinition` declares its kind. With
+    /// `force`, takes over fields that other managers own.
     ///
     /// # Errors
     /// [`Error::BadDocument`], [`Error::UnknownKind`], [`Error::KindDiffers`], [`Error::Store`].
@@ -370,16 +378,18 @@ impl Host {
         self.inner.context.apply(document, manager, force).await
     }
 
-    /// Writes to the store on behalf of a person. What is written of a `CustomResourceDefinition`, but for its status, declares its kind.
+    /// Writes to the store on behalf of a person. A write to a `CustomResourceDefinition` declares its kind,
+    /// unless it writes the status.
     ///
     /// # Errors
-    /// [`Error::BadDocument`] and [`Error::KindDiffers`] for a definition, before it is stored; [`Error::Store`].
+    /// [`Error::BadDocument`] and [`Error::KindDiffers`] for a definition, before it is stored;
+    /// [`Error::Store`].
     pub async fn write(&self, request: homeostat_store::Request) -> Result<homeostat_store::WriteResponse, Error> {
         self.inner.context.submit(request).await
     }
 
-    /// Stops everything in order: feeders, then what is ready and running within the deadline, then stop hooks, garbage collection and
-    /// the store.
+    /// Shuts the host down in order: feeders; ready and running keys, within the deadline; stop hooks; the
+    /// garbage collector; the store.
     pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
         if let Some(keeper) = self.inner.reconciler.get() {
             keeper.stop();

@@ -1,14 +1,16 @@
-//! Controllers that run: each with its own queue, workers and feeders, put together in a [`Host`].
+//! Controllers, each with its own queue, workers and feeders, put together in a [`Host`].
 //!
-//! The journey of a key, top to bottom: a [feeder](feeders) adds it to the controller's queue, a worker claims it and
-//! calls the guest in a fresh sandbox, [`settle`](settle::settle) turns the report into what the queue does next, and the claim
-//! is finished with that.
+//! The journey of a key: a [feeder](feeders) adds it to the controller's queue. A worker claims it and calls
+//! the guest in a fresh sandbox. [`settle`](settle::settle) turns the report into the queue's next step, and
+//! the worker finishes the claim with it.
 //!
-//! Two things are pure and take all they need as arguments: [`settle`] and [`mapping`]. Everything else is a thin shell.
+//! The deciding parts are pure and take time and randomness as arguments: [`settle`], [`mapping`],
+//! [`rollout`], the fair queue of the scheduler, and the comparison and replay state of a [`shadow`]. The
+//! rest connects them to queues, tasks and the store.
 //!
-//! Absent on purpose: wasm (the room `component` has it), durability (the room `store` has it; a queue is filled again from the
-//! store after a restart), and any reading of files or of the environment (the binary does it). Whoever embeds the runtime
-//! writes a [`Feeder`] in Rust.
+//! Deliberately absent: wasm (see the crate `component`), durability (see the crate `store`; after a restart
+//! queues are filled again from the store), and reading files or the environment (the binary does both). An
+//! embedder adds its own event sources by implementing [`Feeder`].
 
 pub mod bounds;
 mod canary;

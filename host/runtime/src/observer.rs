@@ -1,7 +1,7 @@
-//! Sees what reconciles come to: the seam for metrics, traces and measurements.
+//! Observes finished reconciles: the seam for metrics, traces and measurements.
 //!
-//! Whoever observes is asked once for each controller that starts, and hands out a [`Recorder`] for it. So a reconcile that ends finds
-//! the place for its numbers without looking anything up.
+//! The host calls the observer once for each controller that starts, and gets a [`Recorder`] for it. So a
+//! finished reconcile reaches its counters without a lookup.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,40 +11,41 @@ use homeostat_store::Key;
 
 use crate::settle::Label;
 
-/// Told of every controller that starts.
+/// Called for every controller that starts.
 pub trait Observer: Send + Sync + 'static {
-    /// Returns what takes note of this controller's reconciles, until the last of them has ended and the recorder is dropped.
+    /// Returns the recorder of this controller's reconciles. It is dropped when the last of them has ended.
     ///
-    /// A name may come again after its controller was removed; what the one before still runs goes to its own recorder. Called while
-    /// the host's list of controllers is locked: must neither wait nor ask the host.
+    /// A name can be reused after its controller was removed; reconciles of the earlier controller still go
+    /// to its own recorder. The host's list of controllers is locked during the call: an implementation must
+    /// neither block nor call the host.
     fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder>;
 }
 
-/// Told of every reconcile of one controller that ended, on the worker that ran it. Must not wait.
+/// Called for every finished reconcile of one controller, on the worker that ran it. Must not block.
 pub trait Recorder: Send + Sync + 'static {
-    /// Takes note of one.
+    /// Records one reconcile.
     fn record(&self, reconciled: &ReconcileRecord<'_>);
 }
 
-/// One reconcile that ended.
+/// One finished reconcile.
 #[derive(Clone, Copy, Debug)]
 pub struct ReconcileRecord<'a> {
-    /// What it was about.
+    /// The key.
     pub key: &'a Key,
-    /// From the moment that the key was due to the claim.
+    /// Time from the key's due time to the claim.
     pub queued_for: Duration,
-    /// From the claim to its end, without what the first claims wait for the first lists. The call of the guest alone is
-    /// [`Cost::wall`].
+    /// Time from the claim to the end, without waiting for the first lists. [`Cost::wall`] is the time of the
+    /// guest call alone.
     pub worked_for: Duration,
-    /// What the guest came to.
+    /// The result of the guest.
     pub result: &'a Result<Outcome, Fault>,
-    /// The same in one word.
+    /// The result as one word.
     pub label: Label,
-    /// What it used.
+    /// The resources that it used.
     pub cost: Cost,
 }
 
-/// Looks away.
+/// An observer that does nothing.
 pub(crate) struct NoopObserver;
 
 impl Observer for NoopObserver {

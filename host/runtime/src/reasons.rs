@@ -1,4 +1,4 @@
-//! How refusals are told: every reason on a line of its own, every error with its causes.
+//! Texts for refusals: every reason on a line of its own, every error with its causes.
 
 /// Writes reasons as a list, one below the other.
 pub fn list<T: ToString>(reasons: &[T]) -> String {

@@ -1,4 +1,4 @@
-//! How a controller is driven: what its component asks for, overridden by its manifest, filled up with defaults.
+//! The settings of a controller: the component's, overridden by the manifest, completed with defaults.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Overrides;
 pub(crate) const BACKOFF_BASE: Duration = Duration::from_millis(5);
 /// The longest wait between two tries. Source: client-go's per-item exponential limiter.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(1000);
-/// How often every key is looked at again. Source: controller-runtime's cache.
+/// The period in which every key is requeued. Source: controller-runtime's cache.
 pub(crate) const RESYNC: Duration = Duration::from_secs(10 * 3600);
 /// The shortest period of a resync. Shorter ones are lengthened.
 const RESYNC_MIN: Duration = Duration::from_secs(1);
@@ -22,20 +22,20 @@ pub(crate) const CONCURRENCY: u32 = 4;
 /// The settings of one controller.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Settings {
-    /// Reconciles at once, each for another key.
+    /// Maximum number of concurrent reconciles, each of another key.
     pub concurrency: u32,
     /// The wait after failures.
     pub backoff: BackoffSpec,
-    /// How often every key is looked at again.
+    /// The period in which every key is requeued.
     pub resync: Duration,
-    /// How often the guest's poller is called; `None` when there is nothing to poll.
+    /// The period of the guest's poller; `None` if the guest has no poller.
     pub poll: Option<Duration>,
-    /// What an event does while its key waits.
+    /// The effect of an event on a key that is waiting.
     pub during_delay: DuringDelay,
 }
 
 impl Settings {
-    /// Merges what the component asks for with what its manifest says. The manifest wins.
+    /// Merges the settings of the component with those of its manifest. The manifest wins.
     pub fn merge(spec: &ControllerSpec, overrides: &Overrides) -> Self {
         let Overrides { concurrency, backoff, resync, poll, during_delay } = overrides;
         let default = BackoffSpec { base: BACKOFF_BASE, max: BACKOFF_MAX, retries_max: None };
@@ -48,7 +48,7 @@ impl Settings {
         }
     }
 
-    /// Returns the same as the queue wants it, with what the queue may keep.
+    /// Returns the options of the queue, with the bounds of the limits.
     pub(crate) fn queue_options(&self, limits: &Limits) -> homeostat_workqueue::Options {
         homeostat_workqueue::Options {
             during_delay: match self.during_delay {

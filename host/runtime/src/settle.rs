@@ -1,6 +1,7 @@
-//! The one place that decides what a reconcile's end means for its key.
+//! The one place that decides the next step of a key after its reconcile.
 //!
-//! Pure: no clock, no queue, no store. The queue adds what only it knows (failures in a row, jitter, retries used up).
+//! Pure: no clock, no queue, no store. The queue adds consecutive failures, jitter and exhausted retries,
+//! which only it knows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,25 +9,25 @@ use std::time::Duration;
 use homeostat_component::{Fault, Outcome, Retry};
 use homeostat_workqueue::Next;
 
-/// What a reconcile came to, as one word: the label of metrics and of the status.
+/// The outcome of a reconcile as one word, for metrics and the status.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Label {
     /// Settled.
     Success,
-    /// Asked to be run again at once.
+    /// Asked to run again at once.
     Requeue,
-    /// Asked to be run again after a delay.
+    /// Asked to run again after a delay.
     RequeueAfter,
-    /// Failed, and will be tried again.
+    /// Failed, and will be retried.
     Error,
-    /// Failed for good.
+    /// Failed, and must not be retried.
     TerminalError,
-    /// Failed, and every retry is used up.
+    /// Failed, and all retries are used up.
     Dropped,
 }
 
 impl Label {
-    /// Returns the label as it stands in metrics.
+    /// Returns the label value in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -44,18 +45,16 @@ impl Label {
     }
 }
 
-/// Turns the end of a reconcile into what the queue does with the key.
+/// Maps the end of a reconcile to the queue's next step for the key.
 ///
-/// | the guest | next | failures |
-/// |---|---|---|
-/// | settled | leaves the queue | 0 |
-/// | again after d | waits d, or goes to the tail when d is 0 | 0 |
-/// | failure, backoff | waits as long as the backoff says | +1 |
-/// | failure, after d | waits the longer of d and the backoff | +1 |
-/// | failure, never | is parked | +1 |
-/// | trap or limit | as failure, backoff | +1 |
+/// * Settled: the key leaves the queue. Its failures become 0.
+/// * Again after d: the key waits for d, or goes to the tail of the queue if d is 0. Its failures become 0.
+/// * Failure with backoff: the key waits for the backoff. Its failures grow by 1.
+/// * Failure after d: the key waits for the longer of d and the backoff. Its failures grow by 1.
+/// * Failure without retry: the key is parked. Its failures grow by 1.
+/// * Trap or limit: as a failure with backoff.
 ///
-/// That a key whose retries are used up is parked is the queue's to say: it counts them.
+/// The queue itself parks a key whose retries are used up, because it counts them.
 pub fn settle(result: &Result<Outcome, Fault>) -> (Next, Label) {
     match result {
         Ok(Outcome::Settled) => (Next::Done, Label::Success),

@@ -1,5 +1,5 @@
-//! The named place that holds what a controller runs now: component, grants, limits and settings, replaced together; and beside it, while a
-//! rollout lasts, the candidate that some keys are tried on.
+//! The slot of a controller: its current version (component, grants, limits and settings, replaced together),
+//! and the canary beside it during a rollout.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,21 +13,21 @@ use crate::rollout::{RunResult, RunTotals, Track};
 use crate::trial::CanaryStep;
 use crate::{Definition, Settings, ShardedSum, VersionInfo};
 
-/// Reading never waits. Who took a [`LoadedVersion`] keeps it for that key: what runs finishes on what it began with.
+/// Reads never block. A worker that took a [`LoadedVersion`] finishes its key on it.
 pub(crate) struct Slot {
     versions: ArcSwap<SlotVersions>,
-    /// The greatest generation that it has held.
+    /// The highest generation so far.
     generation_max: AtomicU64,
 }
 
-/// What runs, and what is tried beside it. Replaced together, so that no key is between the two.
+/// The stable version and the canary. Both are replaced together, so that every key has exactly one.
 struct SlotVersions {
     current: Arc<LoadedVersion>,
     canary: Option<Arc<CanaryStep>>,
 }
 
 impl SlotVersions {
-    /// Returns what a key is reconciled by, and where something is tried, on which side.
+    /// Returns the version that reconciles a key; during a rollout also the canary step and the key's track.
     fn of(&self, key: &Key) -> (&Arc<LoadedVersion>, Option<(Arc<CanaryStep>, Track)>) {
         let Some(trial) = &self.canary else { return (&self.current, None) };
         let side = trial.track_of(key);
@@ -39,34 +39,35 @@ impl SlotVersions {
 pub(crate) struct LoadedVersion {
     pub(crate) definition: Definition,
     pub(crate) settings: Settings,
-    /// The way out of its sandboxes: the world behind its grants.
+    /// The effect layers of its sandboxes.
     pub(crate) effects: Arc<dyn Effects>,
-    /// Counts the components that this slot has held, from 1, those that were tried as well.
+    /// Its number among the components that this slot has held, from 1; canaries count too.
     pub(crate) generation: u64,
-    /// Its number in the history of its controller, from 1; 0 for as long as nobody has said.
+    /// Its revision number in the controller's history, from 1; 0 while unknown.
     revision: AtomicU64,
-    /// What it did so far.
+    /// Totals of its reconciles.
     totals: ShardedSum<RunTotals>,
 }
 
-/// What a key is reconciled by.
+/// The version that reconciles a key.
 pub(crate) struct Assignment<'a> {
     pub(crate) cached: &'a CachedVersion,
-    /// What takes note of it, and on which side.
+    /// The canary step that records the reconcile, and the key's track.
     pub(crate) canary: Option<(Arc<CanaryStep>, Track)>,
 }
 
-/// What a feeder asks.
+/// The version that a feeder calls.
 pub(crate) struct CallTarget {
     pub(crate) loaded: Arc<LoadedVersion>,
-    /// What takes note of it, and on which side.
+    /// The canary step that records the call, and its track.
     pub(crate) canary: Option<(Arc<CanaryStep>, Track)>,
 }
 
-/// What a worker took, and keeps for its next keys: counting itself in and out for each of them would cost every worker the others' time.
+/// The version that a worker caches across keys. Changing shared reference counts for every key would slow
+/// down all workers.
 pub(crate) struct CachedVersion {
     pub(crate) loaded: Arc<LoadedVersion>,
-    /// The same way out as that of `loaded`, counted by this worker alone.
+    /// The effect layers of `loaded`, with a reference count of this worker's own.
     pub(crate) effects: Arc<dyn Effects>,
 }
 
@@ -81,29 +82,29 @@ impl LoadedVersion {
         Self { definition, settings, effects, generation, revision: AtomicU64::new(0), totals: ShardedSum::default() }
     }
 
-    /// Returns its number in the history of its controller; `None`: it stands in none, or nobody has said.
+    /// Returns its revision number in the controller's history; `None` if it has none or it is not known yet.
     pub(crate) fn revision(&self) -> Option<u64> {
         Some(self.revision.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
     }
 
-    /// Takes note of how a reconcile ended.
+    /// Records the result of a reconcile.
     pub(crate) fn record(&self, end: RunResult) {
         self.totals.local().record(end);
     }
 
-    /// Returns what it did so far.
+    /// Returns the totals of its reconciles.
     pub(crate) fn past(&self) -> RunTotals {
         let mut past = RunTotals::default();
         self.totals.shards().for_each(|part| past.merge(*part));
         past
     }
 
-    /// Says its number in the history of its controller. What is put in once more moves up.
+    /// Sets its revision number. A definition that is installed again gets a new one.
     pub(crate) fn set_revision(&self, number: u64) {
         self.revision.store(number, Ordering::Relaxed);
     }
 
-    /// Returns what is told of it when it has answered.
+    /// Returns the status entry for reconciles on this version.
     pub(crate) fn version_info(&self) -> VersionInfo {
         let digest = self.component().digest().to_string();
         VersionInfo { digest, generation: self.generation, revision: self.revision() }
@@ -123,23 +124,24 @@ impl Slot {
         }
     }
 
-    /// Returns what runs; of what is tried beside it nothing is known here.
+    /// Returns the stable version, regardless of any canary.
     pub(crate) fn current(&self) -> Arc<LoadedVersion> {
         self.versions.load().current.clone()
     }
 
-    /// Returns how many reconciles there may be at once: what runs says so for both.
+    /// Returns the maximum number of concurrent reconciles; the stable version sets it for both.
     pub(crate) fn concurrency(&self) -> u32 {
         self.versions.load().current.settings.concurrency
     }
 
-    /// Returns what is tried.
+    /// Returns the canary step.
     pub(crate) fn canary(&self) -> Option<Arc<CanaryStep>> {
         self.versions.load().canary.clone()
     }
 
-    /// Returns what a key is reconciled by now. Asked once for each claim: as nobody else has the key then, it never runs by both.
-    /// `kept` is what the same worker took last, or nothing. `None`: that one may not be told of the key, whoever has put it on the queue.
+    /// Returns the version for a claimed key. Called once for each claim; the claim is exclusive, so a key
+    /// never runs on both versions at once. `kept` caches the version of the worker's last key. Returns
+    /// `None` if the grants of the version do not cover the key.
     pub(crate) fn assign<'a>(&self, key: &Key, kept: &'a mut Option<CachedVersion>) -> Option<Assignment<'a>> {
         let sides = self.versions.load();
         let (loaded, trial) = sides.of(key);
@@ -150,13 +152,13 @@ impl Slot {
         Some(Assignment { cached: kept.insert(known.unwrap_or_else(|| CachedVersion::of(loaded))), canary: trial })
     }
 
-    /// Puts another definition in, for all keys. What was tried is tried no more.
+    /// Installs another version for all keys, and drops the canary.
     pub(crate) fn replace(&self, next: Arc<LoadedVersion>) {
         self.generation_max.fetch_max(next.generation, Ordering::Relaxed);
         self.versions.store(Arc::new(SlotVersions { current: next, canary: None }));
     }
 
-    /// Tries a candidate, or tries it on other keys; `None`: no more.
+    /// Sets the canary step; `None` ends the canary.
     pub(crate) fn set_canary(&self, trial: Option<Arc<CanaryStep>>) {
         if let Some(trial) = &trial {
             self.generation_max.fetch_max(trial.loaded.generation, Ordering::Relaxed);
@@ -165,13 +167,13 @@ impl Slot {
         self.versions.store(Arc::new(SlotVersions { current, canary: trial }));
     }
 
-    /// Returns the generation of a component that is put in, or tried, next: no other one has had it.
+    /// Returns the generation for the next component, which no other component has had.
     pub(crate) fn next_generation(&self) -> u64 {
         self.generation_max.load(Ordering::Relaxed) + 1
     }
 
-    /// Returns who is asked by a feeder that was begun for `whose`: that candidate for as long as it is tried, and else what runs. Whoever
-    /// asks looks whether it wants to be asked.
+    /// Returns the version that a feeder calls: the canary if the feeder was started for it (`whose`) and it
+    /// is still tried, else the stable version. The caller checks whether that version wants the call.
     pub(crate) fn call_target(&self, whose: Option<&Weak<LoadedVersion>>) -> CallTarget {
         let sides = self.versions.load();
         let Some(trial) = &sides.canary else { return CallTarget { loaded: sides.current.clone(), canary: None } };

@@ -1,4 +1,4 @@
-//! Counts of what a controller did, and everything about it that is a number.
+//! Counters of a controller, and all measures of a host.
 
 use std::sync::Arc;
 
@@ -15,35 +15,35 @@ use crate::rollout::Share;
 use crate::slot::LoadedVersion;
 use crate::status::{ControllerStatus, SwapRecord, VersionInfo};
 
-/// A host in numbers, at the moment that it was asked.
+/// The measures of a host at one moment.
 #[derive(Clone, Debug)]
 pub struct Measures {
-    /// Its controllers, by name. One that is being removed is not among them.
+    /// Controllers by name, without those that are being removed.
     pub controllers: Vec<ControllerMeasures>,
-    /// Guests that run, of all controllers, those that are asked to describe themselves included.
+    /// Guest instances in use, including those that only describe themselves.
     pub instances_running: usize,
-    /// Guests that could start besides without waiting.
+    /// Guest instances that could still start without waiting.
     pub instances_free: usize,
-    /// The room that all controllers share.
+    /// The capacity that all controllers share.
     pub room: HostCapacity,
-    /// What has come of compilations since the start, of components of all controllers and of none.
+    /// Compilations since the start of the host, by result. Includes components of no controller.
     pub compiled: CompilationCounts,
 }
 
-/// What all controllers have, and may have, together: in their queues, and of themselves.
+/// Usage and bounds of the capacity that all controllers share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct HostCapacity {
-    /// Keys.
+    /// Keys on all queues.
     pub keys: u64,
-    /// Keys, at most.
+    /// Maximum number of keys.
     pub keys_max: u64,
-    /// Bytes of the errors that are kept for them.
+    /// Bytes of error texts kept for those keys.
     pub error_bytes: u64,
-    /// Bytes of these, at most.
+    /// Maximum bytes of error texts.
     pub error_bytes_max: u64,
-    /// Controllers, those that are ending included.
+    /// Controllers, including those that are ending.
     pub controllers: u64,
-    /// Controllers, at most.
+    /// Maximum number of controllers.
     pub controllers_max: u64,
 }
 
@@ -60,30 +60,30 @@ impl HostCapacity {
     }
 }
 
-/// A controller in numbers, at the moment that it was asked. What is counted is counted from its start.
+/// The measures of a controller at one moment. Counters start when the controller starts.
 #[derive(Clone, Debug)]
 pub struct ControllerMeasures {
-    /// How it is.
+    /// Its status.
     pub status: ControllerStatus,
     /// Keys by state.
     pub keys: KeyCounts,
-    /// What happened on its queue.
+    /// Counters of its queue.
     pub counters: Counters,
-    /// How long things have taken on its queue so far.
+    /// Ages of its queue: how long keys wait and run.
     pub ages: Ages,
-    /// Components that were put in the place of another one.
+    /// Component swaps.
     pub swaps: u64,
-    /// Components and definitions that were refused while it ran: calls of [`Host::refused`](crate::Host::refused).
+    /// Components and definitions refused while it ran: calls of [`Host::refused`](crate::Host::refused).
     pub refusals: u64,
-    /// Trials of candidates that ended, in the order of [`RolloutResult::ALL`].
+    /// Finished rollouts, in the order of [`RolloutResult::ALL`].
     pub rollouts: [u64; RolloutResult::ALL.len()],
-    /// The share of the keys that a candidate has now, from 0 to 1; 0 when there is none.
+    /// The canary's share of the keys, from 0 to 1; 0 without a canary.
     pub candidate_share: f64,
-    /// What its reconciles used.
+    /// The resources that its reconciles used.
     pub spent: Usage,
-    /// How often it was denied something, in the order of [`Capability::ALL`].
+    /// Denials by capability, in the order of [`Capability::ALL`].
     pub denials: [u64; Capability::ALL.len()],
-    /// What came of its reconciles while another version was tried as a shadow, in the order of [`ShadowOutcome::ALL`].
+    /// Reconciles beside a shadow by outcome, in the order of [`ShadowOutcome::ALL`].
     pub shadowed: [u64; ShadowOutcome::ALL.len()],
 }
 
@@ -117,22 +117,22 @@ pub(crate) struct Stats {
     shadowed: [AtomicU64; ShadowOutcome::ALL.len()],
 }
 
-/// How the trial of a candidate ended.
+/// How a rollout ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RolloutResult {
-    /// It has all keys.
+    /// The canary was promoted and has all keys.
     Promoted,
-    /// It went back by itself.
+    /// The gate or a fault rolled it back.
     RolledBack,
-    /// Something else was wanted.
+    /// Another definition replaced it before its end.
     Replaced,
 }
 
 impl RolloutResult {
-    /// Every one, each at its own place: `ALL[end as usize] == end`.
+    /// All results, each at its own index: `ALL[end as usize] == end`.
     pub const ALL: [Self; 3] = [Self::Promoted, Self::RolledBack, Self::Replaced];
 
-    /// Returns it as it stands in metrics.
+    /// Returns the label value in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Promoted => "promoted",
@@ -142,26 +142,26 @@ impl RolloutResult {
     }
 }
 
-/// What comes of reconciles while another version is tried as a shadow.
+/// The outcome of one reconcile beside a shadow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ShadowOutcome {
     /// Both versions did the same.
     Equal,
-    /// They did not.
+    /// The versions differed.
     Differing,
-    /// They did not, and the new one alone failed.
+    /// The versions differed, and only the candidate failed.
     Error,
-    /// They could not be compared.
+    /// The reconcile could not be compared.
     Unfit,
-    /// There was no time for it.
+    /// The shadow was busy with other reconciles.
     Skipped,
 }
 
 impl ShadowOutcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 5] = [Self::Equal, Self::Differing, Self::Error, Self::Unfit, Self::Skipped];
 
-    /// Returns the label as it stands in metrics.
+    /// Returns the label value in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "equal",
@@ -174,12 +174,12 @@ impl ShadowOutcome {
 }
 
 impl Stats {
-    /// Counts what came of one reconcile beside a shadow.
+    /// Counts one reconcile beside a shadow.
     pub(crate) fn shadowed(&self, what: ShadowOutcome) {
         self.shadowed[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes who answered a reconcile that ended.
+    /// Records the version that a reconcile ran on.
     pub(crate) fn answered_by(&self, by: &LoadedVersion) {
         let is_known = |answered: &VersionInfo| {
             answered.generation == by.generation
@@ -195,18 +195,18 @@ impl Stats {
         self.answered.load().as_deref().cloned()
     }
 
-    /// Counts a swap, and keeps what it was.
+    /// Counts a swap and keeps its record.
     pub(crate) fn swapped(&self, record: SwapRecord) {
         self.swaps.fetch_add(1, Ordering::Relaxed);
         *self.last_swap.lock() = Some(record);
     }
 
-    /// Counts one refusal of what was to run instead.
+    /// Counts one refused version.
     pub(crate) fn refused(&self) {
         self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the end of a trial.
+    /// Counts a finished rollout.
     pub(crate) fn rollout(&self, end: RolloutResult) {
         self.rollouts[end as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -216,22 +216,23 @@ impl Stats {
     }
 }
 
-/// The number of workers that run. It follows the number that is wanted: up at once, down as they finish what they have.
+/// The number of running workers. It grows to the configured concurrency at once, and shrinks as workers
+/// finish their keys.
 #[derive(Default)]
 pub(crate) struct Workers(AtomicU32);
 
 impl Workers {
-    /// Counts up to `wanted`, and returns how many workers to start for that.
+    /// Raises the count to `wanted` and returns how many workers to start.
     pub(crate) fn missing(&self, wanted: u32) -> u32 {
         wanted.saturating_sub(self.0.fetch_max(wanted, Ordering::SeqCst))
     }
 
-    /// Returns whether more run than are wanted.
+    /// Returns whether there are more workers than `wanted`.
     pub(crate) fn are_surplus(&self, wanted: u32) -> bool {
         self.0.load(Ordering::Relaxed) > wanted
     }
 
-    /// Lets the calling worker leave when more run than are wanted.
+    /// Counts the calling worker out if there are more than `wanted`. Returns whether it must stop.
     pub(crate) fn leave_if_surplus(&self, wanted: u32) -> bool {
         self.0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |running| (running > wanted).then(|| running - 1))

@@ -1,40 +1,40 @@
-//! What a controller looks like from outside: plain data, made when it is asked for.
+//! The status of a controller as plain data, computed on request.
 
 use homeostat_store::{Key, Kind};
 use serde::Serialize;
 
-/// Where a controller is in its life.
+/// The phase of a controller's life.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ControllerState {
-    /// Its start hook has not succeeded yet.
+    /// The start hook has not succeeded yet.
     Starting,
-    /// Some of its watches lack their first full list. Nothing is reconciled.
+    /// Some watches have not had their first full list. No key is reconciled.
     Syncing,
-    /// It reconciles.
+    /// The controller reconciles.
     Ready,
-    /// It keeps its keys and reconciles nothing.
+    /// The controller keeps its keys and reconciles none.
     Suspended,
-    /// It is being removed, or the host stops.
+    /// The controller is being removed, or the host is stopping.
     Stopping,
 }
 
-/// One controller now.
+/// The status of one controller.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerStatus {
     /// Its name.
     pub name: String,
-    /// Where it is in its life.
+    /// The phase of its life.
     pub state: ControllerState,
-    /// Why it is not ready, or what is wrong with a feeder.
+    /// Why the controller is not ready, or the error of a feeder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Digest of the component that takes the next key.
+    /// Digest of the component that the next key runs on.
     pub digest: String,
-    /// Counts the components that this controller has had; 1 is the first.
+    /// Number of components that this controller has had; 1 is the first.
     pub generation: u64,
-    /// What answered the last reconcile.
+    /// The version that the last reconcile ran on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<VersionInfo>,
     /// The kind whose keys it reconciles.
@@ -45,24 +45,24 @@ pub struct ControllerStatus {
     pub concurrency: u32,
     /// Keys by state.
     pub counts: QueueCounts,
-    /// Reconciles ended since the controller was added.
+    /// Finished reconciles since the controller was added.
     pub reconciles: u64,
-    /// How many of them failed.
+    /// Failed reconciles since the controller was added.
     pub failures: u64,
-    /// What the last swap was.
+    /// The last swap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_swap: Option<SwapRecord>,
 }
 
-/// The definition that answered a reconcile: what runs, or what is tried beside it, or what ran before a swap.
+/// The version that a reconcile ran on: the current one, a canary, or the one before a swap.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionInfo {
     /// Digest of its component.
     pub digest: String,
-    /// Counts the components that the controller has had.
+    /// The component's number among those that the controller has had.
     pub generation: u64,
-    /// Its number in the history of the controller; `None` where it stands in none.
+    /// Its revision number in the controller's history; `None` if it has no revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
@@ -77,46 +77,46 @@ pub struct QueueCounts {
     pub ready: usize,
     /// With a worker.
     pub running: usize,
-    /// Given up until something changes.
+    /// Given up until the resource changes or a person retries.
     pub parked: usize,
 }
 
-/// One swap that happened, or was refused.
+/// One completed swap.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SwapRecord {
-    /// When, RFC 3339.
+    /// Time of the swap, RFC 3339.
     pub time: String,
-    /// Digest before.
+    /// Digest of the old component.
     pub from: String,
-    /// Digest after.
+    /// Digest of the new component.
     pub to: String,
-    /// The generation that began with it.
+    /// The generation of the new component.
     pub generation: u64,
 }
 
-/// One key on a queue now.
+/// One entry of a queue.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueEntry {
-    /// Which.
+    /// The key.
     pub key: Key,
-    /// `waiting`, `ready`, `running`, `dirty` (running, and to run again) or `parked`.
+    /// `waiting`, `ready`, `running`, `dirty` (running, with a re-run pending) or `parked`.
     pub state: String,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: u32,
-    /// Milliseconds until it is due, when it waits.
+    /// Milliseconds until a waiting key is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_in_ms: Option<u64>,
     /// Its priority band: `lowest` to `highest`.
     pub priority: &'static str,
-    /// What the last failure said.
+    /// The error of the last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Milliseconds since it became ready.
+    /// Milliseconds since the key became ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_for_ms: Option<u64>,
-    /// Milliseconds since a worker took it.
+    /// Milliseconds since a worker claimed the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_for_ms: Option<u64>,
 }

@@ -5,23 +5,23 @@ use std::fmt;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The one that is a word.
+/// The value that is a word.
 const EXCEPT_DELETES: &str = "exceptDeletes";
 
-/// Whether a controller keeps its keys and runs nothing.
+/// The suspension of a controller. A suspended controller keeps its keys.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Suspend {
-    /// `false`: it runs.
+    /// `false`: all keys run.
     #[default]
     No,
-    /// `true`: it runs nothing.
+    /// `true`: no key runs.
     Yes,
-    /// `exceptDeletes`: it runs the keys alone whose resource is being deleted or is gone.
+    /// `exceptDeletes`: only keys of resources that are being deleted or gone run.
     ExceptDeletes,
 }
 
 impl Suspend {
-    /// Returns what both say together: what holds back more.
+    /// Returns the stricter of two suspensions.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Yes, _) | (_, Self::Yes) => Self::Yes,

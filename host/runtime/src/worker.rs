@@ -1,4 +1,4 @@
-//! What a worker does with one key. The journey's middle, top to bottom.
+//! The worker: claims a key, calls the guest, finishes the claim.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -19,18 +19,19 @@ use crate::slot::{Assignment, CachedVersion, LoadedVersion};
 use crate::trial::run_result;
 use crate::turns::Quantum;
 
-/// How long a worker that panicked stays away: a key that makes it panic again must not keep a processor busy.
+/// The pause of a worker that panicked, so that a key that panics repeatedly does not keep a processor busy.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
-/// Claims and runs keys until the queue closes, or the controller has workers enough without this one.
+/// Claims and runs keys until the queue closes, or there are more workers than needed.
 pub(crate) async fn work(controller: Arc<Controller>, turn: Quantum) {
     let mut aborted = pin!(controller.queue.aborted());
     while let Some(claim) = next(&controller).await {
         if controller.leaves() {
-            // A worker that slept while fewer were asked for: the key goes back, and another one takes it.
+            // The concurrency was lowered while it slept: dropping the claim returns the key to another
+            // worker.
             return;
         }
-        // What a reconcile takes, a worker that waits for a key does not keep: there are many of those.
+        // Boxed, so that idle workers, of which there are many, do not keep the memory of a reconcile.
         let keys = Box::pin(run_keys(&controller, claim, aborted.as_mut(), &turn));
         if AssertUnwindSafe(keys).catch_unwind().await.is_err() {
             controller.note_panic();
@@ -43,7 +44,7 @@ pub(crate) async fn work(controller: Arc<Controller>, turn: Quantum) {
     }
 }
 
-/// Runs a key, and goes on for as long as there is another one and the worker's turn lasts.
+/// Runs a key, and further keys while there are some and the quantum lasts.
 async fn run_keys(
     controller: &Controller,
     claim: Claim<Key>,
@@ -56,8 +57,9 @@ async fn run_keys(
     }
 }
 
-/// What a worker keeps from key to key. All workers of a controller share it, and to take it for each key costs them more than the rest
-/// of a turn; so it takes it once, and lays it down when it waits for anything but its guest.
+/// The version that a worker caches across keys. Its reference counts are shared by all workers, and changing
+/// them for every key costs more than the rest of a quantum. So a worker takes it once, and drops it when it
+/// waits for anything except its guest.
 struct WorkerCache {
     caller: CallSession,
     cached: Option<CachedVersion>,
@@ -69,11 +71,11 @@ impl WorkerCache {
     }
 }
 
-/// Waits for a key, and for the first list of every watch before that. `None`: there will be no more.
+/// Waits for the first list of every watch, then for a key. Returns `None` when there are no more.
 async fn next(controller: &Controller) -> Option<Claim<Key>> {
     while controller.feeders.wait_for_sync().await {
         let claim = controller.queue.claim().await?;
-        // A swap may have brought a watch meanwhile that has not listed. The key goes back: nobody holds one that does not run.
+        // A swap may have added a watch that has not listed. Dropping the claim returns the key.
         if controller.feeders.has_synced() {
             return Some(claim);
         }
@@ -81,7 +83,8 @@ async fn next(controller: &Controller) -> Option<Claim<Key>> {
     None
 }
 
-/// Runs one key once, on whatever the slot holds. Returns the next key, if there is one and the worker's turn is not over.
+/// Runs one key once, on the slot's version for it. Returns the next key, if there is one and the quantum has
+/// not expired.
 async fn run_one(
     controller: &Controller,
     claim: Claim<Key>,
@@ -96,17 +99,18 @@ async fn run_one(
         () = aborted => None,
     };
     let Some(reconciled) = reconciled else {
-        // Dropping the claim gives the key back; the queue reports it as left over.
+        // Dropping the claim returns the key; the queue reports it as interrupted.
         controller.follows.roll_back(&key);
         return None;
     };
     let Some((Assignment { cached: kept, canary: trial }, report, seat)) = reconciled else {
-        // It was queued by grants that the controller has no more. What it follows, it follows no more.
+        // It was queued under grants that the controller no longer has. Its followed resources are dropped
+        // too.
         controller.follows.keep(&key);
         claim.finish(Next::Done);
         return None;
     };
-    // Before the key is free: whoever takes it next knows what this run has shown.
+    // Before the key is released: the next run of the key must see the result.
     if let Some((trial, side)) = trial {
         trial.record(side, &claim, &report);
     }
@@ -114,7 +118,7 @@ async fn run_one(
     let CallReport { result, cost } = report;
     let (next, label) = settle(&result);
     if controller.commit_follows(&key, &result, claim.failures()) {
-        // It follows something else than before: whatever changed until now is looked at once more.
+        // It follows other resources than before; the key runs once more to cover changes until now.
         let again = |queue: &Queue<Key>, key, priority| queue.add(key, priority);
         let _ = controller.feeders.deletions().add(key.clone(), claim.priority(), again);
     }
@@ -134,8 +138,8 @@ async fn run_one(
     claimed
 }
 
-/// Calls the guest. What passes is kept where another version is tried beside it, and has a place free. `None`: its grants do not let the
-/// guest be told of the key.
+/// Calls the guest, and captures the run if a shadow is on and not busy. Returns `None` if the grants do not
+/// cover the key.
 async fn reconcile<'a>(
     controller: &Controller,
     key: &Key,
@@ -150,13 +154,13 @@ async fn reconcile<'a>(
 }
 
 impl Controller {
-    /// Lets the calling worker leave when there are more than the slot asks for.
+    /// Returns whether the calling worker must stop because there are more than the slot needs.
     fn leaves(&self) -> bool {
         self.workers.leave_if_surplus(self.slot.concurrency())
     }
 
-    /// Keeps what a reconcile asked to follow, and tells of a failure, after so many in a row. Returns whether the key follows something
-    /// else than before.
+    /// Commits the followed resources of a successful reconcile, or reports a failure at certain counts in a
+    /// row. Returns whether the key follows other resources than before.
     fn commit_follows(&self, key: &Key, result: &Result<Outcome, Fault>, failures_before: u32) -> bool {
         let Err(fault) = result else {
             let changed = self.follows.keep(key);
@@ -173,7 +177,7 @@ impl Controller {
         };
         let (fault, failures) = (fault.to_string(), failures_before.saturating_add(1));
         if let Some(hidden) = self.failures.note(Instant::now(), failures) {
-            // Guests say what the error is, and some say what the key is called: both are quoted.
+            // Guests choose the error text, and some the name of the key: both are quoted.
             let (key, error) = (key.to_string(), &fault);
             tracing::warn!(controller = %self.name, ?key, reason, failures, hidden, ?error, "reconcile failed");
         }

@@ -1,4 +1,4 @@
-//! What a host does about the controllers of its store.
+//! The host's API for the `Controller` resources of its store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,14 @@ use crate::keeper::{self, CompilationTracker, ControllerReconciler, SyncResult, 
 use crate::{CodeSource, Error, Suspend};
 
 impl Host {
-    /// Runs the controllers of the store from now on: each resource of kind `Controller` is made true, and followed. Returns when each that is
-    /// there now has been tried once. The second time, nothing happens.
+    /// Starts to reconcile the `Controller` resources of the store. Returns when each existing one has been
+    /// tried once. A second call does nothing.
     ///
     /// # Errors
-    /// [`Error::Store`] when they cannot be listed. *Cancel safety*: once they are listed, they run all the same.
+    /// [`Error::Store`] when the resources cannot be listed. *Cancel safety*: once they are listed, the
+    /// controllers run even if this call is dropped.
     pub async fn run_controllers(&self, code: Arc<dyn CodeSource>) -> Result<(), Error> {
-        // Set once: the second time, nothing happens.
+        // A second call finds it set and does nothing.
         drop(self.inner.context.code.set(code.clone()));
         let keeper = ControllerReconciler::new(code, self.inner.context.seed("homeostat"));
         let listed = keeper.enqueue_all(&*self.store()).await?;
@@ -27,25 +28,27 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for what the host comes to about a controller of the store, as it is at this revision or later. Without
-    /// [`Host::run_controllers`] it comes to nothing.
+    /// Waits for the sync result of a `Controller` at this revision or later. Waits forever without
+    /// [`Host::run_controllers`].
     ///
     /// *Cancel safety*: nothing is lost.
     pub async fn sync_result(&self, controller: &str, revision: Revision) -> SyncResult {
         self.inner.verdicts.wait(controller, revision).await
     }
 
-    /// Returns the controllers of the store that have run before and of which nothing runs now, as when their code is gone, and why.
+    /// Returns the controllers that have run before but of which no version runs now, with the reason.
+    /// Missing code is one.
     pub fn down(&self) -> Vec<(String, String)> {
         self.inner.reconciler.get().map(|keeper| keeper.down()).unwrap_or_default()
     }
 
-    /// Returns what the host last came to about a controller of the store.
+    /// Returns the last sync result of a `Controller`.
     pub fn last_sync_result(&self, controller: &str) -> Option<SyncResult> {
         self.inner.verdicts.last(controller)
     }
 
-    /// Writes an older revision of a controller into its resource: that of this number, or the one before. Returns its number.
+    /// Writes an older revision of a controller into its resource: revision `to`, or the previous one.
+    /// Returns its number.
     ///
     /// # Errors
     /// [`Error::UnknownController`], [`Error::NoRevision`], [`Error::Paused`], and those of [`Host::write`].
@@ -53,7 +56,8 @@ impl Host {
         keeper::undo(self, controller, to).await
     }
 
-    /// As [`Host::suspend`], and over restarts where the controller is a resource: its annotation says so. Returns when it is done.
+    /// As [`Host::suspend`], but survives restarts if the controller is a resource: an annotation records it.
+    /// Returns when it has taken effect.
     ///
     /// # Errors
     /// [`Error::UnknownController`], and those of [`Host::write`].
@@ -66,13 +70,13 @@ impl Host {
         Ok(())
     }
 
-    /// Returns for how long the component of a controller has been compiled, or has waited for its turn; `None`: it is not. Something
-    /// older may run meanwhile.
+    /// Returns how long the component of a controller has been compiling or waiting to compile, `None` if it
+    /// is not. An older version may run meanwhile.
     pub fn compiling(&self, controller: &str) -> Option<Duration> {
         self.inner.compiling.since(controller)
     }
 
-    /// Returns the controllers whose component is being compiled, by name, each with how long it has been.
+    /// Returns the controllers whose component is compiling, by name, each with the time it has taken so far.
     pub fn all_compiling(&self) -> Vec<(String, Duration)> {
         self.inner.compiling.all()
     }
@@ -81,12 +85,12 @@ impl Host {
         &self.inner.compiling
     }
 
-    /// Notes something about a controller, whether it runs or not.
+    /// Records an event about a controller, whether it runs or not.
     pub(crate) fn emit_event(&self, controller: &str, severity: Severity, reason: &str, message: &str) {
         self.inner.context.event(&controller.into(), None, severity, reason, message);
     }
 
-    /// Holds the keys of a controller back, or lets them go, if it runs.
+    /// Suspends or resumes a controller, if it runs.
     pub(crate) fn hold(&self, name: &str, held: Suspend) {
         if let Ok(controller) = self.controller(name) {
             controller.hold(held);
@@ -97,7 +101,7 @@ impl Host {
         &self.inner.verdicts
     }
 
-    /// Does something beside everything else. The host waits for it when it ends.
+    /// Runs a task in the background. Shutdown waits for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.inner.tasks.spawn(task);
     }

@@ -1,4 +1,4 @@
-//! What a person does to single keys of a controller's queue.
+//! Operations on single keys of a controller's queue.
 
 use std::time::Duration;
 
@@ -11,37 +11,41 @@ use crate::feeders::Audience;
 use crate::status::QueueEntry;
 use crate::{Error, Suspend};
 
-/// Bytes of a name, and of a namespace, that a person puts on a queue where nothing is stored. As many as a resource's may have.
+/// Maximum bytes of the name, and of the namespace, of a key that a person enqueues for a kind without stored
+/// resources. The same bound as for resources.
 const NAME_BYTES_MAX: usize = 253;
 
-/// What can be done to a key by its name.
+/// An operation on one key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KeyVerb {
-    /// Adds it, as an event would: it merges with what is there, and under `hold` does not cut a delay short.
+    /// Adds the key like an event. It merges with a queued entry, and under `hold` does not cut a delay
+    /// short.
     Enqueue {
-        /// When it becomes due, counted from now. Zero is now.
+        /// The delay until the key is due. Zero is now.
         after: Duration,
-        /// In which band.
+        /// The priority band.
         priority: Priority,
     },
-    /// Forgets its failures and makes it ready, where it waits or was given up.
+    /// Resets the failures of a waiting or parked key and makes it ready.
     Retry,
-    /// Takes it off the queue and forgets its failures. Of a key that runs, takes off the run that follows.
+    /// Removes the key from the queue and resets its failures. For a running key, removes the pending re-run.
     Cancel,
-    /// Moves its due time to so long from now, sooner or later. Of a key that runs, moves the run that follows.
+    /// Moves the due time to this delay from now, sooner or later. For a running key, moves the pending
+    /// re-run.
     Postpone(Duration),
-    /// Makes it ready before all others, whatever delay it has.
+    /// Makes the key ready before all others and skips its delay.
     Expedite,
 }
 
 impl Host {
-    /// Does something to one key of a controller, and returns what the queue says of the key afterwards; `None` when the queue does
-    /// not know it any more. A key of another version of the managed kind is the same key.
+    /// Performs an operation on one key of a controller. Returns the queue entry afterwards, `None` if the
+    /// key has left the queue. A key in another version of the managed kind is the same key.
     ///
     /// # Errors
-    /// [`Error::UnknownController`]; [`Error::NotManaged`]; [`Error::UnknownKey`] when it is not on the queue, and
-    /// [`Error::BadDocument`] when it is to be put there and has no possible name; [`Error::NotGranted`] when its controller may not be told of it; [`Error::NothingQueued`], [`Error::GivenUp`] and
-    /// [`Error::DeletionsFirst`] when there is nothing that can be moved so.
+    /// [`Error::UnknownController`]; [`Error::NotManaged`]; [`Error::UnknownKey`] when the key is not queued.
+    /// For an enqueue [`Error::BadDocument`] when the name is invalid, and [`Error::NotGranted`] when no
+    /// grant covers the key. [`Error::NothingQueued`], [`Error::GivenUp`] and [`Error::DeletionsFirst`] when
+    /// there is no entry to move.
     pub fn act_on(&self, name: &str, key: &Key, verb: KeyVerb) -> Result<Option<QueueEntry>, Error> {
         let controller = self.controller(name)?;
         let (key, queue) = (controller.own(key)?, &controller.queue);
@@ -57,7 +61,7 @@ impl Host {
             (ChangeOutcome::Absent, _) => return Err(Error::UnknownKey(key)),
             (ChangeOutcome::Unchanged, Some(KeyState::Running)) => return Err(Error::NothingQueued(key)),
             (ChangeOutcome::Unchanged, Some(KeyState::Parked)) => return Err(Error::GivenUp(key)),
-            // Unchanged: it stood first already, or has moved on meanwhile.
+            // Unchanged: the key was first already, or has moved on meanwhile.
             (ChangeOutcome::Done | ChangeOutcome::Unchanged, _) => {}
         }
         tracing::info!(controller = name, key = ?key.to_string(), ?verb, "a key was moved by request");
@@ -78,13 +82,14 @@ impl Host {
         let add = |queue: &Queue<Key>, key, priority| queue.add_after(key, after, priority);
         match controller.feeders.deletions().add(key.clone(), priority, add) {
             Ok(_) => Ok(ChangeOutcome::Done),
-            // The queue closes when its controller goes.
+            // The queue closes when its controller is removed.
             Err(AddError::Closed) => Err(Error::UnknownController(controller.name.to_string())),
             Err(AddError::Full) => Err(Error::NoRoom(controller.name.to_string())),
         }
     }
 
-    /// Checks that a resource could have this name. Nothing else is known of the kinds of which nothing is stored.
+    /// Checks that a resource could have this name. For kinds without stored resources the name is all there
+    /// is to check.
     fn check_name(&self, key: &Key) -> Result<(), Error> {
         let info = self.kinds().of(key.kind());
         let is_possible = |text: &str| text.len() <= NAME_BYTES_MAX && !text.contains(char::is_control);
@@ -104,7 +109,7 @@ impl Host {
 }
 
 impl Controller {
-    /// Returns the key in the version that is managed.
+    /// Returns the key in the managed version of the kind.
     fn own(&self, key: &Key) -> Result<Key, Error> {
         let manages = self.slot.current().component().describe().manages.kind.clone();
         if !key.kind().same_type(&manages) {
@@ -114,7 +119,7 @@ impl Controller {
         Ok(Key::new(manages, key.namespace(), key.name()))
     }
 
-    /// Does what puts a key first, which is the place of those that are let through while all others are held back.
+    /// Runs `act`, which puts a key first, unless that band is reserved for deletions.
     fn unless_deletions_go_first<R>(&self, act: impl FnOnce() -> R) -> Result<R, Error> {
         self.with_suspension(|suspension| match suspension {
             Suspend::ExceptDeletes => Err(Error::DeletionsFirst(self.name.to_string())),

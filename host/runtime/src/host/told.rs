@@ -1,4 +1,4 @@
-//! What a host tells: of its controllers, and of what they share.
+//! Queries: controllers, their costs and queues, and the parts that they share.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::status::{ControllerStatus, QueueEntry};
 use crate::{Definition, Error, EventLog, Kinds, LogBook};
 
 impl Host {
-    /// Returns every controller as it is now, by name.
+    /// Returns the status of every controller, by name.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.running().iter().map(|controller| controller.status()).collect()
     }
 
-    /// Returns one controller as it is now; `None` when it does not run.
+    /// Returns the status of a controller, `None` if it does not run.
     pub fn status(&self, name: &str) -> Option<ControllerStatus> {
         self.controller(name).ok().map(|controller| controller.status())
     }
 
-    /// Returns everything about the host and its controllers that is a number.
+    /// Returns all measures of the host and its controllers.
     pub fn measure(&self) -> Measures {
         let engine = &self.inner.context.engine;
         let (instances_max, instances_free) = (engine.options().instances_max as usize, engine.instances_free());
@@ -39,12 +39,12 @@ impl Host {
         }
     }
 
-    /// Returns what the reconciles of controllers cost, by name; with their dearest keys where `with_keys` says so.
+    /// Returns the costs of all controllers, by name; with their most expensive keys if `with_keys`.
     pub fn costs(&self, with_keys: bool) -> Vec<ControllerCosts> {
         self.running().iter().map(|controller| controller.account(with_keys)).collect()
     }
 
-    /// Returns what the reconciles of one controller cost, with its dearest keys.
+    /// Returns the costs of one controller, with its most expensive keys.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
@@ -52,7 +52,8 @@ impl Host {
         Ok(self.controller(name)?.account(true))
     }
 
-    /// Returns what a controller was seen to ask for since it was added, or since that was forgotten.
+    /// Returns the capabilities that a controller has used or asked for, since it was added or since they
+    /// were reset.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
@@ -60,7 +61,7 @@ impl Host {
         Ok(self.controller(name)?.observations.needs.clone())
     }
 
-    /// Returns what a controller was last given.
+    /// Returns the current definition of a controller.
     pub fn definition(&self, name: &str) -> Option<Definition> {
         self.controller(name).ok().map(|controller| controller.slot.current().definition.clone())
     }
@@ -73,17 +74,17 @@ impl Host {
         Ok(self.controller(name)?.queue.inspect(limit).into_iter().map(QueueEntry::from).collect())
     }
 
-    /// Returns what happened.
+    /// Returns the event log.
     pub fn events(&self) -> Arc<EventLog> {
         self.inner.context.events.clone()
     }
 
-    /// Returns what guests wrote.
+    /// Returns the log of the guests.
     pub fn logs(&self) -> Arc<LogBook> {
         self.inner.context.logs.clone()
     }
 
-    /// Returns the kinds that are known.
+    /// Returns the registry of kinds.
     pub fn kinds(&self) -> Arc<Kinds> {
         self.inner.context.kinds.clone()
     }

@@ -4,7 +4,7 @@ use super::work;
 use crate::controller::Controller;
 use crate::turns::Quantum;
 
-/// Returns the size of what such a function returns.
+/// Returns the size of the future of such a function.
 fn size_of_future<F: Future>(_: impl FnOnce(Arc<Controller>, Quantum) -> F) -> usize {
     size_of::<F>()
 }
