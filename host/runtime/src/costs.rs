@@ -1,4 +1,5 @@
-//! What the reconciles of a controller cost: sums, the last minute, and the dearest keys. Pure but for its locks.
+//! Costs of a controller's reconciles: sums, the last minute, and the most expensive keys. Pure except for
+//! its locks.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ mod minute;
 use dearest::{MergedTopKeys, TopKeys};
 use minute::Minute;
 
-/// The account of one controller. Holds a few hundred bytes, and up to 64 keys with their sums once it has reconciled: 20 KiB at most,
-/// with keys of ordinary length, for each thread that did.
+/// The costs of one controller. Takes a few hundred bytes, and for each thread that reconciles up to 64 keys
+/// with their sums: at most 20 KiB with keys of ordinary length.
 #[derive(Debug, Default)]
 pub(crate) struct Costs(ShardedSum<Inner>);
 
@@ -28,62 +29,62 @@ struct Inner {
     dearest: TopKeys,
 }
 
-/// What some reconciles used together.
+/// Resources that some reconciles used together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// How many they were.
+    /// Number of reconciles.
     pub runs: u64,
-    /// How many of them failed.
+    /// Number of failed reconciles.
     pub failures: u64,
-    /// Time for which they held a thread.
+    /// Processor time: the time for which they held a thread.
     #[serde(rename = "cpuUs", serialize_with = "micros")]
     pub cpu: Duration,
-    /// The most that one of them did.
+    /// The largest processor time of a single reconcile.
     #[serde(rename = "cpuUsMax", serialize_with = "micros")]
     pub cpu_max: Duration,
-    /// The most linear memory that one of them had.
+    /// The largest linear memory of a single reconcile.
     pub memory_bytes_max: u64,
     /// Effects by class.
     pub effects: EffectSums,
-    /// Bytes that effects carried out of the sandboxes.
+    /// Bytes that left the sandboxes in effects.
     pub bytes_out: u64,
-    /// Bytes that answers carried into them.
+    /// Bytes that entered the sandboxes in answers.
     pub bytes_in: u64,
 }
 
-/// Numbers of effects by class.
+/// Counts of effects by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EffectSums([u64; EffectClass::ALL.len()]);
 
-/// One key, and what its reconciles used.
+/// One key with the resources that its reconciles used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyUsage {
-    /// Which.
+    /// The key.
     pub key: Key,
-    /// What it used for as long as it has been among the dearest.
+    /// Usage since the key entered the table of the most expensive keys.
     pub spent: Usage,
-    /// It may have used more before, when it was not among the dearest.
+    /// Whether the key may have used more before it entered the table.
     pub at_least: bool,
 }
 
-/// What was used lately.
+/// Usage of about the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentUsage {
-    /// Over how long: 55 s to a minute, or as long as the controller has been there.
+    /// Length of the window: 55 s to a minute, or the age of the controller if that is less.
     pub seconds: f64,
-    /// Reconciles that ended.
+    /// Finished reconciles.
     pub runs: u64,
-    /// How many of them failed.
+    /// Failed reconciles.
     pub failures: u64,
-    /// Time for which they held a thread.
+    /// Processor time: the time for which they held a thread.
     #[serde(rename = "cpuUs", serialize_with = "micros")]
     pub cpu: Duration,
 }
 
-/// The account of one controller, as plain data.
+/// The costs of one controller, as plain data.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerCosts {
@@ -91,15 +92,15 @@ pub struct ControllerCosts {
     pub controller: String,
     /// Since it was added.
     pub spent: Usage,
-    /// In the last minute.
+    /// In about the last minute.
     pub lately: RecentUsage,
-    /// The keys that were dearest since it was added, 64 at most, in no order. Every key that cost more than a 64th of the whole is among
-    /// them. Empty where nobody asked for keys.
+    /// The most expensive keys since the controller was added, at most 64, unordered. Contains every key with
+    /// more than a 64th of the total cost. Empty if keys were not requested.
     pub keys: Vec<KeyUsage>,
 }
 
 impl Costs {
-    /// Takes note of one reconcile that ended `elapsed` after the controller's start.
+    /// Records one reconcile that ended `elapsed` after the controller's start.
     pub(crate) fn note(&self, key: &Key, cost: &Cost, failed: bool, elapsed: Duration) {
         let Inner { spent, minute, dearest } = &mut *self.0.local();
         spent.add(cost, failed);
@@ -114,7 +115,7 @@ impl Costs {
         spent
     }
 
-    /// Returns everything, `elapsed` after the controller's start.
+    /// Returns all costs, `elapsed` after the controller's start.
     pub(crate) fn account(&self, controller: &str, elapsed: Duration, with_keys: bool) -> ControllerCosts {
         let (mut spent, mut minute, mut together) = (Usage::default(), Minute::default(), MergedTopKeys::default());
         for part in self.0.shards() {
@@ -134,7 +135,7 @@ impl Costs {
 }
 
 impl Controller {
-    /// Returns its account as it is now.
+    /// Returns the current costs.
     pub(crate) fn account(&self, with_keys: bool) -> ControllerCosts {
         self.costs.account(&self.name, self.began.elapsed(), with_keys)
     }
@@ -155,7 +156,7 @@ impl Usage {
         self.bytes_in = self.bytes_in.saturating_add(*bytes_in);
     }
 
-    /// Adds what others used.
+    /// Adds the usage of others.
     fn merge(&mut self, other: &Self) {
         let Self { runs, failures, cpu, cpu_max, memory_bytes_max, effects, bytes_out, bytes_in } = other;
         self.runs += runs;
@@ -170,14 +171,14 @@ impl Usage {
 }
 
 impl EffectSums {
-    /// Returns how many there were of one class.
+    /// Returns the count of one class.
     pub fn of(self, class: EffectClass) -> u64 {
         self.0[class as usize]
     }
 }
 
 impl Serialize for EffectSums {
-    /// Writes a map by the names of the classes, without those that were not used.
+    /// Serialises a map by class name, without classes that were not used.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for class in EffectClass::ALL.into_iter().filter(|class| self.of(*class) > 0) {

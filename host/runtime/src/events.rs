@@ -1,7 +1,7 @@
-//! What happened that a person should know: kept in memory, bounded, equal ones counted.
+//! Events for people: kept in memory and bounded, with equal events counted.
 //!
-//! The room is shared out: where there is no more, the controller that has the most events loses one. So a controller that floods the log
-//! drowns its own events and nobody else's.
+//! The bound is shared by all controllers. At the bound, the controller with the most events loses its oldest
+//! one. So a controller that floods the log drowns only its own events.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,41 +14,43 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// Events kept, of all controllers together. When one more comes, the controller that has the most loses the one that it saw longest ago.
+/// Maximum number of events of all controllers. At the bound, the controller with the most events loses the
+/// one that occurred longest ago.
 pub const EVENTS_MAX: usize = 4096;
 
-/// Bytes of the message of an event. More is cut.
+/// Maximum bytes of an event's message. Longer messages are cut.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// One thing that happened, perhaps many times.
+/// One event, possibly with many occurrences.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// Grows with everything that happens; a repeated event gets a new one.
+    /// Increases with every occurrence; a repeated event gets a new sequence.
     pub sequence: u64,
-    /// The sequence of the first time: it stays, and no other event of this log has it.
+    /// The sequence of the first occurrence; constant, and unique in this log.
     pub first_sequence: u64,
-    /// When it happened first, RFC 3339.
+    /// Time of the first occurrence, RFC 3339.
     pub first_seen: String,
-    /// When it happened last, RFC 3339.
+    /// Time of the last occurrence, RFC 3339.
     pub last_seen: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// Whose it is.
+    /// The controller.
     pub controller: Arc<str>,
-    /// Who told it.
+    /// The source.
     pub source: EventSource,
-    /// What it is about; `None` when it is about the controller itself.
+    /// The key that the event is about; `None` for the controller itself.
     pub key: Option<Key>,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// One CamelCase word.
+    /// The reason, one CamelCase word.
     pub reason: String,
-    /// What a person reads.
+    /// The message, for a person.
     pub message: String,
 }
 
-/// Who tells an event. A guest chooses its reason and its message freely, so that they can look like those of the host.
+/// The source of an event. Guests choose reason and message freely, so theirs can look like those of the
+/// host.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EventSource {
@@ -58,31 +60,31 @@ pub enum EventSource {
     Guest,
 }
 
-/// One thing that happens now.
+/// A new occurrence of an event.
 #[derive(Clone, Debug)]
 pub struct NewEvent<'e> {
-    /// Whose it is.
+    /// The controller.
     pub controller: &'e Arc<str>,
-    /// Who tells it.
+    /// The source.
     pub source: EventSource,
-    /// What it is about; `None` when it is about the controller itself.
+    /// The key that the event is about; `None` for the controller itself.
     pub key: Option<Key>,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// One CamelCase word.
+    /// The reason, one CamelCase word.
     pub reason: &'e str,
-    /// What a person reads.
+    /// The message, for a person.
     pub message: &'e str,
 }
 
-/// Which events are wanted. Empty means all.
+/// A filter of events. Empty selects all.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
-    /// Of this controller alone.
+    /// Only events of this controller.
     pub controller: Option<String>,
-    /// About this key alone.
+    /// Only events about this key.
     pub key: Option<Key>,
-    /// Only those with a greater sequence.
+    /// Only events with a greater sequence.
     pub after: u64,
 }
 
@@ -97,18 +99,19 @@ pub struct EventLog {
 struct Inner {
     sequence: u64,
     events: HashMap<Arc<EventIdentity>, Event>,
-    /// The same events, by controller. None is empty.
+    /// The same events by controller. No entry is empty.
     shares: HashMap<Arc<str>, ControllerEvents>,
-    /// Every share once, and the one that loses the next event last.
+    /// The size of every share. The last one loses the next event.
     sizes: BTreeSet<Size>,
-    /// The greatest sequence of those that were forgotten.
+    /// The greatest sequence of dropped events.
     forgotten: u64,
 }
 
-/// The events of one controller by the sequence each has now: the first is the one to forget.
+/// The events of one controller by their current sequence. The first is dropped first.
 type ControllerEvents = BTreeMap<u64, Arc<EventIdentity>>;
 
-/// How many events a controller has, and the sequence of its first: among equals loses who has had one for longest.
+/// The number of a controller's events, and the sequence of its first. At equal sizes, the controller with
+/// the oldest event loses one.
 type Size = (usize, Reverse<u64>, Arc<str>);
 
 #[derive(Clone, Eq, Hash, PartialEq)]
@@ -129,17 +132,18 @@ impl Default for EventLog {
 }
 
 impl EventLog {
-    /// Returns when the log began, in microseconds since 1970: what tells its sequences from those of a process before.
+    /// Returns the start of the log in microseconds since 1970. It distinguishes the sequences of different
+    /// processes.
     pub fn began(&self) -> u64 {
         self.began
     }
 
-    /// Returns the greatest sequence of the events that were forgotten: who has read less far has missed something.
+    /// Returns the greatest sequence of dropped events. A reader at a lower sequence has missed events.
     pub fn forgotten(&self) -> u64 {
         self.inner.lock().forgotten
     }
 
-    /// Notes one event that happened at `now` (RFC 3339).
+    /// Records an event that occurred at `now` (RFC 3339).
     pub fn record(&self, now: String, event: NewEvent<'_>) {
         let NewEvent { controller, source, key, severity, reason, message } = event;
         let mut inner = self.inner.lock();
@@ -150,11 +154,11 @@ impl EventLog {
         let identity = EventIdentity { controller, source, key, reason: reason.into(), message: message.into() };
         inner.note(sequence, now, severity, Arc::new(identity));
         drop(inner);
-        // Two who note at once may come here in the other order.
+        // Concurrent calls may arrive here in another order.
         self.changed.send_modify(|latest| *latest = sequence.max(*latest));
     }
 
-    /// Returns the events that the filter wants, in the order in which they last happened.
+    /// Returns the selected events in the order of their last occurrence.
     pub fn list(&self, filter: &EventFilter) -> Vec<Event> {
         let inner = self.inner.lock();
         let mut events: Vec<Event> = inner.events.values().filter(|event| filter.wants(event)).cloned().collect();
@@ -163,12 +167,12 @@ impl EventLog {
         events
     }
 
-    /// Waits until something happened after `sequence`.
+    /// Waits until an event has a sequence greater than `sequence`.
     ///
     /// *Cancel safety*: nothing is lost.
     pub async fn changed(&self, sequence: u64) {
         let mut receiver = self.changed.subscribe();
-        // The sender lives as long as `self`, so this ends only by success.
+        // The sender lives as long as `self`, so the wait cannot fail.
         drop(receiver.wait_for(|latest| *latest > sequence).await);
     }
 }
@@ -208,7 +212,7 @@ impl Inner {
         }
     }
 
-    /// Changes a share, and keeps its size in step.
+    /// Changes a share and updates its size.
     fn change<T>(&mut self, controller: &Arc<str>, change: impl FnOnce(&mut ControllerEvents) -> T) -> T {
         let share = self.shares.entry(controller.clone()).or_default();
         let before = size(controller, share);
@@ -225,7 +229,7 @@ impl Inner {
     }
 }
 
-/// Returns the size of a share that is not empty.
+/// Returns the size of a share, `None` for an empty one.
 fn size(controller: &Arc<str>, share: &ControllerEvents) -> Option<Size> {
     let (first, _) = share.first_key_value()?;
     Some((share.len(), Reverse(*first), controller.clone()))

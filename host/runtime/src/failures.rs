@@ -1,35 +1,35 @@
-//! Which failures of a controller's reconciles stand in the host's log. All of them are counted, and told as events.
+//! Limits the log lines about failed reconciles. All failures are counted, and all are recorded as events.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A key that goes on failing is told again when it has failed so many times as often in a row.
+/// A key that keeps failing is logged again after ten times as many consecutive failures.
 const AGAIN: u32 = 10;
-/// Lines of one controller that may come at once.
+/// Maximum burst of log lines of one controller.
 const LINES_MAX: u32 = 10;
-/// How long it takes until there is room for one line more.
+/// The time in which one more line becomes available.
 const REFILL: Duration = Duration::from_secs(1);
 
-/// Lets through the first failure of each key, the tenth in a row, the hundredth and so on: of one controller ten at once, and one a second
-/// after that.
+/// Lets through the first failure of each key, the tenth in a row, the hundredth and so on; at most ten lines
+/// at once for each controller, and one per second after that.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<Bucket>);
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// How many lines were told for which there is no room yet again.
+    /// Lines in use, which become available again over time.
     told: u32,
-    /// Since when the next one counts down.
+    /// Start of the current refill interval.
     since: Option<Instant>,
-    /// Failures that would have been told since the last line, had there been room.
+    /// Failures suppressed since the last line because no line was available.
     hidden: u64,
 }
 
 impl FailureLog {
-    /// Takes note of a failure of a key, the `in_a_row`th. Returns whether it is told, and then how many failures there was no room for since
-    /// the last one.
+    /// Records a failure of a key, its `in_a_row`th in a row. Returns `None` if it is not logged, else the
+    /// number of failures suppressed since the last line.
     pub(crate) fn note(&self, now: Instant, in_a_row: u32) -> Option<u64> {
         if !is_power(in_a_row) {
             return None;
@@ -51,12 +51,12 @@ impl Bucket {
         let rooms = now.duration_since(since).as_nanos() / REFILL.as_nanos();
         let rooms = u32::try_from(rooms).unwrap_or(u32::MAX);
         self.told = self.told.saturating_sub(rooms);
-        // What is left of a second counts on, unless there is room for all.
+        // The rest of the interval counts, unless all lines are available.
         self.since = Some(if self.told == 0 { now } else { since + REFILL * rooms });
     }
 }
 
-/// Returns whether a number is 1, 10, 100 and so on.
+/// Returns whether a number is a power of ten.
 fn is_power(number: u32) -> bool {
     let digits = number.checked_ilog10().unwrap_or(0);
     number == AGAIN.pow(digits)

@@ -1,4 +1,4 @@
-//! Where two documents differ, field by field. Pure.
+//! Compares two documents field by field. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,25 +9,26 @@ use serde_json::Value;
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldDifference {
-    /// Where it is, as `spec.containers[0].image`; names that have dots or brackets stand in brackets and quotes. Empty for the whole.
+    /// The path, as `spec.containers[0].image`. Names with dots or brackets are quoted in brackets. Empty for
+    /// the whole document.
     pub path: String,
-    /// What the first document has there; `None`: nothing.
+    /// The value in the first document; `None` if missing.
     pub old: Option<Value>,
-    /// What the second one has there; `None`: nothing.
+    /// The value in the second document; `None` if missing.
     pub new: Option<Value>,
 }
 
-/// Returns every field in which two documents differ, in the order of the names; none for equal documents.
+/// Returns every field in which two documents differ, in the order of the names; empty for equal documents.
 ///
-/// Objects are compared name by name, and lists with objects in them item by item. A list of plain values is one value, as is an empty
-/// object.
+/// Objects are compared by name, and lists with objects by index. A list of plain values counts as one value,
+/// and so does an empty object.
 pub fn differences(old: &Value, new: &Value) -> Vec<FieldDifference> {
     let mut found = Vec::new();
     compare(&mut String::new(), Some(old), Some(new), &mut found);
     found
 }
 
-/// `path` is as long at the end as at the beginning.
+/// `path` has the same length before and after.
 fn compare(path: &mut String, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<FieldDifference>) {
     if old == new {
         return;
@@ -54,7 +55,7 @@ fn compare(path: &mut String, old: Option<&Value>, new: Option<&Value>, found: &
 
 type Fields = serde_json::Map<String, Value>;
 
-/// Returns the fields of an object; nothing has none.
+/// Returns the fields of an object; a missing value has none.
 fn fields(value: Option<&Value>) -> Option<&Fields> {
     static NONE: LazyLock<Fields> = LazyLock::new(Fields::new);
     match value {
@@ -64,7 +65,7 @@ fn fields(value: Option<&Value>) -> Option<&Fields> {
     }
 }
 
-/// Returns the items of a list; nothing has none.
+/// Returns the items of a list; a missing value has none.
 fn items(value: Option<&Value>) -> Option<&[Value]> {
     match value {
         None => Some(&[]),

@@ -1,4 +1,4 @@
-//! What guests wrote to their log: kept in memory, bounded per controller, in the order it was written.
+//! The log lines of guests: kept in memory, bounded for each controller, in the order of writing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,36 +9,37 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// Lines kept for each controller. The oldest go first.
+/// Maximum number of lines of each controller. The oldest are dropped first.
 pub const LINES_MAX: usize = 2000;
-/// Bytes of lines kept for each controller. The oldest go first.
+/// Maximum bytes of the lines of each controller. The oldest are dropped first.
 pub const BYTES_MAX: u64 = 4 << 20;
-/// Bytes of lines kept for all controllers together. Above it, the controller that has most loses its oldest ones.
+/// Maximum bytes of the lines of all controllers. At the bound, the controller with the most bytes loses its
+/// oldest lines.
 pub const BYTES_OF_ALL_MAX: u64 = 64 << 20;
-/// What a line takes besides its texts.
+/// Bytes that a line takes in addition to its texts.
 const LINE_BYTES: u64 = 256;
 
 /// One line of a guest's log.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
-    /// Grows with every line of the host.
+    /// Increases with every line of the host.
     pub sequence: u64,
-    /// When it was written, RFC 3339.
+    /// Time of writing, RFC 3339.
     pub time: String,
-    /// Who wrote it.
+    /// The controller.
     pub controller: Arc<str>,
-    /// On whose behalf; `None` outside of a reconcile.
+    /// The key being reconciled; `None` outside of a reconcile.
     pub key: Option<Key>,
-    /// How important it is.
+    /// The level.
     pub level: Level,
-    /// The text.
+    /// The message.
     pub message: String,
-    /// Names and values beside it.
+    /// Structured fields: names and values.
     pub fields: Vec<(String, String)>,
 }
 
-/// The logs of all controllers of a host.
+/// The logs of all controllers.
 pub struct LogBook {
     inner: Mutex<Inner>,
     changed: watch::Sender<u64>,
@@ -59,7 +60,7 @@ struct ControllerLog {
 }
 
 impl ControllerLog {
-    /// Forgets the oldest line, and returns its bytes.
+    /// Drops the oldest line and returns its bytes.
     fn forget_one(&mut self) -> u64 {
         let bytes = self.lines.pop_front().map_or(0, |line| line.bytes());
         self.bytes -= bytes;
@@ -99,7 +100,7 @@ impl Default for LogBook {
 }
 
 impl LogBook {
-    /// Writes one line; its sequence is given here.
+    /// Writes one line and assigns its sequence.
     pub fn write(&self, mut line: LogLine) {
         let mut inner = self.inner.lock();
         inner.sequence += 1;
@@ -107,7 +108,7 @@ impl LogBook {
         let sequence = inner.sequence;
         inner.write(line);
         drop(inner);
-        // Two who write at once may come here in the other order.
+        // Concurrent calls may arrive here in another order.
         self.changed.send_modify(|latest| *latest = sequence.max(*latest));
     }
 
@@ -129,16 +130,16 @@ impl LogBook {
         lines
     }
 
-    /// Waits until a line was written after `sequence`.
+    /// Waits until a line has a sequence greater than `sequence`.
     ///
     /// *Cancel safety*: nothing is lost.
     pub async fn changed(&self, sequence: u64) {
         let mut receiver = self.changed.subscribe();
-        // The sender lives as long as `self`, so this ends only by success.
+        // The sender lives as long as `self`, so the wait cannot fail.
         drop(receiver.wait_for(|latest| *latest > sequence).await);
     }
 
-    /// Forgets the lines of a controller that is gone.
+    /// Drops the lines of a removed controller.
     pub fn forget(&self, controller: &str) {
         let mut inner = self.inner.lock();
         let forgotten = inner.lines.remove(controller).map_or(0, |lines| lines.bytes);

@@ -1,4 +1,4 @@
-//! What a controller was seen to ask for, and what it was denied. Outlives its definitions.
+//! The capabilities that a controller has used or was denied. They outlive its definitions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use homeostat_component::{Call, Capability, Needs, Severity};
 
 use crate::context::Context;
 
-/// Bytes of the message of a denial's event. Cut above.
+/// Maximum bytes of a denial event's message; longer ones are cut.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// What belongs to one controller.
+/// The observations of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     pub(crate) needs: Arc<Needs>,
@@ -20,21 +20,22 @@ pub(crate) struct Observations {
 }
 
 impl Observations {
-    /// Returns how often each capability was denied, in the order of [`Capability::ALL`].
+    /// Returns the denials by capability, in the order of [`Capability::ALL`].
     pub(crate) fn denials(&self) -> [u64; Capability::ALL.len()] {
         self.denials.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Counts a denial, and returns how many of its capability were counted before.
+    /// Counts a denial and returns the previous count of its capability.
     fn count(&self, denied: Capability) -> u64 {
         let place = Capability::ALL.iter().position(|capability| *capability == denied);
         place.map_or(0, |place| self.denials[place].fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// Counts denials, and makes each an event about the key that was reconciled. Equal ones are one event, which is counted.
+/// Counts denials and records each as an event about the reconciled key. Equal events are merged.
 ///
-/// Files and sockets, which a language's own library may try, are told the first time only: nobody can grant them. What comes after is in [`Needs`].
+/// Files and sockets, which a language's runtime may try, are reported only once: no grant covers them.
+/// [`Needs`] has all of them.
 pub(crate) struct DenialReporter {
     pub(crate) context: Arc<Context>,
     pub(crate) observations: Arc<Observations>,

@@ -1,8 +1,8 @@
-//! The keys that cost most, in bounded memory.
+//! The most expensive keys, in bounded memory.
 //!
-//! Space-saving (Metwally, Agrawal and El Abbadi, 2005): a new key takes the place of the cheapest one and inherits its points, so that
-//! no key that is dear can be kept out by many that are cheap. Of all measures together a reconcile has *points*, so that one table
-//! serves them all; each measure is summed up exactly for as long as its key is in the table.
+//! Space-saving (Metwally, Agrawal and El Abbadi, 2005): a new key replaces the cheapest one and inherits its
+//! points, so that many cheap keys cannot keep an expensive one out. A reconcile's *points* combine all
+//! measures, so one table serves them all. Each measure is summed exactly while its key is in the table.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,19 +14,20 @@ use homeostat_store::Key;
 
 use super::{KeyUsage, Usage};
 
-/// Keys that are kept.
+/// Maximum number of keys in a table.
 pub(crate) const KEYS_MAX: usize = 64;
 
-// What a reconcile has points for: as many as the nanoseconds that such things take.
+// Points of a reconcile, in the nanoseconds that each part typically takes.
 const POINTS_A_RUN: u64 = 5000;
 const POINTS_AN_EFFECT: u64 = 10_000;
 const MEMORY_BYTES_A_POINT: u64 = 64;
 
-/// **Invariants.** The lists are equally long, at most [`KEYS_MAX`], and no key is there twice. The points of all keys together are
-/// those of everything that was noted; so the points of the cheapest are a 64th of these at most, and a key that has more is there.
+/// **Invariants.** The lists have equal length, at most [`KEYS_MAX`], and contain no key twice. The points of
+/// all entries add up to those of all recorded reconciles. So the cheapest entry has at most a 64th of them,
+/// and a key with more is in the table.
 #[derive(Debug, Default)]
 pub(super) struct TopKeys {
-    /// The key's hash: looked through before keys are compared.
+    /// Hashes of the keys, compared before the keys.
     hashes: Vec<u64>,
     points: Vec<u64>,
     entries: Vec<Entry>,
@@ -36,19 +37,19 @@ pub(super) struct TopKeys {
 struct Entry {
     key: Key,
     spent: Usage,
-    /// Points of the key whose place this one took: its own before that are these at most.
+    /// Points of the replaced key: an upper bound of this key's own points before.
     inherited: u64,
 }
 
 impl TopKeys {
-    /// Takes note of one reconcile.
+    /// Records one reconcile.
     pub(super) fn note(&mut self, key: &Key, cost: &Cost, failed: bool) {
         let at = self.place(key);
         self.points[at] = self.points[at].saturating_add(points(cost));
         self.entries[at].spent.add(cost, failed);
     }
 
-    /// Returns the place of a key, which is made where there is none.
+    /// Returns the index of a key, which is inserted if it is missing.
     fn place(&mut self, key: &Key) -> usize {
         let hash = FixedState::default().hash_one(key);
         let mut same = self.hashes.iter().enumerate().filter(|(_, known)| **known == hash);
@@ -70,15 +71,16 @@ impl TopKeys {
     }
 }
 
-/// What several tables know together, if each key may be in any of them.
+/// The union of several tables, if each key may be in any of them.
 ///
-/// A key's points above those of its table's cheapest are never more than it has, and less by a 64th of all points at most, over all
-/// tables. So whoever has more than a 64th has more left than a 64th of what all have left: it is among the 64 that have the most.
+/// A key's points minus those of its table's cheapest entry never overstate the key. Over all tables they
+/// understate it by at most a 64th of all points. So a key with more than a 64th of all points is among the
+/// 64 with the most points left.
 /// Source: Agarwal, Cormode, Huang, Phillips, Wei and Yi, Mergeable Summaries, 2012.
 #[derive(Default)]
 pub(super) struct MergedTopKeys {
     found: HashMap<Key, MergedKey>,
-    /// How many tables are full.
+    /// Number of full tables.
     full: usize,
 }
 
@@ -87,12 +89,12 @@ struct MergedKey {
     spent: Usage,
     points: u64,
     inherited: bool,
-    /// In how many full tables it is.
+    /// Number of full tables that contain the key.
     in_full: usize,
 }
 
 impl MergedTopKeys {
-    /// Adds what one table knows.
+    /// Adds one table.
     pub(super) fn take(&mut self, table: &TopKeys) {
         let is_full = table.entries.len() == KEYS_MAX;
         let cheapest = table.points.iter().min().filter(|_| is_full).copied().unwrap_or_default();
@@ -106,13 +108,13 @@ impl MergedTopKeys {
         }
     }
 
-    /// Returns the keys with what they used, at most [`KEYS_MAX`].
+    /// Returns the keys with their usage, at most [`KEYS_MAX`].
     pub(super) fn keys(self) -> Vec<KeyUsage> {
         let mut found: Vec<(Key, MergedKey)> = self.found.into_iter().collect();
         found.sort_by_key(|(_, found)| Reverse(found.points));
         found.truncate(KEYS_MAX);
         let key = |(key, found): (Key, MergedKey)| {
-            // A full table that does not have it may have had it before.
+            // A full table without the key may have contained it before.
             let at_least = found.inherited || found.in_full < self.full;
             KeyUsage { key, spent: found.spent, at_least }
         };

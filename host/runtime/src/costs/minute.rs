@@ -7,13 +7,13 @@ use super::RecentUsage;
 const SLICES: u64 = 12;
 const SLICE: Duration = Duration::from_secs(5);
 
-/// Time is counted from the start of whoever is looked at.
+/// Times are counted from the start of the controller.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Minute([Slice; SLICES as usize]);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
-    /// Which slice of time it holds, from 0.
+    /// The number of the slice since the start, from 0.
     number: u64,
     runs: u64,
     failures: u64,
@@ -21,7 +21,7 @@ struct Slice {
 }
 
 impl Minute {
-    /// Takes note of one reconcile that ended at `elapsed`.
+    /// Records one reconcile that ended at `elapsed`.
     pub(super) fn note(&mut self, elapsed: Duration, cpu: Duration, failed: bool) {
         let number = number(elapsed);
         let slice = &mut self.0[(number % SLICES) as usize];
@@ -33,7 +33,7 @@ impl Minute {
         slice.cpu = slice.cpu.saturating_add(cpu);
     }
 
-    /// Adds what was noted elsewhere, with the same start.
+    /// Adds the slices of another window with the same start.
     pub(super) fn merge(&mut self, other: &Self) {
         for (own, slice) in self.0.iter_mut().zip(&other.0) {
             if own.number < slice.number {
@@ -47,7 +47,7 @@ impl Minute {
         }
     }
 
-    /// Returns what there was in the slices that reach back a minute from `elapsed` at most.
+    /// Returns the usage of the slices that reach back at most a minute from `elapsed`.
     pub(super) fn lately(&self, elapsed: Duration) -> RecentUsage {
         let now = number(elapsed);
         let oldest = (now + 1).saturating_sub(SLICES);

@@ -18,7 +18,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns the values of a document by their paths, told apart as differences tell them.
+/// Returns the values of a document by path, split as differences split them.
 fn leaves(document: &Value) -> std::collections::BTreeMap<String, Value> {
     let found = {
         let mut found = Vec::new();
