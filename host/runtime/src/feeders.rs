@@ -1,7 +1,7 @@
-//! Whatever puts keys on a queue.
+//! Feeders: the sources of keys for a queue.
 //!
-//! A feeder is one small trait. The runtime brings its own for watches, polls and resyncs; whoever embeds the runtime writes more in
-//! Rust. A feeder that fails is started again with backoff, alone: no other feeder waits for it, and none is reset by it.
+//! A feeder implements one small trait. The runtime has feeders for watches, polls and resyncs; embedders can
+//! add their own in Rust. A failed feeder is restarted with backoff and does not affect other feeders.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -43,18 +43,19 @@ pub(crate) use room::{Capacity, RoomWait};
 pub(crate) use shared::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX, SharedWatches};
 pub(crate) use watch::{KeyMapper, WatchFeeder};
 
-/// The wait before a feeder that failed is started again: after the first failure, and at most.
+/// The backoff of failed feeders: the first wait, and the maximum.
 const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// A feeder that failed and has not said since that it listed is taken for well when it has run so long: longer than any wait.
+/// A failed feeder that has not listed since counts as healthy after running this long, which is longer than
+/// any wait.
 const WELL_AFTER: Duration = Duration::from_secs(40);
-/// A feeder that ran this long without failing starts with the first wait again.
+/// A feeder that ran this long without failing starts over with the first wait.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
-/// Why a feeder ended.
+/// Why a feeder failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct FeederError(
-    /// What a person reads.
+    /// The reason, for a person.
     pub String,
 );
 
@@ -64,41 +65,44 @@ impl From<homeostat_store::Error> for FeederError {
     }
 }
 
-/// Why a key was not put on the queue.
+/// Why a key was not queued.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum IntakeError {
-    /// No resource that the controller manages can have it: its kind is another one, or lives elsewhere.
+    /// No managed resource can have the key: its kind differs, or its namespace does not fit the kind's
+    /// scope.
     #[error("no resource that the controller manages can have it")]
     OtherKind,
     /// The controller is ending.
     #[error("the queue is closed")]
     Closed,
-    /// The queue, or all queues of the host, have as many keys as they may have, and this is another one. [`Intake::room`] waits.
+    /// The queue, or all queues of the host together, are full, and the key is not queued yet.
+    /// [`Intake::wait_for_room`] waits.
     #[error("limit keys: the queue has as many keys as it may have")]
     Full,
 }
 
-/// Puts keys on one controller's queue.
+/// A source of keys for one controller's queue.
 #[async_trait]
 pub trait Feeder: Send + Sync + 'static {
-    /// Returns what it is called in events and logs. Unique in its controller.
+    /// Returns the feeder's name in events and logs, unique within its controller.
     fn name(&self) -> &str;
 
-    /// Returns whether nothing may be reconciled before it said [`Intake::listed`].
+    /// Returns whether reconciles must wait until the feeder has called [`Intake::listed`].
     fn lists_first(&self) -> bool {
         false
     }
 
-    /// Feeds until there is nothing more to feed.
+    /// Adds keys until there are no more to add.
     ///
     /// *Cancel safety*: the future is dropped when the controller is removed or the host stops.
     ///
     /// # Errors
-    /// Whatever keeps it from going on. It is told in an event, and the feeder is run again after a while.
+    /// Any reason that keeps it from going on. It is reported in an event, and the feeder is restarted with
+    /// backoff.
     async fn run(&self, intake: &Intake) -> Result<(), FeederError>;
 }
 
-/// Where a feeder puts its keys.
+/// The way from a feeder to the queue.
 #[derive(Clone)]
 pub struct Intake {
     deletions: Arc<SuspendFilter>,
@@ -106,7 +110,7 @@ pub struct Intake {
     manages: ManagedKind,
     barrier: SyncBarrier,
     id: FeederId,
-    /// Whose it is, and where that is told.
+    /// The controller, and where to record its events.
     told: Option<(Arc<str>, Arc<Context>)>,
 }
 
@@ -121,23 +125,24 @@ impl Intake {
         Self { deletions, audience, manages, barrier: gate, id: ticket, told: None }
     }
 
-    /// Returns the same, which tells by events of the controller when keys find no room.
+    /// Returns the same intake, which records an event of the controller when the queue is full.
     pub(crate) fn telling(self, controller: Arc<str>, context: Arc<Context>) -> Self {
         Self { told: Some((controller, context)), ..self }
     }
 
-    /// Returns the kind whose keys are wanted.
+    /// Returns the managed kind.
     pub fn manages(&self) -> &Kind {
         &self.manages.kind
     }
 
-    /// Adds one key. While the controller is suspended but for deletions, the highest priority is that of theirs, and no other key has
-    /// it.
+    /// Adds one key. While the controller is suspended except for deletions, the highest priority is reserved
+    /// for their keys.
     ///
     /// # Errors
-    /// [`IntakeError`]; [`IntakeError::OtherKind`] is for every key that no managed resource can have: also one without a namespace where the kind
-    /// lives in namespaces, and one with a namespace where it does not. With [`IntakeError::Full`] the feeder has to come back to what it was
-    /// about to tell: wait for [`Intake::room`], or tell it all again after a while.
+    /// [`IntakeError::OtherKind`] if no managed resource can have the key. That includes a key without a
+    /// namespace for a namespaced kind, and a key with one for a cluster-scoped kind. After
+    /// [`IntakeError::Full`] the feeder must add the key again later: wait for [`Intake::wait_for_room`], or
+    /// list again after a while.
     pub fn add(&self, key: Key, priority: Priority) -> Result<(), IntakeError> {
         self.put(key, priority, |queue, key, priority| queue.add(key, priority))
     }
@@ -150,7 +155,7 @@ impl Intake {
         self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority))
     }
 
-    /// Adds one key for a second look, which is no event: a key that waits or is parked stays as it is. Otherwise as [`Intake::add`].
+    /// Requeues a key without an event: a waiting or parked key stays as it is. Otherwise as [`Intake::add`].
     ///
     /// # Errors
     /// As [`Intake::add`].
@@ -158,9 +163,9 @@ impl Intake {
         self.put(key, priority, |queue, key, priority| queue.add_without_event(key, priority, false))
     }
 
-    /// Waits until there is room for new keys again, enough to be worth a look at what was refused.
+    /// Waits until the queue has enough room for new keys to retry those that were refused.
     ///
-    /// *Cancel safety*: it takes nothing.
+    /// *Cancel safety*: nothing is lost.
     pub async fn wait_for_room(&self) {
         RoomWait::begin().wait(|| vec![self.place()]).await;
         self.mark_healthy();
@@ -183,7 +188,7 @@ impl Intake {
         })
     }
 
-    /// Tells that keys found no room, by an event and in the status of the controller.
+    /// Reports a full queue in an event and in the controller's status.
     pub(crate) fn report_full(&self) {
         let feeder = &self.id.feeder;
         let why = "limit keys: the queue has as many keys as it may have, and newer ones are refused; it comes back to them when there is room";
@@ -197,19 +202,19 @@ impl Intake {
         }
     }
 
-    /// Returns whether the controller's grants let it get this key because `of` has changed.
+    /// Returns whether the grants of the controller let it receive this key because `of` has changed.
     fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool {
         self.audience.may_learn(key, of, reveals)
     }
 
-    /// Takes note of what becomes of a managed resource.
+    /// Records whether a managed resource is being deleted.
     fn record_deletion(&self, key: &Key, revision: Revision, fate: DeletionState) {
         if let Some(key) = self.ours(key.clone()) {
             self.deletions.record(&key, revision, fate);
         }
     }
 
-    /// Returns the key in the version that the controller manages: what differs in the version alone is one resource, and one key.
+    /// Returns the key in the managed version of the kind. Keys that differ only in the version are one key.
     fn ours(&self, key: Key) -> Option<Key> {
         if self.refusal(&key).is_some() {
             return None;
@@ -218,7 +223,8 @@ impl Intake {
         Some(if key.kind() == kind { key } else { Key::new(kind.clone(), key.namespace(), key.name()) })
     }
 
-    /// Says why a key is not wanted: it can be none of a managed resource, or the grants of whoever would get it cover no watch of it.
+    /// Returns why a key is rejected: no managed resource can have it, or the version that would reconcile it
+    /// has no grant for it.
     fn refusal(&self, key: &Key) -> Option<String> {
         let ManagedKind { kind, namespaced } = &self.manages;
         if !key.kind().same_type(kind) {
@@ -237,7 +243,7 @@ impl Intake {
         }
     }
 
-    /// Says that the first full list is on the queue. Saying it again does nothing.
+    /// Reports that the first full list is queued. Repeating it does nothing.
     pub fn listed(&self) {
         self.barrier.mark_synced(&self.id);
     }
@@ -251,10 +257,11 @@ impl Intake {
     }
 }
 
-/// Adds keys that a guest answered. Those that no managed resource can have, and those that its grants cover no watch of, are dropped, and told
-/// to `refuse`. Returns whether there was room for all others; that there was none is told.
+/// Adds keys that a guest returned. Drops keys that no managed resource can have or that no grant covers, and
+/// reports them to `refuse`. Returns whether the queue had room for all others; a full queue is reported.
 ///
-/// `of`: the resource whose document they were made of. Where another version would get a key, it must be one that may read that.
+/// `of` is the resource whose document the keys were made from. The version that would get a key must be
+/// allowed to read it.
 fn add_answered(
     intake: &Intake,
     keys: impl IntoIterator<Item = Key>,
@@ -267,7 +274,7 @@ fn add_answered(
         if let Some(refusal) = intake.refusal(&key) {
             refuse(&format!("{asked} answered {refusal}: it is dropped"));
         } else if of.is_none_or(|of| intake.may_learn(&key, of, Disclosure::Content)) {
-            // Behind one that was refused there may be some that are on the queue already.
+            // Keys after a refused one may be queued already.
             fits &= intake.add(key, Priority::NORMAL) != Err(IntakeError::Full);
         }
     }
@@ -279,7 +286,7 @@ fn add_answered(
     fits
 }
 
-/// Runs a feeder, and runs it again after it failed, until it ends or `stop` is cancelled.
+/// Runs a feeder and restarts it after failures, until it ends or `stop` is cancelled.
 pub(crate) async fn supervise(
     feeder: Arc<dyn Feeder>,
     intake: Intake,
@@ -317,14 +324,14 @@ pub(crate) async fn supervise(
     intake.mark_healthy();
 }
 
-/// Notes that a feeder is well when it has not failed for a while, and never ends.
+/// Marks a feeder as healthy when it has run for a while without failing. Never returns.
 async fn well_after_a_while(intake: &Intake) -> Infallible {
     tokio::time::sleep(WELL_AFTER).await;
     intake.mark_healthy();
     std::future::pending().await
 }
 
-/// Returns the wait after this many failures before the last one. Doubles; never above the cap.
+/// Returns the wait after this many earlier failures. Doubles up to the cap.
 fn restart_delay(failures_before: u32) -> Duration {
     let (base, max) = RESTART;
     base.saturating_mul(2_u32.saturating_pow(failures_before)).min(max)

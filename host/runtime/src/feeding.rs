@@ -1,4 +1,4 @@
-//! The feeders of one controller: which there are, and when each begins and ends.
+//! The set of feeders of one controller, and when each starts and ends.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -26,43 +26,44 @@ pub(crate) struct FeederSet {
     controller: Arc<str>,
     context: Arc<Context>,
     slot: Arc<Slot>,
-    /// Feeders run in their controller's turns: a guest that maps or polls is as greedy as one that reconciles.
+    /// Feeders run as part of the controller's tenant: a guest's `map` and `poll` use as much time as its
+    /// reconciles.
     account: Tenant,
     deletions: Arc<SuspendFilter>,
     manages: ManagedKind,
     barrier: SyncBarrier,
-    /// Of the feeders that only a candidate asks for: they hold back nobody but it.
+    /// The sync barrier of feeders that only a canary needs. They hold back only the canary.
     canary_barrier: SyncBarrier,
     tasks: TaskTracker,
-    /// Cancelled when the controller goes.
+    /// Cancelled when the controller is removed.
     end: CancellationToken,
     current: Mutex<FeederList>,
 }
 
 #[derive(Default)]
 struct FeederList {
-    /// Counts feeders that were started.
+    /// Number of feeders started so far.
     round: u64,
-    /// Those that the slot's component asks for.
+    /// The feeders that the slot's versions need.
     wanted: Vec<ActiveFeeder>,
 }
 
-/// What a component asks for: two that are equal are one feeder.
+/// One feeder that a component needs. Equal specs share a feeder.
 #[derive(Clone, Debug, PartialEq)]
 enum FeederSpec {
-    /// A watch of the managed kind, as far as it is granted.
+    /// A watch of the managed kind, within the grants.
     Managed(Kind, Changes, Box<Grants>),
-    /// A watch of another kind, as far as that and the managed one are granted.
+    /// A watch of another kind, within the grants for it and for the managed kind.
     Watch(Box<Watch>, Box<Grants>),
-    /// A second look at every key, once in a while.
+    /// A periodic requeue of every key.
     Resync(Kind, Duration),
-    /// The guest's own poll.
+    /// The guest's poller.
     Poll(Duration),
 }
 
 struct ActiveFeeder {
     spec: FeederSpec,
-    /// The candidate for which it was begun.
+    /// The canary that it was started for.
     owner: Option<Weak<LoadedVersion>>,
     barrier: SyncBarrier,
     id: FeederId,
@@ -70,7 +71,7 @@ struct ActiveFeeder {
 }
 
 impl FeederSet {
-    /// Starts the feeders that the slot's component asks for.
+    /// Starts the feeders that the slot's component needs.
     pub(crate) fn start(
         controller: Arc<str>,
         context: Arc<Context>,
@@ -100,7 +101,7 @@ impl FeederSet {
         feeding
     }
 
-    /// Waits until every watch had its first full list. `false`: they never will, the feeders have ended.
+    /// Waits until every watch had its first full list. Returns `false` if the feeders were stopped instead.
     pub(crate) async fn wait_for_sync(&self) -> bool {
         tokio::select! {
             biased;
@@ -114,31 +115,32 @@ impl FeederSet {
         self.barrier.has_synced()
     }
 
-    /// Returns whether every watch that only a candidate asks for had its first full list.
+    /// Returns whether every watch that only a canary needs had its first full list.
     pub(crate) fn has_canary_synced(&self) -> bool {
         self.canary_barrier.has_synced()
     }
 
-    /// Returns the feeders that lack their first full list.
+    /// Returns the feeders without a first full list.
     pub(crate) fn unsynced(&self) -> Vec<Arc<str>> {
         self.barrier.unsynced()
     }
 
-    /// Returns which keys are let through while the controller is suspended but for deletions.
+    /// Returns the filter of keys while the controller is suspended except for deletions.
     pub(crate) fn deletions(&self) -> &Arc<SuspendFilter> {
         &self.deletions
     }
 
-    /// Returns the feeders that fail, with why.
+    /// Returns the failing feeders, with their errors.
     pub(crate) fn failing(&self) -> Vec<String> {
         [self.barrier.failing(), self.canary_barrier.failing()].concat()
     }
 
-    /// Brings the feeders in line with what the slot's component asks for now, and with what a candidate asks for besides. Those that are
-    /// asked for still go on undisturbed. One that asks the guest asks the version that wants it, and each of both has its own; one that
-    /// does not is the same for both.
+    /// Starts and stops feeders to match the slot's current version and its canary. Feeders that are still
+    /// needed keep running. A feeder that calls the guest belongs to one version; other feeders are shared by
+    /// both.
     ///
-    /// A feeder that is no longer asked for ends when all new ones have listed: a change in between is told by one of them.
+    /// A feeder that is no longer needed ends only when all new ones have listed, so no change in between is
+    /// missed.
     pub(crate) fn sync_feeders(&self) {
         let trial = self.slot.canary();
         let wishes = feeder_specs(&self.slot.current());
@@ -188,12 +190,12 @@ impl FeederSet {
         });
     }
 
-    /// Adds a feeder that somebody else wrote. It runs until the controller goes.
+    /// Adds a feeder of the embedder. It runs until the controller is removed.
     pub(crate) fn add(&self, feeder: Arc<dyn Feeder>) {
         self.supervise(&mut self.current.lock(), feeder, &self.barrier, self.end.clone());
     }
 
-    /// Starts to follow the kinds that keys ask for and that are not followed yet.
+    /// Starts watches for followed kinds that are not watched yet.
     pub(crate) fn watch_followed(&self, follows: &Arc<Follows>) {
         let mut current = self.current.lock();
         for kind in follows.take_unwatched() {
@@ -212,7 +214,7 @@ impl FeederSet {
         self.end.is_cancelled()
     }
 
-    /// Ends every feeder.
+    /// Stops every feeder.
     pub(crate) fn stop(&self) {
         self.end.cancel();
     }
@@ -254,7 +256,7 @@ impl FeederSet {
             FeederSpec::Watch(watch, grants) => {
                 let how = match &watch.mapping {
                     Mapping::Guest => {
-                        // As much as the controller's own queue: what waits here is bounded like what waits there.
+                        // Bounded like the controller's own queue.
                         let Limits { keys_max, error_bytes_max, .. } = slot.current().definition.limits;
                         let (keys_max, error_bytes_max) = (Some(keys_max), Some(error_bytes_max));
                         let seed = context.seed(&watch.name);
@@ -274,7 +276,7 @@ impl FeederSet {
 }
 
 impl FeederSpec {
-    /// Returns whether the guest answers which keys there are.
+    /// Returns whether the guest returns the keys.
     fn asks_guest(&self) -> bool {
         match self {
             Self::Watch(watch, _) => matches!(watch.mapping, Mapping::Guest),
@@ -285,14 +287,15 @@ impl FeederSpec {
 }
 
 impl ActiveFeeder {
-    /// Returns for which version it feeds. What was begun for a candidate is what runs' when that is promoted.
+    /// Returns the track that it feeds. A feeder started for a canary belongs to the stable version after
+    /// promotion.
     fn side(&self, trial: Option<&CanaryStep>) -> Track {
         let is_candidates = |trial: &CanaryStep| self.owner.as_ref().is_some_and(|whose| trial.is_candidate(whose));
         if trial.is_some_and(is_candidates) { Track::Canary } else { Track::Stable }
     }
 }
 
-/// Returns what a component asks for: watches, a resync, a poll.
+/// Returns the feeders that a component needs: watches, a resync, a poll.
 fn feeder_specs(loaded: &LoadedVersion) -> Vec<FeederSpec> {
     let manages = &loaded.component().describe().manages;
     let mut wishes = watches(loaded);
@@ -303,13 +306,13 @@ fn feeder_specs(loaded: &LoadedVersion) -> Vec<FeederSpec> {
     wishes
 }
 
-/// Returns what a candidate asks for: the resync is that of what runs.
+/// Returns the feeders that a canary needs. The resync is that of the stable version.
 fn canary_feeder_specs(loaded: &LoadedVersion) -> Vec<FeederSpec> {
     feeder_specs(loaded).into_iter().filter(|wish| !matches!(wish, FeederSpec::Resync(..))).collect()
 }
 
-/// Returns the watches that a component asks for: of its own kind, and of the others. Other grants for their kinds make other watches, which
-/// list anew.
+/// Returns the watches that a component needs: of the managed kind and of others. A change of the grants for
+/// these kinds makes a new watch, which lists again.
 fn watches(loaded: &LoadedVersion) -> Vec<FeederSpec> {
     let (spec, grants) = (loaded.component().describe(), &loaded.definition.grants);
     let managed = &spec.manages.kind;

@@ -1,4 +1,5 @@
-//! What keys asked to follow: the set of a key's last successful reconcile, and the one being gathered now.
+//! The resources that keys follow: the set from a key's last successful reconcile, and the set that the
+//! running one gathers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +8,10 @@ use homeostat_component::Disclosure;
 use homeostat_store::{Key, Kind, Resource, Selector};
 use parking_lot::Mutex;
 
-/// Bytes of what the keys of one controller follow, at most: names and selectors, and what it takes to keep them. What would be more is
-/// refused, and what is followed stays.
+/// Maximum bytes of the resources that the keys of one controller follow: names, selectors and overhead. At
+/// the bound, new requests are refused and existing ones stay.
 pub(crate) const BYTES_MAX: u64 = 16 << 20;
-/// What an entry takes besides its texts, as it was measured.
+/// Measured bytes of an entry in addition to its texts.
 const ENTRY_BYTES: u64 = 512;
 
 /// One thing that a key follows.
@@ -18,7 +19,7 @@ const ENTRY_BYTES: u64 = 512;
 pub(crate) enum Target {
     /// One resource.
     One(Key),
-    /// Every resource of a kind that the selector means.
+    /// All resources of a kind that match the selector.
     All(Kind, Selector),
 }
 
@@ -30,7 +31,8 @@ impl Target {
         }
     }
 
-    /// Returns what of a resource its change reveals: whoever selects by what stands in documents learns what stands there.
+    /// Returns how much of a resource its change reveals. A selector on document content reveals that
+    /// content.
     fn reveals(&self) -> Disclosure {
         match self {
             Self::One(_) => Disclosure::Key,
@@ -69,7 +71,7 @@ fn set_bytes(follower: &Key, targets: &[Target]) -> u64 {
 /// The sets of one controller.
 #[derive(Default)]
 pub(crate) struct Follows {
-    /// Some key has asked to follow something: for as long as none has, nobody needs the lock.
+    /// Whether any key has ever asked to follow something. Until then the lock is not taken.
     used: AtomicBool,
     sets: Mutex<Sets>,
 }
@@ -78,7 +80,7 @@ pub(crate) struct Follows {
 struct Sets {
     current: BTreeMap<Key, Vec<Target>>,
     gathering: BTreeMap<Key, Vec<Target>>,
-    /// Of all these sets, those that are being gathered included.
+    /// Bytes of all sets, including those being gathered.
     bytes: u64,
     /// Kinds that a feeder watches on behalf of keys.
     watched: BTreeSet<Kind>,
@@ -91,9 +93,10 @@ impl Sets {
 }
 
 impl Follows {
-    /// Notes what a running reconcile asks for. `false`: there is no room for it, and nothing has changed.
+    /// Records a request of a running reconcile. Returns `false` if there is no room; then nothing has
+    /// changed.
     pub(crate) fn gather(&self, follower: &Key, target: Target) -> bool {
-        // Before what is gathered is there: whoever ends this key's reconcile sees it.
+        // Set before the target is stored, so that the end of this reconcile sees it.
         self.used.store(true, Ordering::Release);
         let mut sets = self.sets.lock();
         let known = sets.gathering.get(follower);
@@ -109,7 +112,7 @@ impl Follows {
         true
     }
 
-    /// Makes what was gathered the key's set. Returns whether it differs from the last one.
+    /// Makes the gathered set the key's current one. Returns whether it differs from the previous one.
     pub(crate) fn keep(&self, follower: &Key) -> bool {
         if !self.used.load(Ordering::Acquire) {
             return false;
@@ -124,7 +127,7 @@ impl Follows {
                 let last = sets.current.insert(follower.clone(), targets.clone());
                 sets.bytes -= last.as_ref().map_or(0, |last| set_bytes(follower, last));
                 let last = last.unwrap_or_default();
-                // The order in which a guest asks is not part of the set, and no target is in it twice.
+                // The order of requests does not matter, and a set has no duplicates.
                 last.len() != targets.len() || !targets.iter().all(|target| last.contains(target))
             }
             None => {
@@ -135,14 +138,14 @@ impl Follows {
         }
     }
 
-    /// Drops what was gathered; the last set stays.
+    /// Drops the gathered set; the current one stays.
     pub(crate) fn roll_back(&self, follower: &Key) {
         let mut sets = self.sets.lock();
         let gathered = sets.gathering.remove(follower);
         sets.bytes -= gathered.map_or(0, |gathered| set_bytes(follower, &gathered));
     }
 
-    /// Returns the kinds that some key follows and that no feeder watches. From now on the caller's feeders do.
+    /// Returns the kinds that some key follows and no feeder watches yet. The caller starts feeders for them.
     pub(crate) fn take_unwatched(&self) -> Vec<Kind> {
         let mut sets = self.sets.lock();
         let kinds: BTreeSet<Kind> = sets.kinds().cloned().collect();
@@ -151,7 +154,8 @@ impl Follows {
         unwatched
     }
 
-    /// Returns whether no key follows a kind any more. Then its feeder ends, and the next key that does needs a new one.
+    /// Returns whether no key follows a kind any more. Then its feeder ends, and a later request starts a new
+    /// one.
     pub(crate) fn let_go(&self, kind: &Kind) -> bool {
         let mut sets = self.sets.lock();
         let unused = !sets.kinds().any(|followed| followed == kind);
@@ -166,7 +170,7 @@ impl Follows {
         self.followers(|_, target| target.kind().same_type(kind))
     }
 
-    /// Returns the keys that follow this resource and `may` learn so much of it.
+    /// Returns the keys that follow this resource, if `may` allows what its change reveals.
     pub(crate) fn followers_of(&self, resource: &Resource, may: impl Fn(&Key, Disclosure) -> bool) -> Vec<Key> {
         self.followers(|follower, target| target.means(resource) && may(follower, target.reveals()))
     }

@@ -1,38 +1,38 @@
-//! How a change of one resource becomes keys of the managed kind. Pure.
+//! Maps a changed resource to keys of the managed kind. Pure.
 //!
-//! A mapping gives a name. Where the managed resource of that name lives follows from the scopes of both kinds:
+//! A mapping yields a name. The namespace of the managed resource follows from the scopes of both kinds.
 //!
-//! | changed resource | managed kind | the key is |
-//! |---|---|---|
-//! | in a namespace | in namespaces | in the namespace of the changed resource |
-//! | in a namespace | outside of namespaces | outside of namespaces |
-//! | outside of namespaces | outside of namespaces | outside of namespaces |
-//! | outside of namespaces | in namespaces | none: nothing says in which namespace |
+//! * Both are namespaced: the key has the namespace of the changed resource.
+//! * The managed kind is cluster-scoped: the key has no namespace.
+//! * Only the managed kind is namespaced: there is no key, because its namespace is unknown.
 //!
-//! A component with a mapping of the last row is refused when it is loaded: only its own `map` can name the namespace.
+//! A component with a mapping of the last case is refused when it is loaded: only its own `map` can name the
+//! namespace.
 //!
-//! The guest's own `map` is not here: it is a call into a sandbox, and has a feeder of its own for its failures.
+//! Deliberately absent: the guest's own `map`. It is a call into a sandbox, and a feeder of its own handles
+//! its failures.
 
 use homeostat_component::{KindDeclaration, Mapping};
 use homeostat_store::{Key, Kind, Resource};
 
-/// The kind whose keys are wanted, and where its resources live.
+/// The managed kind and its scope.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ManagedKind {
     /// Group, version and name.
     pub kind: Kind,
-    /// Whether its resources live in namespaces.
+    /// Whether the kind is namespaced.
     pub namespaced: bool,
 }
 
 impl ManagedKind {
-    /// Returns what a declaration says.
+    /// Returns the kind and scope of a declaration.
     pub fn of(declaration: &KindDeclaration) -> Self {
         Self { kind: declaration.kind.clone(), namespaced: declaration.namespaced }
     }
 
-    /// Returns the key of the managed resource that a resource in `namespace` (empty: outside of namespaces) calls `name`; `None` when
-    /// nothing says in which namespace it lives.
+    /// Returns the key of the managed resource that a resource in `namespace` refers to as `name`;
+    /// `namespace` is empty for a cluster-scoped resource. Returns `None` if the namespace of the managed
+    /// resource is unknown.
     pub fn named_from(&self, namespace: &str, name: &str) -> Option<Key> {
         match (self.namespaced, namespace) {
             (true, "") => None,
@@ -41,16 +41,16 @@ impl ManagedKind {
         }
     }
 
-    /// Returns whether a key of this kind lies where its resources live: with a namespace, or without one.
+    /// Returns whether a key fits the scope of the kind: with a namespace or without one.
     pub fn has_place_of(&self, key: &Key) -> bool {
         self.namespaced != key.namespace().is_empty()
     }
 }
 
-/// Returns the keys of `managed` that `changed` matters to.
+/// Returns the keys of `managed` that a change of `changed` affects.
 ///
-/// Empty for [`Mapping::Guest`]. The caller keeps the answer for the version before, and adds both: the owner that was left
-/// matters as much as the new one.
+/// Empty for [`Mapping::Guest`]. The caller remembers the keys of the previous version and adds both: the
+/// previous owner is affected as much as the new one.
 pub fn keys(mapping: &Mapping, managed: &ManagedKind, changed: &Resource) -> Vec<Key> {
     let named = |name: &str| managed.named_from(changed.key().namespace(), name);
     match mapping {

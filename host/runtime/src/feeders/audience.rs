@@ -1,17 +1,19 @@
-//! Who would get a key, and what the grants of that version let it know.
+//! The grants of the version that would reconcile a key.
 //!
-//! A feeder is shared by all versions of a controller, and grants change while it runs. So nothing about grants is kept beside a key: it is
-//! asked when a key is about to be added, and once more when it is about to run.
+//! All versions of a controller share a feeder, and grants change while it runs. So no grant is stored with a
+//! key: it is checked when the key is added, and again when it runs.
 
 use homeostat_component::Disclosure;
 use homeostat_store::Key;
 
-/// The versions of a controller that its keys go to. Must not wait.
+/// The versions that reconcile the keys of a controller. Must not block.
 pub(crate) trait Audience: Send + Sync + 'static {
-    /// Returns whether whoever would reconcile `key` now may be told of it: its grants cover a watch of it.
+    /// Returns whether the version that would reconcile `key` now may receive it: its grants cover a watch of
+    /// it.
     fn may_get(&self, key: &Key) -> bool;
 
-    /// Returns whether whoever would reconcile `key` now may be told of it because `of` has changed, which reveals so much of `of`.
+    /// Returns whether the version that would reconcile `key` now may receive it because `of` has changed,
+    /// which reveals `reveals` of `of`.
     fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool;
 }
 

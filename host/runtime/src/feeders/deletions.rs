@@ -1,9 +1,10 @@
-//! The managed resources that are being deleted, and whether their keys are let through while all others are held back.
+//! The suspension filter: which managed resources are being deleted, and whether only their keys may run.
 //!
-//! The watch of the managed kind tells what it sees. While deletions are let through, the keys of resources that are being deleted or
-//! are gone stand in a band of their own, [`DELETIONS_BAND`], whoever adds them: a finalizer often waits for other resources to go, and these
-//! are told by other watches. No other key stands there meanwhile, so a queue that hands out this band alone runs nothing else. A key
-//! that waits for its due time waits on, and one that was given up stays so until it is added again.
+//! The watch of the managed kind records deletions. While only deletions may run, keys of resources that are
+//! being deleted or gone are in a band of their own, [`DELETIONS_BAND`]. That holds for keys of all feeders:
+//! a finalizer often waits for other resources, whose changes come from other watches. No other key is in
+//! this band, so a queue that serves only this band runs nothing else. A waiting key keeps its due time, and
+//! a parked key stays parked until it is added again.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +15,13 @@ use tokio::sync::watch;
 
 use super::Capacity;
 
-/// The band of the keys that are let through.
+/// The priority band of the keys that may run during the suspension.
 pub(crate) const DELETIONS_BAND: Priority = Priority::HIGHEST;
 
 /// Shared by all feeders of a controller.
 pub(crate) struct SuspendFilter {
     queue: Queue<Key>,
-    /// Held for reading while a key is added, so that none is added by what was true before.
+    /// Read-locked while a key is added, so that the state cannot change in between.
     known: RwLock<FilterState>,
     let_through: watch::Sender<bool>,
 }
@@ -28,33 +29,34 @@ pub(crate) struct SuspendFilter {
 #[derive(Default)]
 struct FilterState {
     let_through: bool,
-    /// What is being deleted, with the revision that said so. Two feeders may tell of the same resource, one behind the other.
+    /// Resources being deleted, with the revision that showed it. Two feeders may report the same resource,
+    /// one later than the other.
     deleting: BTreeMap<Key, Revision>,
 }
 
-/// What is known of a managed resource.
+/// The deletion state of a managed resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum DeletionState {
-    /// It is there to stay.
+    /// It exists and is not being deleted.
     Live,
-    /// It is being deleted, and something holds that up.
+    /// It is being deleted and has finalizers.
     Deleting,
     /// It is gone.
     Deleted,
 }
 
 impl SuspendFilter {
-    /// Returns one that lets nothing through.
+    /// Returns a filter that is off.
     pub(crate) fn of(queue: Queue<Key>) -> Self {
         Self { queue, known: RwLock::default(), let_through: watch::Sender::new(false) }
     }
 
-    /// Returns for how many more keys the queue has room, and how many it has.
+    /// Returns the queue's free room and its number of keys.
     pub(crate) fn place(&self) -> Capacity {
         Capacity { room: self.queue.remaining_capacity(), used: self.queue.counts().keys() as u64 }
     }
 
-    /// Adds a key by `add`, in the band that it is to have.
+    /// Adds a key by `add`, in the band that the filter chooses.
     pub(crate) fn add<R>(&self, key: Key, priority: Priority, add: impl FnOnce(&Queue<Key>, Key, Priority) -> R) -> R {
         let known = self.known.read();
         let priority = match known.let_through {
@@ -67,7 +69,7 @@ impl SuspendFilter {
         added
     }
 
-    /// Takes note of a managed resource, before its key is added.
+    /// Records the deletion state of a managed resource, before its key is added.
     pub(crate) fn record(&self, key: &Key, revision: Revision, fate: DeletionState) {
         let mut known = self.known.write();
         match fate {
@@ -84,7 +86,8 @@ impl SuspendFilter {
         }
         if known.let_through {
             match fate {
-                // The watch that notes it adds it too, and comes back when there is no room. A queue that is closed needs it no more.
+                // The watch that records it adds the key too, and retries when there is room. A closed queue
+                // no longer needs it.
                 DeletionState::Deleted => drop(self.queue.add(key.clone(), DELETIONS_BAND)),
                 DeletionState::Deleting => drop(self.queue.prioritize(key, DELETIONS_BAND)),
                 DeletionState::Live => self.hold_back(key),
@@ -93,9 +96,10 @@ impl SuspendFilter {
         drop(known);
     }
 
-    /// Lets the keys of what is being deleted through from now on, or no more.
+    /// Turns the filter on or off.
     ///
-    /// With `true`, the queue hands nothing out meanwhile; afterwards the keys of what is being deleted are in [`DELETIONS_BAND`], and no others.
+    /// Turning it on requires a suspended queue. Afterwards exactly the keys of resources being deleted are
+    /// in [`DELETIONS_BAND`].
     pub(crate) fn set_deletions_only(&self, yes: bool) {
         let mut known = self.known.write();
         if known.let_through == yes {
@@ -115,18 +119,19 @@ impl SuspendFilter {
         self.let_through.send_replace(yes);
     }
 
-    /// Returns what tells from now on whether deletions are let through.
+    /// Returns a receiver of the filter's state.
     pub(crate) fn subscribe(&self) -> watch::Receiver<bool> {
         self.let_through.subscribe()
     }
 
-    /// Returns the queued keys that are held back and that `known` does not know: their resources may be gone.
+    /// Returns the queued keys that are held back and for which `known` returns false: their resources may be
+    /// gone.
     pub(crate) fn held_back_keys(&self, known: impl Fn(&Key) -> bool) -> Vec<Key> {
         let entries = self.queue.inspect(usize::MAX).into_iter();
         entries.filter(|entry| entry.priority != DELETIONS_BAND && !known(&entry.key)).map(|entry| entry.key).collect()
     }
 
-    /// Lets a key through that is queued, because its resource is gone.
+    /// Releases a queued key because its resource is gone.
     pub(crate) fn mark_deleted(&self, key: &Key) {
         let known = self.known.read();
         if known.let_through {
@@ -135,7 +140,8 @@ impl SuspendFilter {
         drop(known);
     }
 
-    /// Takes a key out of the band of those that are let through. Where the run after the present one stands cannot be seen.
+    /// Moves a key out of the deletions band. The priority of a pending re-run cannot be queried, so keys
+    /// with one are lowered too.
     fn hold_back(&self, key: &Key) {
         if let Some(entry) = self.queue.entry(key)
             && (entry.priority == DELETIONS_BAND || entry.state == KeyState::Dirty)

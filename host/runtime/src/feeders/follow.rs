@@ -1,5 +1,5 @@
-//! Follows one more kind on behalf of keys whose last reconcile asked for it. It ends by the first change of that kind that finds no key
-//! which still does.
+//! Watches one more kind for keys whose last reconcile asked to follow it. Ends at the first change that no
+//! key follows any more.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Feeder for FollowFeeder {
         let mut refused = WaitingFollowers::default();
         loop {
             let mut watch = self.watches.watch(&self.kind, self.watches.store().revision());
-            // Whatever changed before this watch began is looked at once.
+            // Changes before this watch started are covered by running all followers once.
             refused.add(intake, self.follows.followers_of_kind(&self.kind), Priority::LOW);
             loop {
                 let next = tokio::select! {
@@ -50,7 +50,7 @@ impl Feeder for FollowFeeder {
                     Ok(event) => {
                         let sides = [Some(&event.resource), event.previous.as_ref()];
                         for side in sides.into_iter().flatten() {
-                            // What was granted when they asked may be no more.
+                            // The grants may have changed since the request.
                             let may = |key: &Key, reveals| intake.may_learn(key, side.key(), reveals);
                             refused.add(intake, self.follows.followers_of(side, may), Priority::NORMAL);
                         }
@@ -63,7 +63,7 @@ impl Feeder for FollowFeeder {
     }
 }
 
-/// Followers that found no room. No more than there are followers, which are bounded.
+/// Followers that the full queue refused. Bounded by the number of followers.
 #[derive(Default)]
 struct WaitingFollowers {
     keys: BTreeSet<Key>,

@@ -1,6 +1,7 @@
-//! Keeps workers back until every feeder that lists first has listed. Level-triggered: acting on half a list would delete the rest.
+//! The sync barrier: workers wait until every feeder that lists first has listed. Reconciles are
+//! level-triggered, and acting on half a list would delete the rest.
 //!
-//! It knows too which feeders fail, for whoever asks how they are.
+//! It also records which feeders fail, for the status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,25 +9,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// The feeders that have not listed yet, and those that fail. Clones are one gate.
+/// Feeders that have not listed yet, and feeders that fail. Clones share one barrier.
 #[derive(Clone)]
 pub(crate) struct SyncBarrier(Arc<BarrierState>);
 
 struct BarrierState {
     feeders: watch::Sender<FeederStates>,
-    /// Nobody is waited for. Changes with the feeders; read for every key, without their lock.
+    /// True when no feeder is waited for. Updated together with `feeders`; read for every key, without their
+    /// lock.
     has_synced: AtomicBool,
 }
 
 #[derive(Default)]
 struct FeederStates {
-    /// They have not listed yet.
+    /// Feeders without a first list.
     unsynced: BTreeSet<FeederId>,
-    /// They failed, and have not been well since: why.
+    /// Feeders that failed and have not recovered, with the error.
     failing: BTreeMap<FeederId, String>,
 }
 
-/// One feeder, each time that it is started anew.
+/// One run of a feeder.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct FeederId {
     pub(crate) feeder: Arc<str>,
@@ -34,7 +36,7 @@ pub(crate) struct FeederId {
 }
 
 impl SyncBarrier {
-    /// Returns a gate that is open.
+    /// Returns a barrier without feeders, which holds nothing back.
     pub(crate) fn new() -> Self {
         Self(Arc::new(BarrierState {
             feeders: watch::Sender::new(FeederStates::default()),
@@ -42,7 +44,7 @@ impl SyncBarrier {
         }))
     }
 
-    /// Shuts the gate until this feeder has listed, or is gone.
+    /// Closes the barrier until this feeder has listed or is gone.
     pub(crate) fn register(&self, ticket: FeederId) {
         self.0.feeders.send_if_modified(|feeders| {
             self.0.has_synced.store(false, Ordering::SeqCst);
@@ -50,7 +52,7 @@ impl SyncBarrier {
         });
     }
 
-    /// Notes that a feeder has listed, or is gone. It fails no more.
+    /// Records that a feeder has listed or is gone. It counts as healthy.
     pub(crate) fn mark_synced(&self, ticket: &FeederId) {
         self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.remove(ticket);
@@ -60,7 +62,7 @@ impl SyncBarrier {
         });
     }
 
-    /// Notes why a feeder failed.
+    /// Records the error of a feeder.
     pub(crate) fn mark_failed(&self, ticket: &FeederId, error: &str) {
         self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.insert(ticket.clone(), error.to_owned());
@@ -68,7 +70,7 @@ impl SyncBarrier {
         });
     }
 
-    /// Notes that a feeder fails no more, or is not there any more to fail.
+    /// Records that a feeder has recovered or is gone.
     pub(crate) fn mark_healthy(&self, ticket: &FeederId) {
         self.0.feeders.send_if_modified(|feeders| {
             feeders.failing.remove(ticket);
@@ -76,7 +78,7 @@ impl SyncBarrier {
         });
     }
 
-    /// Returns who has not listed yet, with why it failed.
+    /// Returns the feeders without a first list, with their errors.
     pub(crate) fn unsynced(&self) -> Vec<Arc<str>> {
         let feeders = self.0.feeders.borrow();
         let say = |ticket: &FeederId| match feeders.failing.get(ticket) {
@@ -86,13 +88,13 @@ impl SyncBarrier {
         feeders.unsynced.iter().map(say).collect()
     }
 
-    /// Returns who fails, with why.
+    /// Returns the failing feeders, with their errors.
     pub(crate) fn failing(&self) -> Vec<String> {
         let say = |(ticket, error): (&FeederId, &String)| format!("{} failed: {error}", ticket.feeder);
         self.0.feeders.borrow().failing.iter().map(say).collect()
     }
 
-    /// Waits until this feeder has listed, or is gone.
+    /// Waits until this feeder has listed or is gone.
     pub(crate) async fn wait_for_feeder(&self, ticket: &FeederId) {
         self.until(|feeders| !feeders.unsynced.contains(ticket)).await;
     }
@@ -111,7 +113,7 @@ impl SyncBarrier {
 
     async fn until(&self, condition: impl FnMut(&FeederStates) -> bool) {
         let mut receiver = self.0.feeders.subscribe();
-        // The sender lives as long as `self`, so this ends only by success.
+        // The sender lives as long as `self`, so the wait cannot fail.
         drop(receiver.wait_for(condition).await);
     }
 }

@@ -1,5 +1,5 @@
-//! Changes that the guest itself turns into keys. They wait on a queue of their own: a `map` that fails is tried again alone, and
-//! holds back no other change.
+//! Changes that the guest's `map` turns into keys. They wait on a queue of their own, so that a failing `map`
+//! is retried alone and holds back no other change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -14,11 +14,14 @@ use super::{Capacity, Intake, IntakeError, add_answered};
 use crate::context::Context;
 use crate::slot::{CallTarget, LoadedVersion, Slot};
 
-/// Keys that are remembered of one resource, at most, while there is no room for all that its versions led to.
+/// Maximum number of keys remembered for one resource while the queue has no room for all keys of its
+/// versions.
 const MAPPED_KEYS_OF_RESOURCE_MAX: usize = 20_000;
-/// Keys that are remembered of all resources of one watch, at most. Above it, whoever a resource leaves is found by the next second look.
+/// Maximum number of keys remembered for all resources of one watch. Above it, keys that a resource no longer
+/// maps to are found by the next resync.
 pub(crate) const MAPPED_KEYS_MAX: usize = 250_000;
-/// Bytes of documents that wait to be mapped, of one watch, but always one of them. What is above is found by listing again.
+/// Maximum bytes of documents of one watch that wait for `map`, but always at least one document. Further
+/// changes are found by listing again.
 pub(crate) const WAITING_BYTES_MAX: u64 = 32 << 20;
 
 pub(crate) struct GuestMap {
@@ -28,7 +31,7 @@ pub(crate) struct GuestMap {
     seen: Mutex<PendingChanges>,
 }
 
-/// What is known of the watched resources.
+/// The state of all watched resources.
 #[derive(Default)]
 struct PendingChanges {
     by_key: BTreeMap<Key, TrackedChange>,
@@ -36,35 +39,36 @@ struct PendingChanges {
     led_to: usize,
 }
 
-/// What is known of one watched resource.
+/// The state of one watched resource.
 #[derive(Default)]
 struct TrackedChange {
-    /// As it is now, or was last when it is gone, until the guest has been asked about it: documents are kept no longer than that.
+    /// The current version, or the last one of a deleted resource, until the guest has mapped it. Documents
+    /// are kept no longer than that.
     waiting: Option<Arc<Resource>>,
     deleted: bool,
-    /// What the version led to about which the guest was asked last.
+    /// The keys of the last mapped version.
     led_to: Vec<Key>,
 }
 
-/// Who is asked.
+/// The guest's `map`.
 #[async_trait]
 pub(crate) trait Guest: Send + Sync + 'static {
-    /// Asks which keys a change matters to. `None`: nobody is asked, as nobody wants the watch any more, or the grants of whoever does no
-    /// longer let it read the resource.
+    /// Maps a changed resource to keys. Returns `None` if no version needs the watch any more, or its grants
+    /// no longer cover reading the resource.
     ///
     /// # Errors
-    /// Why there is no answer. It is asked again after a while.
+    /// The reason of the failure. The call is retried with backoff.
     async fn map(&self, watch: &Watch, changed: &Resource) -> Option<Result<Vec<Key>, String>>;
 
-    /// Takes note of a key of its answer that is dropped.
+    /// Reports a dropped key of an answer.
     fn refused(&self, message: &str);
 }
 
-/// What a slot holds: the version for which the watch was begun.
+/// The guest of a slot: the version that the watch was started for.
 pub(crate) struct SlotGuest {
     pub(crate) controller: Arc<str>,
     pub(crate) slot: Arc<Slot>,
-    /// The candidate for which it was begun.
+    /// The canary that it was started for.
     pub(crate) owner: Option<Weak<LoadedVersion>>,
     pub(crate) context: Arc<Context>,
 }
@@ -95,7 +99,7 @@ impl Guest for SlotGuest {
 }
 
 impl PendingChanges {
-    /// Changes what is known of one, and keeps the sums.
+    /// Changes the state of one resource and updates the sums.
     fn change<R>(&mut self, key: &Key, change: impl FnOnce(&mut TrackedChange) -> R) -> R {
         let seen = self.by_key.entry(key.clone()).or_default();
         let before = (seen.waiting_bytes(), seen.led_to.len());
@@ -105,7 +109,7 @@ impl PendingChanges {
         changed
     }
 
-    /// Forgets one, and returns the keys that it led to.
+    /// Forgets one resource and returns its keys.
     fn forget(&mut self, key: &Key) -> Vec<Key> {
         let seen = self.by_key.remove(key).unwrap_or_default();
         self.waiting_bytes -= seen.waiting_bytes();
@@ -113,7 +117,7 @@ impl PendingChanges {
         seen.led_to
     }
 
-    /// Says whether there is room for one more document that waits, in the place of what is known of it.
+    /// Returns whether there is room for this document, which replaces an older one of the same resource.
     fn fits(&self, resource: &Resource) -> bool {
         let others = self.waiting_bytes - self.by_key.get(resource.key()).map_or(0, TrackedChange::waiting_bytes);
         others == 0 || others + resource.bytes() <= WAITING_BYTES_MAX
@@ -127,30 +131,30 @@ impl TrackedChange {
 }
 
 impl GuestMap {
-    /// `changes`: an empty queue, where changes wait for the guest. As many can wait as it has room for.
+    /// `changes` is an empty queue for the changes that wait for the guest; it bounds their number.
     pub(crate) fn new(watch: Box<Watch>, guest: Arc<dyn Guest>, changes: Queue<Key>) -> Self {
         Self { watch, guest, changes, seen: Mutex::default() }
     }
 
-    /// Puts a change in line.
+    /// Queues a change for the guest.
     ///
     /// # Errors
-    /// There is no room for one more: what was known before stays as it was. Of what is deleted it is forgotten, and returned are the keys
-    /// that it led to.
+    /// There is no room. The earlier state stays; for a deletion it is dropped, and the keys that the
+    /// resource mapped to are returned.
     pub(crate) fn changed(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<(), Vec<Key>> {
         let mut seen = self.seen.lock();
         // A closed queue means that the controller stops.
         if !seen.fits(resource) || self.changes.add(resource.key().clone(), priority) == Err(AddError::Full) {
             return Err(if deleted { seen.forget(resource.key()) } else { Vec::new() });
         }
-        // Its text alone: the document takes several times as much.
+        // Only the text is kept: the parsed document takes several times as much.
         seen.change(resource.key(), |seen| (seen.waiting, seen.deleted) = (Some(resource.without_document()), deleted));
         drop(seen);
         Ok(())
     }
 
-    /// Notes the disappearance of a resource, found by listing again. Returns the keys that it led to, unless the guest is still to be
-    /// asked about its last version.
+    /// Handles a resource that a new list no longer contains. Returns the keys that it mapped to, unless the
+    /// guest has still to map its last version.
     pub(crate) fn forget(&self, key: &Key) -> Vec<Key> {
         let mut all = self.seen.lock();
         let waits = all.by_key.get_mut(key).filter(|seen| seen.waiting.is_some());
@@ -163,14 +167,14 @@ impl GuestMap {
         all.forget(key)
     }
 
-    /// Says how much room there is for changes that wait: for their keys and for their documents.
+    /// Returns the free room for waiting changes: for their keys and for their documents.
     pub(crate) fn places(&self) -> [Capacity; 2] {
         let used = self.seen.lock().waiting_bytes;
         let keys = Capacity { room: self.changes.remaining_capacity(), used: self.changes.counts().keys() as u64 };
         [keys, Capacity { room: WAITING_BYTES_MAX.saturating_sub(used), used }]
     }
 
-    /// Asks the guest about one change after another, while there is room for the keys that it answers.
+    /// Calls the guest for one change after the other, while the queue has room for the keys.
     pub(crate) async fn run(&self, intake: &Intake) {
         while let Some(claim) = self.changes.claim().await {
             if !self.map(intake, claim).await {
@@ -179,7 +183,7 @@ impl GuestMap {
         }
     }
 
-    /// Returns whether there was room for what it led to.
+    /// Returns whether the queue had room for the keys.
     async fn map(&self, intake: &Intake, claim: Claim<Key>) -> bool {
         let current = {
             let seen = self.seen.lock();
@@ -192,7 +196,7 @@ impl GuestMap {
         let next = match self.guest.map(&self.watch, &resource).await {
             Some(Ok(keys)) => match self.add_mapped_keys(intake, &resource, keys, deleted) {
                 true => Next::Done,
-                // Asked again, it answers for the resource as it is then.
+                // The retry maps the resource as it is by then.
                 false => Next::Again,
             },
             Some(Err(error)) => Next::Retry { at_least: None, error: error.into() },
@@ -207,8 +211,8 @@ impl GuestMap {
         fits
     }
 
-    /// Adds the keys of this version and of the one before, and keeps those of this one. Returns whether there was room for all; if there was
-    /// not, what the version before led to stays known.
+    /// Adds the keys of this version and of the previous one, and remembers those of this one. Returns
+    /// whether the queue had room for all; if not, the keys of the previous version stay remembered too.
     fn add_mapped_keys(&self, intake: &Intake, mapped: &Arc<Resource>, keys: Vec<Key>, deleted: bool) -> bool {
         let key = mapped.key();
         let before = self.seen.lock().by_key.get(key).map(|seen| seen.led_to.clone()).unwrap_or_default();
@@ -227,14 +231,15 @@ impl GuestMap {
         let others = all.led_to - stay.len() - left.len();
         let led_to = match (fits, left.len() + keys.len()) {
             (true, _) => Some(keys),
-            // Some of both have run, and others will: whoever is left by the next version is among these.
+            // Some keys of both versions have run and others will, so both are remembered for the next
+            // version.
             (false, both) if both <= MAPPED_KEYS_OF_RESOURCE_MAX => Some(left.into_iter().chain(keys).collect()),
             (false, _) => None,
         };
         let too_many = led_to.as_ref().is_some_and(|led_to| others + led_to.len() > MAPPED_KEYS_MAX);
         let is_latest = all.change(key, |seen| {
             let is_latest = seen.waiting.as_ref().is_none_or(|waiting| Arc::ptr_eq(waiting, mapped));
-            // A version that came while the guest was asked is in line already.
+            // A newer version that arrived during the call is queued already.
             if seen.deleted == deleted {
                 seen.led_to =
                     if too_many { Vec::new() } else { led_to.unwrap_or_else(|| std::mem::take(&mut seen.led_to)) };

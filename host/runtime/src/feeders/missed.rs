@@ -1,7 +1,7 @@
-//! What a watch could not tell because there was no room for more keys.
+//! Keys that a watch could not deliver because the queue was full.
 //!
-//! The keys themselves are remembered, [`UNDELIVERED_KEYS_MAX`] of them at most. Above that it is enough to know of what is still there that something was
-//! missed: it is found by listing again. What is gone is found by nobody, and left to the next second look at every key.
+//! At most [`UNDELIVERED_KEYS_MAX`] keys are remembered. Above that, a flag suffices for existing resources:
+//! listing again finds them. Deleted resources are not listed, so their keys are left to the next resync.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use parking_lot::Mutex;
 
 use super::Intake;
 
-/// Keys that a watch remembers while there is no room for them. What is above is found by listing again; of deleted resources, by the next
-/// second look at every key.
+/// Maximum number of undelivered keys that a watch remembers. Further ones are found by listing again; those
+/// of deleted resources by the next resync.
 pub(crate) const UNDELIVERED_KEYS_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub(super) struct UndeliveredKeys(Mutex<Inner>);
 
-/// A key for which there was no room.
+/// A key that the full queue refused.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct UndeliveredKey {
-    /// The resource whose change led to it: who may learn of that is asked again.
+    /// The resource whose change led to the key. Its visibility is checked again on delivery.
     pub(super) of: Key,
     pub(super) key: Key,
 }
@@ -33,7 +33,7 @@ struct Inner {
 }
 
 impl UndeliveredKeys {
-    /// Notes that something is to be found by listing again.
+    /// Records that the watch must list again.
     pub(super) fn require_relist(&self) {
         self.0.lock().needs_relist = true;
     }
@@ -54,7 +54,8 @@ impl UndeliveredKeys {
         fits
     }
 
-    /// As [`UndeliveredKeys::owe`], for keys to which nothing that is found by listing will lead. That there was no room for some is told.
+    /// As [`UndeliveredKeys::add`], for keys that a new list would not lead to. Reports when there was no
+    /// room for some.
     pub(super) fn add_deleted(&self, intake: &Intake, of: &Key, keys: impl IntoIterator<Item = Key>) {
         if !self.add(of, keys) {
             intake.emit_event(
@@ -65,12 +66,12 @@ impl UndeliveredKeys {
         }
     }
 
-    /// Says whether anything was missed.
+    /// Returns whether the watch must list again.
     pub(super) fn needs_relist(&self) -> bool {
         self.0.lock().needs_relist
     }
 
-    /// Forgets everything, and returns the keys that are owed.
+    /// Forgets everything and returns the remembered keys.
     pub(super) fn take(&self) -> BTreeSet<UndeliveredKey> {
         std::mem::take(&mut *self.0.lock()).keys
     }

@@ -1,4 +1,4 @@
-//! The guest as a feeder: its `poll` is called at once, then at a fixed rate, never twice at a time.
+//! The guest as a feeder: calls its `poll` at once, then at a fixed rate, never twice at the same time.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::slot::{CallTarget, LoadedVersion, Slot};
 pub(crate) struct PollFeeder {
     pub(crate) controller: Arc<str>,
     pub(crate) slot: Arc<Slot>,
-    /// The candidate for which it was begun.
+    /// The canary that it was started for.
     pub(crate) owner: Option<Weak<LoadedVersion>>,
     pub(crate) context: Arc<Context>,
     pub(crate) every: Duration,
@@ -32,10 +32,10 @@ impl Feeder for PollFeeder {
     }
 }
 
-/// Calls `poll` at once and then once per period, each time when the last call has ended, without end.
+/// Calls `poll` at once and then once per period, always after the previous call has ended. Never returns.
 async fn at_fixed_rate<F: Future<Output = ()> + Send>(every: Duration, mut poll: impl FnMut() -> F + Send) {
     let mut ticks = tokio::time::interval(every);
-    // A poll that overran is followed by one at once, however many it has covered, and moves none of the later ones.
+    // A late poll is followed by one at once, however many periods it covered; later ones keep their times.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;
@@ -44,16 +44,16 @@ async fn at_fixed_rate<F: Future<Output = ()> + Send>(every: Duration, mut poll:
 }
 
 impl PollFeeder {
-    /// Polls once. A failure is an event; the next tick tries again.
+    /// Polls once. A failure is recorded as an event; the next tick polls again.
     async fn poll(&self, intake: &Intake) {
         let CallTarget { loaded, canary: trial } = self.slot.call_target(self.owner.as_ref());
         if loaded.settings.poll.is_none() {
-            // Nobody wants it any more: it is about to end.
+            // The version no longer polls: this feeder is about to end.
             return;
         }
         let report = loaded.component().poll(&self.controller, &loaded.definition.limits, loaded.effects.clone()).await;
         match report.result {
-            // What finds no room comes again with the next poll.
+            // Refused keys come again with the next poll.
             Ok(keys) => {
                 let _fits = add_answered(intake, keys, None, "poll", |message| {
                     self.context.event(&self.controller, None, Severity::Warning, "KeyRefused", message);

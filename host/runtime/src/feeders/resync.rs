@@ -1,7 +1,8 @@
-//! Looks at every key again, once per period, spread over it.
+//! Requeues every key once per period, spread over the period.
 //!
-//! Each key has its own fixed moment within the period, from a hash of its name: that is jitter without a timer per key, and nothing
-//! to remember. A period is walked in slices; each slice lists the kind and adds the keys whose moment lies in it.
+//! Each key has a fixed moment within the period, from a hash of its name. That gives jitter without a timer
+//! or memory per key. A period is walked in slices; each slice lists the kind and requeues the keys whose
+//! moment lies in it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::time::MissedTickBehavior;
 use super::{Feeder, FeederError, Intake, IntakeError};
 use crate::context::for_each_listed;
 
-/// Slices of a period. More spread the load better and list more often.
+/// Slices of a period. More slices spread the load better and list more often.
 const SLICES: u32 = 16;
 
 pub(crate) struct ResyncFeeder {
@@ -33,7 +34,7 @@ impl Feeder for ResyncFeeder {
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         let mut ticks = tokio::time::interval(self.every / SLICES);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick comes at once, when the watch's first list is on its way anyway.
+        // The first tick comes at once, when the first list of the watch is on its way anyway.
         ticks.tick().await;
         for slice in (0..SLICES).cycle() {
             ticks.tick().await;
@@ -44,7 +45,7 @@ impl Feeder for ResyncFeeder {
                 }
             })
             .await?;
-            // What finds no room has its turn in the next period: it is a second look, and tells nothing new.
+            // Refused keys wait for the next period: a resync reports nothing new.
             if fits { intake.mark_healthy() } else { intake.report_full() }
         }
         Ok(())

@@ -1,31 +1,31 @@
-//! What a feeder does whose keys found no room: it waits for some, and comes back to what it could not tell.
+//! Waiting for room: a feeder whose keys were refused waits, and then adds them again.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often the queue is asked.
+/// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// After this long any room is enough.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One wait for room. It goes on where it was when the future that waits is dropped.
+/// One wait for room. It survives dropping the future that waits.
 pub(crate) struct RoomWait {
     since: Instant,
     next: Instant,
 }
 
 impl RoomWait {
-    /// Begins to wait now.
+    /// Starts the wait.
     pub(crate) fn begin() -> Self {
         let now = Instant::now();
         Self { since: now, next: now + POLL_INTERVAL }
     }
 
-    /// Waits until every place has room for an eighth of what it has, or, after a while, for anything: whoever comes back may have to list a
-    /// whole kind, and should not do that for one key after the other.
+    /// Waits until everything has free room for an eighth of its current size or, after a while, any room.
+    /// The feeder may have to list a whole kind again, and should not do that for single keys.
     ///
-    /// *Cancel safety*: it takes nothing.
+    /// *Cancel safety*: nothing is lost.
     pub(crate) async fn wait(&mut self, places: impl Fn() -> Vec<Capacity>) {
         loop {
             tokio::time::sleep_until(self.next).await;
@@ -37,7 +37,7 @@ impl RoomWait {
         }
     }
 
-    /// As [`RoomWait::room`], for whoever may not wait for any: then it never returns.
+    /// As [`RoomWait::wait`], but never returns without a wait.
     pub(crate) async fn wait_if_some(waiting: Option<&mut Self>, places: impl Fn() -> Vec<Capacity>) {
         match waiting {
             Some(waiting) => waiting.wait(places).await,
@@ -46,7 +46,7 @@ impl RoomWait {
     }
 }
 
-/// Something that has room for so much more.
+/// The free room and the used room of a bounded structure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capacity {
     pub(crate) room: u64,

@@ -1,10 +1,11 @@
-//! One watch of a kind for all feeders of a host that need it, whichever controllers they belong to.
+//! One watch of a kind, shared by all feeders of the host that need it.
 //!
-//! What the watch brings is kept for a short while, and each feeder reads it at its own position: nobody pushes, so a slow feeder holds
-//! up no other. There is no task either: whoever finds nothing new reads on for all, and tells all at once when there is something. A
-//! feeder that has fallen behind what is kept reads alone, from the store's own history, until it has caught up.
+//! Recent events of the watch are buffered, and each feeder reads them at its own position, so a slow feeder
+//! holds up no other. There is no task: a feeder without a new event reads the watch for all and then
+//! notifies them. A feeder that has fallen behind the buffer reads the store's history with a watch of its
+//! own until it has caught up.
 //!
-//! Users are counted by what they hold: the last one that goes takes the watch with it, and the next one begins anew. Deliberately
+//! The watch is reference-counted: the last feeder drops it, and the next one opens a new one. Deliberately
 //! absent: documents. The stores of today are their own cache.
 
 use std::collections::{HashMap, VecDeque};
@@ -17,14 +18,14 @@ use homeostat_store::{Changes, Error, Event, Kind, Result, Revision, Scope, Stor
 use parking_lot::Mutex;
 use tokio::sync::{MutexGuard, Notify};
 
-/// Events that are kept of a kind, at most.
+/// Maximum number of buffered events of a kind.
 pub(crate) const EVENTS_MAX: usize = 1024;
-/// Bytes of documents that are kept of a kind, at most; but always the last event.
+/// Maximum bytes of buffered documents of a kind; the last event is always kept.
 pub(crate) const BYTES_MAX: u64 = 4 << 20;
-/// Events that are read on at once, before the others get to see them.
+/// Events read in one batch before the other feeders see them.
 const BATCH: usize = 64;
 
-/// The watches of a store, by kind. A kind's version does not count.
+/// The shared watches of a store, by kind, regardless of the version.
 pub(crate) struct SharedWatches {
     store: Arc<dyn Store>,
     hubs: Mutex<HashMap<(String, String), Weak<SharedWatch>>>,
@@ -35,12 +36,13 @@ impl SharedWatches {
         Arc::new(Self { store, hubs: Mutex::default() })
     }
 
-    /// Returns the store that is watched.
+    /// Returns the watched store.
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Follows the changes of a kind, as [`Store::watch`] does. That it cannot be followed is told by the first event.
+    /// Watches the changes of a kind, as [`Store::watch`] does. The first event reports an error of opening
+    /// the watch.
     pub(crate) fn watch(&self, kind: &Kind, from: Revision) -> Watch {
         Watch::new(SharedWatchReader {
             store: self.store.clone(),
@@ -55,7 +57,7 @@ impl SharedWatches {
         hubs.retain(|_, hub| hub.strong_count() > 0);
         let name = (kind.group.clone(), kind.name.clone());
         if let Some(hub) = hubs.get(&name).and_then(Weak::upgrade).filter(|hub| !hub.recent.lock().ended) {
-            // Nobody has begun: then it begins where the one who is furthest behind wants it.
+            // The watch is not open yet, so it starts at the lowest requested position.
             if hub.watch.try_lock().is_ok_and(|watch| watch.is_none()) {
                 let mut recent = hub.recent.lock();
                 recent.since = recent.since.min(from);
@@ -71,40 +73,41 @@ impl SharedWatches {
     }
 }
 
-/// What the users of one kind share.
+/// The state that the feeders of one kind share.
 struct SharedWatch {
     scope: Scope,
-    /// Opened by the first user that waits for an event. Whoever holds it reads on for all. Nobody stands in line for it: who is told and
-    /// does not come would hold up those behind.
+    /// Opened by the first feeder that waits for an event. The feeder that holds the lock reads for all.
+    /// Feeders do not queue for the lock: one that was woken and did not come would hold up the others.
     watch: tokio::sync::Mutex<Option<Watch>>,
-    /// Told to all who wait, when there is something new or nobody reads on any more.
+    /// Notifies all waiting feeders of new events, and when the reading feeder stops.
     news: Notify,
     recent: Mutex<EventBuffer>,
 }
 
 /// The last events of one kind.
 struct EventBuffer {
-    /// In the order of their revisions, without a gap.
+    /// In the order of their revisions, without gaps.
     events: VecDeque<Event>,
     bytes: u64,
-    /// Every event after this revision that was read is in `events`.
+    /// `events` has every event that was read after this revision.
     since: Revision,
-    /// The watch is of no use to newcomers: it has missed history, or the store was closed.
+    /// New feeders cannot use the watch: it has missed history, or the store was closed.
     ended: bool,
 }
 
-/// What comes after a position.
+/// The event after a position.
 enum NextEvent {
     Event(Event),
-    /// Nothing that was read yet.
+    /// No later event was read yet.
     Pending,
-    /// Something that is not kept any more.
+    /// A later event was evicted from the buffer.
     Evicted,
 }
 
-/// The one who reads on for all. When it goes, for whatever reason, all are told, and one of them takes its place.
+/// Held by the feeder that reads for all. When it is dropped, all feeders are notified, and another one takes
+/// over.
 struct WatchGuard<'a> {
-    /// Let go first.
+    /// Dropped first.
     watch: MutexGuard<'a, Option<Watch>>,
     _tells: NotifyOnDrop<'a>,
 }
@@ -118,12 +121,12 @@ impl Drop for NotifyOnDrop<'_> {
 }
 
 impl SharedWatch {
-    /// Waits until there is something after `position`, and reads on for all if nobody else does. *Cancel safety*: what was read is kept
-    /// for all.
+    /// Waits for an event after `position`, and reads for all if no other feeder does. *Cancel safety*:
+    /// events that were read stay buffered for all.
     async fn read_on(&self, store: &Arc<dyn Store>, position: Revision) -> Result<()> {
         loop {
             let mut told = pin!(self.news.notified());
-            // From here on nothing is missed, so this comes before looking.
+            // Registered before checking the buffer, so that no notification is missed.
             told.as_mut().enable();
             if !matches!(self.recent.lock().after(position), NextEvent::Pending) {
                 return Ok(());
@@ -141,7 +144,7 @@ impl SharedWatch {
         }
     }
 
-    /// Waits for one event, and takes those that are there already with it.
+    /// Waits for one event, and also takes those that are available at once.
     async fn read(&self, store: &Arc<dyn Store>, watch: &mut Option<Watch>) -> Result<()> {
         if watch.is_none() {
             let since = self.recent.lock().since;
@@ -192,12 +195,12 @@ impl EventBuffer {
     }
 }
 
-/// One user's position.
+/// The position of one feeder.
 struct SharedWatchReader {
     store: Arc<dyn Store>,
     hub: Arc<SharedWatch>,
     position: Revision,
-    /// A watch of its own, as long as it is behind.
+    /// A watch of its own, while it is behind the buffer.
     alone: Option<Watch>,
 }
 
@@ -210,7 +213,8 @@ impl Changes for SharedWatchReader {
                 NextEvent::Event(event) => {
                     self.alone = None;
                     if Arc::strong_count(&self.hub) == 1 {
-                        // Nobody else will ask for it; who comes now begins later, or reads alone for a while.
+                        // No other feeder needs the event; a new feeder starts later, or reads history for a
+                        // while.
                         self.hub.recent.lock().drop_through(event.revision);
                     }
                     break event;

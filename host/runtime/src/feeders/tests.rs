@@ -12,12 +12,12 @@ use super::*;
 #[path = "../../../../tests/src/faulty.rs"]
 pub(crate) mod faulty;
 
-/// The kind that the feeders of these tests feed.
+/// The managed kind of these tests.
 pub(super) fn managed() -> Kind {
     Kind::new("demo.dev", "v1", "App")
 }
 
-/// The same, and where its resources live.
+/// The same kind with its scope.
 pub(super) fn scoped() -> ManagedKind {
     ManagedKind { kind: managed(), namespaced: true }
 }
@@ -42,7 +42,7 @@ pub(super) async fn delete(store: &dyn Store, key: Key) {
     store.write(Write::Delete { key, precondition, propagation }).await.unwrap();
 }
 
-/// The ticket of the feeder of these tests.
+/// The id of the feeder of these tests.
 pub(super) fn ticket() -> FeederId {
     FeederId { feeder: "feeder".into(), round: 1 }
 }
@@ -52,7 +52,7 @@ pub(super) fn intake(gate: &SyncBarrier) -> (Queue<Key>, Intake) {
     intake_of(gate, None)
 }
 
-/// A queue that has so many keys at most, and the intake of one feeder to it.
+/// A queue with at most this many keys, and the intake of one feeder to it.
 pub(super) fn intake_of(gate: &SyncBarrier, keys_max: Option<u32>) -> (Queue<Key>, Intake) {
     let queue = Queue::new(Options { keys_max, ..Options::default() });
     let deletions = Arc::new(SuspendFilter::of(queue.clone()));
@@ -78,7 +78,8 @@ pub(super) fn grants(resources: serde_json::Value) -> Grants {
     serde_json::from_value(json!({ "resources": resources })).unwrap()
 }
 
-/// Waits for something, but not for ever: on the paused clock of these tests the bound comes as soon as nothing else can.
+/// Waits with a bound. On the paused clock of these tests the bound is reached as soon as no other task can
+/// run.
 pub(super) async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(366 * 86_400), what).await.expect("it should have come by now")
 }
@@ -108,7 +109,7 @@ async fn an_intake_takes_keys_of_its_kind_alone() {
     assert_eq!(intake.add(key("b"), Priority::NORMAL), Err(IntakeError::Closed));
 }
 
-/// W3: such a key is none of a managed resource. A guest that found nothing under it would clean up.
+/// W3: no managed resource has such a key. A guest that found nothing under it would clean up.
 #[tokio::test(start_paused = true)]
 async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
     let (queue, in_namespaces) = intake(&SyncBarrier::new());
@@ -171,7 +172,7 @@ async fn the_gate_opens_when_the_last_feeder_has_listed() {
     soon(opened).await.unwrap();
 }
 
-/// Fails so often, panics once, and then ends.
+/// Fails this often, panics once, and then ends.
 struct Shaky(AtomicU32);
 
 #[async_trait]
@@ -207,7 +208,7 @@ async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
     assert_eq!(told, ["shaky failed: on purpose", "shaky failed: it panicked"]);
 }
 
-/// W6, W13: while a feeder has not listed, whoever asks is told why.
+/// W6, W13: while a feeder has not listed, the status says why.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_not() {
     let gate = SyncBarrier::new();
@@ -228,7 +229,7 @@ async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_
     assert!(gate.unsynced().is_empty());
 }
 
-/// W6, W13: a feeder that has listed once and fails is told of until it is well.
+/// W6, W13: a feeder that has listed once and fails is reported until it recovers.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
     let gate = SyncBarrier::new();
@@ -267,7 +268,7 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
     assert!(gate.failing().is_empty(), "one that is gone fails no more");
 }
 
-/// W13: one that never lists is well when it has run for a while.
+/// W13: a feeder that never lists counts as healthy when it has run for a while.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_does_not_list_is_well_when_it_has_run_for_a_while() {
     let gate = SyncBarrier::new();
@@ -280,7 +281,7 @@ async fn a_feeder_that_does_not_list_is_well_when_it_has_run_for_a_while() {
     assert!(gate.failing().is_empty());
 }
 
-/// Fails in every round, or only in the first, and notes when each began.
+/// Fails in every round, or only in the first, and records when each started.
 struct Sick {
     rounds: parking_lot::Mutex<Vec<Duration>>,
     born: Instant,
@@ -324,7 +325,7 @@ async fn each_feeder_waits_for_its_own_failures_alone() {
     let sick = Sick::new(false);
     start(sick.clone());
     tokio::time::sleep(Duration::from_secs(4)).await;
-    // Others begin, fail once and go on; they have the shortest wait, and the sick one keeps its long one.
+    // Others start, fail once and go on; they have the shortest wait, and the failing one keeps its long one.
     let once = Sick::new(true);
     start(once.clone());
     tokio::spawn(supervise(

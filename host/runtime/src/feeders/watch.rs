@@ -1,11 +1,12 @@
-//! Lists a kind, then follows its changes, and turns both into keys of the managed kind.
+//! The watch feeder: lists a kind, watches its changes, and maps both to keys of the managed kind.
 //!
-//! What is remembered of each watched resource is its revision and the keys that it led to: with them, the owner that was left is told,
-//! and what changed or vanished while nobody watched, or while there was no room for its keys, is noticed by listing again. Where changes
-//! of the status alone do not count, a hash of everything else is remembered too.
+//! For each watched resource it remembers the revision and the keys it mapped to. With them, the previous
+//! owner gets its key too. Changes and deletions that were missed, or whose keys found no room, are found by
+//! listing again. If status changes do not count, it also remembers a hash of everything else.
 //!
-//! Of what the grants do not let the controller be told of, nothing is remembered and nothing told. They stay the same for as long as this
-//! feeder is wanted; where they are about to change, or differ between the versions that are tried, the intake asks again for each key.
+//! Resources that the grants do not cover are neither remembered nor reported. The grants of a feeder do not
+//! change. While grants are about to change, or differ between the stable version and a canary, the intake
+//! checks each key again.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,37 +32,37 @@ pub(crate) struct WatchFeeder {
     manages: ManagedKind,
     mapper: KeyMapper,
     changes: Changes,
-    /// What it may tell of.
+    /// The grants that bound the resources it reports.
     grants: Grants,
     tracked: Mutex<BTreeMap<Key, TrackedResource>>,
     undelivered: UndeliveredKeys,
 }
 
-/// What is remembered of one watched resource, as it was when it counted last.
+/// The state of one watched resource at its last change that counted.
 #[derive(Clone)]
 struct TrackedResource {
     revision: Revision,
-    /// Its fingerprint, where changes of the status alone do not count.
+    /// Its fingerprint, if status changes do not count.
     fingerprint: Option<u64>,
-    /// The keys that this revision led to; of no use where the guest is asked.
+    /// The keys that this revision mapped to; unused if the guest maps.
     led_to: Vec<Key>,
 }
 
-/// Whether listing again leads to the keys of a change once more.
+/// Whether listing again leads to the same keys.
 enum RelistCoverage {
-    /// The resource is there, and is found.
+    /// The resource exists, so a list finds it.
     Covered,
-    /// Nothing that is listed leads to them.
+    /// No listed resource leads to the keys.
     Lost,
 }
 
-/// How a change becomes keys.
+/// How a change is mapped to keys.
 pub(crate) enum KeyMapper {
     /// The watched kind is the managed one.
     Identity,
-    /// By what stands in the document.
+    /// By the content of the document.
     Declared(Mapping),
-    /// By asking the guest, apart from the watch.
+    /// By the guest's `map`, on a queue of its own.
     Guest(GuestMap),
 }
 
@@ -79,7 +80,7 @@ impl WatchFeeder {
         Self { name, watches, kind, manages, mapper: how, changes, grants, tracked: seen, undelivered: missed }
     }
 
-    /// Says how much room there is for what a change leads to, and how much is used.
+    /// Returns the free and used room for the keys of a change.
     fn places(&self, intake: &Intake) -> Vec<Capacity> {
         let mut places = vec![intake.place()];
         if let KeyMapper::Guest(map) = &self.mapper {
@@ -112,7 +113,7 @@ impl Feeder for WatchFeeder {
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
         let asking = async {
             match &self.mapper {
-                // Boxed: the call of a guest is large, and most watches make none.
+                // Boxed: the future of a guest call is large, and most watches make none.
                 KeyMapper::Guest(map) => Box::pin(map.run(intake)).await,
                 KeyMapper::Identity | KeyMapper::Declared(_) => std::future::pending().await,
             }
@@ -145,7 +146,7 @@ impl WatchFeeder {
                     event = watch.next() => Some(event),
                     // The sender lives as long as the intake.
                     Ok(()) = turns.changed() => None,
-                    // What found no room is found by listing again.
+                    // Refused keys are found by listing again.
                     () = RoomWait::wait_if_some(waiting.as_mut(), || self.places(intake)) => {
                         intake.mark_healthy();
                         break;
@@ -161,7 +162,7 @@ impl WatchFeeder {
                         self.handle_change(intake, &event.resource, event.kind);
                     }
                     Ok(_) => {}
-                    // What was missed is found by listing again.
+                    // Missed changes are found by listing again.
                     Err(Error::Expired { .. } | Error::FutureRevision { .. }) => break,
                     Err(error) => return Err(error.into()),
                 }
@@ -169,7 +170,8 @@ impl WatchFeeder {
         }
     }
 
-    /// Tells of every resource that is new or has changed since it was seen last, and of those that were there and are gone.
+    /// Reports every resource that is new or has changed since it was last seen, and every resource that is
+    /// gone.
     async fn list(&self, intake: &Intake) -> Result<Revision, FeederError> {
         for UndeliveredKey { of, key } in self.undelivered.take() {
             self.add(intake, &of, vec![key], RelistCoverage::Lost);
@@ -194,15 +196,15 @@ impl WatchFeeder {
         Ok(revision)
     }
 
-    /// Lets those keys through that were queued for resources which are gone, if deletions are let through.
+    /// Releases queued keys of resources that are gone, while only deletions may run.
     ///
-    /// What comes after is told by the watch, in order: a key that is made anew is held back again.
+    /// The watch reports later changes in order: the key of a recreated resource is held back again.
     async fn release_deleted_keys(&self, intake: &Intake, let_through: bool) -> Result<(), FeederError> {
         if !let_through || !matches!(self.mapper, KeyMapper::Identity) {
             return Ok(());
         }
         for key in intake.deletions.held_back_keys(|key| self.tracked.lock().contains_key(key)) {
-            // It may have been made after what was seen last.
+            // It may have been created after the last event seen.
             match self.watches.store().get(&key).await {
                 Ok(_) => {}
                 Err(Error::NotFound { .. }) => intake.deletions.mark_deleted(&key),
@@ -212,14 +214,14 @@ impl WatchFeeder {
         Ok(())
     }
 
-    /// Takes note of what becomes of a resource of the managed kind.
+    /// Records the deletion state of a resource of the managed kind.
     fn record_deletion(&self, intake: &Intake, key: &Key, revision: Revision, fate: DeletionState) {
         if matches!(self.mapper, KeyMapper::Identity) {
             intake.record_deletion(key, revision, fate);
         }
     }
 
-    /// Takes note of a resource that was there before this watch. That is no event: it cuts no delay short.
+    /// Handles a listed resource that is not tracked yet. That is no event, so it cuts no delay short.
     fn handle_listed(&self, intake: &Intake, resource: &Arc<Resource>) {
         self.record_deletion(intake, resource.key(), resource.revision(), deletion_state(resource, false));
         let Ok(led_to) = self.map_keys(resource, false, Priority::LOW) else {
@@ -229,7 +231,7 @@ impl WatchFeeder {
         let refused: Vec<Key> =
             known.filter(|key| intake.resync(key.clone(), Priority::LOW) == Err(IntakeError::Full)).collect();
         if !refused.is_empty() && !self.undelivered.add(resource.key(), refused) {
-            // It stays unseen, and is found again.
+            // It stays untracked and is found by the next list.
             return;
         }
         let seen = self.seen_now(resource, led_to);
@@ -260,10 +262,11 @@ impl WatchFeeder {
         } else if fits {
             self.tracked.lock().insert(resource.key().clone(), self.seen_now(resource, led_to));
         }
-        // Else what was known stays as it was, so that listing again finds a change.
+        // Otherwise the tracked state stays, so that the next list finds a change.
     }
 
-    /// Returns whether everything but the status is as it was when it counted last. `false` where every change counts.
+    /// Returns whether only the status has changed since the last change that counted. Always `false` if
+    /// status changes count.
     fn is_of_status_alone(&self, resource: &Resource) -> bool {
         let fingerprint = self.fingerprint(resource);
         fingerprint.is_some()
@@ -281,10 +284,10 @@ impl WatchFeeder {
         }
     }
 
-    /// Returns the keys that a resource leads to; none where the guest is asked, which takes its time.
+    /// Returns the keys that a resource maps to. Empty if the guest maps, which happens later.
     ///
     /// # Errors
-    /// The keys that are owed where there is no room to ask the guest.
+    /// The undelivered keys, if there is no room to queue the change for the guest.
     fn map_keys(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<Vec<Key>, Vec<Key>> {
         match &self.mapper {
             KeyMapper::Identity => Ok(vec![resource.key().clone()]),
@@ -293,7 +296,8 @@ impl WatchFeeder {
         }
     }
 
-    /// Adds keys to which a change of `of` led, or remembers those for which there is no room. Returns whether that was done with all.
+    /// Adds keys that a change of `of` led to, and remembers those that the queue refused. Returns whether
+    /// all were added or remembered.
     fn add(&self, intake: &Intake, of: &Key, keys: Vec<Key>, trace: RelistCoverage) -> bool {
         let is_refused = |key: &Key| intake.add(key.clone(), Priority::NORMAL) == Err(IntakeError::Full);
         let refused: Vec<Key> = self.visible_keys(intake, of, keys).filter(is_refused).collect();
@@ -307,12 +311,12 @@ impl WatchFeeder {
         }
     }
 
-    /// Returns whether the controller may be told that this resource has changed.
+    /// Returns whether the grants let the controller learn of a change of this resource.
     fn shows(&self, changed: &Key) -> bool {
         self.grants.discloses(changed, self.mapper.reveals())
     }
 
-    /// Returns those of the keys to which a change of `of` led whose version may learn of it.
+    /// Returns the keys whose version may learn of a change of `of`.
     fn visible_keys(&self, intake: &Intake, of: &Key, keys: Vec<Key>) -> impl Iterator<Item = Key> {
         let reveals = self.mapper.reveals();
         keys.into_iter().filter(move |key| intake.may_learn(key, of, reveals))
@@ -327,12 +331,12 @@ fn deletion_state(resource: &Resource, deleted: bool) -> DeletionState {
     }
 }
 
-/// What of the metadata changes with every write, whatever was written.
+/// Metadata fields that change with every write.
 const BOOKKEEPING: [&str; 2] = ["resourceVersion", "managedFields"];
 
-/// Returns a hash of everything in a resource but its status. That of a resource made anew differs: its uid does.
+/// Returns a hash of everything in a resource except its status. A recreated resource differs by its uid.
 ///
-/// A change that two in 2^64 would hide is found by the next second look.
+/// The next resync finds a change hidden by a collision, which has a chance of 1 in 2^64.
 fn fingerprint(resource: &Resource) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (name, value) in fields(resource.document()).filter(|(name, _)| *name != "status") {

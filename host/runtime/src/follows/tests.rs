@@ -26,7 +26,7 @@ fn what_is_followed_is_bounded_and_what_is_followed_no_more_makes_room() {
     let selector = Selector { namespace: Some("n".repeat(200)), ..Selector::default() };
     assert!(!follows.gather(&key("late"), Target::All(secrets(), selector)), "selectors count as well");
     assert_eq!(follows.followers_of_kind(&secrets()).len() as u64, followers, "what is followed stays");
-    // A reconcile that asks for nothing, and one that fails.
+    // A reconcile that follows nothing, and one that fails.
     follows.keep(&key("app-0"));
     assert!(follows.gather(&key("late"), secret("one")));
     follows.roll_back(&key("late"));
@@ -78,7 +78,7 @@ fn a_reconcile_that_follows_nothing_ends_what_it_followed() {
     assert!(follows.take_unwatched().is_empty());
 }
 
-/// W5: the feeder of a kind is there for as long as somebody follows it, and once.
+/// W5: one feeder of a kind exists while any key follows it.
 #[test]
 fn a_kind_is_watched_once_and_let_go_when_the_last_key_does() {
     let follows = Follows::default();

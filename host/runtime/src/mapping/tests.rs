@@ -10,12 +10,12 @@ fn managed() -> ManagedKind {
     ManagedKind { kind: Kind::new("demo.dev", "v1", "App"), namespaced: true }
 }
 
-/// The same kind outside of namespaces.
+/// The same kind, cluster-scoped.
 fn cluster_scoped() -> ManagedKind {
     ManagedKind { namespaced: false, ..managed() }
 }
 
-/// A resource is only ever made by a store.
+/// Only a store creates resources.
 async fn resource(metadata: Value, spec: Value) -> Arc<Resource> {
     resource_in("shop", metadata, spec).await
 }
@@ -33,14 +33,14 @@ fn names(keys: Vec<Key>) -> Vec<String> {
     keys.iter().map(ToString::to_string).collect()
 }
 
-/// A part that every mapping leads to the managed resource `a`, but for its name, which leads to `part`.
+/// A part that every mapping maps to the managed resource `a`, except by name, which maps it to `part`.
 async fn part_of_a(namespace: &str) -> Arc<Resource> {
     let owner = json!({"apiVersion": "demo.dev/v1", "kind": "App", "name": "a", "uid": "u"});
     let metadata = json!({"ownerReferences": [owner], "labels": {"app": "a"}});
     resource_in(namespace, metadata, json!({"one": "a", "many": ["a", "b"]})).await
 }
 
-/// Every mapping that a host does by itself, and the names that it finds in the part of `a`.
+/// Every mapping of the host, and the names that it yields for the part of `a`.
 fn mappings() -> [(Mapping, &'static [&'static str]); 5] {
     [
         (Mapping::Owner, &["a"]),
@@ -102,7 +102,8 @@ async fn a_cluster_scoped_parent_of_cluster_scoped_children_has_a_key_without_na
     }
 }
 
-/// W3: such a component is refused when it is loaded. Were it not, no key of no resource would come of it.
+/// W3: such a component is refused when it is loaded. If it were not, it would yield no key that no resource
+/// can have.
 #[tokio::test]
 async fn a_cluster_scoped_child_names_no_parent_in_a_namespace() {
     let part = part_of_a("").await;

@@ -1,4 +1,5 @@
-//! What reaches a guest through its feeders is what its grants name: random grants, kinds, mappings, follows and changes beside a model.
+//! Feeders pass a guest only keys that its grants cover: random grants, kinds, mappings, follows and changes,
+//! compared with a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl Line {
     }
 }
 
-/// What the model says of a set of grants.
+/// A set of grants in the model.
 #[derive(Clone, Debug)]
 struct Model(Vec<Line>);
 
@@ -82,7 +83,7 @@ impl Model {
     }
 }
 
-/// What happens to one resource. A number makes each version's contents another.
+/// A change of one resource. The number makes the contents differ.
 #[derive(Clone, Debug)]
 enum Step {
     Write { is_part: bool, place: (usize, usize) },
@@ -93,7 +94,7 @@ enum Step {
 #[derive(Clone, Debug)]
 struct Case {
     first: Model,
-    /// Which of both kinds live in namespaces.
+    /// Which of the two kinds are namespaced.
     namespaced: (bool, bool),
     mapping: Mapping,
     follows: Vec<Target>,
@@ -110,7 +111,7 @@ fn model() -> impl Strategy<Value = Model> {
         some(&["*", "x*", "y", "l*", "f*", "o*", "x1"], 3),
     );
     let line = line.prop_map(|(kinds, verbs, namespaces, names)| Line { kinds, verbs, namespaces, names });
-    // The guest is told nothing at all without a watch of its own kind: most cases have one.
+    // Without a watch of its own kind a guest gets no keys at all: most cases have one.
     let own = prop::option::weighted(0.8, select(vec![vec!["*"], vec!["a"], vec![""], vec!["b", ""]]));
     let own = own.prop_map(|namespaces| {
         let line =
@@ -166,7 +167,8 @@ fn key_of(is_part: bool, namespaced: bool, (namespace, name): (usize, usize)) ->
     Key::new(if is_part { part() } else { managed() }, namespace, ["x1", "x2", "y"][name])
 }
 
-/// One version of a controller, whose grants change; and the guest of it, which keeps the documents that it is shown.
+/// One version of a controller, whose grants change. Also its guest, which keeps the documents that it
+/// receives.
 struct Version {
     grants: RwLock<Grants>,
     manages: ManagedKind,
@@ -202,7 +204,7 @@ struct World {
     queue: Queue<Key>,
     follows: Arc<Follows>,
     feeders: Vec<JoinHandle<()>>,
-    /// Every version of every resource that there was, with the names that it leads to.
+    /// Every version of every resource so far, with the names that it maps to.
     versions: BTreeMap<String, Key>,
     serial: u32,
 }
@@ -241,12 +243,12 @@ impl World {
         let intake =
             Intake::new(deletions, self.version.clone(), self.version.manages.clone(), SyncBarrier::new(), ticket());
         tokio::spawn(async move {
-            // One that fails tells nothing.
+            // A failed feeder delivers nothing.
             drop(feeder.run(&intake).await);
         })
     }
 
-    /// Begins what a controller with these grants has.
+    /// Starts the watches of a controller with these grants.
     fn start_watches(&self) -> Vec<JoinHandle<()>> {
         let watches = SharedWatches::of(self.store.clone());
         let grants = self.model.grants().for_kinds(&[&managed(), &part()]);
@@ -268,7 +270,7 @@ impl World {
         vec![self.start(apps), self.start(parts)]
     }
 
-    /// Takes what has come until nothing more comes: on a paused clock a moment is over when nothing else can happen.
+    /// Takes all keys. On a paused clock a sleep ends only when no other task can run.
     async fn drain(&self) -> BTreeSet<Key> {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let mut keys = BTreeSet::new();
@@ -280,7 +282,7 @@ impl World {
         keys
     }
 
-    /// Does a step, and returns the resource that it was about.
+    /// Performs a step and returns the resource that it changed.
     async fn act(&mut self, step: &Step) -> Option<Key> {
         match step {
             Step::Write { is_part, place } => {
@@ -291,7 +293,7 @@ impl World {
             Step::Delete { is_part, place } => {
                 let key = self.key(*is_part, *place);
                 let (precondition, propagation) = (Precondition::default(), Propagation::Orphan);
-                // It may not be there.
+                // It may not exist.
                 drop(self.store.write(Write::Delete { key: key.clone(), precondition, propagation }).await);
                 Some(key)
             }
@@ -328,7 +330,7 @@ impl World {
         self.store.write(Write::Apply { document, manager: "test".into(), force: true }).await.unwrap();
     }
 
-    /// Checks that the guest may know of a key that came behind a change of `of`, or behind other grants.
+    /// Checks that the guest may know of a key that followed a change of `of`, or a change of the grants.
     fn check(&self, key: &Key, of: Option<&Key>) -> Result<(), TestCaseError> {
         let model = &self.model;
         prop_assert!(model.allows("watch", key), "{} is a key that no watch covers", key);
@@ -343,7 +345,7 @@ impl World {
             return Ok(());
         }
         let Some(source) = self.versions.get(name) else {
-            // The name of a resource: of the key itself, or of a part that has the same.
+            // Whether a resource has this name: the key itself, or a part with the same name.
             let has_name = |of: &Key| {
                 let is_mapped = of.kind() == &part() && self.case.mapping == Mapping::SameName;
                 is_mapped && self.version.manages.named_from(of.namespace(), of.name()).as_ref() == Some(key)
@@ -358,7 +360,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks the other direction where it is plain: what is granted is told.
+    /// Checks the simple cases of the opposite: a key that the grants cover is delivered.
     fn check_told(&self, keys: &BTreeSet<Key>, of: &Key) -> Result<(), TestCaseError> {
         let is_told = of.kind() != &managed() || !self.model.allows("watch", of) || keys.contains(of);
         prop_assert!(is_told, "{} is watched and was not told", of);
@@ -376,7 +378,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks what the guest's own `map` was shown since the last look.
+    /// Checks the documents that the guest's `map` received since the last check.
     fn check_shown(&self) -> Result<(), TestCaseError> {
         for document in self.version.shown.lock().drain(..) {
             let metadata = &document["metadata"];
@@ -388,7 +390,7 @@ impl World {
     }
 }
 
-/// Returns the name that the newest version of a resource leads to.
+/// Returns the name that the newest version of a resource maps to.
 fn newest(versions: &BTreeMap<String, Key>, letter: char, of: &Key) -> String {
     let of_it = versions.iter().filter(|(name, key)| name.starts_with(letter) && *key == of);
     let number = |name: &str| name[1..].parse::<u32>().unwrap_or_default();

@@ -10,7 +10,8 @@ use super::super::tests::{apply, delete, everything, key, managed, next, scoped,
 use super::super::{Feeder, Intake, KeyMapper, SharedWatches, SyncBarrier, WatchFeeder};
 use super::*;
 
-/// A controller that is suspended and resumed, fed by a watch of its own kind and by one of parts, which name it in a label.
+/// A controller that is suspended and resumed, fed by a watch of its own kind and by one of parts with its
+/// name in a label.
 struct Fed {
     store: Arc<FaultyStore>,
     queue: Queue<Key>,
@@ -18,7 +19,7 @@ struct Fed {
 }
 
 impl Fed {
-    /// Feeds, when everything that is there was listed.
+    /// Starts the feeders and waits for their lists.
     async fn over(store: Arc<FaultyStore>) -> Self {
         let queue = Queue::<Key>::default();
         let fed = Self { store, queue: queue.clone(), deletions: Arc::new(SuspendFilter::of(queue)) };
@@ -61,7 +62,7 @@ impl Fed {
         self.queue.resume();
     }
 
-    /// Expects exactly these keys, in whatever order, until nothing else happens.
+    /// Expects exactly these keys, in any order, until no other task can run.
     async fn comes(&self, names: &[&str]) {
         let mut came = Vec::new();
         while let Ok(claim) = tokio::time::timeout(Duration::from_secs(1), self.queue.claim()).await {
@@ -78,7 +79,7 @@ impl Fed {
         self.store.write(Write::Patch { key: key(name), change, precondition: Precondition::default() }).await.unwrap();
     }
 
-    /// Ends the watches of apps, and keeps them from beginning anew.
+    /// Ends the watches of apps and keeps them from starting again.
     async fn blind(&self) {
         self.store.fault(On::List, "App", Fault::Wait);
         self.store.fault(On::Next, "App", Fault::Expire);
@@ -91,7 +92,7 @@ impl Fed {
         apply(&*self.store, "Part", &part, json!({"app": name})).await;
     }
 
-    /// Makes these, and runs each once.
+    /// Creates these apps and runs each once.
     async fn with(names: &[&str]) -> Self {
         let fed = Self::over(FaultyStore::over(store())).await;
         for name in names {
@@ -102,7 +103,8 @@ impl Fed {
     }
 }
 
-/// C4: from the time stamp to the last finalizer, and whoever adds the key; what is made anew has to wait.
+/// C4: from the deletion timestamp to the last finalizer, and from any feeder; a recreated resource has to
+/// wait.
 #[tokio::test(start_paused = true)]
 async fn what_is_being_deleted_goes_through_and_nothing_else_does() {
     let fed = Fed::with(&["goes", "stays"]).await;
@@ -127,7 +129,7 @@ async fn what_is_being_deleted_goes_through_and_nothing_else_does() {
     fed.comes(&["goes", "new", "stays"]).await;
 }
 
-/// C4: what was deleted before the suspension, and what has gone before it, is on the queue already.
+/// C4: keys of resources deleted before the suspension, or gone before it, are on the queue already.
 #[tokio::test(start_paused = true)]
 async fn what_was_queued_before_the_suspension_goes_through_if_it_is_deleted() {
     let fed = Fed::with(&["goes", "gone", "stays"]).await;
@@ -144,7 +146,7 @@ async fn what_was_queued_before_the_suspension_goes_through_if_it_is_deleted() {
     fed.comes(&["stays"]).await;
 }
 
-/// C4: an older word on a resource, from a feeder that lags behind another one, is no news.
+/// C4: an older state from a feeder that lags behind another one is ignored.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_lags_behind_holds_nothing_back() {
     let fed = Fed::with(&[]).await;
@@ -159,7 +161,7 @@ async fn a_feeder_that_lags_behind_holds_nothing_back() {
     fed.comes(&["a"]).await;
 }
 
-/// C4: what is made anew before its deletion was handled waits like everything else.
+/// C4: a resource recreated before its deletion was handled waits like everything else.
 #[tokio::test(start_paused = true)]
 async fn a_resource_that_is_made_anew_is_held_back_again() {
     let fed = Fed::with(&["a", "b"]).await;
@@ -185,7 +187,7 @@ async fn a_resource_that_is_made_anew_is_held_back_again() {
     fed.comes(&["a", "b"]).await;
 }
 
-/// C4: the band is that of deletions alone, as long as they are let through.
+/// C4: only deletions are in the band while the filter is on.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_somebody_else_finds_urgent_has_to_wait_too() {
     let fed = Fed::with(&["a", "b", "c"]).await;
@@ -207,7 +209,7 @@ async fn a_key_that_somebody_else_finds_urgent_has_to_wait_too() {
     fed.comes(&["a", "c"]).await;
 }
 
-/// C4: a feeder that begins anew tells what is being deleted, and what has gone while nobody looked.
+/// C4: a restarted feeder reports resources being deleted, and resources that have gone meanwhile.
 #[tokio::test(start_paused = true)]
 async fn deletions_that_are_found_by_listing_go_through() {
     let fed = Fed::with(&["goes", "gone", "stays"]).await;
@@ -222,7 +224,7 @@ async fn deletions_that_are_found_by_listing_go_through() {
     fed.comes(&[]).await;
     fed.store.heal(On::List, "App");
     fed.comes(&["goes", "gone"]).await;
-    // So does one that has never seen anything.
+    // A feeder that has never listed does too.
     fed.feed().await;
     fed.comes(&["goes"]).await;
     let late = Fed::over(fed.store.clone()).await;
@@ -232,7 +234,7 @@ async fn deletions_that_are_found_by_listing_go_through() {
     late.comes(&["goes"]).await;
 }
 
-/// C4: it is told once, like one that was seen to go.
+/// C4: it is reported once, like a deletion that the watch has seen.
 #[tokio::test(start_paused = true)]
 async fn a_last_finalizer_that_is_taken_off_unseen_is_noticed() {
     let fed = Fed::with(&["goes"]).await;
@@ -249,7 +251,7 @@ async fn a_last_finalizer_that_is_taken_off_unseen_is_noticed() {
     fed.comes(&[]).await;
 }
 
-/// C4: what the watch has not seen yet is asked for, and not taken for gone.
+/// C4: a resource that the watch has not seen yet is read, and not taken for gone.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_the_watch_does_not_know_yet_waits() {
     let fed = Fed::with(&[]).await;

@@ -27,7 +27,7 @@ async fn start(store: &Arc<FaultyStore>, follows: &Arc<Follows>) -> (Queue<Key>,
     let (queue, intake) = intake(&SyncBarrier::new());
     let feeder = FollowFeeder::new(SharedWatches::of(store.clone()), part("p").kind().clone(), follows.clone());
     let running = tokio::spawn(async move { feeder.run(&intake).await });
-    // Whoever follows is looked at once when it begins.
+    // Every follower runs once when the feeder starts.
     next(&queue).await;
     (queue, running)
 }
@@ -54,7 +54,7 @@ async fn the_watch_of_a_kind_ends_with_the_first_change_that_nobody_follows() {
     assert_eq!(all.take_unwatched().len(), 1, "it needs a feeder again");
 }
 
-/// W2: what changed in a gap is not known, and everybody who follows the kind looks.
+/// W2: changes in a gap are unknown, so every follower of the kind runs.
 #[tokio::test(start_paused = true)]
 async fn after_a_gap_whoever_follows_the_kind_looks_again() {
     let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
@@ -66,7 +66,7 @@ async fn after_a_gap_whoever_follows_the_kind_looks_again() {
     assert_eq!(next(&queue).await, key("a"));
 }
 
-/// What has the labels no more was meant by them until then.
+/// A resource that no longer has the labels matched the selector until then.
 #[tokio::test(start_paused = true)]
 async fn who_follows_labels_looks_when_something_comes_to_have_them_has_them_no_more_or_goes() {
     let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());

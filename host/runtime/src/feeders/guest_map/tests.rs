@@ -9,7 +9,7 @@ use super::*;
 use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, measured, with_slack};
 use crate::feeders::SyncBarrier;
 
-/// Answers so many keys for each change, which no other change leads to; fails where it is to.
+/// Returns this many keys for each change, different for each; fails where told to.
 struct Answers {
     keys: usize,
     fails: bool,
@@ -51,7 +51,7 @@ fn part(name: &str, bytes: usize) -> Arc<Resource> {
     Arc::new(Resource::from_document(document).unwrap())
 }
 
-/// Asks the guest about everything that is in line, and returns what it has led to.
+/// Calls the guest for all waiting changes, and returns the queue with the keys.
 async fn run(map: &Arc<GuestMap>) -> Queue<Key> {
     let (queue, intake) = intake(&SyncBarrier::new());
     let asking = tokio::spawn({
@@ -75,7 +75,7 @@ async fn documents_that_wait_for_map_are_bounded_and_room_comes_back() {
     let taken = taken.count() as u64;
     assert!(taken > 20 && taken << 20 <= WAITING_BYTES_MAX, "{taken} documents of 1 MiB");
     assert!(map.places().iter().any(|place| place.room < 2 << 20), "{:?}", map.places());
-    // One that is in line is replaced, at no cost; one that was deleted and finds no room is not waited for.
+    // A waiting change is replaced at no cost; a deletion that finds no room does not wait.
     assert_eq!(map.changed(&part("p0", 1 << 20), false, Priority::NORMAL), Ok(()));
     assert_eq!(map.changed(&part("late", 1 << 20), true, Priority::NORMAL), Err(Vec::new()));
     run(&map).await;
@@ -118,7 +118,7 @@ async fn the_keys_that_map_has_led_to_are_bounded_and_each_is_told_all_the_same(
         assert_eq!(all.led_to, MAPPED_KEYS_MAX);
         assert_eq!(all.led_to, all.by_key.values().map(|seen| seen.led_to.len()).sum::<usize>());
     }
-    // What is deleted makes room for others.
+    // Deleted resources make room for others.
     map.changed(&part("p0", 1), true, Priority::NORMAL).unwrap();
     run(&map).await;
     assert_eq!(map.seen.lock().led_to, MAPPED_KEYS_MAX - EACH);
@@ -136,11 +136,11 @@ async fn what_waits_for_map_is_kept_as_its_text_alone() {
     assert_eq!(waiting.text(), read.text());
 }
 
-/// What a document that waits takes beside its text.
+/// Memory of a waiting document in addition to its text.
 const DOCUMENT_BYTES: u64 = 1024;
 
 measured! {
-    /// So small that there are as many as there is room for keys.
+    /// So small that the bound on keys allows all of them.
     fn documents_without_end_that_wait_take_no_more_memory_than_their_bound measure_documents {
         let keys_max = homeostat_component::Limits::default().keys_max;
         let bytes = WAITING_BYTES_MAX + u64::from(keys_max) * (KEY_BYTES + DOCUMENT_BYTES);
@@ -161,7 +161,7 @@ measured! {
             let (_, map) = map(EACH, false);
             for n in 0..MAPPED_KEYS_MAX / EACH + 10 {
                 map.changed(&part(&format!("p{n}"), 1), false, Priority::NORMAL).unwrap();
-                // What is told goes away with its queue.
+                // Delivered keys are dropped with their queue.
                 run(&map).await;
             }
             map

@@ -7,7 +7,8 @@ use super::*;
 
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Polls that take as long as this says, one after another; returns in which second of the first minute each began.
+/// Polls that take this long, one after another. Returns the seconds of the first minute in which each
+/// started.
 async fn began(takes: impl Fn(u32) -> u64 + Send + Sync + 'static) -> Vec<u64> {
     let began = Arc::new(Mutex::new(Vec::new()));
     let (start, at_once, number) = (Instant::now(), AtomicU32::new(0), AtomicU32::new(0));
@@ -27,7 +28,7 @@ async fn the_first_poll_comes_at_once_and_the_others_at_a_fixed_rate() {
     assert_eq!(began(|_| 3).await, [0, 10, 20, 30, 40, 50]);
 }
 
-/// W9: what is overdue comes at once, and once; all later ones come when they would have come anyway.
+/// W9: an overdue poll runs at once, and once; later ones keep their times.
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_overruns_is_never_met_by_the_next_one_and_the_rate_stays() {
     assert_eq!(began(|number| if number == 1 { 25 } else { 1 }).await, [0, 10, 35, 40, 50]);

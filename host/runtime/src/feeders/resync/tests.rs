@@ -37,7 +37,7 @@ async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
     running.abort();
 }
 
-/// W10: a resync is no change. It neither cuts a delay short nor wakes a key that was given up.
+/// W10: a resync is no change. It neither cuts a delay short nor unparks a key.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_or_is_parked_is_left_alone() {
     let store = store();

@@ -62,7 +62,7 @@ async fn another_kind_has_a_watch_of_its_own_and_another_version_has_not() {
     assert_eq!((seen.join(" ").as_str(), store.open()), ("a a p", 2));
 }
 
-/// W5: one who is dropped while it reads on for all leaves the next one to do so.
+/// W5: when the reading feeder is dropped, another one takes over.
 #[tokio::test(start_paused = true)]
 async fn the_others_go_on_when_the_one_that_reads_for_all_goes() {
     let (store, watches) = watches();
@@ -76,7 +76,7 @@ async fn the_others_go_on_when_the_one_that_reads_for_all_goes() {
     assert_eq!(soon(waits).await.unwrap(), ["a"]);
 }
 
-/// W5: whoever does not come when there is something new holds up nobody behind it.
+/// W5: a notified feeder that does not read holds up no other.
 #[tokio::test(start_paused = true)]
 async fn one_that_waits_and_is_not_asked_again_holds_up_no_other() {
     let (store, watches) = watches();
@@ -95,7 +95,7 @@ async fn one_that_waits_and_is_not_asked_again_holds_up_no_other() {
     assert_eq!(soon(waits).await.unwrap().resource.key().name(), "a");
 }
 
-/// W5: whoever begins sees everything since its own list, whatever begins and ends beside it.
+/// W5: a feeder sees everything since its own list, regardless of others that start and end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn users_that_come_and_go_at_once_leave_none_without_a_watch_and_no_watch_without_a_user() {
     let (store, watches) = watches();
@@ -146,7 +146,7 @@ async fn one_that_has_fallen_behind_catches_up_alone_and_joins_the_others_again(
     assert_eq!((seen, store.open()), (wanted, 1));
 }
 
-/// What is kept for those who are a little behind is bounded in bytes too.
+/// The buffer for feeders that lag behind is bounded in bytes too.
 #[tokio::test(start_paused = true)]
 async fn large_documents_are_not_kept_for_long() {
     let (store, watches) = watches();
@@ -166,7 +166,7 @@ async fn large_documents_are_not_kept_for_long() {
     assert_eq!(recent.bytes, recent.events.iter().map(Event::memory_bytes).sum::<u64>());
 }
 
-/// A controller that watches a kind once pays for no more than its position.
+/// A controller with the only watch of a kind keeps no buffer, only its position.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_kept_for_one_who_reads_alone() {
     let (store, watches) = watches();
@@ -178,13 +178,13 @@ async fn nothing_is_kept_for_one_who_reads_alone() {
     assert_eq!(names(&mut watch, 2).await, ["a", "b"]);
     let kept = || watches.hub(&managed(), from).recent.lock().events.len();
     assert_eq!(kept(), 1);
-    // Somebody who comes meanwhile, with an older list, misses nothing for all that.
+    // A feeder that starts meanwhile with an older list misses nothing.
     let mut late = watches.watch(&managed(), from);
     assert_eq!(names(&mut late, 3).await, ["a", "b", "c"]);
     assert_eq!((names(&mut watch, 1).await, store.open()), (vec!["c".to_owned()], 1));
 }
 
-/// W5: an error is each one's own, and whoever comes next has a new watch.
+/// W5: each feeder gets the error once, and the next one opens a new watch.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_has_missed_history_is_replaced() {
     let options = homeostat_store::Options { history_max: 1, ..homeostat_store::Options::default() };
@@ -221,7 +221,7 @@ async fn a_kind_whose_watch_hangs_holds_up_no_other_kind() {
     assert_eq!(soon(hangs).await.unwrap(), ["p"]);
 }
 
-/// What the store has of its own history is enough: nothing is missed by one that begins after others.
+/// The store's own history suffices: a feeder that starts after others misses nothing.
 #[tokio::test(start_paused = true)]
 async fn one_that_begins_with_an_older_list_than_the_others_misses_nothing() {
     let store = MemoryStore::new(homeostat_store::Options::default());

@@ -59,13 +59,13 @@ async fn set_status(store: &dyn Store, key: Key, status: Value) {
     store.write(Write::UpdateStatus { key, status, precondition: Precondition::default() }).await.unwrap();
 }
 
-/// Expects exactly these keys, in whatever order: what comes after them is a change that is made now.
+/// Expects exactly these keys, in any order: the next key after them is that of a change made now.
 async fn expect(store: &dyn Store, queue: &Queue<Key>, names: &[&str]) {
-    // The last word of the managed kind, or of parts that lead to it.
+    // The marker change, of the managed kind or of a part that maps to it.
     apply(store, "App", "last", json!({"now": store.revision().to_string()})).await;
     apply(store, "Part", "last", json!({"app": "last", "now": store.revision().to_string()})).await;
     let mut came = BTreeSet::new();
-    // A first list comes behind the changes, all of it at once.
+    // The keys of a first list come after the changes, all at once.
     while !came.contains(&key("last")) || !queue.is_empty() {
         came.insert(next(queue).await);
     }
@@ -119,7 +119,7 @@ async fn what_was_left_is_told_as_well_as_what_was_joined() {
     assert_eq!(next(&queue).await, key("b"));
 }
 
-/// W3: the label is taken off, and whom it named is told all the same.
+/// W3: the label is removed, and the resource that it named gets its key all the same.
 #[tokio::test(start_paused = true)]
 async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
     let store = FaultyStore::over(store());
@@ -132,7 +132,7 @@ async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
     expect(&*store, &queue, &[]).await;
 }
 
-/// W3: the one that was left, the one that was joined, and the one whose part vanished unseen all live outside of namespaces.
+/// W3: the previous owner, the new owner, and the one whose part vanished unseen are all cluster-scoped.
 #[tokio::test(start_paused = true)]
 async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
     let store = FaultyStore::over(store());
@@ -179,7 +179,8 @@ async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
     assert!(queue.is_empty());
 }
 
-/// W2: the history is gone, and with it a deletion and a change. The second list finds both, and tells nothing that is as it was.
+/// W2: the history is compacted, and with it a deletion and a change. The second list finds both, and reports
+/// nothing that is unchanged.
 #[tokio::test(start_paused = true)]
 async fn what_was_missed_is_found_by_listing_again() {
     let store = FaultyStore::over(store());
@@ -256,7 +257,7 @@ async fn a_resource_that_is_made_anew_counts_however_much_it_looks_like_the_old_
     assert_eq!(next(&queue).await, key("a"));
 }
 
-/// W11: nobody saw the changes themselves. What the second list shows is compared in the same way.
+/// W11: the watch missed the changes themselves. The second list is compared in the same way.
 #[tokio::test(start_paused = true)]
 async fn after_a_gap_a_status_that_changed_is_ignored_and_a_resource_made_anew_is_not() {
     let store = FaultyStore::over(store());
@@ -278,7 +279,7 @@ async fn after_a_gap_a_status_that_changed_is_ignored_and_a_resource_made_anew_i
     expect(&*store, &queue, &[]).await;
 }
 
-/// W11: a second look is none of the watch's.
+/// W11: a resync is independent of the watch.
 #[tokio::test(start_paused = true)]
 async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
     let store = FaultyStore::over(store());
@@ -309,7 +310,8 @@ async fn a_part_whose_status_changes_brings_nobody_where_that_is_ignored() {
     expect(&*store, &queue, &["a"]).await;
 }
 
-/// Takes keys off the queue, which each make room for others, until these were among them, as often as they stand here.
+/// Claims keys, each of which makes room for others, until these were among them as often as they are named
+/// here.
 async fn come(queue: &Queue<Key>, names: impl IntoIterator<Item = String>) {
     let mut missing: Vec<Key> = names.into_iter().map(|name| key(&name)).collect();
     while !missing.is_empty() {
@@ -364,7 +366,7 @@ async fn a_change_that_found_no_room_comes_when_there_is_some() {
     delete(&*store, key("b")).await;
     eventually_refused(&queue, 2).await;
     come(&queue, ["other", "a", "b"].map(str::to_owned)).await;
-    // Nothing is told that is as it was.
+    // Unchanged resources are not reported.
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert!(queue.is_empty());
 }
@@ -381,14 +383,14 @@ async fn whom_a_resource_left_is_told_also_when_there_was_no_room() {
     assert_eq!(next(&queue).await, key("a"));
     queue.add(key("other"), Priority::NORMAL).unwrap();
     apply(&*store, "Part", "p", json!({"app": "b"})).await;
-    // It comes and goes while there is no room: nothing that is listed leads to whom it named.
+    // It comes and goes while there is no room: no listed resource maps to the key that it named.
     apply(&*store, "Part", "q", json!({"app": "c"})).await;
     delete(&*store, part("q")).await;
     eventually_refused(&queue, 4).await;
     come(&queue, ["other", "a", "b", "c"].map(str::to_owned)).await;
 }
 
-/// Waits until so many keys found no room.
+/// Waits until this many keys were refused.
 async fn eventually_refused(queue: &Queue<Key>, keys: u64) {
     soon(async {
         while queue.counters().refused < keys {
@@ -414,7 +416,7 @@ async fn deletions_without_room_are_remembered_up_to_their_bound() {
 crate::bounds::tests::measured! {
     fn owed_deletions_without_end_take_no_more_memory_than_their_bound measure_owed {
         use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, with_slack};
-        // With the resource whose deletion led to each.
+        // With the resource whose deletion led to each key.
         grows_by_at_most(with_slack(crate::feeders::UNDELIVERED_KEYS_MAX as u64 * 2 * KEY_BYTES), || {
             let missed = UndeliveredKeys::default();
             for n in 0..3 * crate::feeders::UNDELIVERED_KEYS_MAX {
