@@ -1,4 +1,4 @@
-//! The way out of a controller's sandboxes, and what guests tell the host on it.
+//! The effect layers of a controller's sandboxes, and the sink for events, log lines and follows of guests.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::follows::{Follows, Target};
 use crate::logs::LogLine;
 use crate::observations::{DenialReporter, Observations};
 
-/// Puts the layers of one definition together: its roles, who looks on, its grants, its secrets, the world.
+/// Builds all layers of a definition: roles, observation, grants, secrets, world.
 pub(crate) fn build(
     context: &Arc<Context>,
     follows: &Arc<Follows>,
@@ -28,7 +28,7 @@ pub(crate) fn build(
     within(context, observations.needs.clone(), witness, definition, outside(context, follows, definition))
 }
 
-/// Puts the layers that check around an inner one: the roles of a definition's kinds, who looks on, its grants, the kinds.
+/// Puts the checking layers around an inner one: roles, observation, grants, known kinds.
 pub(crate) fn within(
     context: &Context,
     needs: Arc<Needs>,
@@ -41,13 +41,13 @@ pub(crate) fn within(
     Arc::new(Roles::new(definition.component.describe(), witness, observed))
 }
 
-/// Puts the layers together that do what a definition's guest asks for: its secrets, the world.
+/// Builds the layers that perform effects: secrets and world.
 pub(crate) fn outside(context: &Arc<Context>, follows: &Arc<Follows>, definition: &Definition) -> Headers<World> {
     let sink = ToHost { context: context.clone(), follows: follows.clone() };
     Headers::new(Arc::new(definition.grants.clone()), context.secrets.clone(), world(context, sink, definition))
 }
 
-/// Returns the world of a definition, which tells the host what `sink` takes.
+/// Returns the world of a definition, which passes events, log lines and follows to `sink`.
 pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition) -> World {
     let config = Arc::new(definition.config.clone());
     let http = context.http.within(Arc::new(definition.grants.clone()));
@@ -55,7 +55,7 @@ pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition)
     World::new(Arc::new(store), Arc::new(sink), config, http)
 }
 
-/// A host without secrets.
+/// A secret source without secrets.
 pub(crate) struct NoSecrets;
 
 #[async_trait]
@@ -65,7 +65,7 @@ impl homeostat_component::layers::Secrets for NoSecrets {
     }
 }
 
-/// Keeps events, log lines and follows where the host shows and uses them.
+/// Passes events, log lines and follows to the parts of the host that store them.
 struct ToHost {
     context: Arc<Context>,
     follows: Arc<Follows>,
@@ -90,7 +90,7 @@ impl Sink for ToHost {
             FollowTarget::Key(key) => Target::One(key),
             FollowTarget::All(kind, selector) => Target::All(kind, selector),
         };
-        // Outside of a reconcile there is no key to bring back.
+        // Outside of a reconcile there is no key to requeue.
         let fits = call.key.as_ref().is_none_or(|follower| self.follows.gather(follower, target));
         let refused =
             || StoreError::TooLarge("limit follows: the keys of this controller follow as much as they may".into());

@@ -1,4 +1,4 @@
-//! A sum that many threads add to, in parts.
+//! A sum in shards, for updates from many threads.
 
 use std::ops::DerefMut;
 use std::sync::OnceLock;
@@ -6,34 +6,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// The most parts that there are. Threads beyond share them: they wait for one another now and then.
+/// Maximum number of shards. More threads share them and sometimes block each other.
 const SHARDS: usize = 8;
 
-/// A sum in parts: each thread adds to its own, and who asks puts them together.
+/// A sum in shards: each thread updates its own, and a reader adds them up.
 ///
-/// Memory that two processors write to in turn costs each of them up to a microsecond a time, be it locked or not, and a reconcile is done
-/// in a few. Takes 128 bytes, and memory for a part when a thread first adds to it.
+/// Memory that two processors write in turn costs each of them up to a microsecond per write, locked or not,
+/// and a reconcile takes only a few. Takes 128 bytes, plus memory for each shard in use.
 #[derive(Debug, Default)]
 pub struct ShardedSum<T>([OnceLock<Box<Shard<T>>>; SHARDS]);
 
-/// Apart from whatever else is written to: processors fetch lines of 64 bytes, some of them two at a time.
+/// Aligned against false sharing: processors fetch cache lines of 64 bytes, some of them two at a time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard<T>(Mutex<T>);
 
 impl<T: Default> ShardedSum<T> {
-    /// Returns the calling thread's part, locked. Must not be held across a call of [`ShardedSum::each`].
+    /// Returns the calling thread's shard, locked. Must not be held across a call of [`ShardedSum::shards`].
     pub fn local(&self) -> impl DerefMut<Target = T> {
         self.0[number() % SHARDS].get_or_init(Box::default).0.lock()
     }
 
-    /// Returns every part that something was added to, one after the other, each locked while it is looked at.
+    /// Returns all shards in use, one after the other, each locked while it is read.
     pub fn shards(&self) -> impl Iterator<Item = impl DerefMut<Target = T>> {
         self.0.iter().filter_map(OnceLock::get).map(|part| part.0.lock())
     }
 }
 
-/// Returns the number of the calling thread among those that ever added to anything.
+/// Returns the number of the calling thread, counted at its first use of any sum.
 fn number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

@@ -1,15 +1,16 @@
-//! Shares the processors out among the controllers: nothing of a controller runs but in its turn.
+//! The fair scheduler: shares the processors among the controllers. All their tasks run under it.
 //!
-//! A turn is one poll of one task. A worker stops for breath when [`QUANTUM`] has passed, and a guest that computes for longer gives way at
-//! the next tick of the epoch clock, so a turn lasts a millisecond at most. As many turns are out at a time as there are threads; who
-//! has none waits here, not in tokio's queue, and the controller that has used the least ([`processor`]) goes next ([`shares`]). So who has little to
-//! do waits for one turn to end, however many keys and workers the others have. What ends at once waits for nothing but its like
-//! ([`habit`]). A task whose turns are long again and again, because its guest computes, is kept away from the last turn: a thread that
-//! computes sees neither sockets nor timers, and what makes it stop is a thread that waits for a processor itself.
+//! Each poll of a task is one quantum. A worker yields after [`QUANTUM`], and a computing guest at the next
+//! tick of the epoch clock, so a quantum takes at most a millisecond. There are as many slots for quanta as
+//! threads. Tasks without a slot wait here, not in tokio's queue, and the tenant with the least processor
+//! time goes next ([`processor`], [`shares`]). So a tenant with little work waits for one quantum to end,
+//! however many keys and workers others have. Short tasks have their own slots ([`habit`]). Batch tasks,
+//! whose guests keep computing, never occupy the last slot: a computing thread serves neither sockets nor
+//! timers, and the thread that interrupts it needs a processor itself.
 //!
-//! Feeders of the host's own, the API and the store are not controllers, and run as tokio sees fit. A turn that is not brief begins behind
-//! them, where every thread has one: what comes in from outside passes through several of them on its way to a worker, and would wait at
-//! each step.
+//! Feeders of the host, the API and the store are not tenants; tokio runs them directly. While every thread
+//! is busy, a quantum that is not interactive first yields to them. Otherwise a request from outside, which
+//! passes through several of them, would wait at each step.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,18 +28,18 @@ mod shares;
 use habit::TaskClassifier;
 use shares::{FairQueue, TaskClass};
 
-/// How long a worker goes on from key to key before it lets others have a turn: long enough that giving way costs it a hundredth of its
-/// time, and a quarter of what a guest may take that computes.
+/// The time after which a worker yields. Long enough that yielding costs a hundredth of it, and a quarter of
+/// a computing guest's quantum.
 const QUANTUM: Duration = Duration::from_micros(250);
 
-/// How long it goes on in a turn that was expected to be brief.
+/// The time after which a worker yields in an interactive quantum.
 const QUANTUM_INTERACTIVE: Duration = Duration::from_micros(50);
 
-/// How often a task that is not brief lets others go first, while every thread is busy: as many steps as lead from a socket to a worker
-/// through tasks of the host.
+/// How often a task that is not interactive yields to the host's own tasks while every thread is busy: the
+/// number of tasks from a socket to a worker.
 const YIELDS_MAX: u8 = 8;
 
-/// The turns of one host.
+/// The scheduler of one host.
 pub(crate) struct Scheduler {
     state: Mutex<State>,
     origin: Instant,
@@ -51,32 +52,32 @@ struct State {
     vacant: Vec<usize>,
 }
 
-/// What is known of one task.
+/// The state of one task.
 struct Entry {
     tenant: usize,
     state: TaskState,
     classifier: TaskClassifier,
-    /// What its turn was expected to be when it asked for it.
+    /// The class of the requested quantum.
     class: TaskClass,
-    /// How often it still lets others go first before its next turn.
+    /// Remaining yields before its next quantum.
     yields_left: u8,
-    /// Makes tokio poll it.
+    /// Makes tokio poll the task.
     waker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TaskState {
-    /// Waits for something of its own.
+    /// Waits for something else.
     Idle,
-    /// Could go on, and waits for a turn.
+    /// Ready, and waiting for a quantum.
     Queued,
-    /// Has a turn, and tokio was told.
+    /// Has a quantum, and tokio was woken.
     Granted,
-    /// Is being polled; `again` when it was woken meanwhile.
+    /// Is being polled; `again` if it was woken meanwhile.
     Running { again: bool },
 }
 
-/// A controller's share of the turns. Its clones are the same; it ends with the last of them.
+/// A controller as tenant of the scheduler. Clones are the same tenant, which ends with the last of them.
 #[derive(Clone)]
 pub(crate) struct Tenant(Arc<TenantHandle>);
 
@@ -85,18 +86,18 @@ struct TenantHandle {
     number: usize,
 }
 
-/// The turn that a task has while it is polled.
+/// The quantum of a task while it is polled.
 #[derive(Clone)]
 pub(crate) struct Quantum(Arc<Task>);
 
 struct Task {
     tenant: Tenant,
     number: usize,
-    /// When its turn is over, in nanoseconds from the origin of all turns.
+    /// The end of the quantum, in nanoseconds since the scheduler's origin.
     over_ns: AtomicU64,
 }
 
-/// A future that is polled in its account's turns alone.
+/// A future that is polled only in quanta of its tenant.
 pub(crate) struct ScheduledFuture<F> {
     future: Pin<Box<F>>,
     task: Arc<Task>,
@@ -104,7 +105,7 @@ pub(crate) struct ScheduledFuture<F> {
 }
 
 impl Scheduler {
-    /// Returns turns for `threads` threads.
+    /// Returns a scheduler for `threads` threads.
     pub(crate) fn new(threads: usize) -> Arc<Self> {
         Self::with(threads, processor::clock)
     }
@@ -114,7 +115,7 @@ impl Scheduler {
         Arc::new(Self { state: Mutex::new(state), origin: Instant::now(), processor })
     }
 
-    /// Opens an account for a controller.
+    /// Adds a tenant.
     pub(crate) fn tenant(self: &Arc<Self>) -> Tenant {
         let number = self.state.lock().queue.add_tenant();
         Tenant(Arc::new(TenantHandle { scheduler: self.clone(), number }))
@@ -132,7 +133,7 @@ impl Drop for TenantHandle {
 }
 
 impl Tenant {
-    /// Runs what `make` returns in turns of this account.
+    /// Wraps the future of `make`, which runs in quanta of this tenant.
     pub(crate) fn run<F: Future>(&self, make: impl FnOnce(Quantum) -> F) -> ScheduledFuture<F> {
         let number = self.0.scheduler.state.lock().enter(self.0.number);
         let task = Arc::new(Task { tenant: self.clone(), number, over_ns: AtomicU64::new(0) });
@@ -141,14 +142,14 @@ impl Tenant {
 }
 
 impl Quantum {
-    /// Returns whether it has lasted as long as it may at `now`.
+    /// Returns whether the quantum has expired at `now`.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.0.scheduler().ns_at(now) >= self.0.over_ns.load(Ordering::Relaxed)
     }
 
-    /// Lets the others have a turn, if this one is over.
+    /// Yields if the quantum has expired.
     ///
-    /// *Cancel safety*: it takes nothing.
+    /// *Cancel safety*: nothing is lost.
     pub(crate) async fn yield_if_expired(&self) {
         let mut over = self.is_over(Instant::now());
         std::future::poll_fn(|context| {
@@ -190,7 +191,8 @@ impl<F: Future> Future for ScheduledFuture<F> {
         let may_last = match turns.state.lock().try_start(task.number, context.waker()) {
             StartDecision::Run { may_last } => may_last,
             StartDecision::Yield => {
-                // To the end of the thread's line: before it comes up again, tokio looks after sockets and timers, and what they wake runs.
+                // To the end of the thread's queue: tokio first serves sockets and timers, and the tasks that
+                // they wake.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -206,7 +208,7 @@ impl<F: Future> Future for ScheduledFuture<F> {
             next.wake();
         }
         if again {
-            // It goes on at once, but first tokio looks after sockets and timers.
+            // Runs again at once, but tokio first serves sockets and timers.
             let _: Poll<()> = pin!(tokio::task::yield_now()).poll(context);
         }
         polled
@@ -222,26 +224,26 @@ impl<F> Drop for ScheduledFuture<F> {
     }
 }
 
-/// What comes of a task that could go on.
+/// The decision for a ready task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StartDecision {
-    /// It has a turn, and is to pause after this long if it has more to do.
+    /// It has a quantum, and should yield after this long.
     Run { may_last: Duration },
-    /// It has one, and lets others go first.
+    /// It has a quantum, but yields to others first.
     Yield,
-    /// It has none.
+    /// It has no quantum yet.
     Wait,
 }
 
-/// What the end of a turn led to.
+/// The effect of a quantum's end.
 struct QuantumEnd {
-    /// The same task has another turn.
+    /// The same task has another quantum.
     again: bool,
-    /// Another one has a turn now.
+    /// The waker of another task that has a quantum now.
     next: Option<Waker>,
 }
 
-/// **Invariant.** No turn is free while somebody waits for one.
+/// **Invariant.** No slot is free while a task waits for it.
 impl State {
     fn enter(&mut self, account: usize) -> usize {
         let entry = Some(Entry {
@@ -264,7 +266,7 @@ impl State {
         }
     }
 
-    /// Begins a turn, if the task has one or can have one at once.
+    /// Starts a quantum, if the task has one or can get one at once.
     fn try_start(&mut self, number: usize, waker: &Waker) -> StartDecision {
         let entry = self.entry(number);
         match &mut entry.waker {
@@ -291,7 +293,7 @@ impl State {
         }
     }
 
-    /// Notes that a task can go on, and returns how to tell tokio if it may at once.
+    /// Records that a task is ready. Returns its waker if it gets a quantum at once.
     fn wake_task(&mut self, number: usize) -> Option<Waker> {
         // A waker may outlive its task.
         let entry = self.tasks.get_mut(number)?.as_mut()?;
@@ -305,7 +307,7 @@ impl State {
         }
     }
 
-    /// Ends a task's turn.
+    /// Ends a task's quantum.
     fn end(&mut self, number: usize, cost_ns: u64, done: bool) -> QuantumEnd {
         let entry = self.entry(number);
         let (account, length) = (entry.tenant, entry.class);
@@ -318,7 +320,8 @@ impl State {
             self.enqueue(number);
         }
         let mut ended = QuantumEnd { again: false, next: None };
-        // Two at most: where a long turn ends and the task asks for a short one, that and the long turn of another may begin.
+        // At most two: when a batch quantum ends and its task requests a normal one, both that and another
+        // batch quantum may start.
         while let Some(granted) = self.grant() {
             if granted == number {
                 ended.again = true;
@@ -329,7 +332,7 @@ impl State {
         ended
     }
 
-    /// Forgets a task, and returns whom its turn goes to if it had one.
+    /// Removes a task. Returns the waker of the task that gets its quantum.
     fn leave(&mut self, number: usize) -> Option<Waker> {
         let entry = self.tasks[number].take().expect("a task leaves once");
         self.vacant.push(number);
@@ -341,8 +344,8 @@ impl State {
         self.grant().and_then(|granted| self.entry(granted).waker.clone())
     }
 
-    /// Puts a task in line. One of a controller that has more in line is not brief, whatever it was before: workers that wake up to a long
-    /// queue are many.
+    /// Queues a task. A task of a tenant with more queued tasks is not interactive, regardless of its
+    /// history: workers that wake up to a long queue are many.
     fn enqueue(&mut self, number: usize) {
         let entry = self.entry(number);
         let (account, length) = (entry.tenant, entry.classifier.class());
@@ -352,7 +355,7 @@ impl State {
         self.queue.enqueue(account, number, asked);
     }
 
-    /// Puts a task that is idle in line, and returns it if it has a turn at once.
+    /// Queues an idle task, and returns the task that gets a quantum at once.
     fn request(&mut self, number: usize) -> Option<usize> {
         let entry = self.entry(number);
         entry.state = TaskState::Queued;

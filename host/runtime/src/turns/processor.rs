@@ -1,17 +1,17 @@
-//! What a turn costs: for how long its thread has computed, not how long that took.
+//! The cost of a quantum: the processor time of its thread, not the wall time.
 //!
-//! A thread waits for a processor where the machine has other things to do, or the quota of the host is used up. That is no controller's
-//! doing, and who had the turn by chance would pay for it with the turns of many milliseconds.
+//! A thread also waits for a processor, when the machine is busy or the host's CPU quota is used up. A tenant
+//! that happens to have the quantum must not pay for that with many milliseconds of its share.
 
 use std::time::Duration;
 
-/// Says for how long the calling thread has computed since it began; `None` where the system does not tell.
+/// Returns the processor time of the calling thread; `None` if the system does not report it.
 pub(super) type CpuClock = fn() -> Option<Duration>;
 
-/// A turn that took no longer than this costs what it took: to ask the system once more would be dearer than what could be wrong.
+/// A shorter quantum costs its wall time: another system call would cost more than the possible error.
 const TAKEN: Duration = Duration::from_micros(500);
 
-/// Asks the system.
+/// Reads the thread's CPU clock.
 #[cfg(target_os = "linux")]
 pub(super) fn clock() -> Option<Duration> {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().ok()
@@ -22,7 +22,7 @@ pub(super) fn clock() -> Option<Duration> {
     None
 }
 
-/// Returns what a turn cost that took this long, and at whose beginning the clock said `before`.
+/// Returns the cost of a quantum with the wall time `took`; `before` is the processor time at its start.
 pub(super) fn cost(took: Duration, before: Option<Duration>, clock: CpuClock) -> Duration {
     if took <= TAKEN {
         return took;

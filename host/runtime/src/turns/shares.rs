@@ -1,47 +1,48 @@
-//! Who gets the next turn: the controller that has used the least of the processors.
+//! The fair queue: the tenant with the least processor time goes next.
 //!
-//! Pure: it knows neither tasks nor time, only what a turn has cost once it has ended. A controller that had nothing to do comes back
-//! with what it had used, but never more than [`CREDIT_NS`] behind the others: who slept for an hour may go first, not for an hour.
+//! Pure: it knows neither tasks nor time, only the cost of finished quanta. A tenant that was idle keeps its
+//! account, but falls at most [`CREDIT_NS`] behind the others: after an idle hour it may go first, but not
+//! for an hour.
 //!
 //! Source: start-time fair queueing, by Goyal, Vin and Cheng, 1996.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// How far behind the others a controller may be when it comes back. One turn: enough to go before all that are busy.
+/// Maximum credit of a tenant that was idle: one quantum, enough to go before all busy tenants.
 const CREDIT_NS: u64 = 1_000_000;
 
-/// The least that a turn costs, so that turns too short for the clock are still shared out evenly.
+/// Minimum cost of a quantum, so that quanta too short for the clock are still shared evenly.
 const COST_NS_MIN: u64 = 1;
 
-/// What a turn is expected to be.
+/// The expected class of a quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskClass {
     /// It ends at once.
     Interactive,
     /// It ends soon.
     Normal,
-    /// It lasts as long as a turn can.
+    /// It uses its full time.
     Batch,
 }
 
-/// Shares a number of turns out among accounts, and as many brief ones. `T` names what waits for one.
+/// Shares a number of slots among tenants, and as many interactive slots. `T` identifies a waiting task.
 ///
-/// Brief turns wait for one another alone. Long ones never have all turns, unless there is but one: whoever needs little finds a free one
-/// at any time.
+/// Interactive quanta wait only for each other. Batch quanta never occupy all slots, unless there is only
+/// one: a tenant with little work finds a free slot at any time.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
-    /// How many more may be out that are not brief.
+    /// Free slots for quanta that are not interactive.
     free: usize,
     free_for_interactive: usize,
-    /// How many more of the first may be long.
+    /// How many of these may go to batch quanta.
     free_for_batch: usize,
     tenants: Vec<TenantQueue<T>>,
     vacant: Vec<usize>,
-    /// The accounts that wait for a turn of each length, the one whose turn it is first.
+    /// The waiting tenants of each class; the first one goes next.
     lines: PerClass<BTreeSet<QueuePosition>>,
-    /// What the account had used that went last.
+    /// The processor time of the tenant that went last.
     floor_ns: u64,
-    /// Counts the places that were given out.
+    /// Counts the positions given out.
     places: u64,
 }
 
@@ -51,14 +52,14 @@ struct TenantQueue<T> {
     waiting: PerClass<WaitList<T>>,
 }
 
-/// Who of an account waits, and where the first of them stands in the line.
+/// The waiting tasks of a tenant, and the position of the first one.
 #[derive(Debug)]
 struct WaitList<T> {
     waiters: VecDeque<T>,
     place: Option<QueuePosition>,
 }
 
-/// One thing for each length.
+/// One value for each class.
 #[derive(Debug, Default)]
 struct PerClass<T> {
     interactive: T,
@@ -66,7 +67,8 @@ struct PerClass<T> {
     batch: T,
 }
 
-/// Where an account stands in the line. Of those that have used the same, the one that has stood there longest goes first.
+/// The position of a tenant. Among tenants with equal processor time, the one that has waited longest goes
+/// first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct QueuePosition {
     used_ns: u64,
@@ -75,7 +77,7 @@ struct QueuePosition {
 }
 
 impl<T: PartialEq> FairQueue<T> {
-    /// Returns shares of `turns` turns at a time.
+    /// Returns a queue for `turns` slots.
     pub(crate) fn new(turns: usize) -> Self {
         let (accounts, vacant, lines) = (Vec::new(), Vec::new(), PerClass::default());
         let free_for_long = turns.saturating_sub(1).max(1);
@@ -92,7 +94,7 @@ impl<T: PartialEq> FairQueue<T> {
         }
     }
 
-    /// Opens an account and returns its number.
+    /// Adds a tenant and returns its number.
     pub(crate) fn add_tenant(&mut self) -> usize {
         let account = TenantQueue { used_ns: 0, waiting: PerClass::default() };
         match self.vacant.pop() {
@@ -107,12 +109,12 @@ impl<T: PartialEq> FairQueue<T> {
         }
     }
 
-    /// Closes an account that neither waits nor has a turn.
+    /// Removes a tenant that has neither waiting tasks nor quanta.
     pub(crate) fn remove_tenant(&mut self, account: usize) {
         self.vacant.push(account);
     }
 
-    /// Puts one more in the line of its account.
+    /// Queues a task of a tenant.
     pub(crate) fn enqueue(&mut self, account: usize, waiter: T, length: TaskClass) {
         let floor_ns = self.floor_ns;
         let own = &mut self.tenants[account];
@@ -126,7 +128,7 @@ impl<T: PartialEq> FairQueue<T> {
         }
     }
 
-    /// Takes one that waits out of the line of its account.
+    /// Removes a waiting task.
     pub(crate) fn withdraw(&mut self, account: usize, waiter: &T, length: TaskClass) {
         let waiting = self.tenants[account].waiting.of(length);
         waiting.waiters.retain(|other| other != waiter);
@@ -137,7 +139,7 @@ impl<T: PartialEq> FairQueue<T> {
         }
     }
 
-    /// Gives a free turn to whom it is due; `None` when none is free, or nobody waits who may have it.
+    /// Grants a free slot to the next task; `None` if no slot is free for a waiting class.
     pub(crate) fn grant(&mut self) -> Option<T> {
         let next = |length| Some((*self.lines.get(length).first()?, length));
         let may_go = TaskClass::ALL.into_iter().filter(|length| self.is_free(*length));
@@ -155,17 +157,17 @@ impl<T: PartialEq> FairQueue<T> {
         Some(waiter)
     }
 
-    /// Returns whether somebody of an account waits.
+    /// Returns whether a tenant has waiting tasks.
     pub(crate) fn is_in_line(&self, account: usize) -> bool {
         TaskClass::ALL.iter().any(|length| self.tenants[account].waiting.get(*length).place.is_some())
     }
 
-    /// Returns whether every turn is out that is not brief.
+    /// Returns whether all slots that are not interactive are in use.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.free == 0
     }
 
-    /// Takes a turn back that was asked for with this length, and has cost this much.
+    /// Releases the slot of a quantum with this class and cost.
     pub(crate) fn end(&mut self, account: usize, cost_ns: u64, length: TaskClass) {
         *self.free_of(length) += 1;
         self.free_for_batch += usize::from(length == TaskClass::Batch);
@@ -179,7 +181,8 @@ impl<T: PartialEq> FairQueue<T> {
         }
     }
 
-    /// Returns how many wait, how many turns are out of `turns` and as many brief ones, and whether somebody waits who could have one.
+    /// Returns the number of waiting tasks, the number of slots in use out of `turns` of both kinds, and
+    /// whether a task waits in spite of a free slot.
     #[cfg(test)]
     pub(crate) fn standing(&self, turns: usize) -> (usize, usize, bool) {
         let waiting = |length| self.tenants.iter().map(move |account| account.waiting.get(length).waiters.len());
@@ -187,7 +190,7 @@ impl<T: PartialEq> FairQueue<T> {
         (TaskClass::ALL.into_iter().flat_map(waiting).sum(), 2 * turns - self.free - self.free_for_interactive, in_vain)
     }
 
-    /// Returns whether a turn of this length is free.
+    /// Returns whether a slot for this class is free.
     fn is_free(&self, length: TaskClass) -> bool {
         match length {
             TaskClass::Interactive => self.free_for_interactive > 0,
@@ -200,7 +203,7 @@ impl<T: PartialEq> FairQueue<T> {
         if length == TaskClass::Interactive { &mut self.free_for_interactive } else { &mut self.free }
     }
 
-    /// Puts an account at the end of those that have used as much as it has.
+    /// Puts a tenant behind those with the same processor time.
     fn queue_tenant(&mut self, account: usize, length: TaskClass) {
         self.places += 1;
         let own = &mut self.tenants[account];

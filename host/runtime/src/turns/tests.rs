@@ -7,15 +7,16 @@ use tokio::task::yield_now;
 use super::habit::BATCH_QUANTUM_NS;
 use super::*;
 
-/// As few long turns as make a task one that computes on and on: one that is not long ends that.
+/// The fewest batch quanta that make a task a batch task: one shorter quantum ends that.
 const LONG_TURNS: u32 = 9;
 
-/// Returns turns that cost what they took: time is virtual here, and no thread computes for as long as it is said to.
+/// Returns a scheduler with wall time as cost: time is virtual here, and threads compute for less than they
+/// claim.
 fn turns_of(threads: usize) -> Arc<Scheduler> {
     Scheduler::with(threads, || None)
 }
 
-/// Goes on for ever, and counts its polls.
+/// Runs forever and counts its polls.
 async fn hog(polls: Arc<AtomicUsize>) {
     loop {
         polls.fetch_add(1, Ordering::SeqCst);
@@ -23,7 +24,7 @@ async fn hog(polls: Arc<AtomicUsize>) {
     }
 }
 
-/// Lasts for a tick in each of its turns, and goes on for ever.
+/// Computes for a tick in each of its quanta, forever.
 async fn computes() {
     std::future::poll_fn(|context| {
         let _: Poll<()> = pin!(tokio::time::advance(Duration::from_millis(1))).poll(context);
@@ -33,12 +34,12 @@ async fn computes() {
     .await;
 }
 
-/// Begins a turn, if there is one for this task.
+/// Starts a quantum, if this task can get one.
 fn begins(state: &mut State, number: usize) -> bool {
     (0..=YIELDS_MAX).any(|_| matches!(state.try_start(number, Waker::noop()), StartDecision::Run { .. }))
 }
 
-/// Gives its turn back, and asks for another one.
+/// Ends the quantum and asks for another one.
 async fn again() {
     let mut first = true;
     std::future::poll_fn(|context| {
@@ -92,7 +93,7 @@ async fn a_task_that_ends_or_is_dropped_leaves_its_turn_to_the_next() {
         drop(account.run(|_| std::future::pending::<()>()));
         assert_eq!(tokio::spawn(account.run(|_| async { 7 })).await.unwrap(), 7);
     }
-    // Dropped while it waits for its turn, and while it has one.
+    // Dropped while it waits for a quantum, and while it has one.
     let first = tokio::spawn(account.run(|_| hog(Arc::default())));
     yield_now().await;
     let second = tokio::spawn(account.run(|_| hog(Arc::default())));
@@ -142,7 +143,7 @@ async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
                     order.lock().push(name);
                     turn.yield_if_expired().await;
                     order.lock().push(name);
-                    // As if the key had taken that long.
+                    // As if the key had taken this long.
                     tokio::time::advance(QUANTUM).await;
                     turn.yield_if_expired().await;
                 }
@@ -166,12 +167,12 @@ fn an_account_that_is_closed_is_used_again() {
     assert_ne!(turns.tenant().0.number, kept.0.number);
 }
 
-/// P5: whoever computes on and on never has the last turn.
+/// P5: a task that keeps computing never has the last slot.
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_others() {
     let turns = turns_of(2);
     let (busy, seldom) = (turns.tenant(), turns.tenant());
-    // Each of them asks for its next turn when one ends, and has it until it is polled again.
+    // Each of them is queued again when a quantum ends, and keeps a granted one until it is polled.
     let mut hogs = [busy.run(|_| computes()), busy.run(|_| computes())];
     let mut runs = |hog: usize| {
         let before = Instant::now();
@@ -195,7 +196,7 @@ async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
     let turns = turns_of(1);
     let (busy, seldom) = (turns.tenant(), turns.tenant());
     let mut hog = busy.run(|_| computes());
-    // Whose turns last is not known before the first one.
+    // The class of a task is unknown before its first quantum.
     for _ in 0..2 {
         assert!(Pin::new(&mut hog).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
@@ -204,13 +205,13 @@ async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
     assert!(other.poll(&mut Context::from_waker(Waker::noop())).is_ready());
 }
 
-/// P5: what comes in from outside passes through tasks of the host, and does not wait at each of them.
+/// P5: a request from outside passes through tasks of the host, and does not wait at each of them.
 #[tokio::test(start_paused = true)]
 async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step() {
     let turns = turns_of(1);
     let (busy, began) = (turns.tenant(), Instant::now());
     let hogs = [(); 2].map(|()| tokio::spawn(busy.run(|_| computes())));
-    // The last one is this test, which tokio looks at now and then.
+    // The last one is this test, which tokio polls now and then.
     let steps: Vec<Arc<Notify>> = (0..=YIELDS_MAX).map(|_| Arc::default()).collect();
     let arrived_ms = Arc::new(AtomicU64::new(0));
     let now_ms = move || u64::try_from(began.elapsed().as_millis()).unwrap();
@@ -224,7 +225,7 @@ async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step()
             }
         });
     }
-    // Whose turns last is not known before the first one.
+    // The class of a task is unknown before its first quantum.
     while now_ms() < 4 {
         yield_now().await;
     }
@@ -238,7 +239,8 @@ async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step()
     hogs.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// A long turn that ends makes room for another long one, also when the task that had it goes on with a short one.
+/// The end of a batch quantum makes room for another batch quantum, even if its task continues with a shorter
+/// one.
 #[test]
 fn a_turn_that_ends_lets_everybody_on_who_can_have_one() {
     let mut state = State { queue: FairQueue::new(2), tasks: Vec::new(), vacant: Vec::new() };
@@ -258,13 +260,14 @@ fn a_turn_that_ends_lets_everybody_on_who_can_have_one() {
     assert!(begins(&mut state, first) && begins(&mut state, second));
 }
 
-/// A small generator of numbers that are the same in every run.
+/// A small generator of reproducible numbers.
 fn dice(seed: &mut u64, sides: usize) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     usize::try_from(*seed >> 33).unwrap() % sides
 }
 
-/// Whatever tasks do, in whatever order: who has a turn is counted, who waits is in line, and nobody waits for a turn that is free.
+/// For any order of operations: tasks with a quantum are counted, waiting tasks are queued, and no task waits
+/// while its slot is free.
 #[test]
 fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
     for seed in 0..300_u64 {
@@ -292,7 +295,7 @@ fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
     }
 }
 
-/// P5: a thread that waits for a processor is nobody's doing.
+/// P5: a tenant does not pay for a thread that waits for a processor.
 #[test]
 fn who_had_the_turn_while_its_thread_stood_still_does_not_pay_for_it() {
     let (short, long) = (Duration::from_micros(300), Duration::from_millis(30));
@@ -308,7 +311,7 @@ fn who_had_the_turn_while_its_thread_stood_still_does_not_pay_for_it() {
 /// P5
 #[tokio::test]
 async fn one_whose_thread_stood_still_runs_as_soon_as_before() {
-    // The first asking is of its turn's beginning, and its thread computes for no time at all.
+    // The first reading is at the start of its quantum, and its thread uses no processor time.
     let turns = Scheduler::with(1, || Some(Duration::ZERO));
     let (busy, seldom) = (turns.tenant(), turns.tenant());
     let polls = Arc::new(AtomicUsize::new(0));
@@ -330,17 +333,18 @@ async fn one_whose_thread_stood_still_runs_as_soon_as_before() {
     hogs.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// How long a key takes, in virtual time. No thread computes for so long.
+/// Duration of a key in virtual time. No thread computes for this long.
 const KEY: Duration = Duration::from_micros(20);
-/// Keys of the controller that has little to do: as many come at once, so often.
+/// Keys per burst of the controller with little work.
 const BURST: u32 = 10;
 const BURSTS: usize = 100;
-/// After how many keys of the busy controller they come: in the middle of a turn as a rule.
+/// Keys of the busy controller between two bursts: usually the burst comes within a quantum.
 const BUSY_KEYS: usize = 523;
-/// How many times as long as alone a key waits, at the 99th percentile, beside a controller with any number of ready keys.
+/// Maximum factor by which a key waits longer, at the 99th percentile, beside a controller with any number of
+/// ready keys.
 const FACTOR_MAX: u32 = 3;
 
-/// A controller with little to do, and how long its keys waited.
+/// A controller with little work, and the waiting times of its keys.
 struct Seldom {
     queue: Queue<u32>,
     added: Mutex<std::collections::BTreeMap<u32, Instant>>,
@@ -375,7 +379,7 @@ impl Seldom {
     }
 }
 
-/// Runs keys as a worker does, each for [`KEY`].
+/// Runs keys like a worker, each for [`KEY`].
 async fn works(queue: Queue<u32>, turn: Quantum, next: Next, began: impl Fn(u32)) {
     while let Some(claim) = queue.claim().await {
         let mut claimed = Some(claim);
@@ -397,7 +401,8 @@ async fn works(queue: Queue<u32>, turn: Quantum, next: Next, began: impl Fn(u32)
     }
 }
 
-/// Returns how long a key of a controller with little to do waits at the 99th percentile, beside one with so many ready keys; on one thread.
+/// Returns the 99th percentile of the waiting times of a controller with little work, beside one with this
+/// many ready keys, on one thread.
 async fn p99_beside(ready_keys: u32, is_shared: bool) -> Duration {
     let (turns, seldom) = (turns_of(1), Seldom::new());
     let (account, busy) = (turns.tenant(), Queue::default());
@@ -427,14 +432,14 @@ async fn p99_beside(ready_keys: u32, is_shared: bool) -> Duration {
     seldom.p99()
 }
 
-/// P5: in virtual time, so that it is the order of turns alone that counts.
+/// P5: in virtual time, so that only the order of quanta counts.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_ready_keys_triple_the_p99_of_another_controller_at_most() {
     let alone = p99_beside(0, false).await;
     assert!(alone > Duration::ZERO, "its keys wait for one another");
     let beside = p99_beside(100_000, false).await;
     assert!(beside <= alone * FACTOR_MAX, "{beside:?} instead of {alone:?}");
-    // What it is worth: where all workers stand in one line, it is not so.
+    // The control: with all workers in one tenant it does not hold.
     let in_line = p99_beside(100_000, true).await;
     assert!(in_line > alone * FACTOR_MAX, "{in_line:?} instead of {alone:?}");
 }

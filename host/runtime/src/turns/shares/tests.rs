@@ -6,7 +6,7 @@ use super::*;
 
 const TURN_NS: u64 = 1_000_000;
 
-/// Two processors, and controllers whose tasks always want a turn. Advances by whole turns.
+/// Two processors, and tenants whose tasks are always ready. Advances by whole quanta.
 struct Machine {
     shares: FairQueue<(usize, u32)>,
     running: Vec<(usize, u32)>,
@@ -17,21 +17,21 @@ impl Machine {
         Self { shares: FairQueue::new(turns), running: Vec::new() }
     }
 
-    /// Opens an account with so many tasks that never stop asking.
+    /// Adds a tenant with this many tasks that are always ready.
     fn busy(&mut self, tasks: u32) -> usize {
         let account = self.shares.add_tenant();
         (0..tasks).for_each(|task| self.shares.enqueue(account, (account, task), TaskClass::Normal));
         account
     }
 
-    /// Gives every free turn away, and says to whom.
+    /// Grants all free slots and returns the tasks.
     fn start(&mut self) -> Vec<(usize, u32)> {
         let granted: Vec<_> = std::iter::from_fn(|| self.shares.grant()).collect();
         self.running.extend(&granted);
         granted
     }
 
-    /// Ends all turns; who had one asks again.
+    /// Ends all quanta; their tasks become ready again.
     fn end(&mut self, cost_ns: impl Fn(usize) -> u64) {
         for (account, task) in std::mem::take(&mut self.running) {
             self.shares.end(account, cost_ns(account), TaskClass::Normal);
@@ -50,9 +50,9 @@ fn who_has_little_to_do_waits_for_one_turn_however_many_tasks_the_others_have() 
     let seldom = machine.shares.add_tenant();
     for round in 0..1000 {
         machine.start();
-        // Once every controller had a turn.
+        // Every tenant has had a quantum.
         if round % 7 == 6 {
-            // It comes while both processors are taken, and is the first to get one that is free.
+            // It becomes ready while both processors are busy, and gets the next free one.
             machine.shares.enqueue(seldom, (seldom, 0), TaskClass::Normal);
             machine.end(|_| TURN_NS);
             assert_eq!(machine.shares.grant(), Some((seldom, 0)), "round {round}");
@@ -63,7 +63,7 @@ fn who_has_little_to_do_waits_for_one_turn_however_many_tasks_the_others_have() 
     }
 }
 
-/// P5: the measure is time, neither keys nor workers.
+/// P5: the measure is processor time, neither keys nor workers.
 #[test]
 fn busy_controllers_get_the_same_time_whatever_their_turns_cost_and_however_many_tasks_they_have() {
     let mut machine = Machine::new(2);
@@ -158,7 +158,7 @@ fn an_account_that_waits_for_both_lengths_goes_on_with_the_one_that_is_free() {
 }
 
 proptest! {
-    /// Whatever happens, no turn is lost and none is made, and nobody who waits is forgotten.
+    /// In any course of events, no slot is lost or duplicated, and no waiting task is forgotten.
     #[test]
     fn turns_are_neither_lost_nor_made(
         steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000, 0_usize..3), 0..200),
@@ -194,7 +194,7 @@ proptest! {
             let brief = out(|length| length == TaskClass::Interactive);
             let (others, long) = (running.len() - brief, out(|length| length == TaskClass::Batch));
             prop_assert!(brief <= 3 && others <= 3 && long <= 2);
-            // Nobody waits who could go.
+            // No task waits that could run.
             let could_go = |length: TaskClass| match length {
                 TaskClass::Interactive => brief < 3,
                 TaskClass::Normal => others < 3,
