@@ -1,11 +1,13 @@
-//! A new version beside the one that runs: it gets the same keys and the same answers, and nothing of what it does is applied.
+//! Shadows: a candidate gets the same keys and answers as the stable version, and none of its effects is
+//! applied.
 //!
-//! While a shadow is on, the worker that reconciles a key keeps what passes, within a bound. When the key is settled, the shadow's own task
-//! runs the new version for the same key: what the old one was answered answers it, a read of its own goes to the store, and a write, a
-//! request, an event or a follow is held back (`layer.rs`). Then both are compared (`compare.rs`) and counted (`report.rs`).
+//! While a shadow is on, the worker captures the effects and answers of each reconcile, within a bound.
+//! Afterwards the shadow's task runs the candidate for the same key (`layer.rs`). Answers of the stable
+//! version are replayed; other reads go to the store; writes, requests, events and follows are suppressed.
+//! Both runs are compared (`compare.rs`) and counted (`report.rs`).
 //!
-//! One reconcile runs as a shadow at a time, in the controller's turns, and one more waits; whatever else ends meanwhile is skipped, and
-//! counted. So the shadow is never in the way of a key.
+//! One reconcile at a time runs as a shadow, as part of the controller's tenant, and one more waits; others
+//! are skipped and counted. So a shadow never delays a key.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -39,23 +41,23 @@ use report::CompareResult;
 use run::{DenialCollector, Run};
 use scene::{Before, ReplayState};
 
-/// What may be kept of one reconcile, in bytes as the limit `effect-bytes` counts them.
+/// Maximum bytes captured of one reconcile, counted like the limit `effect-bytes`.
 const RECORDING_BYTES_MAX: u64 = 4 << 20;
 
-/// A new version that is tried beside the one that runs.
+/// A candidate that runs as a shadow of the stable version.
 pub(crate) struct Shadow {
-    /// The version that runs.
+    /// The stable version.
     stable: Arc<LoadedVersion>,
-    /// Where what the old one asks for is done.
+    /// The layers that perform the stable version's effects.
     outside: Arc<Headers<World>>,
     candidate: Definition,
     inbox: mpsc::Sender<Box<CapturedReconcile>>,
     report: Mutex<ShadowReport>,
-    /// Cancelled when nothing is compared any more.
+    /// Cancelled when the shadow ends.
     over: CancellationToken,
 }
 
-/// A reconcile of the old version that is over.
+/// A captured reconcile of the stable version.
 struct CapturedReconcile {
     key: Key,
     result: Result<Outcome, Fault>,
@@ -63,7 +65,7 @@ struct CapturedReconcile {
     recorder: Arc<Recorder<Arc<Headers<World>>>>,
 }
 
-/// A place in the line of a shadow, for a reconcile that runs.
+/// The capture of a running reconcile, with a reserved place in the shadow's queue.
 pub(crate) struct Capture {
     permit: mpsc::OwnedPermit<Box<CapturedReconcile>>,
     denials: Arc<DenialCollector>,
@@ -72,12 +74,12 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Returns the way out of the old version's sandbox on which what passes is kept.
+    /// Returns the effect layers of the stable version that capture.
     pub(crate) fn effects(&self) -> Arc<dyn Effects> {
         self.effects.clone()
     }
 
-    /// Hands over what was kept, once the key is settled.
+    /// Hands the capture to the shadow once the key is settled.
     pub(crate) fn settled(self, key: &Key, result: &Result<Outcome, Fault>) {
         let Self { permit, denials, recorder, effects: _ } = self;
         permit.send(Box::new(CapturedReconcile { key: key.clone(), result: result.clone(), denials, recorder }));
@@ -85,17 +87,18 @@ impl Capture {
 }
 
 impl Host {
-    /// Begins to try a definition beside the one that the controller of its name runs, instead of any that is tried now: it gets the same keys
-    /// and the same answers, and nothing of what it does is applied. Its start hook does not run. A swap, a change, a removal and a
-    /// suspension end it.
+    /// Starts a shadow of the controller's stable version, replacing a running one. The candidate gets the
+    /// same keys and answers, and none of its effects is applied. Its start hook does not run. A swap, an
+    /// update, a removal and a suspension end the shadow.
     ///
     /// # Errors
-    /// [`Error::UnknownController`], [`Error::ManagesAnother`], [`Error::Refused`], [`Error::KindDiffers`].
+    /// [`Error::UnknownController`], [`Error::ManagedKindChanged`], [`Error::Refused`],
+    /// [`Error::KindDiffers`].
     pub async fn begin_shadow(&self, definition: Definition) -> Result<(), Error> {
         self.controller(&definition.name)?.begin_shadow(definition).await
     }
 
-    /// Ends what is tried beside the version that a controller runs, if there is something.
+    /// Ends the shadow of a controller, if there is one.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
@@ -104,7 +107,7 @@ impl Host {
         Ok(())
     }
 
-    /// Returns what came of trying a definition beside the one that a controller runs: of the one that is tried, else of the last one.
+    /// Returns the report of the running shadow, else of the last one.
     ///
     /// # Errors
     /// [`Error::UnknownController`].
@@ -115,7 +118,7 @@ impl Host {
 }
 
 impl Controller {
-    /// Begins to try another definition beside the one that runs.
+    /// Starts a shadow.
     ///
     /// # Errors
     /// As [`Host::begin_shadow`].
@@ -138,12 +141,12 @@ impl Controller {
         Ok(())
     }
 
-    /// Returns what came so far of what is tried beside the version that runs; `None`: nothing is.
+    /// Returns the report of the running shadow, `None` without one.
     pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
         self.shadow.load().as_ref().map(|shadow| shadow.report())
     }
 
-    /// Ends what is tried beside the version that runs, if there is something.
+    /// Ends the shadow, if there is one.
     pub(crate) fn end_shadow(&self) {
         if let Some(shadow) = self.shadow.swap(None) {
             shadow.over.cancel();
@@ -151,7 +154,7 @@ impl Controller {
         }
     }
 
-    /// Returns a place in the line of the shadow, for a reconcile that begins; `None`: none is on, or it has no time for this one.
+    /// Starts the capture of a reconcile. Returns `None` if no shadow is on or it is busy.
     pub(crate) fn start_capture(&self, loaded: &Arc<LoadedVersion>) -> Option<Capture> {
         let shadow = self.shadow.load();
         let shadow = shadow.as_ref()?;
@@ -173,7 +176,7 @@ impl Controller {
 }
 
 impl Shadow {
-    /// Returns what it came to so far.
+    /// Returns the report so far.
     pub(crate) fn report(&self) -> ShadowReport {
         self.report.lock().clone()
     }
@@ -182,7 +185,7 @@ impl Shadow {
         self.over.is_cancelled()
     }
 
-    /// Compares one reconcile after the other.
+    /// Compares captured reconciles one after the other.
     async fn run(&self, controller: &Controller, mut arrivals: mpsc::Receiver<Box<CapturedReconcile>>) {
         let compared = async {
             while let Some(recorded) = arrivals.recv().await {
@@ -203,7 +206,7 @@ impl Shadow {
         }
     }
 
-    /// Runs the new version for a key that the old one has settled, and compares the two.
+    /// Runs the candidate for a captured key and compares both runs.
     async fn compare(&self, controller: &Controller, recorded: CapturedReconcile) -> CompareResult {
         let CapturedReconcile { key, result, denials, recorder } = recorded;
         if !self.candidate.may_get(&key) {
@@ -225,7 +228,7 @@ impl Shadow {
         }
     }
 
-    /// Runs the new version for a key, with the world as the old one found it.
+    /// Runs the candidate for a key in the state that the stable version found.
     async fn run_new(&self, controller: &Controller, key: &Key, scene: ReplayState) -> Result<Run, UnfitReason> {
         let context: &Context = &controller.context;
         let world = sink::world(context, NullSink, &self.candidate);
@@ -239,13 +242,13 @@ impl Shadow {
         if let Some(unfit) = shadowed.unfit() {
             return Err(unfit);
         }
-        // Its limits bound what it does.
+        // The limits of the candidate bound its exchanges.
         let exchanges = recorder.take().ok_or(UnfitReason::TooLong)?;
         Ok(Run { exchanges, result: report.result, denials: denials.take() })
     }
 }
 
-/// Finds out what was there before the old version wrote, and sets the scene.
+/// Reads the state before the stable version's writes and builds the replay state.
 async fn build_replay_state(
     store: &dyn Store,
     exchanges: &[homeostat_component::Exchange],
@@ -257,7 +260,7 @@ async fn build_replay_state(
     ReplayState::set(exchanges.to_vec(), &before)
 }
 
-/// Reads in the store's history what a resource was before the change that made a revision.
+/// Reads from the store's history the version of a resource before this revision.
 async fn read_previous(
     store: &dyn Store,
     kind: Kind,

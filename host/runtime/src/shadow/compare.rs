@@ -1,7 +1,8 @@
-//! What a new version does otherwise than the old one, from what both did. Pure.
+//! Compares the runs of two versions. Pure.
 //!
-//! Writes are paired by the resource that they are about and the part of it that they write, in their order; equal ones first. A write that
-//! changes nothing is compared with its pair and is no difference by itself. Texts of the answer have a bound, and nothing of a `Secret`.
+//! Writes are paired by resource and part, in order; equal ones first. A write that changes nothing is
+//! compared with its pair and is no difference by itself. Texts in the result are bounded and contain nothing
+//! of a `Secret`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -16,30 +17,31 @@ use super::run::Run;
 use crate::fields;
 use crate::manifest::HIDDEN;
 
-/// Differences of one reconcile that are told.
+/// Maximum number of differences reported for one reconcile.
 const DIFFERENCES_MAX: usize = 64;
-/// Bytes of a value that are told.
+/// Maximum bytes of a reported value.
 const VALUE_BYTES_MAX: usize = 120;
 
-/// Something that the new version does otherwise.
+/// One difference of the candidate.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReconcileDifference {
-    /// What it is about: a resource that is written or told of, else the key that was reconciled.
+    /// The resource that is written or mentioned, else the reconciled key.
     pub key: Key,
-    /// The verb of a write, or `reconcile` (what it came to), `http`, `emit`, `follow` or `grants` (what the new version is denied).
+    /// The verb of a write, or `reconcile` (its result), `http`, `emit`, `follow` or `grants` (a denial of
+    /// the candidate).
     pub verb: String,
     /// The path of the field. Empty for a write as a whole.
     pub field: String,
-    /// What the old version has there, at most 120 bytes; `None`: nothing.
+    /// The value of the stable version, at most 120 bytes; `None` if missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What the new version has there, at most 120 bytes; `None`: nothing.
+    /// The value of the candidate, at most 120 bytes; `None` if missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }
 
-/// Returns what the new version did otherwise, the first 64 of it; nothing: both did the same.
+/// Returns the first 64 differences; empty if both versions did the same.
 pub(super) fn differences(key: &Key, old: &Run, new: &Run) -> Vec<ReconcileDifference> {
     let mut found = Vec::new();
     result(key, old, new, &mut found);
@@ -84,7 +86,7 @@ fn cut(mut text: String) -> String {
 }
 
 fn result(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference>) {
-    // What a failure says may have a time in it; how it goes on is what counts.
+    // The message of a failure may contain a time; only the retry counts.
     let is_same = match (&old.result, &new.result) {
         (Err(Fault::Failure { retry: before, .. }), Err(Fault::Failure { retry: after, .. })) => before == after,
         (old, new) => old == new,
@@ -94,7 +96,7 @@ fn result(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference>)
     }
 }
 
-/// Says what a reconcile came to.
+/// Returns the result of a reconcile as text.
 pub(super) fn end(result: &Result<Outcome, Fault>) -> String {
     match result {
         Ok(Outcome::Settled) => "settled".to_owned(),
@@ -111,7 +113,7 @@ pub(super) fn end(result: &Result<Outcome, Fault>) -> String {
     }
 }
 
-/// Which part of a resource a write is about.
+/// The part of a resource that a write changes.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 enum ResourcePart {
     Specification,
@@ -133,7 +135,7 @@ impl<'r> RecordedWrite<'r> {
         }
     }
 
-    /// Returns what it is about; a name that the host makes up is left out where there is none.
+    /// Returns the key of the written resource; the name is empty if the store would have generated it.
     fn key(&self) -> Key {
         if let Ok(written) = self.answer {
             return written.resource.key.clone();
@@ -162,7 +164,8 @@ impl<'r> RecordedWrite<'r> {
         matches!(self.answer, Ok(written) if written.change.is_none())
     }
 
-    /// Returns what was asked for; `None`: a change, which means something beside the resource alone.
+    /// Returns the requested document; `None` for a patch, which has a meaning only together with the
+    /// resource.
     fn asked(&self) -> Option<Value> {
         match self.write {
             Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
@@ -175,13 +178,13 @@ impl<'r> RecordedWrite<'r> {
         }
     }
 
-    /// Returns what it led to; `None`: it was refused.
+    /// Returns the resulting document; `None` if the write was refused.
     fn led_to(&self) -> Option<Value> {
         let written = self.answer.as_ref().ok()?;
         Some(wanted(serde_json::from_str(&written.resource.json).ok()?, self.part()))
     }
 
-    /// Returns what stands for it where it can be compared with nothing else.
+    /// Returns the value to report when there is nothing to compare with.
     fn whole(&self) -> Value {
         self.asked().or_else(|| self.led_to()).unwrap_or_else(|| match self.write {
             Write::Patch { change, .. } | Write::PatchStatus { change, .. } => match change {
@@ -192,7 +195,7 @@ impl<'r> RecordedWrite<'r> {
     }
 }
 
-/// Leaves of a document what its writer wants of that part.
+/// Reduces a document to the fields of that part that its writer sets.
 fn wanted(mut document: Value, part: ResourcePart) -> Value {
     if part == ResourcePart::Status {
         return json!({ "status": document["status"].take() });
@@ -201,7 +204,7 @@ fn wanted(mut document: Value, part: ResourcePart) -> Value {
         fields.remove("status");
     }
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
-        // What the host owns no version wants.
+        // Fields that only the host sets.
         for field in HOST_OWNED {
             metadata.remove(field);
         }
@@ -235,7 +238,7 @@ fn writes(old: &[Exchange], new: &[Exchange], found: &mut Vec<ReconcileDifferenc
     }
 }
 
-/// Compares two writes of the same part of the same resource.
+/// Compares two writes to the same part of a resource.
 fn pair(key: &Key, old: &RecordedWrite<'_>, new: &RecordedWrite<'_>, found: &mut Vec<ReconcileDifference>) {
     if old.changes_nothing() && new.changes_nothing() {
         return;
@@ -258,7 +261,7 @@ fn pair(key: &Key, old: &RecordedWrite<'_>, new: &RecordedWrite<'_>, found: &mut
     }
 }
 
-/// Takes note of a write that only one of the two made, where it changes something.
+/// Reports a write that only one version made, if it changes the resource.
 fn alone(key: &Key, deed: &RecordedWrite<'_>, is_old: bool, found: &mut Vec<ReconcileDifference>) {
     if deed.changes() {
         let text = shown(key, "", &deed.whole());
@@ -267,7 +270,7 @@ fn alone(key: &Key, deed: &RecordedWrite<'_>, is_old: bool, found: &mut Vec<Reco
     }
 }
 
-/// Writes a value, without what is secret by its kind.
+/// Returns a value as text, without the content of secrets.
 fn shown(key: &Key, path: &str, value: &Value) -> String {
     let Kind { group, name, .. } = key.kind();
     let is_secret = group.is_empty() && name == "Secret";
@@ -290,7 +293,7 @@ fn requests(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference
     for request in of(old) {
         match left.iter().position(|other| *other == request) {
             Some(at) => drop(left.remove(at)),
-            // To read less is no difference to anybody.
+            // Reading less is no difference.
             None if matches!(&*request.method, "GET" | "HEAD") => {}
             None => found.push(ReconcileDifference::new(key, "http", &address(&request), Some("sent"), None)),
         }
@@ -300,7 +303,7 @@ fn requests(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference
     }
 }
 
-/// Returns method and address of a request, without what may be secret in it.
+/// Returns the method and URL of a request, without parts that may be secret.
 fn address(HttpRequest { method, url, .. }: &HttpRequest) -> String {
     let bare = url.split(['?', '#']).next().unwrap_or_default();
     let bare = match bare.split_once("://") {
@@ -313,7 +316,7 @@ fn address(HttpRequest { method, url, .. }: &HttpRequest) -> String {
     format!("{method} {bare}")
 }
 
-/// Compares events by their reasons, and what is followed.
+/// Compares events by reason, and followed resources.
 fn events_and_follows(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference>) {
     let of = |run: &Run| -> BTreeSet<(Key, &'static str, String, String)> {
         let told = run.exchanges.iter().filter_map(|exchange| match &exchange.effect {

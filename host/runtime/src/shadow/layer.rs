@@ -1,7 +1,7 @@
-//! The way out of a new version's sandbox while it runs as a shadow: answers of the old one, reads, and nothing that leaves a mark.
+//! The effects of a candidate that runs as a shadow: replayed answers, reads, and no side effects.
 //!
-//! Belongs inside of the new version's own grants, and around a world of which it reads alone: writes, requests, events, log lines and
-//! follows are answered here, whatever the world would do.
+//! Lies inside the candidate's own grants and around a world that it only reads from. Writes, requests,
+//! events, log lines and follows are answered here and never reach the world.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use parking_lot::Mutex;
 use super::UnfitReason;
 use super::scene::{ReplayAnswer, ReplayState};
 
-/// Answers one reconcile.
+/// The effects of one reconcile.
 pub(super) struct ShadowEffects {
     scene: Mutex<ReplayState>,
-    /// Why it cannot be compared.
+    /// Why the run cannot be compared.
     unfit: Mutex<Option<UnfitReason>>,
     store: Arc<dyn Store>,
     world: World,
 }
 
 impl ShadowEffects {
-    /// `world` has the store, and the settings of the new version.
+    /// `world` has the store and the configuration of the candidate.
     pub(super) fn new(scene: ReplayState, store: Arc<dyn Store>, world: World) -> Self {
         Self { scene: Mutex::new(scene), unfit: Mutex::default(), store, world }
     }
 
-    /// Returns why what passed cannot be compared.
+    /// Returns why the run cannot be compared.
     pub(super) fn unfit(&self) -> Option<UnfitReason> {
         *self.unfit.lock()
     }
@@ -69,9 +69,9 @@ impl ShadowEffects {
         self.scene.lock().write(write, &call.controller, schemas, revision, current)
     }
 
-    /// Returns the resource that a write is about as the new version sees it.
+    /// Returns the resource of a write as the candidate sees it.
     async fn current(&self, write: &Write) -> Result<Option<Arc<homeostat_store::Resource>>, StoreError> {
-        // What is to have a name that is made up is not there.
+        // A resource with a generated name does not exist yet.
         let target = write.target()?;
         let Some(name) = target.name else { return Ok(None) };
         let key = Key::new(target.kind, &target.namespace, &name);
@@ -116,7 +116,7 @@ impl Effects for ShadowEffects {
     }
 }
 
-/// Where nothing is kept: [`ShadowEffects`] lets nothing through to it.
+/// A sink that drops everything. [`ShadowEffects`] lets nothing through to it.
 pub(super) struct NullSink;
 
 impl Sink for NullSink {

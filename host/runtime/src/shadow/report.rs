@@ -1,4 +1,4 @@
-//! What a shadow came to so far, and whether that is enough. Pure.
+//! The report of a shadow, and its verdict. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,46 +9,46 @@ use super::compare::ReconcileDifference;
 use crate::rollout::{STEP_TIMEOUT_FACTOR, Share};
 use crate::stats::ShadowOutcome;
 
-/// Differences that stand in a status.
+/// Maximum number of differences in a status.
 const BRIEF: usize = 8;
-/// Differences that are kept beside the counts.
+/// Maximum number of differences kept in addition to the counts.
 const DIFFERENCES_MAX: usize = 64;
 
-/// For how long a new version is tried as a shadow, and what is let pass.
+/// The duration of a shadow and the differences that it may have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShadowPlan {
-    /// How long it lasts at least.
+    /// Minimum duration.
     pub lasts: Duration,
-    /// Reconciles that are compared, at least, unless four times its length has passed.
+    /// Minimum number of compared reconciles, unless four times the duration has passed.
     pub reconciles: u64,
-    /// Reconciles that may differ.
+    /// The allowed differences.
     pub allowed: DifferenceLimit,
 }
 
-/// How many reconciles may differ.
+/// The maximum number of reconciles that differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DifferenceLimit {
-    /// All of them: they are to.
+    /// Any number.
     Any,
-    /// So many.
+    /// A number.
     Count(u64),
-    /// This share of those that were compared.
+    /// A share of the compared reconciles.
     Share(Share),
 }
 
-/// Why two reconciles could not be compared.
+/// Why two runs could not be compared.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UnfitReason {
-    /// What the old one did is more than may be kept.
+    /// The stable run exceeds the bound of a capture.
     TooLong,
-    /// The grants of the new one do not let it be told of the key.
+    /// The candidate has no grant for the key.
     NotGranted,
-    /// The old one was stopped, by a trap or a limit.
+    /// A trap or limit ended the stable run.
     OldStopped,
-    /// What was there before the old one wrote is not known any more.
+    /// The history before the stable version's write was compacted.
     PastIsGone,
-    /// The new one listed, page by page, what it or the old one had changed.
+    /// The candidate listed resources in pages that one of the versions had changed.
     ListOfChanged,
     /// The store could not be read.
     StoreFailed,
@@ -56,16 +56,16 @@ pub enum UnfitReason {
     HostFailed,
 }
 
-/// What came of one pair of reconciles.
+/// The result of comparing two runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum CompareResult {
-    /// Both did the same.
+    /// Both versions did the same.
     Equal,
-    /// They differ.
+    /// The versions differ.
     Differing {
-        /// In this.
+        /// The differences.
         differences: Vec<ReconcileDifference>,
-        /// The new one failed, and the old one did not.
+        /// The candidate failed and the stable version did not.
         failed_alone: bool,
     },
     /// They could not be compared.
@@ -79,7 +79,7 @@ impl Default for ShadowPlan {
 }
 
 impl CompareResult {
-    /// Returns what metrics call it.
+    /// Returns the label value in metrics.
     pub(super) fn in_one_word(&self) -> ShadowOutcome {
         match self {
             Self::Equal => ShadowOutcome::Equal,
@@ -90,50 +90,50 @@ impl CompareResult {
     }
 }
 
-/// What a shadow came to so far.
+/// The report of a shadow so far.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowReport {
-    /// Reconciles that were compared.
+    /// Compared reconciles.
     pub compared: u64,
-    /// Of those, in which both did the same.
+    /// Compared reconciles without differences.
     pub equal: u64,
-    /// Of those, in which they did not.
+    /// Compared reconciles with differences.
     pub differing: u64,
-    /// Of those, in which the new version alone failed, trapped or hit a limit.
+    /// Compared reconciles in which only the candidate failed, trapped or hit a limit.
     pub errors: u64,
     /// Reconciles that could not be compared.
     pub unfit: u64,
-    /// Why they could not.
+    /// The same by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unfit_because: BTreeMap<UnfitReason, u64>,
-    /// Reconciles of the old version that the new one had no time for.
+    /// Reconciles of the stable version that were not captured because the shadow was busy.
     pub skipped: u64,
-    /// What differs, the first 64 by resource and field.
+    /// The first 64 differences by resource and field.
     pub differences: Vec<DifferenceCount>,
-    /// How often something else differed.
+    /// Occurrences of further differences.
     pub left_out: u64,
 }
 
-/// A difference, and how often it was found.
+/// A difference and its number of occurrences.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DifferenceCount {
-    /// As it was found first.
+    /// The first occurrence.
     #[serde(flatten)]
     pub first: ReconcileDifference,
     /// How often this field of this resource differed.
     pub times: u64,
 }
 
-/// Whether a new version may go on.
+/// The verdict on a candidate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ShadowVerdict {
-    /// It is not known yet.
+    /// There is not enough data yet.
     Inconclusive,
-    /// It may.
+    /// The candidate passed.
     Passed,
-    /// It may not, and why.
+    /// The candidate failed, for this reason.
     Failed(String),
 }
 
@@ -174,10 +174,10 @@ impl ShadowReport {
         }
     }
 
-    /// Returns whether this is enough for a plan.
+    /// Returns the verdict under a plan.
     ///
-    /// More differences than a number that is allowed fail at once; a share is only known at the end. A shadow that has come to fewer
-    /// reconciles than it wants after four times its length ends, too: there are no more.
+    /// Exceeding an allowed number fails at once; a share is known only at the end. After four times its
+    /// duration a shadow ends even with too few reconciles: there are no more.
     pub fn verdict(&self, plan: &ShadowPlan, lasted: Duration) -> ShadowVerdict {
         let ShadowPlan { lasts, reconciles, allowed } = *plan;
         let is_late = lasted >= lasts * STEP_TIMEOUT_FACTOR;
@@ -200,7 +200,7 @@ impl ShadowReport {
         }
     }
 
-    /// Returns the same with the first eight differences alone, as it stands in a status.
+    /// Returns the report with only the first eight differences, for a status.
     #[must_use]
     pub fn brief(&self) -> Self {
         let mut brief = self.clone();
@@ -209,7 +209,7 @@ impl ShadowReport {
         brief
     }
 
-    /// Says how many differ, and the first things in which they do.
+    /// Returns a text with the number of differing reconciles and the first differences.
     fn reason(&self) -> String {
         const TOLD: usize = 3;
         let told: Vec<String> = self.differences.iter().take(TOLD).map(|counted| counted.first.to_string()).collect();

@@ -1,4 +1,4 @@
-//! What one reconcile did, as far as two are compared by it.
+//! The data of one reconcile that the comparison uses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use homeostat_component::layers::DenialObserver;
 use homeostat_component::{Call, Capability, Exchange, Fault, Outcome};
 use parking_lot::Mutex;
 
-/// Denials of one reconcile that are kept.
+/// Maximum number of denials kept of one reconcile.
 const DENIALS_MAX: usize = 64;
 
-/// One reconcile that ended.
+/// One finished reconcile.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// What passed its grants, in order.
+    /// The effects that passed its grants, with their answers, in order.
     pub(super) exchanges: Vec<Exchange>,
     pub(super) result: Result<Outcome, Fault>,
-    /// What it was denied, in one line each.
+    /// Its denials, in one line each.
     pub(super) denials: BTreeSet<String>,
 }
 
-/// Keeps what one reconcile is denied, and hands it on.
+/// Collects the denials of one reconcile and forwards them.
 pub(super) struct DenialCollector {
     next: Option<Arc<dyn DenialObserver>>,
     kept: Mutex<BTreeSet<String>>,
 }
 
 impl DenialCollector {
-    /// Hands on to `next`, where there is one.
+    /// Returns a collector that forwards to `next`.
     pub(super) fn before(next: Option<Arc<dyn DenialObserver>>) -> Arc<Self> {
         Arc::new(Self { next, kept: Mutex::default() })
     }
 
-    /// Takes what was kept.
+    /// Returns and removes the collected denials.
     pub(super) fn take(&self) -> BTreeSet<String> {
         std::mem::take(&mut self.kept.lock())
     }
@@ -50,7 +50,7 @@ impl DenialObserver for DenialCollector {
     }
 }
 
-/// Cuts off the lines that would grant it, and what an address asks for: there may be a secret in that.
+/// Removes the suggested grants and the query of a URL, which may contain a secret.
 fn in_one_line(missing: &str) -> &str {
     let end = missing.find([';', '\n', '?']).unwrap_or(missing.len());
     &missing[..end]

@@ -1,8 +1,9 @@
-//! The world as the old version found it, as far as its answers tell, and what the new one has made of it since. Pure.
+//! The state that the stable version found, reconstructed from its answers, with the candidate's own changes
+//! on top. Pure.
 //!
-//! The old version's writes are in the store by the time that the new one runs. So what a key was before them comes from what the old one
-//! read, from what its writes answered, or from the store's history; and the new one's own writes are decided on that, by the same function
-//! that decides writes to a store, and kept here.
+//! When the candidate runs, the stable version's writes are already in the store. The state before them comes
+//! from its reads, from the answers of its writes, or from the store's history. The candidate's writes are
+//! decided on this state by the same function that decides writes to a store, and are kept here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,43 +16,43 @@ use homeostat_store::{
 
 use super::UnfitReason;
 
-/// What the old version did, to be looked up, and the resources that it tells of.
+/// The stable version's exchanges, for lookup, and the resources in them.
 pub(super) struct ReplayState {
     exchanges: Vec<Exchange>,
-    /// Of each exchange, how many writes of the old one that changed something came before it: to the resource or the kind that it is about.
+    /// For each exchange: the number of earlier changing writes to the same resource or kind.
     steps: Vec<usize>,
-    /// Which exchanges have answered the new one.
+    /// Exchanges already replayed to the candidate.
     used: Vec<bool>,
-    /// By the key without its version.
+    /// By key without the version.
     places: BTreeMap<Key, ResourceState>,
-    /// Nanoseconds that have passed on the clocks since the old one looked at them last.
+    /// Nanoseconds added to the clocks since the stable version's last reading.
     late: u64,
 }
 
-/// What is known of one resource.
+/// The state of one resource.
 #[derive(Default)]
 struct ResourceState {
-    /// As the new one sees it now; `None`: it is not there.
+    /// The resource as the candidate sees it; `None` if it does not exist.
     now: Option<Arc<Resource>>,
-    /// How many writes of the old one, which changed something, the new one has made in the same way.
+    /// The number of the stable version's changing writes that the candidate has repeated.
     steps: usize,
-    /// The new one has changed it in its own way.
+    /// The candidate has changed it differently.
     diverged: bool,
 }
 
-/// Where a resource came from that was there before the old version's first write of it.
+/// Resources before the stable version's first write, by the revision of that write.
 pub(super) type Before = BTreeMap<Revision, Option<Arc<Resource>>>;
 
-/// What is to be done about a question.
+/// The answer to a read.
 pub(super) enum ReplayAnswer {
-    /// This is the answer.
+    /// An answer from the replay state.
     Answer(Answer),
-    /// The store knows.
+    /// The store has the answer.
     ReadStore,
 }
 
 impl ReplayState {
-    /// Returns the kinds and revisions of the old version's changes of which it did not see what was there before.
+    /// Returns the kinds and revisions of the stable version's changes whose previous state it did not read.
     pub(super) fn unobserved_changes(exchanges: &[Exchange]) -> Vec<(Kind, Revision)> {
         let mut seen = BTreeMap::new();
         let mut unseen = Vec::new();
@@ -66,10 +67,11 @@ impl ReplayState {
         unseen
     }
 
-    /// Sets the scene by what the old version did. `before` has what is [unseen](Scene::unseen).
+    /// Builds the state from the stable version's exchanges. `before` has the
+    /// [unobserved](ReplayState::unobserved_changes) previous states.
     ///
     /// # Errors
-    /// Why it cannot be set.
+    /// Why it cannot be built.
     pub(super) fn set(exchanges: Vec<Exchange>, before: &Before) -> Result<Self, UnfitReason> {
         let mut places: BTreeMap<Key, ResourceState> = BTreeMap::new();
         let mut changes: Vec<Key> = Vec::new();
@@ -118,7 +120,7 @@ impl ReplayState {
         }
     }
 
-    /// Answers a list, as far as the old one asked for the same.
+    /// Replays a list that the stable version made too.
     pub(super) fn list(&mut self, query: &Query, view: View) -> ReplayAnswer {
         let of_kind =
             || self.places.iter().filter(|(key, _)| key.kind().same_type(&query.kind)).map(|(_, place)| place);
@@ -130,10 +132,10 @@ impl ReplayState {
         }
     }
 
-    /// Brings a page of the store into line with what is known of its resources.
+    /// Merges the known resources into a page of the store.
     ///
     /// # Errors
-    /// It is one of several pages, and something of its kind was written.
+    /// The list has several pages, and a resource of its kind was written.
     pub(super) fn overlay(&self, query: &Query, view: View, page: PageData) -> Result<PageData, UnfitReason> {
         let known = || self.places.iter().filter(|(key, _)| key.kind().same_type(&query.kind));
         if known().next().is_none() {
@@ -157,7 +159,7 @@ impl ReplayState {
         Ok(PageData { items: items.into_values().collect(), revision, next })
     }
 
-    /// Answers a write that the old one made in the same way.
+    /// Replays the answer of a write that the stable version made too.
     pub(super) fn rewrite(&mut self, write: &Write) -> Option<Result<WriteData, StoreError>> {
         let target = write.target().ok();
         let key = target.and_then(|target| Some(bare(&Key::new(target.kind, &target.namespace, &target.name?))));
@@ -176,12 +178,12 @@ impl ReplayState {
         Some(answer)
     }
 
-    /// Returns the resource that a write is about as it is known; `None`: it is not known whether there is one.
+    /// Returns the known state of a resource; `None` if it is unknown whether it exists.
     pub(super) fn current(&self, key: &Key) -> Option<Option<Arc<Resource>>> {
         self.places.get(&bare(key)).map(|place| place.now.clone())
     }
 
-    /// Decides a write of the new one's own on `current`, and keeps what it comes to.
+    /// Decides a write of the candidate on `current`, and keeps the result.
     pub(super) fn write(
         &mut self,
         write: Write,
@@ -199,17 +201,17 @@ impl ReplayState {
         Ok(WriteData { resource: ResourceData::new(&resource, View::Whole), change })
     }
 
-    /// Answers an HTTP request that the old one sent as well; each once.
+    /// Replays the answer of an HTTP request that the stable version sent too; each answer once.
     pub(super) fn resend(&mut self, effect: &Effect) -> Option<Answer> {
         self.lookup(effect, None, false)
     }
 
-    /// Returns the bytes that the old one drew, in its order.
+    /// Replays the stable version's random bytes, in order.
     pub(super) fn random(&mut self, bytes: u32) -> Option<Answer> {
         self.lookup(&Effect::Random { bytes }, None, false)
     }
 
-    /// Returns what the old one read off a clock, in its order. Whoever looks more often sees a millisecond pass each time.
+    /// Replays the stable version's clock readings, in order. Each further reading adds a millisecond.
     pub(super) fn clock(&mut self, effect: &Effect) -> Option<Answer> {
         const MILLISECOND: u64 = 1_000_000;
         if let Some(answer) = self.lookup(effect, None, false) {
@@ -221,7 +223,8 @@ impl ReplayState {
         Some(Answer::Nanoseconds(time.saturating_add(self.late)))
     }
 
-    /// Returns the next answer to an effect that came after so many steps. `again`: else the last one is given again.
+    /// Returns the next answer to an effect after this number of steps. With `again`, repeats the last answer
+    /// when all are used.
     fn lookup(&mut self, effect: &Effect, steps: Option<usize>, again: bool) -> Option<Answer> {
         let fits =
             |at: &usize| self.exchanges[*at].effect == *effect && steps.is_none_or(|steps| self.steps[*at] == steps);
@@ -235,7 +238,7 @@ impl ReplayState {
     }
 }
 
-/// What an exchange is about.
+/// The subject of an exchange.
 enum ExchangeSubject {
     Resource(Key),
     Kind(Kind),
@@ -250,7 +253,7 @@ fn about(exchange: &Exchange) -> Option<ExchangeSubject> {
     }
 }
 
-/// Returns the key that a write is about.
+/// Returns the key of a write.
 fn written(exchange: &Exchange) -> Option<Key> {
     let Effect::Write(write) = &exchange.effect else { return None };
     if let Answer::Written(Ok(written)) = &exchange.answer {
@@ -268,11 +271,11 @@ fn changed(exchange: &Exchange) -> Option<Key> {
     }
 }
 
-/// What an answer says of a resource before anything that is done to it by the same exchange.
+/// The state of a resource before an exchange, as its answer shows it.
 enum BeforeImage<'e> {
     Absent,
     Present(&'e ResourceData),
-    /// It is what was there before this revision.
+    /// The state before this revision.
     Preceding(Revision),
 }
 
@@ -302,13 +305,13 @@ fn before_images(exchange: &Exchange) -> Vec<(Key, BeforeImage<'_>)> {
     }
 }
 
-/// Returns a key without the version, in which the same resource can be meant by several.
+/// Returns a key without the version: the same resource in any version.
 fn bare(key: &Key) -> Key {
     let Kind { group, name, .. } = key.kind();
     Key::new(Kind::new(group, "", name), key.namespace(), key.name())
 }
 
-/// Reads a resource back from its whole view.
+/// Parses the resource of a whole view.
 fn resource(data: &ResourceData) -> Option<Arc<Resource>> {
     Resource::from_document(serde_json::from_str(&data.json).ok()?).ok().map(Arc::new)
 }

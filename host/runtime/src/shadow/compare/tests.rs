@@ -22,7 +22,7 @@ fn status(name: &str, status: Value) -> Write {
     Write::UpdateStatus { key: key("App", name), status, precondition: Precondition::default() }
 }
 
-/// A write that led to a document, and changed it or did not.
+/// A write that resulted in a document, with or without a change.
 fn done(write: Write, document: Value, change: Option<EventType>) -> Exchange {
     let target = write.target().unwrap();
     let resource = ResourceData {
@@ -43,7 +43,7 @@ fn run(exchanges: Vec<Exchange>) -> Run {
     Run { exchanges, result: Ok(Outcome::Settled), denials: BTreeSet::new() }
 }
 
-/// Returns what differs as `name verb field: old -> new`.
+/// Returns the differences as `name verb field: old -> new`.
 fn found(old: &Run, new: &Run) -> Vec<String> {
     let text = |value: Option<String>| value.unwrap_or_else(|| "-".into());
     let told = differences(&key("App", "it"), old, new).into_iter();

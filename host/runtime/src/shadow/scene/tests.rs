@@ -24,7 +24,7 @@ fn status(name: &str, count: u64, revision: &str) -> Write {
     Write::UpdateStatus { key: key(name), status: json!({ "count": count }), precondition }
 }
 
-/// The old version at work on a store, with all that it was answered.
+/// The stable version on a store, with all its answers.
 struct Old {
     store: MemoryStore,
     exchanges: Vec<Exchange>,
@@ -71,7 +71,7 @@ async fn page(store: &MemoryStore) -> PageData {
 }
 
 impl ReplayState {
-    /// Reads a size, or the error's name.
+    /// Reads a size, or the name of the error.
     fn size(&mut self, name: &str) -> Option<u64> {
         match self.get(&key(name), View::Whole) {
             ReplayAnswer::Answer(Answer::Resource(Ok(data))) => {
@@ -82,7 +82,7 @@ impl ReplayState {
         }
     }
 
-    /// Writes as the layer does, with what is known alone.
+    /// Writes like the shadow's effects, with the known state only.
     fn submit(&mut self, write: Write) -> Result<WriteData, StoreError> {
         if let Some(answer) = self.rewrite(&write) {
             return answer;
@@ -120,7 +120,7 @@ async fn a_write_of_its_own_is_decided_on_what_was_there_and_seen_by_the_next_re
     let revision = old.store.revision().to_string();
     old.write(status("a", 1, &revision)).await;
     let mut scene = old.scene().await;
-    // The old one's write is in the store: there, this one would be a conflict.
+    // The stable version's write is in the store, where this one would be a conflict.
     let written = scene.submit(status("a", 2, &revision)).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written.resource.json).unwrap()["status"]["count"], 2);
     assert!(matches!(scene.submit(status("a", 3, &revision)), Err(StoreError::Conflict(_))), "it has just changed");
