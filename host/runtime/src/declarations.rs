@@ -1,12 +1,14 @@
-//! What components declare, kept in the store: a kind outlives the code that brought it.
+//! Kinds declared by components, kept in the store: a kind outlives the code that declared it.
 //!
-//! A component says in `describe` which kinds it works with. What it says is a resource of kind [`KindDeclaration`](kind) before
-//! anything of such a kind can be written, so a host that starts again knows every kind that has resources before it answers anybody, whether
-//! the code is still being compiled, or is gone. Being a resource, it is in every backup.
+//! A component names its kinds in `describe`. Each is stored as a [`KindDeclaration`](kind) before any
+//! resource of the kind can be written. So after a restart the host knows every kind with resources before it
+//! serves requests, even if the code is still compiling or missing. A declaration is a resource, so every
+//! backup contains it.
 //!
-//! A declaration ends when no controller declares the kind, and no resource of it is left. One that no controller declares any more,
-//! of which there are resources, keeps the kind served, and gives way: to a `CustomResourceDefinition`, and to a component
-//! that declares another version or plural. As long as a controller of the store has no component loaded, every declaration stays: it may be the one that names the kind.
+//! A declaration is deleted when no controller declares the kind and no resource of it is left. If resources
+//! are left, the kind stays served until a `CustomResourceDefinition` or a component with another version or
+//! plural replaces the declaration. While any controller of the store has no component loaded, all
+//! declarations stay, because its component may declare one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,39 +25,41 @@ use crate::kinds::{KindId, Review, id_of};
 use crate::manifest::API_VERSION;
 use crate::{Error, KindInfo, definitions, keeper};
 
-/// The name of the kind of declarations.
+/// The kind of a stored declaration.
 const NAME: &str = "KindDeclaration";
-/// How often declarations that nobody needs are looked for.
+/// The period in which unneeded declarations are looked up.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
-/// The wait before one that is about to end is looked at again: what was being created of its kind is there by then.
+/// The wait before a declaration that is about to end is checked again. Resources of its kind that were being
+/// created exist by then.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// Returns the kind of declarations.
+/// Returns the kind of stored declarations.
 pub(crate) fn kind() -> Kind {
     let (group, version) = API_VERSION.split_once('/').expect("it has a group");
     Kind::new(group, version, NAME)
 }
 
-/// The declarations that are in the store.
+/// The declarations of the store.
 #[derive(Default)]
 pub(crate) struct Declarations {
-    /// One for each kind that is stored. Locked while one is written, so that two controllers cannot declare one kind differently at a time.
+    /// One for each stored kind. Locked while one is written, so that two controllers cannot declare one kind
+    /// differently at the same time.
     stored: Mutex<BTreeMap<KindId, StoredDeclaration>>,
     prune: Notify,
 }
 
-/// One declaration as it is stored.
+/// One stored declaration.
 #[derive(Clone, Debug, PartialEq)]
 struct StoredDeclaration {
     declaration: KindDeclaration,
-    /// The controller that declared it last in another way than it was.
+    /// The controller that last changed it.
     controller: String,
 }
 
 impl StoredDeclaration {
     fn document(&self) -> Value {
         let Self { declaration: KindDeclaration { kind, plural, namespaced, keys_only: _, schema }, controller } = self;
-        // As text: each of its fields would have an owner, which takes more room than the field.
+        // Stored as text: as JSON every field would have an owner, which takes more room than the field.
         let schema = schema.as_ref().map(Value::to_string);
         json!({
             "apiVersion": API_VERSION, "kind": NAME, "metadata": { "name": key(kind).name() },
@@ -66,7 +70,7 @@ impl StoredDeclaration {
         })
     }
 
-    /// Reads a declaration; `None` when it is not one that this program wrote.
+    /// Reads a declaration. Returns `None` if it has another form than the host writes.
     fn read(resource: &Resource) -> Option<Self> {
         let spec = &resource.document()["spec"];
         let text = |name: &str| spec[name].as_str();
@@ -87,25 +91,26 @@ impl StoredDeclaration {
     }
 }
 
-/// Returns what a controller is called as the source of a kind.
+/// Returns the name of a controller as the source of a kind.
 fn source(controller: &str) -> String {
     format!("controller {controller}")
 }
 
-/// Returns where the declaration of a kind stands.
+/// Returns the key of a kind's declaration.
 fn key(declared: &Kind) -> Key {
     let name = [declared.name.to_lowercase().as_str(), declared.group.as_str()].join(".");
     Key::new(kind(), "", name.trim_end_matches('.'))
 }
 
 impl Context {
-    /// Notes that a controller is gone. What it declared stays for as long as it is needed.
+    /// Records that a controller was removed. Its declarations stay for as long as they are needed.
     pub(crate) fn withdraw(&self, controller: &str) {
         self.kinds.withdraw(&source(controller));
         self.declarations.prune.notify_one();
     }
 
-    /// Declares the kinds that a component names. When this returns, the store has what is declared, so that the kinds outlive the component.
+    /// Declares the kinds of a component. The store has them when this returns, so the kinds outlive the
+    /// component.
     ///
     /// # Errors
     /// [`Error::KindDiffers`], [`Error::BadDocument`]; [`Error::Store`].
@@ -119,7 +124,7 @@ impl Context {
                 && word.info().agrees_with(info).is_err()
                 && (word.controller == controller || self.is_gone(&word.controller).await?)
             {
-                // Whoever said so says something else now, or nothing.
+                // The controller that declared it otherwise has changed its declaration or is gone.
                 self.kinds.disown(&declaration.kind);
             }
             self.kinds.check(info)?;
@@ -129,7 +134,7 @@ impl Context {
                 self.store_declaration(&mut kept, controller, declaration).await?;
             }
             if self.kinds.of(&info.kind).is_some_and(|known| known.kind.version != info.kind.version) {
-                // One that nobody claims gives way, and its resources come along.
+                // An unclaimed declaration is replaced, and its resources are migrated to the new version.
                 self.kinds.prepare(&info)?;
                 definitions::migrate(&*self.store, &info.kind).await?;
             }
@@ -138,7 +143,7 @@ impl Context {
         Ok(())
     }
 
-    /// Returns whether a controller is none of the store's.
+    /// Returns whether the store has no controller of this name.
     async fn is_gone(&self, controller: &str) -> homeostat_store::Result<bool> {
         match self.store.get(&Key::new(keeper::controllers(), "", controller)).await {
             Ok(_) => Ok(false),
@@ -147,7 +152,7 @@ impl Context {
         }
     }
 
-    /// Stores a declaration, unless it stands there as it is.
+    /// Stores a declaration, unless it is unchanged.
     async fn store_declaration(
         &self,
         kept: &mut BTreeMap<KindId, StoredDeclaration>,
@@ -168,7 +173,7 @@ impl Context {
         let written = match known {
             Some(_) => self.store.write(update()).await,
             None => match self.store.write(create()).await {
-                // One that could not be read.
+                // The stored declaration could not be read.
                 Err(StoreError::AlreadyExists { .. }) => self.store.write(update()).await,
                 written => written,
             },
@@ -178,7 +183,7 @@ impl Context {
         Ok(())
     }
 
-    /// Declares the kinds that are in the store, as components declared them. One that contradicts a definition is told, and is not heard.
+    /// Loads the stored declarations. One that contradicts a definition is reported and ignored.
     ///
     /// # Errors
     /// Those of the store.
@@ -203,10 +208,10 @@ impl Context {
         Ok(())
     }
 
-    /// Ends the declarations that nobody needs. Returns whether some are about to end, and are to be looked at again soon.
+    /// Deletes unneeded declarations. Returns whether some are about to end and must be checked again soon.
     ///
     /// # Errors
-    /// Those of the store; what has not ended is looked at the next time.
+    /// Those of the store; the next call checks the remaining declarations again.
     pub(crate) async fn prune_declarations(&self) -> homeostat_store::Result<bool> {
         let mut kept = self.declarations.stored.lock().await;
         if kept.keys().all(|id| self.kinds.is_claimed(id)) {
@@ -229,7 +234,7 @@ impl Context {
             }
         }
         for (id, word) in going {
-            // Something may have been created of it meanwhile, of a kind that nothing else declares.
+            // A resource of the kind may have been created meanwhile, and nothing else declares the kind.
             if self.kinds.of(&word.declaration.kind).is_none() && self.kinds_with_resources().await?.contains(&id) {
                 self.kinds.remember(word.info()).ok();
                 continue;
@@ -244,18 +249,18 @@ impl Context {
         Ok(is_any_ending)
     }
 
-    /// Returns the kinds of which there are resources.
+    /// Returns the kinds with stored resources.
     async fn kinds_with_resources(&self) -> homeostat_store::Result<BTreeSet<KindId>> {
         Ok(self.store.kinds().await?.iter().map(id_of).collect())
     }
 }
 
-/// Returns what a component declares.
+/// Returns the declarations of a component.
 pub(crate) fn declared(spec: &ControllerSpec) -> impl Iterator<Item = &KindDeclaration> {
     std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of))
 }
 
-/// Checks that a component declares no kind that the host alone writes.
+/// Checks that a component declares no reserved kind.
 ///
 /// # Errors
 /// [`Error::ReservedKind`].
@@ -266,7 +271,7 @@ pub(crate) fn check_owner(spec: &ControllerSpec) -> Result<(), Error> {
     }
 }
 
-/// Ends declarations that nobody needs, now and then, until the host ends.
+/// Deletes unneeded declarations periodically until the host ends.
 pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
     let followed = async {
         loop {

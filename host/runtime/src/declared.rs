@@ -1,5 +1,5 @@
-//! A layer that knows the kinds: guests can name only those that are declared and are not the host's own, and what they read and write
-//! lies where its kind belongs.
+//! A layer that admits only known kinds. Guests can name kinds that are declared and not reserved by the
+//! host. Namespaced resources need a namespace, others must have none.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ impl<E: Effects> KnownKinds<E> {
         if self.kinds.stores(kind) { Ok(()) } else { Err(unknown(kind)) }
     }
 
-    /// Refuses a key that no resource can have. `not-found` would be an answer about a resource, after which a guest cleans up.
+    /// Refuses a key that no resource can have. A `not-found` would be an answer about a resource, and a
+    /// guest would clean up after it.
     fn key_fits(&self, key: &Key) -> Result<(), StoreError> {
         self.known(key.kind())?;
         match self.kinds.of(key.kind()).map(|info| info.namespaced) {
@@ -69,8 +70,8 @@ impl<E: Effects> KnownKinds<E> {
     }
 }
 
-/// Refuses the kinds by which the host itself is told what to run: who could write them could grant himself everything, and what others
-/// were given stands in them.
+/// Refuses the kinds that configure the host itself. A guest that could write them could grant itself
+/// everything, and they contain the grants of others.
 fn not_of_host(kind: &Kind) -> Result<(), StoreError> {
     if is_of_host(kind) {
         Err(StoreError::Forbidden(format!("the kind {kind} is the host's own, and no grant covers it")))

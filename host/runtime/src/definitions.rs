@@ -1,14 +1,15 @@
-//! `CustomResourceDefinition`s: each declares a kind, whoever writes it.
+//! `CustomResourceDefinition`s: each declares a kind.
 //!
-//! A write is looked at before it is stored, whoever makes it, a person or a guest, so that one that is malformed or contradicts what is
-//! declared is refused; its kind is declared when the write is answered. What got into the store in another way is followed, and declared a
-//! moment later.
+//! Every write, from a person or a guest, is validated before it is stored. A malformed definition, or one
+//! that contradicts a declared kind, is refused. The kind is declared when the write returns. Definitions
+//! that reach the store in another way are watched and declared a moment later.
 //!
-//! Each definition is followed in a task of its own, and the newest word of it ends what an older one has begun: a kind whose resources are brought
-//! into another version, or wait for their finalizers, holds up no other.
+//! Each definition has a task of its own, and its newest version aborts the work for an older one. So a kind
+//! whose resources are being migrated, or wait for finalizers, does not hold up other kinds.
 //!
-//! When a definition goes, so do its kind and the resources of it. A definition that is followed has a finalizer for that, so that a host that
-//! ends in between goes on when it starts again, and so that the kind is there for those who have to see the last of a resource.
+//! When a definition is deleted, its kind and its resources are deleted too. A finalizer on the definition
+//! ensures that. The kind stays served while finalizers of its resources are pending, and a restarted host
+//! continues.
 
 mod checked;
 mod ending;
@@ -27,21 +28,23 @@ use crate::{Error, KindInfo, Kinds};
 pub(crate) use checked::ValidatingStore;
 pub(crate) use follow::follow;
 
-/// The wait before a watch that failed is opened again, and before resources that wait for their finalizers are looked at again.
+/// The wait before a failed watch is opened again, and before resources with pending finalizers are checked
+/// again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What keeps a definition until the resources of its kind are gone. Source: Kubernetes has the same.
+/// The finalizer that keeps a definition until the resources of its kind are gone. Source: Kubernetes has the
+/// same.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const GROUP: &str = "apiextensions.k8s.io";
 const NAME: &str = "CustomResourceDefinition";
-/// Writes under way at a time: they share the store's syncs.
+/// Concurrent writes: they share the store's syncs.
 const WRITES_MAX: usize = 64;
 
-/// Stores a definition, and declares its kind.
+/// Validates a definition, stores it, and declares its kind.
 ///
-/// When somebody else changes the same definition at the same time, the store may get another document than the one that was looked at:
-/// then it is stored, and what is wrong with it is answered.
+/// A concurrent change of the same definition may make the stored document differ from the validated one.
+/// Then it is stored, and its error is returned.
 pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<WriteResponse, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     if planned.change != Some(EventType::Deleted) {
@@ -53,7 +56,7 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
     let written = store.submit(request).await?;
     if written.change != Some(EventType::Deleted) {
         declare(store, kinds, &written.resource).await?;
-        // Who follows its deletion may have been faster, and has taken back what was not there yet.
+        // The task that finalizes a deletion may have run before the kind was declared here.
         let now = found(store.get(written.resource.key()).await)?;
         if now.is_none_or(|now| now.uid() != written.resource.uid()) {
             kinds.remove_definition(&KindInfo::from_definition(written.resource.document())?);
@@ -62,10 +65,10 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
     Ok(written)
 }
 
-/// Declares the kind of a definition, unless a newer word of the definition was heard. When another version is stored from now on, all
-/// resources are brought into it first.
+/// Declares the kind of a definition, unless a newer revision of the definition was declared. If the stored
+/// version changes, all resources are migrated first.
 ///
-/// *Cancel safety*: what is left is done when the definition is declared again.
+/// *Cancel safety*: declaring the definition again finishes the migration.
 ///
 /// # Errors
 /// [`Error::BadDocument`] and [`Error::KindDiffers`]; [`Error::Store`].
@@ -78,7 +81,7 @@ pub(crate) async fn declare(store: &dyn Store, kinds: &Kinds, definition: &Resou
     kinds.declare(info)
 }
 
-/// Stores every resource of a kind in the version that its kind is stored in now.
+/// Rewrites every resource of a kind in the kind's current storage version.
 pub(crate) async fn migrate(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
     let mut old = Vec::new();
     let note = |resource: &Arc<Resource>| old.extend((resource.key().kind() != kind).then(|| resource.key().clone()));
@@ -108,10 +111,11 @@ pub(crate) fn definitions() -> Kind {
     Kind::new(GROUP, "v1", NAME)
 }
 
-/// Returns whether a write may change what a definition declares: not one of its status, and no deletion, which is followed.
+/// Returns whether a write may change the kind that a definition declares. Status writes do not; deletions
+/// are watched instead.
 ///
 /// # Errors
-/// `Invalid` when the document does not say of which kind it is.
+/// `Invalid` when the document does not name its kind.
 pub(crate) fn declares(write: &Write) -> homeostat_store::Result<bool> {
     match write {
         Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. } => {

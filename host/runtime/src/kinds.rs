@@ -1,6 +1,6 @@
-//! The kinds that this host knows: what they are called, and who said so.
+//! The registry of kinds: names, versions, and the source of each.
 //!
-//! A kind is declared by a `CustomResourceDefinition`, by what a component answers to `describe`, or is built in.
+//! A kind is declared by a `CustomResourceDefinition` or by a component's `describe`, or it is built in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,68 +16,69 @@ mod info;
 
 pub use info::{KindInfo, ScalePaths};
 
-/// A kind in whatever version: its group and its name.
+/// Identifies a kind in all its versions: group and name.
 pub(crate) type KindId = (String, String);
 
-/// Returns what a kind is in whatever version.
+/// Returns the group and name of a kind.
 pub(crate) fn id_of(kind: &Kind) -> KindId {
     (kind.group.clone(), kind.name.clone())
 }
 
-/// The registry.
+/// The registry of kinds.
 #[derive(Default)]
 pub struct Kinds {
-    /// By group and name, in the version that is stored.
+    /// By group and name; the kind has the storage version.
     by_type: RwLock<BTreeMap<KindId, KindInfo>>,
-    /// The newest word of each definition that was heard, by what it is called as a source. Touched only while `by_type` is locked for writing.
+    /// The newest revision seen of each definition, by source name. Accessed only while `by_type` is locked
+    /// for writing.
     heard: Mutex<BTreeMap<String, Revision>>,
-    /// What was declared by something else than a definition: what stays when the definition goes.
+    /// Declarations of components. They stay when a definition of the same kind is deleted.
     without_definition: RwLock<BTreeMap<KindId, ComponentDeclaration>>,
-    /// What is known whoever declares it.
+    /// Kinds that exist without a declaration.
     built_in: BTreeSet<KindId>,
-    /// Where the store looks up what documents must be like.
+    /// Schemas by which the store validates documents.
     schemas: Schemas,
 }
 
-/// What components say of a kind.
+/// The declarations of components for one kind.
 struct ComponentDeclaration {
     info: KindInfo,
-    /// Who of this host declares it, as sources are called.
+    /// The controllers of this host that declare it, as source names.
     claimants: BTreeSet<String>,
-    /// What is known of others that may.
+    /// The state of claims by other controllers.
     claim: Claim,
 }
 
-/// Whether a kind that components declared is one that a component still declares.
+/// Whether components still declare a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
-    /// One does, or may: not every controller was loaded since.
+    /// A component declares it, or may: not every controller was loaded since.
     Held,
-    /// None does.
+    /// No component declares it.
     Given,
-    /// None does, and no resource of it was there: it goes, unless one is there when somebody looks again.
+    /// No component declares it and it has no resources. It is removed if the next review finds none either.
     Ending,
 }
 
-/// What becomes of a kind that components declared.
+/// The result of a review of a declared kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Review {
-    /// It is needed.
+    /// The kind is needed.
     Stays,
-    /// It goes when nothing has changed the next time.
+    /// The next review removes the kind if nothing changes.
     Ending,
-    /// It is no longer declared by components.
+    /// Components no longer declare the kind.
     Goes,
 }
 
 impl ComponentDeclaration {
-    /// Returns whether no component is known to need the kind as it is.
+    /// Returns whether no component is known to need this declaration.
     fn is_unclaimed(&self) -> bool {
         self.claimants.is_empty() && self.claim != Claim::Held
     }
 
-    /// Returns whether another declaration can take its place: not one under which resources would have other keys. A definition that is
-    /// changed need not wait until every controller is loaded.
+    /// Returns whether another declaration can replace this one. It must not change the keys of existing
+    /// resources. A changed definition need not wait until every controller is loaded.
     fn gives_way_to(&self, info: &KindInfo, known: &KindInfo) -> bool {
         let is_free = match (known.is_of_definition(), known.source == info.source) {
             (true, true) => self.claimants.is_empty(),
@@ -89,10 +90,10 @@ impl ComponentDeclaration {
 }
 
 impl Kinds {
-    /// Returns a registry that knows what is built in: `Controller`, `ControllerRevision`, `CustomResourceDefinition`, `Event`,
-    /// `KindDeclaration` and `Namespace`.
+    /// Returns a registry of the built-in kinds: `Controller`, `ControllerRevision`,
+    /// `CustomResourceDefinition`, `Event`, `KindDeclaration` and `Namespace`.
     ///
-    /// What is declared with a schema is told to `schemas`, which are those of the store.
+    /// `schemas` are those of the store; declared schemas are added to them.
     pub fn with_built_in(schemas: Schemas) -> Self {
         let mut kinds = Self { schemas, ..Self::default() };
         let built_in = [
@@ -109,7 +110,8 @@ impl Kinds {
             (Kind::new("", "v1", "Namespace"), "namespaces", false, None),
         ];
         for (kind, plural, namespaced, schema) in built_in {
-            // Schemas of what is built in explain, and the store is not told of them: who writes is checked more closely elsewhere.
+            // Schemas of built-in kinds only serve `kubectl explain`. Writes of these kinds are validated
+            // elsewhere, so the store does not get the schemas.
             let (id, plural) = (id_of(&kind), plural.into());
             let declaration = KindDeclaration { kind, plural, namespaced, keys_only: false, schema };
             kinds.built_in.insert(id.clone());
@@ -118,12 +120,13 @@ impl Kinds {
         kinds
     }
 
-    /// Adds a kind. Declaring one again in the same way changes nothing, but a definition brings its schema and names. What a definition has
-    /// said before its newest word is not heard any more.
+    /// Declares a kind. Repeating a declaration changes nothing; a definition updates schema and names. A
+    /// definition older than the newest revision seen is ignored.
     ///
     /// # Errors
-    /// [`Error::KindDiffers`] when it is known, with another version, plural or scope; [`Error::ReservedKind`] when a definition declares what is
-    /// built in; [`Error::BadDocument`] when its schema is not structural.
+    /// [`Error::KindDiffers`] when the kind is known with another version, plural or scope;
+    /// [`Error::ReservedKind`] when a definition declares a built-in kind; [`Error::BadDocument`] when the
+    /// schema is not structural.
     pub fn declare(&self, info: KindInfo) -> Result<(), Error> {
         let claim = (!info.is_of_definition()).then(|| (info.source.clone(), id_of(&info.kind)));
         self.remember(info)?;
@@ -133,7 +136,7 @@ impl Kinds {
         Ok(())
     }
 
-    /// As [`Kinds::declare`], for what somebody has declared who may not be here any more.
+    /// As [`Kinds::declare`], for a declaration whose source may not exist any more.
     ///
     /// # Errors
     /// As [`Kinds::declare`].
@@ -149,7 +152,7 @@ impl Kinds {
         }
         self.hear(&info);
         let mut without_definition = self.without_definition.write();
-        // What gives way is forgotten.
+        // A replaced declaration is removed.
         if without_definition.get(&id).is_some_and(|known| known.info.agrees_with(&info).is_err()) {
             without_definition.remove(&id);
             by_type.retain(|known, info| *known != id || info.is_of_definition());
@@ -176,7 +179,7 @@ impl Kinds {
         Ok(())
     }
 
-    /// Tells the store of a kind, so that what is written from now on is stored in its version.
+    /// Publishes the schemas of a kind to the store, so that later writes are stored in its version.
     ///
     /// # Errors
     /// As [`Kinds::declare`].
@@ -192,7 +195,7 @@ impl Kinds {
         Ok(())
     }
 
-    /// Returns whether nothing newer was heard of the definition that says this.
+    /// Returns whether this is the newest revision seen of its definition.
     fn is_news(&self, info: &KindInfo) -> bool {
         self.heard.lock().get(&info.source).is_none_or(|heard| *heard <= info.written)
     }
@@ -203,7 +206,7 @@ impl Kinds {
         }
     }
 
-    /// Lets a kind end, as when its definition is being deleted.
+    /// Marks a kind as ending, because its definition is being deleted.
     pub(crate) fn end(&self, definition: &KindInfo) {
         let id = id_of(&definition.kind);
         let mut by_type = self.by_type.write();
@@ -220,14 +223,14 @@ impl Kinds {
         }
     }
 
-    /// Returns whether a kind is gone when this definition goes: nothing else has declared it.
+    /// Returns whether a kind ends with this definition, because nothing else declares it.
     pub(crate) fn goes_with(&self, definition: &KindInfo) -> bool {
         let id = id_of(&definition.kind);
         let is_its = self.by_type.read().get(&id).is_some_and(|known| known.source == definition.source);
         is_its && self.without_definition.read().get(&id).is_none_or(ComponentDeclaration::is_unclaimed)
     }
 
-    /// Returns whether a kind is about to go with its last declaration, so that nothing new of it is of use.
+    /// Returns whether a kind is about to end with its last declaration. Nothing new of it should be created.
     pub fn is_ending(&self, kind: &Kind) -> bool {
         let id = id_of(kind);
         let by_type = self.by_type.read();
@@ -241,7 +244,7 @@ impl Kinds {
         }
     }
 
-    /// Notes who declares a kind, which is known.
+    /// Records the source of a known kind.
     fn claim(&self, source: String, id: &KindId) {
         if let Some(known) = self.without_definition.write().get_mut(id) {
             known.claim = Claim::Held;
@@ -249,7 +252,8 @@ impl Kinds {
         }
     }
 
-    /// Notes that no controller that is still to be loaded declares a kind. One that runs holds it all the same.
+    /// Records that none of the controllers still to be loaded declares a kind. Running controllers keep
+    /// their claims.
     pub(crate) fn disown(&self, kind: &Kind) {
         if let Some(known) = self.without_definition.write().get_mut(&id_of(kind)).filter(|it| it.claimants.is_empty())
         {
@@ -257,31 +261,32 @@ impl Kinds {
         }
     }
 
-    /// Notes that a source is gone. The kinds that it declared stay until they are [reviewed](Self::review).
+    /// Records that a source is gone. Its kinds stay until they are [reviewed](Self::review).
     pub(crate) fn withdraw(&self, source: &str) {
         for known in self.without_definition.write().values_mut() {
             known.claimants.remove(source);
         }
     }
 
-    /// Returns whether a kind is known whoever declares it.
+    /// Returns whether a kind is built in.
     pub(crate) fn is_built_in(&self, kind: &Kind) -> bool {
         self.built_in.contains(&id_of(kind))
     }
 
-    /// Returns whether a controller that runs declares a kind.
+    /// Returns whether a running controller declares a kind.
     pub(crate) fn is_claimed(&self, id: &KindId) -> bool {
         self.without_definition.read().get(id).is_some_and(|known| !known.claimants.is_empty())
     }
 
-    /// Returns the sources of kinds that are here.
+    /// Returns the sources that currently declare kinds.
     pub(crate) fn claimants(&self) -> BTreeSet<String> {
         let without_definition = self.without_definition.read();
         without_definition.values().flat_map(|known| known.claimants.iter().cloned()).collect()
     }
 
-    /// Looks whether a kind is still to be declared by components, when every controller is loaded. What no controller declares
-    /// goes when a definition declares it as well, or when twice in a row there was no resource of it.
+    /// Reviews whether components still declare a kind; every controller must be loaded. A kind without a
+    /// claim is removed when a definition declares it as well, or when two consecutive reviews find no
+    /// resources.
     pub(crate) fn review(&self, id: &KindId, has_resources: bool) -> Review {
         let mut by_type = self.by_type.write();
         let mut without_definition = self.without_definition.write();
@@ -307,7 +312,8 @@ impl Kinds {
         Review::Goes
     }
 
-    /// Takes back what a definition has declared, up to this word of it. A kind that something else has declared too stays, as that declared it.
+    /// Removes the declaration of a definition, up to this revision of it. If components declare the kind
+    /// too, their declaration takes over.
     pub(crate) fn remove_definition(&self, definition: &KindInfo) {
         let mut by_type = self.by_type.write();
         let id = id_of(&definition.kind);
@@ -336,10 +342,12 @@ impl Kinds {
         self.of(&info.kind).map_or(Ok(()), |known| self.agree(&known, info))
     }
 
-    /// Checks that two declarations agree. A definition may change the version that is stored, unless a component names the old one.
+    /// Checks that two declarations agree. A definition may change the storage version, unless a component
+    /// names the old one.
     fn agree(&self, known: &KindInfo, info: &KindInfo) -> Result<(), Error> {
         if info.is_of_definition() && self.is_built_in(&info.kind) {
-            // Its resources would go with the definition: every controller, where it is that kind.
+            // Deleting the definition would delete all resources of the built-in kind, such as every
+            // controller.
             return Err(Error::ReservedKind(info.kind.to_string()));
         }
         let without_definition = self.without_definition.read();
@@ -356,47 +364,47 @@ impl Kinds {
         }
     }
 
-    /// Returns every kind in every version that is served, by group and name; of each kind the version first that is stored.
+    /// Returns every kind in every served version, by group and name, with the storage version first.
     pub fn list(&self) -> Vec<KindInfo> {
         self.by_type.read().values().flat_map(KindInfo::served).collect()
     }
 
-    /// Returns the kind of this group and name, in the version that is stored, whatever version is asked for.
+    /// Returns the kind of this group and name in its storage version; the version in `kind` is ignored.
     pub fn of(&self, kind: &Kind) -> Option<KindInfo> {
         let by_type = self.by_type.read();
         by_type.get(&id_of(kind)).cloned()
     }
 
-    /// Returns this very kind, if it is served in this version.
+    /// Returns exactly this kind, if this version is served.
     pub fn served(&self, kind: &Kind) -> Option<KindInfo> {
         let info = self.of(kind)?;
         info.served().find(|info| info.kind == *kind)
     }
 
-    /// Returns this very kind, if it is stored in this version: by it controllers name the kind.
+    /// Returns exactly this kind, if this is the storage version. Controllers name kinds by it.
     pub fn stored(&self, kind: &Kind) -> Option<KindInfo> {
         self.of(kind).filter(|info| info.kind == *kind)
     }
 
-    /// Returns whether this very kind is stored in this version.
+    /// Returns whether this is the storage version of the kind.
     pub fn stores(&self, kind: &Kind) -> bool {
         let by_type = self.by_type.read();
         by_type.get(&id_of(kind)).is_some_and(|info| info.kind.version == kind.version)
     }
 
-    /// Returns the kind that a person means: plural, singular, short name or name, with or without `.group`.
+    /// Finds a kind by plural, singular, short name or name, with or without `.group`.
     pub fn find(&self, name: &str) -> Option<KindInfo> {
         self.by_type.read().values().find(|info| info.is_called(name)).cloned()
     }
 
-    /// Returns the kind under an address.
+    /// Finds a kind by its URL path.
     pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<KindInfo> {
         let meant = |info: &&KindInfo| info.kind.group == group && info.plural == plural && info.is_served_in(version);
         let by_type = self.by_type.read();
         by_type.values().find(meant)?.served().find(|info| info.kind.version == version)
     }
 
-    /// Returns names of kinds that look like `name`, at most three.
+    /// Returns at most three kinds with names similar to `name`.
     pub fn similar(&self, name: &str) -> Vec<String> {
         let wanted = name.to_lowercase();
         let by_type = self.by_type.read();
@@ -419,7 +427,7 @@ pub(crate) fn kind_of(document: &Value) -> Result<Kind, Error> {
     Kind::parse(text("apiVersion"), text("kind")).map_err(|error| Error::BadDocument(error.to_string()))
 }
 
-/// Gives a namespaced document a namespace when it names none, and refuses one that must not have any.
+/// Sets the default namespace of a namespaced document that names none. Refuses a namespace for other kinds.
 pub(crate) fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> {
     let metadata = document.get_mut("metadata").and_then(Value::as_object_mut);
     let metadata = metadata.ok_or_else(|| Error::BadDocument("metadata: must be there, with a name".into()))?;
@@ -436,7 +444,7 @@ pub(crate) fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> 
     Ok(())
 }
 
-/// The number of letters to change, add or drop to get from one word to the other.
+/// Returns the edit distance: letters to change, add or drop.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,7 +1,7 @@
-//! `kind: Controller` as people write it, and as it is once checked.
+//! `kind: Controller` as written and as checked.
 //!
-//! Two types: [`Manifest`] is what stands in the file, where unknown fields are refused; [`ValidSpec`] is what the runtime can use.
-//! Reading files, and naming lines and columns, is the binary's work.
+//! [`Manifest`] is the form in files, which refuses unknown fields; [`ValidSpec`] is the checked form for the
+//! runtime. The binary reads the files and adds lines and columns to errors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,19 +29,19 @@ pub const GROUP: &str = "homeostat.dev";
 pub const API_VERSION: &str = "homeostat.dev/v1alpha1";
 /// The `kind` of a controller's manifest.
 pub const KIND: &str = "Controller";
-/// What many controllers are called in a path.
+/// The plural of the kind in URLs.
 pub const PLURAL: &str = "controllers";
 
-/// Stands for the value of a header wherever a controller is shown. Nobody can write it.
+/// Replaces header values wherever a controller is shown. Refused in manifests.
 pub const HIDDEN: &str = "***";
 
-/// Characters of the name of an artifact.
+/// Maximum characters of an artifact reference.
 const REFERENCE_CHARS_MAX: usize = 512;
 
-/// Revisions that are kept beside the one that runs, unless a controller says otherwise. Source: Deployments.
+/// Default number of old revisions to keep. Source: Deployments.
 const OLD_REVISIONS: u32 = 10;
 
-/// One controller as it stands in a file.
+/// One controller in a file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
@@ -51,15 +51,16 @@ pub struct Manifest {
     pub kind: String,
     /// Its name.
     pub metadata: Metadata,
-    /// All else.
+    /// The spec.
     pub spec: Spec,
 }
 
-/// What a controller is called.
+/// Name, labels and annotations of a controller.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metadata {
-    /// A DNS label: at most 63 of `a` to `z`, `0` to `9` and `-`. It is the field manager and the label of metrics.
+    /// A DNS label: at most 63 of `a` to `z`, `0` to `9` and `-`. It is also the field manager of its writes
+    /// and a label of its metrics.
     pub name: String,
     /// For people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -69,120 +70,124 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What a controller runs, and what it may do.
+/// The definition of a controller.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
-    /// Where its code is.
+    /// The source of the code.
     pub component: ComponentSource,
-    /// What the guest reads through `wasi:config`.
+    /// The configuration that the guest reads through `wasi:config`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
-    /// What it may do. Nothing else is allowed.
+    /// The permissions of the guest. Everything else is denied.
     #[serde(default)]
     pub grants: Grants,
-    /// What one reconcile may use.
+    /// The limits of one reconcile.
     #[serde(default)]
     pub limits: LimitsWritten,
-    /// Reconciles at once, 1 to 1024.
+    /// Maximum number of concurrent reconciles, 1 to 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// The wait after failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<BackoffWritten>,
-    /// How often every key is looked at again, at least 1 s.
+    /// The period in which every key is requeued, at least 1 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync: Option<Span>,
-    /// How often the guest's poller is called, at least 100 ms.
+    /// The period of the guest's poller, at least 100 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Span>,
-    /// What an event does while its key waits: `runNow` or `hold`.
+    /// The effect of an event on a waiting key: `runNow` or `hold`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub during_delay: Option<DuringDelay>,
-    /// Keep the keys, run nothing: `true`, or `false`; or `exceptDeletes`, which runs the keys of resources that are being deleted or are
-    /// gone, so that finalizers are taken off and what they left behind is cleaned up.
+    /// Suspends the controller, which keeps its keys: `true`, `false`, or `exceptDeletes`. The last one still
+    /// runs keys of resources that are being deleted or gone, so that finalizers are removed and dependents
+    /// are cleaned up.
     #[serde(default)]
     pub suspend: Suspend,
-    /// Take no change of this definition over, until this is `false` again.
+    /// Ignore changes of this definition until this is `false` again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// Revisions that are kept beside the one that runs, 0 to 100; absent means 10.
+    /// Old revisions to keep, 0 to 100; absent means 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<u32>,
-    /// How another definition takes the place of this one; absent: for all keys at once.
+    /// How another definition replaces this one; absent means for all keys at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutWritten>,
 }
 
-/// Where a controller's code is: one of these, or a file or an artifact and the digest that its code must have.
+/// The source of a controller's code: one of these, or a file or artifact together with the digest that its
+/// code must have.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ComponentSource {
-    /// A `.wasm` file: of a manifest relative to it, of a resource that was written through the API below the folder that is served.
+    /// A `.wasm` file: relative to the manifest or, for a resource written through the API, relative to the
+    /// served directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// `sha256:` and 64 hexadecimal digits: code that this host has kept.
+    /// `sha256:` and 64 hexadecimal digits: code that this host has stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// An artifact in a registry, as `ghcr.io/acme/greeter:1.2`; at most 512 characters. A digest in it is that of its manifest, not of its code. A
-    /// tag is resolved once for each revision of the controller, whose `digest` says to what.
+    /// An artifact in a registry, as `ghcr.io/acme/greeter:1.2`; at most 512 characters. A digest in the
+    /// reference is that of the artifact's manifest, not of the code. A tag is resolved once for each
+    /// revision of the controller, which records the digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<String>,
 }
 
-/// Backoff as people write it; what is left out keeps its default.
+/// Backoff as written; missing fields keep their defaults.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BackoffWritten {
-    /// After the first failure, as `5ms`.
+    /// The first wait, as `5ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Span>,
-    /// Never above this, as `1000s`.
+    /// The maximum wait, as `1000s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Span>,
-    /// Retries in a row before the key is parked; absent or `null` never gives up.
+    /// Consecutive retries before the key is parked; absent or `null` means without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
 }
 
-/// A spec whose numbers are within their bounds.
+/// A checked spec with all defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidSpec {
-    /// What it may do.
+    /// The permissions of the guest.
     pub grants: Grants,
-    /// What one reconcile may use.
+    /// The limits of one reconcile.
     pub limits: Limits,
-    /// What the guest reads.
+    /// The configuration of the guest.
     pub config: BTreeMap<String, String>,
-    /// What replaces the component's own defaults.
+    /// Settings that replace the component's own defaults.
     pub overrides: Overrides,
-    /// Keep the keys, run nothing.
+    /// The suspension.
     pub suspend: Suspend,
-    /// What the code must have; `None`: whatever is there.
+    /// The required digest of the code; `None` accepts any.
     pub digest: Option<Digest>,
-    /// Revisions that are kept beside the one that runs.
+    /// Old revisions to keep.
     pub old_revisions: u32,
-    /// How it takes the place of another one.
+    /// How the definition replaces another one.
     pub plan: Plan,
 }
 
-/// A value out of its bounds, or one that can never mean anything.
+/// A value out of bounds, or one that can never have an effect.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{field}{item}: {reason}")]
 pub struct OutOfBounds {
-    /// Where, as `spec.limits.cpu`.
+    /// The field, as `spec.limits.cpu`.
     pub field: &'static str,
-    /// Where within a list, as `[0].kinds[1]`; empty for a field that is no list.
+    /// The place within a list, as `[0].kinds[1]`; empty for other fields.
     pub item: String,
-    /// What is wrong, and what would be right.
+    /// The problem and its remedy.
     pub reason: String,
 }
 
 impl Spec {
-    /// Checks every bound, and fills in the defaults.
+    /// Checks every bound and fills in the defaults.
     ///
     /// # Errors
-    /// Every value that is out of its bounds, and every grant that can never cover anything, all at once.
+    /// All values out of bounds, and all grants that can never match.
     pub fn check(&self) -> Result<ValidSpec, Vec<OutOfBounds>> {
         let Self {
             component, config, grants, limits, concurrency, backoff, resync, poll, during_delay, suspend, ..
@@ -278,7 +283,7 @@ impl Problems {
         self.0.push(OutOfBounds { field, item: String::new(), reason });
     }
 
-    /// Adds a problem of a field unless there is one already.
+    /// Adds a problem, unless the field has one already.
     fn unless_named(&mut self, field: &'static str, reason: &str) {
         if self.0.iter().all(|problem| problem.field != field) {
             self.push(field, reason.to_owned());

@@ -48,7 +48,7 @@ async fn delete(store: &MemoryStore, key: Key) {
     store.write(Write::Delete { key, precondition, propagation }).await.unwrap();
 }
 
-/// Returns the declarations that are in the store.
+/// Returns the stored declarations.
 async fn kept(store: &MemoryStore) -> Vec<String> {
     let mut names = Vec::new();
     for_each_listed(store, &kind(), |resource| names.push(resource.key().name().to_owned())).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
     assert!(context.kinds.is_ending(&sites("v1").kind), "nothing new of it is taken");
     assert!(!context.prune_declarations().await.unwrap());
     assert_eq!((kept(&store).await.len(), context.kinds.of(&sites("v1").kind)), (0, None));
-    // What comes again begins anew.
+    // A declaration that comes back starts from nothing.
     context.declare("web", &managing(sites("v2"))).await.unwrap();
     assert_eq!(kept(&store).await, ["site.example.com"]);
 }
@@ -252,7 +252,7 @@ async fn a_definition_never_takes_over_a_kind_that_is_built_in() {
     document["spec"]["names"] = json!({ "kind": "Controller", "plural": "controllers" });
     let refused = context.submit(Write::Create { document: document.clone() }.into()).await;
     assert!(matches!(refused, Err(Error::ReservedKind(_))), "{refused:?}");
-    // One that got into the store in another way declares nothing, so that nothing goes with it.
+    // A definition that reached the store in another way declares nothing, so nothing is deleted with it.
     let stored = store.write(Write::Create { document }).await.unwrap().resource;
     context.declare_stored().await.unwrap();
     let info = KindInfo::from_definition(stored.document()).unwrap();

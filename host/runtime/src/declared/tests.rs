@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::KindInfo;
 
-/// Keeps what reaches it.
+/// Records the effects that reach it.
 #[derive(Default)]
 struct Reached(Mutex<Vec<Effect>>);
 
@@ -22,7 +22,7 @@ fn app() -> Kind {
     Kind::new("demo.dev", "v1", "App")
 }
 
-/// What becomes of an effect: the answer, and what reached the inner layer.
+/// Performs an effect. Returns the answer, and the effect that reached the inner layer.
 async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
     let kinds = Arc::new(Kinds::with_built_in(Default::default()));
     let declaration =
@@ -67,7 +67,7 @@ async fn what_is_declared_passes_and_gets_the_namespace_that_its_kind_has() {
     assert_eq!(document["metadata"]["namespace"], "default");
 }
 
-/// Who could write them could grant himself everything.
+/// A guest that could write them could grant itself everything.
 #[tokio::test]
 async fn a_guest_neither_reads_nor_writes_what_the_host_is_told_to_run() {
     for name in ["Controller", "ControllerRevision"] {
@@ -84,7 +84,7 @@ async fn a_guest_neither_reads_nor_writes_what_the_host_is_told_to_run() {
     }
 }
 
-/// A guest that takes `not-found` for the end of a resource would clean up after one that never was.
+/// A guest that takes `not-found` for a deleted resource would clean up after one that never existed.
 #[tokio::test]
 async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
     let is_invalid = |answer: &Answer| {

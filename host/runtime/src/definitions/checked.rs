@@ -1,4 +1,4 @@
-//! The store as guests write to it: a definition is looked at before it is stored, as one of a person is.
+//! The store as guests write to it: definitions are validated like those of people.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use homeostat_store::{
 use super::{declares, write};
 use crate::Kinds;
 
-/// A store that refuses definitions that are malformed, or contradict what is declared.
+/// A store that refuses definitions that are malformed or contradict a declared kind.
 pub(crate) struct ValidatingStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) kinds: Arc<Kinds>,

@@ -1,4 +1,4 @@
-//! A kind that goes, with its resources, because its definition does.
+//! Deletes a kind and its resources when its definition is deleted.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::{CLEANUP, PAUSE, found};
 use crate::KindInfo;
 use crate::context::{Context, for_each_listed};
 
-/// Deletes the resources of a definition that is being deleted, waits until they are gone, and lets the definition go.
+/// Deletes the resources of a definition that is being deleted, waits until they are gone, and removes the
+/// finalizer.
 pub(super) async fn finalize(context: &Context, definition: &Resource) -> Result<()> {
     say_terminating(context, definition).await?;
     let info = KindInfo::from_definition(definition.document()).ok().filter(|info| context.kinds.goes_with(info));
@@ -28,7 +29,7 @@ pub(super) async fn finalize(context: &Context, definition: &Resource) -> Result
     Ok(())
 }
 
-/// Says in the status of a definition that it is going.
+/// Sets the condition `Terminating` of a definition.
 async fn say_terminating(context: &Context, definition: &Resource) -> Result<()> {
     let mut status = definition.status().clone();
     let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
@@ -47,7 +48,7 @@ async fn say_terminating(context: &Context, definition: &Resource) -> Result<()>
     found(context.store.write(Write::UpdateStatus { key, status, precondition }).await).map(drop)
 }
 
-/// Deletes the resources of a kind; returns how many are left, because of their finalizers.
+/// Deletes the resources of a kind. Returns the number that is left because of finalizers.
 async fn delete_resources(context: &Context, kind: &Kind) -> Result<usize> {
     let mut there = Vec::new();
     let about = |resource: &Arc<Resource>| {
@@ -70,12 +71,12 @@ async fn delete_resources(context: &Context, kind: &Kind) -> Result<usize> {
     Ok(left)
 }
 
-/// Takes a kind back, and deletes its resources, where a definition went without its finalizer. Who has to see the last of a resource can: as
-/// long as one waits for its finalizers, the kind is there, and nothing is created of it.
+/// Removes a kind and its resources after its definition was deleted without the finalizer. While resources
+/// wait for their own finalizers, the kind stays served, and nothing new of it can be created.
 pub(super) async fn clean_up_deleted(context: &Context, definition: &Resource, revision: Revision) -> Result<()> {
     let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
     let info = info.said_at(revision);
-    // Its name may have been used again meanwhile.
+    // A new definition may have the same name.
     if found(context.store.get(definition.key()).await)?.is_some() {
         return Ok(());
     }
@@ -88,13 +89,14 @@ pub(super) async fn clean_up_deleted(context: &Context, definition: &Resource, r
     }
 }
 
-/// Deletes the resources of a kind that nothing but a definition has declared, waits until they are gone, and takes the kind back.
+/// Deletes the resources of a kind that only a definition declares, waits until they are gone, and removes
+/// the kind.
 async fn remove_kind(context: &Context, definition: &Resource, info: &KindInfo) -> Result<()> {
     while delete_resources(context, &info.kind).await? > 0 {
         tokio::time::sleep(PAUSE).await;
     }
     context.kinds.remove_definition(info);
-    // Who was faster than this has lost.
+    // Resources created just before the removal.
     delete_resources(context, &info.kind).await?;
     let message = format!("the kind {} and its resources went with their definition", info.kind);
     context.event(&"homeostat".into(), Some(definition.key().clone()), Severity::Normal, "KindRemoved", &message);

@@ -1,4 +1,4 @@
-//! What the status and the finalizers of a definition say of its kind.
+//! The status and the finalizer of a definition.
 
 use homeostat_store::{Change, Error, Precondition, Resource, Result, Write};
 use serde_json::{Value, json};
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::CLEANUP;
 use crate::context::{Context, now};
 
-/// Says in a definition's status that its kind is there, as clients wait for it. One that says so already stays as it is.
+/// Sets the condition `Established` of a definition, which clients wait for. Does nothing if it is up to
+/// date.
 pub(super) async fn establish(context: &Context, definition: &Resource) -> Result<()> {
     let says_so = definition.status().get("conditions").and_then(Value::as_array).into_iter().flatten();
     let mut says_so = says_so.filter(|condition| condition["type"] == "Established" && condition["status"] == "True");
@@ -23,7 +24,7 @@ pub(super) async fn establish(context: &Context, definition: &Resource) -> Resul
     }
     if !has_cleanup {
         let finalizers: Vec<&str> = definition.finalizers().chain([CLEANUP]).collect();
-        // It is followed next, and established then.
+        // The watch reports this change, and the definition is established then.
         return set_finalizers(context, definition, &finalizers).await.map(drop);
     }
     let status = json!({
@@ -36,7 +37,7 @@ pub(super) async fn establish(context: &Context, definition: &Resource) -> Resul
     let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: Some(definition.revision()) };
     let write = Write::UpdateStatus { key: definition.key().clone(), status, precondition };
     match context.store.write(write).await {
-        // Whoever came between is followed next.
+        // The watch reports the concurrent change.
         Ok(_) | Err(Error::NotFound { .. } | Error::Conflict { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -46,7 +47,7 @@ pub(super) fn condition(name: &str, reason: &str, message: &str) -> Value {
     json!({ "type": name, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now() })
 }
 
-/// Sets the finalizers of a definition; returns whether nobody came between.
+/// Sets the finalizers of a definition. Returns `false` if it was changed concurrently.
 pub(super) async fn set_finalizers(context: &Context, definition: &Resource, names: &[&str]) -> Result<bool> {
     let precondition = Precondition { uid: Some(definition.uid().to_owned()), revision: Some(definition.revision()) };
     let change = Change::Merge(json!({ "metadata": { "finalizers": names } }));

@@ -1,4 +1,4 @@
-//! Following definitions: one task for each, which does what the newest word of it asks for.
+//! Watches definitions: one task for each, which reconciles the newest revision of it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::establish::establish;
 use super::{PAUSE, definitions};
 use crate::context::{Context, for_each_listed};
 
-/// Follows what is written of definitions, until the host ends.
+/// Watches definitions until the host ends.
 pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
     let followed = async {
         let mut followers = DefinitionTasks::default();
@@ -25,7 +25,7 @@ pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
             };
             match error {
                 Error::Closed => return,
-                // What went meanwhile nobody has told.
+                // Deletions meanwhile were not reported, so all definitions are listed again.
                 Error::Expired { .. } => from = None,
                 error => tracing::warn!(%error, "the definitions cannot be followed"),
             }
@@ -39,7 +39,8 @@ pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
     }
 }
 
-/// Returns where to follow from: `from`, or, where that is not known, the revision at which all definitions that are there were told.
+/// Returns the revision to watch from: `from`, or the revision of a new list, whose definitions are all
+/// passed to their tasks.
 async fn listed(context: &Arc<Context>, followers: &mut DefinitionTasks, from: Option<Revision>) -> Result<Revision> {
     if let Some(from) = from {
         return Ok(from);
@@ -57,7 +58,7 @@ async fn listed(context: &Arc<Context>, followers: &mut DefinitionTasks, from: O
     Ok(revision)
 }
 
-/// Follows definitions for as long as their watch lasts, and returns why it ended.
+/// Passes changes to the tasks until the watch fails, and returns its error.
 async fn watch_once(context: &Arc<Context>, from: &mut Revision, followers: &mut DefinitionTasks) -> Error {
     let mut watch = match context.store.watch(Scope::Kind(definitions()), *from).await {
         Ok(watch) => watch,
@@ -82,16 +83,16 @@ async fn watch_once(context: &Arc<Context>, from: &mut Revision, followers: &mut
     }
 }
 
-/// What was last heard of a definition.
+/// The newest known revision of a definition.
 #[derive(Clone, Debug)]
 struct DefinitionUpdate {
     definition: Arc<Resource>,
-    /// When it was written or deleted.
+    /// The revision of the write or deletion.
     revision: Revision,
     is_gone: bool,
 }
 
-/// The definitions that are there, or whose resources still are, each with a task. They end with this.
+/// Definitions that exist or still have resources, each with its task. Dropping this ends the tasks.
 #[derive(Default)]
 struct DefinitionTasks {
     tasks: JoinSet<(String, watch::Receiver<DefinitionUpdate>)>,
@@ -100,7 +101,7 @@ struct DefinitionTasks {
 }
 
 impl DefinitionTasks {
-    /// Tells a definition's task what is new, or begins one. What is older than what was told is not news.
+    /// Passes a change to the definition's task, or starts one. Ignores changes older than the last one.
     fn notify(&mut self, context: &Arc<Context>, word: DefinitionUpdate) {
         let name = word.definition.key().name().to_owned();
         if let Some(words) = self.words.get(&name).filter(|words| !words.is_closed()) {
@@ -118,7 +119,7 @@ impl DefinitionTasks {
         self.tasks.spawn(run_definition(Arc::clone(context), name, words));
     }
 
-    /// Tells that definitions are gone that are not among those of a revision.
+    /// Reports definitions as deleted that a list at this revision does not contain.
     fn tell_gone(&self, there: &HashSet<&str>, revision: Revision) {
         for (_, words) in self.words.iter().filter(|(name, _)| !there.contains(name.as_str())) {
             words.send_if_modified(|word| {
@@ -131,7 +132,7 @@ impl DefinitionTasks {
         }
     }
 
-    /// Lets go of a definition whose task is done, unless there is news of it that the task has not seen.
+    /// Forgets a definition whose task has ended, unless a newer change is waiting.
     fn ended(&mut self, context: &Arc<Context>, name: String, words: watch::Receiver<DefinitionUpdate>) {
         if words.has_changed().unwrap_or(false) {
             self.tasks.spawn(run_definition(Arc::clone(context), name, words));
@@ -141,9 +142,10 @@ impl DefinitionTasks {
     }
 }
 
-/// Does what the words of one definition ask for, until it is gone. A newer word ends what an older one has begun.
+/// Reconciles one definition until it is gone. A newer revision aborts the work for an older one.
 ///
-/// The kind of one that is being deleted is declared once, as one that is ending: it is not to come back when it was taken back.
+/// The kind of a definition that is being deleted is declared only once, as ending; it must not come back
+/// after it was removed.
 async fn run_definition(
     context: Arc<Context>,
     name: String,

@@ -15,7 +15,7 @@ async fn host<S: Store>(store: &Arc<S>) -> Host {
     Host::start(Options::new(engine, store.clone())).await.unwrap()
 }
 
-/// Everything in here ends without notice when this returns, as a process does that is killed.
+/// All tasks in here are dropped when this returns, as if the process were killed.
 fn process<T>(run: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, run).await.expect("it is done in time") });
@@ -55,7 +55,7 @@ async fn until_it_says(store: &MemoryStore, condition: &str) {
     while !says_so(&watch.next().await.unwrap().resource) {}
 }
 
-/// Waits until something is gone.
+/// Waits until a resource is gone.
 async fn until_gone(store: &MemoryStore, key: &Key) {
     let mut watch = store.watch(Scope::Kind(key.kind().clone()), store.revision()).await.unwrap();
     while !matches!(store.get(key).await, Err(Error::NotFound { .. })) {
@@ -106,7 +106,7 @@ fn resources_that_are_brought_into_another_version_hold_up_no_other_definition()
         let site = json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": { "name": "one" } });
         write(&host, Write::Create { document: site }).await;
 
-        // As a guest writes it: the host follows, and one write of it does not end.
+        // Written like a guest's: the host's task migrates the resources, and one of its writes hangs.
         faulty.fault(On::Write, "Site", Fault::Wait);
         let versions = |stored: &str| {
             let version = |name: &str| json!({ "name": name, "served": true, "storage": name == stored });
@@ -128,7 +128,7 @@ fn resources_that_are_brought_into_another_version_hold_up_no_other_definition()
         }
         assert!(host.kinds().stores(&Kind::new("example.com", "v1", "Page")));
 
-        // The newest word ends what waits for an older one.
+        // The newest version aborts the work for an older one.
         store.write(versions("v3")).await.unwrap();
         faulty.heal(On::Write, "Site");
         loop {
@@ -163,7 +163,7 @@ fn a_kind_whose_definition_was_taken_away_by_force_stays_for_resources_that_wait
         };
         store.write(nothing(&definition_key())).await.unwrap();
         assert!(matches!(store.get(&definition_key()).await, Err(Error::NotFound { .. })));
-        // Another definition is followed after it.
+        // Another definition is watched after it.
         let mut other = definition();
         other["metadata"]["name"] = "pages.example.com".into();
         other["spec"]["names"] = json!({ "kind": "Page", "plural": "pages" });

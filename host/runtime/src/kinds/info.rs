@@ -1,4 +1,4 @@
-//! One kind as this host knows it: its names, its versions, and what two who declare it must agree about.
+//! One kind in the registry: its names and versions, and the fields on which all declarations must agree.
 
 use homeostat_component::KindDeclaration;
 use homeostat_store::definition::{Definition, PrinterColumn, Scale, Version};
@@ -12,7 +12,7 @@ use crate::Error;
 #[cfg(doc)]
 use crate::Kinds;
 
-/// What a person may call a well-known kind for short, when nobody declared it.
+/// Short names of well-known kinds, if no declaration gives any.
 const SHORT_NAMES: [(&str, &str, &str); 10] = [
     ("", "Event", "ev"),
     ("apps", "Deployment", "deploy"),
@@ -26,10 +26,10 @@ const SHORT_NAMES: [(&str, &str, &str); 10] = [
     ("apiextensions.k8s.io", "CustomResourceDefinition", "crd"),
 ];
 
-/// The first word of the source of what a definition declares.
+/// The prefix of the source name of a definition.
 pub(super) const DEFINITION: &str = "CustomResourceDefinition";
 
-/// Well-known kinds that people mean by `all`, when nobody declared them.
+/// Well-known kinds in the category `all`, if no declaration says otherwise.
 const ALL: [&str; 7] = ["Pod", "Service", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"];
 
 /// One kind and its names.
@@ -38,44 +38,44 @@ const ALL: [&str; 7] = ["Pod", "Service", "Deployment", "ReplicaSet", "StatefulS
 pub struct KindInfo {
     /// Group, version and name.
     pub kind: Kind,
-    /// As it stands in addresses, as `deployments`.
+    /// The plural in URLs, as `deployments`.
     pub plural: String,
-    /// As a person may say it, as `deployment`.
+    /// The singular, as `deployment`.
     pub singular: String,
     /// Shorter names, as `deploy`.
     pub short_names: Vec<String>,
-    /// Groups of kinds that it is listed with, as `all`.
+    /// Categories, as `all`.
     pub categories: Vec<String>,
     /// Whether its resources live in namespaces.
     pub namespaced: bool,
-    /// Whether nothing of this kind is stored.
+    /// Whether no resources of this kind are stored.
     pub keys_only: bool,
     /// A JSON schema of the document.
     pub schema: Option<Value>,
-    /// Where a resource says how many of something it wants and has; `None` when it cannot be scaled.
+    /// Paths of the scale subresource; `None` if the kind cannot be scaled.
     pub scale: Option<ScalePaths>,
-    /// What tables show beside the name; empty when nobody said.
+    /// Additional columns of tables; empty if none were declared.
     #[serde(skip)]
     pub columns: Vec<PrinterColumn>,
-    /// What clients of this version are to be warned of; `None` when it is not deprecated.
+    /// The deprecation warning of this version; `None` if it is not deprecated.
     pub deprecation: Option<String>,
-    /// Whether clients can ask for it in this version. Controllers name the stored version, served or not.
+    /// Whether clients can request this version. Controllers name the storage version, served or not.
     #[serde(skip)]
     pub is_served: bool,
-    /// The other versions that are served, in the order of the definition. Resources are stored in that of `kind`.
+    /// The other served versions, in the order of the definition. `kind` has the storage version.
     #[serde(skip)]
     pub(super) others: Vec<OtherVersion>,
-    /// Who declared it: a controller, or a `CustomResourceDefinition`.
+    /// The source of the declaration: a controller or a `CustomResourceDefinition`.
     pub source: String,
     /// The definition is being deleted.
     #[serde(skip)]
     pub(super) ending: bool,
-    /// When the definition was written; zero for what is no definition's.
+    /// Revision of the definition; zero for declarations of components.
     #[serde(skip)]
     pub(super) written: Revision,
 }
 
-/// What differs in another version of a kind.
+/// The fields of another version that differ.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OtherVersion {
     version: String,
@@ -97,20 +97,20 @@ impl OtherVersion {
     }
 }
 
-/// Where the numbers of a scale stand in a document, as JSON pointers.
+/// Paths of the scale subresource, as JSON pointers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalePaths {
-    /// How many are wanted.
+    /// The desired number of replicas.
     pub spec: String,
-    /// How many there are.
+    /// The current number of replicas.
     pub status: String,
-    /// By which labels they are found: a text, or an object with `matchLabels`.
+    /// The label selector of the replicas: a text, or an object with `matchLabels`.
     pub selector: Option<String>,
 }
 
 impl ScalePaths {
-    /// Returns the paths of the kinds of Kubernetes that everybody scales.
+    /// Returns the paths of well-known scalable kinds.
     fn well_known(kind: &Kind) -> Option<Self> {
         let known = kind.group == "apps" && matches!(kind.name.as_str(), "Deployment" | "ReplicaSet" | "StatefulSet");
         known.then(|| Self {
@@ -120,7 +120,7 @@ impl ScalePaths {
         })
     }
 
-    /// Returns the paths that a definition states. They are plain, so that they can be written as well.
+    /// Returns the paths of a definition. They contain no wildcards, so the host can write to them.
     fn from_definition(scale: &Scale) -> Self {
         let pointer = |path: &JsonPath| path.pointer().unwrap_or_default();
         Self {
@@ -132,7 +132,7 @@ impl ScalePaths {
 }
 
 impl KindInfo {
-    /// Returns what `declaration` says, with the names that it leaves out.
+    /// Returns the kind of a component's declaration, with default names for missing ones.
     pub fn declared(declaration: &KindDeclaration, source: &str) -> Self {
         let kind = declaration.kind.clone();
         let short_names = SHORT_NAMES.iter().filter(|(group, name, _)| *group == kind.group && *name == kind.name);
@@ -156,10 +156,11 @@ impl KindInfo {
         }
     }
 
-    /// Reads the kind that a `CustomResourceDefinition` declares, in the version that is stored. [`Kinds::list`] has the others too.
+    /// Reads the kind of a `CustomResourceDefinition` in its storage version. [`Kinds::list`] returns the
+    /// other versions too.
     ///
     /// # Errors
-    /// [`Error::BadDocument`] with the path of what is missing or wrong.
+    /// [`Error::BadDocument`] with the path of the missing or invalid field.
     pub fn from_definition(document: &Value) -> Result<Self, Error> {
         let definition = Definition::parse(document).map_err(|error| Error::BadDocument(error.to_string()))?;
         let stored = definition.stored();
@@ -188,12 +189,13 @@ impl KindInfo {
         })
     }
 
-    /// Returns the same, as said at a revision.
+    /// Returns the same declaration at another revision.
     pub(crate) fn said_at(self, revision: Revision) -> Self {
         Self { written: revision, ..self }
     }
 
-    /// Returns whether a `CustomResourceDefinition` declares it: then no component has a say in what its resources are like.
+    /// Returns whether a `CustomResourceDefinition` declares the kind. Then its schema overrides those of
+    /// components.
     pub fn is_of_definition(&self) -> bool {
         self.source.starts_with(DEFINITION)
     }
@@ -208,7 +210,7 @@ impl KindInfo {
                 || short == self.kind.name)
     }
 
-    /// Returns the kind as clients see it in every version that is served; the stored one first.
+    /// Returns the kind in every served version, with the storage version first.
     pub(super) fn served(&self) -> impl Iterator<Item = Self> + '_ {
         let stored = self.is_served.then(|| Self { others: Vec::new(), ..self.clone() });
         let other = |other: &OtherVersion| {
@@ -219,12 +221,12 @@ impl KindInfo {
         stored.into_iter().chain(self.others.iter().map(other))
     }
 
-    /// Returns whether clients can ask for it in this version.
+    /// Returns whether clients can request this version.
     pub(super) fn is_served_in(&self, version: &str) -> bool {
         (self.is_served && self.kind.version == version) || self.others.iter().any(|other| other.version == version)
     }
 
-    /// Returns what the schemas say of documents, by version.
+    /// Returns the parsed schemas by version.
     pub(super) fn structures(&self) -> Result<Vec<(String, Option<Schema>)>, Error> {
         let parse = |version: &str, schema: &Option<Value>| {
             let parsed = schema.as_ref().map(Schema::parse).transpose();
@@ -242,7 +244,7 @@ impl KindInfo {
         }
     }
 
-    /// Says what keeps two declarations of one kind from being the same.
+    /// Returns the first difference between two declarations of one kind.
     fn difference(&self, other: &Self) -> Option<String> {
         let differs = |what: &str, ours: &str, theirs: &str| {
             (ours != theirs).then(|| format!("{what} is `{ours}` by {}, `{theirs}` by {}", self.source, other.source))

@@ -100,7 +100,7 @@ fn an_older_word_of_a_definition_changes_nothing() {
     kinds.declare(word(4, "old")).unwrap();
     kinds.remove_definition(&word(4, "old"));
     assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["new"]);
-    // What was told the store of the version to come is no longer undone either.
+    // The schemas already published for the coming version are no longer removed either.
     kinds.prepare(&word(7, "newer")).unwrap();
     kinds.declare(word(6, "between")).unwrap();
     assert_eq!(kinds.of(&deployments().kind).unwrap().short_names, ["new"]);

@@ -1,4 +1,4 @@
-//! `spec.limits`: as people write it, within which bounds, and as it is once checked.
+//! `spec.limits`: the written form, its bounds, and the checked form.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Problems, Span};
 
-/// Limits as people write them; what is left out keeps its default. What each may be stands in [`LIMIT_BOUNDS`].
+/// Limits as written; missing ones keep their defaults. [`LIMIT_BOUNDS`] has the bounds.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LimitsWritten {
@@ -26,16 +26,16 @@ pub struct LimitsWritten {
     /// Elements of tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tables: Option<u32>,
-    /// Calls out of the sandbox.
+    /// Effects, which are calls out of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<u32>,
-    /// Those of them that write to the store.
+    /// Effects that write to the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<u32>,
-    /// Those of them that emit an event.
+    /// Effects that emit an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<u32>,
-    /// Bytes of those calls and their answers, as `16Mi`.
+    /// Bytes of effects and their answers, as `16Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect_bytes: Option<Bytes>,
     /// Bytes of log, as `64Ki`.
@@ -44,33 +44,33 @@ pub struct LimitsWritten {
     /// Lines of log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_lines: Option<u32>,
-    /// Bytes of one call, either way, as `1Mi`.
+    /// Bytes of one effect in either direction, as `1Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<Bytes>,
     /// Handles held at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handles: Option<u32>,
-    /// Bytes of the keys that `map` or `poll` answers, as `1Mi`.
+    /// Bytes of the keys that `map` or `poll` returns, as `1Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Bytes>,
     /// Keys on the queue of the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u32>,
-    /// Bytes of the texts of errors that are kept for those keys, as `1Mi`.
+    /// Bytes of error texts kept for those keys, as `1Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_bytes: Option<Bytes>,
 }
 
-/// How a limit is written, and within which bounds.
+/// The field and the bounds of one limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitBounds {
-    /// Which one.
+    /// The limit.
     pub limit: LimitName,
-    /// Where it stands, as `spec.limits.cpu`.
+    /// The field, as `spec.limits.cpu`.
     pub field: &'static str,
-    /// The least that it may be.
+    /// The minimum.
     pub least: Amount,
-    /// The most that it may be.
+    /// The maximum.
     pub most: Amount,
 }
 
@@ -108,7 +108,7 @@ const fn count(limit: LimitName, field: &'static str, most: u64) -> LimitBounds 
 }
 
 impl LimitsWritten {
-    /// Returns what is written for a limit.
+    /// Returns the written value of a limit.
     fn amount(&self, limit: LimitName) -> Option<Amount> {
         let time = |span: Option<Span>| span.map(|span| Amount::Time(span.0));
         let bytes = |bytes: Option<Bytes>| bytes.map(|bytes| Amount::Bytes(bytes.0));
@@ -134,7 +134,7 @@ impl LimitsWritten {
         }
     }
 
-    /// Returns the same with the defaults filled in. A deadline that is shorter than the default of the processor time bounds that too.
+    /// Returns the limits with defaults. A deadline shorter than the default processor time bounds that too.
     fn filled(&self) -> Limits {
         let default = Limits::default();
         let bytes = |bytes: Option<Bytes>, default| bytes.map_or(default, |bytes| bytes.0);
@@ -161,7 +161,7 @@ impl LimitsWritten {
     }
 }
 
-/// Checks every bound, and fills in the defaults.
+/// Checks every bound and fills in the defaults.
 pub(super) fn check(written: &LimitsWritten, problems: &mut Problems) -> Limits {
     for LimitBounds { limit, field, least, most } in LIMIT_BOUNDS {
         problems.amount(field, written.amount(limit), least..=most);

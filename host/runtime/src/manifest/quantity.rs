@@ -1,4 +1,4 @@
-//! Lengths of time and sizes as people write them.
+//! Durations and sizes as written in manifests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use homeostat_component::Amount;
 
-/// A length of time: `250ms`, `5s`, `10m`, `1h`, `2d`, or a sum of such parts from large to small, `1h30m`.
+/// A duration: `250ms`, `5s`, `10m`, `1h`, `2d`, or a sum of such parts from large to small, `1h30m`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Span(
-    /// The same in the standard library's words.
+    /// The duration.
     pub Duration,
 );
 
@@ -90,7 +90,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Returns an amount as it stands in a manifest.
+/// Returns an amount in the form of manifests.
 pub fn written(amount: Amount) -> String {
     match amount {
         Amount::Time(duration) => Span(duration).to_string(),
@@ -99,7 +99,8 @@ pub fn written(amount: Amount) -> String {
     }
 }
 
-/// Reads and writes a type as text, by its `FromStr` and its `Display`. A number is read as its digits: `30` says what is missing behind it.
+/// Serialises a type as text, by its `FromStr` and its `Display`. A bare number is parsed as its digits, so
+/// that the error for `30` names the missing unit.
 macro_rules! as_text {
     ($name:ident, $expecting:literal) => {
         impl<'de> serde::Deserialize<'de> for $name {

@@ -1,4 +1,4 @@
-//! `spec.rollout`: as people write it, within which bounds, and as it is once checked.
+//! `spec.rollout`: the written form, its bounds, and the checked form.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,88 +10,88 @@ use super::{Problems, Span};
 use crate::rollout::{CanaryPlan, Factor, Gate, Plan, Share};
 use crate::shadow::{DifferenceLimit, ShadowPlan};
 
-/// The shortest and the longest step.
+/// Bounds of a step's minimum duration.
 const LASTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(7 * 86_400);
-/// Steps of one rollout.
+/// Maximum number of steps of a rollout.
 const STEPS_MAX: usize = 20;
-/// Labels of a selector.
+/// Maximum number of labels of a selector.
 const LABELS_MAX: usize = 64;
 
-/// How another definition of a controller is put in.
+/// How a new definition of a controller is rolled out.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RolloutWritten {
-    /// For all keys at once, or for some first.
+    /// For all keys at once, or for some keys first.
     #[serde(default)]
     pub strategy: Strategy,
-    /// The share of the keys that takes it first: one step. Not beside `steps`.
+    /// The canary's share of the keys, as a single step. Excludes `steps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
-    /// The shares of the keys, one step after the other, each greater than the one before.
+    /// The canary's shares of the keys, step by step, each greater than the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Share>>,
-    /// The keys that take it from the first step on.
+    /// The keys that the canary gets from the first step on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<SelectorWritten>,
-    /// What it must hold to in each step.
+    /// The gate of each step.
     #[serde(default)]
     pub gate: GateWritten,
-    /// How it is tried beside the version that runs before it has a key.
+    /// The shadow phase before the canary gets keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowWritten>,
 }
 
-/// For how many keys at once.
+/// The strategy of a rollout.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Strategy {
-    /// For all.
+    /// All keys at once.
     #[default]
     Immediate,
-    /// For a share that grows.
+    /// A growing share of the keys.
     Canary,
-    /// For none, with what the version that runs is answered; then for all, or for a share that grows where shares are given.
+    /// A shadow without keys first; then all keys, or a growing share if shares are given.
     Shadow,
 }
 
-/// A shadow as people write it; what is left out keeps its default.
+/// A shadow as written; missing fields keep their defaults.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ShadowWritten {
-    /// How long it lasts at least, as `1m`.
+    /// Minimum duration, as `1m`.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Span>,
-    /// Reconciles that are compared, at least.
+    /// Minimum number of compared reconciles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciles: Option<u32>,
-    /// Reconciles that may differ: a number, a share as `1%`, or `any`.
+    /// Maximum number of reconciles that differ: a number, a share as `1%`, or `any`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differences: Option<DifferencesWritten>,
 }
 
-/// How many reconciles may differ, as people write it.
+/// The maximum number of reconciles that differ, as written.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged, expecting = "expected how many may differ: a number, a share as 1%, or any")]
 pub enum DifferencesWritten {
-    /// So many.
+    /// A number.
     Count(u32),
     /// A share as `1%`, or `any`.
     Text(String),
 }
 
-/// Chooses keys by their resources.
+/// Selects keys by the labels of their resources.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SelectorWritten {
-    /// Labels that all have.
+    /// Required labels.
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// A gate as people write it; what is left out keeps its default.
+/// A gate as written; missing fields keep their defaults.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GateWritten {
-    /// The share of reconciles that may fail beyond the old version's, as `1%`.
+    /// The canary's additional share of failed reconciles, as `1%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
     /// Traps in a step.
@@ -100,24 +100,24 @@ pub struct GateWritten {
     /// Reconciles in a step that hit a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<u32>,
-    /// Length of reconciles over the old version's, as `2x`.
+    /// Duration of reconciles relative to the stable version, as `2x`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Factor>,
-    /// Writes for each reconcile over the old version's, as `2x`.
+    /// Writes for each reconcile relative to the stable version, as `2x`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Factor>,
-    /// Reconciles of a key in a row that bring about the next one, over the old version's, as `10x`.
+    /// Consecutive reconciles of a key that cause the next one, relative to the stable version, as `10x`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot_loops: Option<Factor>,
-    /// How long a step lasts at least, as `1m`.
+    /// Minimum duration of a step, as `1m`.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Span>,
-    /// Reconciles in a step, at least.
+    /// Minimum number of reconciles in a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciles: Option<u32>,
 }
 
-/// Checks every bound, and fills in the defaults.
+/// Checks every bound and fills in the defaults.
 pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -> Plan {
     let Some(RolloutWritten { strategy, share, steps, selector, gate, shadow }) = written else {
         return Plan::Immediate;
@@ -175,7 +175,7 @@ fn check_steps(share: Option<Share>, steps: Option<&[Share]>, chooses: bool, pro
     if steps.windows(2).any(|pair| pair[0] >= pair[1]) {
         problems.push(field, "must grow from step to step".to_owned());
     }
-    // What labels choose comes before every share.
+    // The step of the selected keys comes before every share.
     chooses.then_some(Share::NONE).into_iter().chain(steps).collect()
 }
 

@@ -1,6 +1,6 @@
-//! What a controller's document looks like, for people who ask (`kubectl explain`) and for editors.
+//! The OpenAPI schema of controllers, for `kubectl explain` and editors.
 //!
-//! It says nothing that [`Spec::check`](super::Spec::check) does not: what is refused, is refused there.
+//! It documents fields but validates nothing: [`Spec::check`](super::Spec::check) does that.
 
 use serde_json::{Map, Value, json};
 
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use crate::manifest::Spec;
 
-    /// The names in a document and in its schema, level by level, as far as the schema has names.
+    /// Compares the field names of a document and its schema, at every level where the schema has names.
     fn same_names(path: &str, document: &Value, schema: &Value) {
         if let (Some(items), Some(schema)) = (document.as_array(), schema.get("items")) {
             return items.iter().for_each(|item| same_names(path, item, schema));
@@ -280,7 +280,7 @@ mod tests {
             },
         });
         let full: Spec = serde_json::from_value(text.clone()).unwrap();
-        // Whoever adds a field adds it above, and explains it.
+        // A new field must be added above, with an explanation in the schema.
         let Spec {
             component: _,
             config: _,

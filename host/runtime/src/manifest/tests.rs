@@ -128,7 +128,7 @@ fn every_limit_that_can_be_written_is_read_within_its_bounds_and_refused_outside
                 Amount::Count(count) => json!(count),
                 text => json!(written(text)),
             };
-            // Time on a processor is bounded by the deadline too.
+            // The deadline bounds the processor time too.
             let mut limits = json!({"deadline": "1h"});
             limits[name] = value;
             spec(json!({"component": {"file": "a.wasm"}, "limits": limits})).check()

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::context::tests::context;
 
-/// A definition that nobody can read: it is told, and nothing else is done.
+/// A definition that cannot be parsed: it is reported, and nothing else is done.
 async fn word(store: &MemoryStore, name: &str) -> DefinitionUpdate {
     let document = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": name }, "spec": {},
@@ -30,15 +30,15 @@ async fn nothing_is_kept_of_a_definition_that_is_gone() {
     followers.notify(&context, first.clone());
     let last = gone(&store, &first).await;
     followers.notify(&context, last);
-    // Too late: it is gone already.
+    // Too late: the definition is deleted already.
     followers.notify(&context, first);
     let (name, words) = followers.tasks.join_next().await.unwrap().unwrap();
-    // Its name is used again before anybody has looked.
+    // A new definition has the same name before the task has run.
     let second = word(&store, &name).await;
     followers.notify(&context, second);
     followers.ended(&context, name, words);
     assert_eq!((followers.words.len(), followers.tasks.len()), (1, 1));
-    // A gap in the history: it is not among those that are there.
+    // A gap in the history: a new list does not contain it.
     followers.tell_gone(&HashSet::new(), Revision(9));
     let (name, words) = followers.tasks.join_next().await.unwrap().unwrap();
     followers.ended(&context, name, words);
