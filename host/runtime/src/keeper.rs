@@ -1,10 +1,11 @@
-//! The host's own controller: what runs is made what the resources of kind `Controller` say.
+//! The controller for `Controller` resources: makes the running controllers match them.
 //!
-//! One key is one name. Its reconcile reads the resource and makes it true: code is fetched, checked and compiled, the definition is written
-//! into the history, and put in. What is refused leaves what runs alone and is tried again with backoff; when nothing runs, as after a
-//! restart, the newest revision of the history that can be put in does. Nothing else puts controllers in that stand in the store.
+//! One key is one name. Its reconcile fetches, checks and compiles the code, records the definition as a
+//! revision, and installs it. A refused definition leaves the current version running and is retried with
+//! backoff. If nothing runs, as after a restart, the newest revision that loads is installed. No other code
+//! installs controllers of the store.
 //!
-//! Absent on purpose: where code comes from ([`CodeSource`]), and who writes the resources.
+//! Deliberately absent: the source of the code ([`CodeSource`]), and the writers of the resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,19 +49,19 @@ pub(crate) use verdicts::{GONE_MAX, SyncResults};
 pub use verdicts::{SyncOutcome, SyncResult};
 pub(crate) use wanted::write;
 
-/// Names that are worked on at once. Compiling takes its own threads.
+/// Concurrent reconciles. Compiling has threads of its own.
 const WORKERS: usize = 4;
-/// The wait after a refusal: the first, and at most.
+/// The backoff of refused definitions: the first wait, and the maximum.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// The wait before a watch that failed is opened again.
+/// The wait before a failed watch is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The wait before code that nobody names is looked for: the collector of garbage comes first.
+/// The delay of a sweep of unused code, so that the garbage collector runs first.
 const SWEEP_AFTER: Duration = Duration::from_secs(60);
-/// How long a controller may take to become ready before its status says that it is not.
+/// How long a starting controller may take before its status reports it as not ready.
 const STARTUP_MAX: Duration = Duration::from_secs(10);
-/// Where a person says that a controller is to keep its keys and run nothing: `"true"`.
+/// The annotation of an operator's suspension: `"true"` keeps the keys and runs none.
 pub const SUSPENDED: &str = "homeostat.dev/suspended";
-/// Where a person says when a controller was told to begin anew: any text; another one is another time.
+/// The annotation that restarts a controller: any text; each new text is a new restart.
 const RESTARTED: &str = "homeostat.dev/restartedAt";
 /// The name of the kind of revisions.
 pub const REVISION_KIND: &str = "ControllerRevision";
@@ -80,48 +81,48 @@ fn of_host(name: &str) -> Kind {
     Kind::new(group, version, name)
 }
 
-/// Returns whether a kind is one of those by which the host itself is told what to run, whatever its version.
+/// Returns whether a kind, in any version, is reserved because it configures the host.
 pub(crate) fn is_of_host(kind: &Kind) -> bool {
     kind.same_type(&controllers()) || kind.same_type(&revisions()) || kind.same_type(&declarations::kind())
 }
 
-/// What is to be done.
+/// A work item.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Job {
-    /// Look at the controller of this name.
+    /// Reconcile the controller of this name.
     Reconcile(Arc<str>),
-    /// Forget code that nobody names.
+    /// Delete unused code.
     Sweep,
 }
 
-/// What was put in under a name.
+/// The installed state of a name.
 #[derive(Clone, Debug)]
 struct AppliedState {
-    /// Of the resource that it stands in.
+    /// Uid of the `Controller` resource.
     uid: String,
-    /// Of the resource, when what it wants is what runs; `None`: something older runs.
+    /// Generation of the resource whose definition is installed; `None` if an older definition runs.
     generation: Option<u64>,
-    /// Of the history.
+    /// Revision number of the installed definition.
     revision: u64,
-    /// What its resource said of when to begin anew.
+    /// The restart annotation at the last restart.
     restarted: Option<String>,
 }
 
-/// Controllers that are there, each at its revision, and from where to watch on.
+/// All `Controller` resources with their revisions, and the revision to watch from.
 pub(crate) type ControllerRevisions = (Vec<(String, Revision)>, Revision);
 
-/// Sees to it that what runs is what the store says.
+/// Makes the running controllers match the store.
 pub(crate) struct ControllerReconciler {
     code: Arc<dyn CodeSource>,
     queue: Queue<Job>,
     applied: Mutex<BTreeMap<String, AppliedState>>,
-    /// Candidates that are tried.
+    /// Rollouts in progress.
     rollouts: Mutex<BTreeMap<String, ActiveRollout>>,
-    /// Controllers that have run and of which nothing runs, and why.
+    /// Controllers that have run before but of which no version runs, with the reason.
     down: Mutex<BTreeMap<String, String>>,
-    /// What each controller is to be granted now.
+    /// The grants in the desired definition of each controller.
     desired_grants: Mutex<BTreeMap<String, DesiredGrants>>,
-    /// Time is counted from here.
+    /// The origin of times.
     began: Instant,
 }
 
@@ -141,8 +142,8 @@ impl ControllerReconciler {
         })
     }
 
-    /// Starts to look at the controllers that were listed, and at each that changes, until the host ends. Returns when all of them have been
-    /// looked at once.
+    /// Starts to reconcile the listed controllers and every changed one, until the host ends. Returns when
+    /// all listed ones have been reconciled once.
     pub(crate) async fn start(
         self: Arc<Self>,
         host: &Host,
@@ -172,17 +173,19 @@ impl ControllerReconciler {
         }
     }
 
-    /// Returns the controllers that have run before and of which nothing runs now, as when their code is gone, and why.
+    /// Returns the controllers that have run before but of which no version runs now, with the reason.
+    /// Missing code is one.
     pub(crate) fn down(&self) -> Vec<(String, String)> {
         self.down.lock().iter().map(|(name, reason)| (name.clone(), reason.clone())).collect()
     }
 
-    /// Ends: nothing is looked at any more.
+    /// Stops: no further reconcile starts.
     pub(crate) fn stop(&self) {
         self.queue.abort();
     }
 
-    /// Queues every controller that is there or was. Returns those that are there, and from where to watch on.
+    /// Enqueues every existing and every installed controller. Returns the existing ones and the revision to
+    /// watch from.
     pub(crate) async fn enqueue_all(&self, store: &dyn Store) -> homeostat_store::Result<ControllerRevisions> {
         let mut names = Vec::new();
         let from = for_each_listed(store, &controllers(), |resource| {
@@ -196,7 +199,7 @@ impl ControllerReconciler {
     }
 
     fn enqueue(&self, name: &str) {
-        // A queue that is closed is that of a host that ends.
+        // A closed queue means that the host is ending.
         let _ = self.queue.add(Job::Reconcile(name.into()), Priority::NORMAL);
     }
 
@@ -204,7 +207,7 @@ impl ControllerReconciler {
         let _ = self.queue.add_after(Job::Sweep, SWEEP_AFTER, Priority::LOW);
     }
 
-    /// Follows what is written of controllers.
+    /// Watches the `Controller` resources.
     async fn watch(&self, host: &Host, mut from: Revision) {
         loop {
             match self.watch_once(host, &mut from).await {
@@ -219,7 +222,7 @@ impl ControllerReconciler {
         }
     }
 
-    /// Follows them for as long as the watch lasts, and returns why it ended.
+    /// Watches until the watch fails, and returns its error.
     async fn watch_once(&self, host: &Host, from: &mut Revision) -> homeostat_store::Error {
         let mut watch = match host.store().watch(Scope::Kind(controllers()), *from).await {
             Ok(watch) => watch,
@@ -230,7 +233,7 @@ impl ControllerReconciler {
                 Ok(event) => {
                     *from = event.revision;
                     let name = event.resource.key().name();
-                    // Nothing is to be done about a status, which is this one's own word as a rule.
+                    // Status changes need no reconcile; most are written here.
                     match event.previous.as_deref().filter(|previous| is_status_alone(&event, previous)) {
                         Some(previous) => host.verdicts().see(name, previous.revision(), event.revision),
                         None => self.enqueue(name),
@@ -254,7 +257,7 @@ impl ControllerReconciler {
         }
     }
 
-    /// Forgets code that no controller and no revision names.
+    /// Deletes code that no controller and no revision names.
     async fn sweep(&self, store: &dyn Store) -> homeostat_store::Result<()> {
         let mut named = BTreeSet::new();
         for kind in [controllers(), revisions()] {
@@ -269,7 +272,7 @@ impl ControllerReconciler {
         Ok(())
     }
 
-    /// Takes out what was put in under a name. It ends beside everything else, so that the name is free at once.
+    /// Detaches the controller of a name and stops it in the background, so that the name is free at once.
     fn remove(&self, host: &Host, name: &str, seen: Revision) {
         self.sweep_later();
         self.rollouts.lock().remove(name);
@@ -289,7 +292,7 @@ impl ControllerReconciler {
     }
 }
 
-/// Wakes the keeper when a controller has become ready, and when that takes long, so that its status says so.
+/// Enqueues a controller when it becomes ready, and when that takes long, so that its status is updated.
 fn wake_when_ready(host: &Host, keeper: &ControllerReconciler, name: &str, controller: Arc<Controller>) {
     let (queue, name) = (keeper.queue.clone(), Arc::<str>::from(name));
     host.spawn(async move {
@@ -309,7 +312,7 @@ fn wake_when_ready(host: &Host, keeper: &ControllerReconciler, name: &str, contr
     });
 }
 
-/// Returns whether a change left everything but the status as it was.
+/// Returns whether a change left everything except the status as it was.
 fn is_status_alone(event: &Event, previous: &Resource) -> bool {
     let strip = |resource: &Resource| {
         let mut document = resource.document().clone();
@@ -322,7 +325,8 @@ fn is_status_alone(event: &Event, previous: &Resource) -> bool {
     event.kind == EventType::Modified && strip(&event.resource) == strip(previous)
 }
 
-/// Notes in a controller's resource whether its keys are held back. Returns the revision that it has then; `None`: there is no resource.
+/// Sets or removes the suspension annotation of a controller. Returns the new revision, `None` if there is no
+/// resource.
 ///
 /// # Errors
 /// Those of the store.
@@ -341,12 +345,12 @@ fn key(name: &str) -> Key {
     Key::new(controllers(), "", name)
 }
 
-/// Asks for the revisions of one controller.
+/// Returns the query for the revisions of one controller.
 fn revisions_of(uid: &str) -> Query {
     Query { selector: Selector { owner: Some(uid.to_owned()), ..Selector::default() }, ..Query::all(revisions()) }
 }
 
-/// Tells that a definition was refused, unless that was told already.
+/// Reports a refusal, unless it was the last one reported.
 fn tell_refused(host: &Host, name: &str, reason: &str) {
     if !host.verdicts().is_refused(name, reason) {
         host.refused(name, reason);

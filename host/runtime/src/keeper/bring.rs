@@ -1,4 +1,4 @@
-//! What the keeper does about one name: from the resource to what runs.
+//! The reconcile of one `Controller`: from the resource to the installed version.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::reasons::{chain, list};
 use crate::rollout::Plan;
 use crate::{Definition, Error, Host, Put, Suspend};
 
-/// Why nothing was put in.
+/// Why a definition was not installed.
 #[derive(Debug)]
 pub(super) enum SyncError {
-    /// What is wanted cannot run, and why.
+    /// The definition was refused, with the reason.
     Refused(String),
-    /// It is not known, because of the store.
+    /// The store failed.
     Store(homeostat_store::Error),
-    /// The host ends.
+    /// The host is stopping.
     Stopping,
 }
 
@@ -37,7 +37,7 @@ impl From<homeostat_store::Error> for SyncError {
     }
 }
 
-/// A definition that could be put in, and what the history is to say of it.
+/// A loaded definition, and its document for the history.
 pub(super) struct LoadedDefinition {
     pub(super) definition: Definition,
     pub(super) document: Value,
@@ -51,16 +51,14 @@ impl AppliedState {
 }
 
 impl ControllerReconciler {
-    /// Makes true what the store says of a name.
+    /// Reconciles one name. Returns when to reconcile it again.
     ///
-    /// *Cancel safety*: what was written into the history and is not put in is put in by whoever looks next.
-    ///
-    /// Returns when it is to be looked at again.
+    /// *Cancel safety*: a recorded revision that was not installed is installed by the next reconcile.
     ///
     /// # Errors
-    /// Why it is to be tried again.
+    /// The reason for a retry with backoff.
     pub(super) async fn reconcile(&self, host: &Host, name: &str) -> Result<Next, String> {
-        // Before the look: what is deleted after it is told of again.
+        // Taken before the read, so that a later deletion is reported again.
         let seen = host.store().revision();
         let mut resource = match host.store().get(&key(name)).await {
             Ok(resource) if !resource.is_deleting() => resource,
@@ -71,7 +69,7 @@ impl ControllerReconciler {
             Err(error) => return Err(chain(&error)),
         };
         if self.applied(name).is_some_and(|taken| taken.uid != resource.uid()) {
-            // Its name was used again.
+            // A new resource has the same name.
             self.remove(host, name, seen);
         }
         let looked_at = resource.revision();
@@ -104,7 +102,7 @@ impl ControllerReconciler {
         self.applied.lock().get(name).cloned()
     }
 
-    /// Notes what was put in under a name.
+    /// Records the installed state of a name.
     pub(super) fn set_applied(&self, host: &Host, name: &str, taken: AppliedState) {
         if let Ok(controller) = host.controller(name) {
             controller.slot.current().set_revision(taken.revision);
@@ -112,7 +110,7 @@ impl ControllerReconciler {
         self.applied.lock().insert(name.to_owned(), taken);
     }
 
-    /// Takes over what a resource wants, unless it runs already, or is tried.
+    /// Installs the desired definition, unless it is installed or being rolled out.
     async fn sync(&self, host: &Host, resource: &mut Arc<Resource>) -> Result<SyncOutcome, SyncError> {
         let name = resource.key().name().to_owned();
         let record = RolloutStatus::of(resource);
@@ -120,7 +118,7 @@ impl ControllerReconciler {
         if let Some(record) = record.clone().filter(|record| record.phase != RolloutPhase::Complete)
             && host.controller(&name).is_err()
         {
-            // What cannot go on is looked at as if nothing had been there.
+            // A rollout that cannot be resumed is treated as if there had been none.
             match self.resume(host, resource, record).await {
                 Err(SyncError::Store(error)) => return Err(SyncError::Store(error)),
                 Err(SyncError::Refused(reason)) => cannot_resume = Some(reason),
@@ -130,7 +128,7 @@ impl ControllerReconciler {
         let trying = self.rollouts.lock().remove(&name);
         if let Some(mut trying) = trying {
             match self.step_rollout(host, resource, &mut trying).await {
-                // Something else is wanted since.
+                // The desired definition has changed since.
                 Ok(RolloutProgress::Finished(SyncOutcome::RolledBack(_)))
                     if trying.record.rejects(resource).is_none() => {}
                 Ok(RolloutProgress::Finished(outcome)) => return Ok(outcome),
@@ -143,7 +141,7 @@ impl ControllerReconciler {
                         self.rollouts.lock().insert(name, trying);
                         return Err(error.into());
                     }
-                    // To load what is wanted instead may take long.
+                    // Written first, because loading the new definition may take long.
                     let status = self.status(host, resource, &SyncOutcome::Replaced, None);
                     *resource = report::write(&*host.store(), resource, status).await?;
                 }
@@ -154,7 +152,7 @@ impl ControllerReconciler {
             }
         }
         if let Some(reason) = record.and_then(|record| record.rejects(resource)) {
-            // What ran is all that may run: why it cannot is told, and it is tried again.
+            // After a rollback only the previous version may run. Its error is reported, and it is retried.
             return cannot_resume.map_or(Ok(SyncOutcome::RolledBack(reason)), |reason| Err(SyncError::Refused(reason)));
         }
         let generation = Some(resource.generation());
@@ -194,7 +192,7 @@ impl ControllerReconciler {
         Ok(SyncOutcome::Put(put))
     }
 
-    /// Begins anew with what runs, if its resource says so and has not said so before.
+    /// Restarts the current version if the restart annotation has changed.
     async fn restart(&self, host: &Host, resource: &Resource, taken: AppliedState) -> Result<Put, SyncError> {
         let now = AppliedState::of(resource, taken.generation, taken.revision);
         if now.restarted == taken.restarted {
@@ -208,7 +206,7 @@ impl ControllerReconciler {
         Ok(Put::Changed(renewed))
     }
 
-    /// Fetches the code of a definition, unless it runs, and compiles it.
+    /// Fetches and compiles the code of a definition, unless it already runs.
     pub(super) async fn load(
         &self,
         host: &Host,
@@ -225,7 +223,7 @@ impl ControllerReconciler {
         };
         document["component"]["digest"] = component.digest().as_str().into();
         let ValidSpec { grants, limits, config, overrides, suspend: _, digest: _, old_revisions: _, plan: _ } = checked;
-        // Held back is the controller, whichever definition it runs.
+        // The suspension belongs to the controller, not to a definition.
         let suspend = Suspend::No;
         let definition = Definition { name: name.to_owned(), component, grants, limits, config, overrides, suspend };
         Ok(LoadedDefinition { definition, document })
@@ -245,12 +243,12 @@ impl ControllerReconciler {
             return loaded.map_err(refused);
         }
         let bytes = self.code.fetch(source).await.map_err(|reason| SyncError::Refused(list(&[reason])))?;
-        // Boxed: it is large, and most looks load nothing.
+        // Boxed: the future is large, and most reconciles load nothing.
         let loading = Box::pin(host.load_within(bytes, checked.digest.as_ref(), &checked.grants, &checked.limits));
         host.compilations().watched(host, name, loading).await.map_err(refused)
     }
 
-    /// Writes a definition into the history and puts it in. Returns the number of its revision too.
+    /// Records a definition as a revision and installs it. Returns the revision number too.
     async fn put(
         &self,
         host: &Host,
@@ -268,7 +266,7 @@ impl ControllerReconciler {
             Err(Error::Stopping) => return Err(SyncError::Stopping),
             Err(error) => {
                 if step.is_new {
-                    // It never ran.
+                    // The revision never ran.
                     history::remove(&*store, &history::name(name, step.number)).await?;
                 }
                 return Err(SyncError::Refused(list(&[chain(&error)])));
@@ -276,14 +274,14 @@ impl ControllerReconciler {
             Ok(put) => put,
         };
         if history.iter().any(|recorded| recorded.number == step.number && recorded.rolled_back) {
-            // Now it has all keys.
+            // The revision has all keys now.
             history::mark_rolled_back(&*store, &history::name(name, step.number), None).await?;
         }
         self.prune_history(&*store, resource.uid(), step.number, old_max).await;
         Ok((put, step.number))
     }
 
-    /// Takes what is not kept out of a history. What cannot be taken out now is the next time.
+    /// Deletes revisions beyond the history limit. A failed deletion is retried the next time.
     pub(super) async fn prune_history(&self, store: &dyn Store, uid: &str, current: u64, old_max: u32) {
         let cut = async {
             let surplus = history::surplus(&history::read(store, uid).await?, current, old_max);
@@ -308,7 +306,8 @@ impl ControllerReconciler {
         Ok(put)
     }
 
-    /// Keeps what runs to the grants that are wanted now: they cannot be put in, or are only tried. See [`DesiredGrants`].
+    /// Reduces the grants of the current version to the desired ones, if the desired definition cannot be
+    /// installed or is only on some keys. See [`DesiredGrants`].
     async fn apply_grant_reduction(&self, host: &Host, resource: &Resource) -> Result<(), SyncError> {
         let name = resource.key().name();
         let Some(running) = host.definition(name) else { return Ok(()) };
@@ -329,7 +328,7 @@ impl ControllerReconciler {
         Ok(())
     }
 
-    /// Returns a definition that ran before the one that is wanted, as far as it may run now.
+    /// Returns an older definition with the grants that it may still have.
     fn reduce_grants(&self, mut definition: Definition) -> Definition {
         if let Some(wanted) = self.desired_grants.lock().get(&definition.name) {
             wanted.reduce(&mut definition);
@@ -337,18 +336,19 @@ impl ControllerReconciler {
         definition
     }
 
-    /// Puts in what ran when the host ended, where that is something else than what is wanted: that is tried beside it.
+    /// After a restart, installs the previous version if it differs from the desired one, which is then
+    /// rolled out beside it.
     async fn install_previous(&self, host: &Host, resource: &Resource, wanted: &Value) -> Result<(), SyncError> {
         let history = history::read(&*host.store(), resource.uid()).await?;
         let ran = history.iter().find(|recorded| Some(recorded.number) == ran(resource));
         if let Some(recorded) = ran.filter(|recorded| recorded.spec != *wanted) {
-            // Where it cannot run any more there is nothing to try anything beside.
+            // If it does not load, there is no stable version to roll out beside.
             self.install_revision(host, resource, recorded).await;
         }
         Ok(())
     }
 
-    /// Notes whether a controller that has run is one of which nothing runs.
+    /// Updates the list of controllers that have run before but of which no version runs.
     fn note_down(&self, host: &Host, name: &str, has_run: bool, outcome: &SyncOutcome) {
         let mut down = self.down.lock();
         if has_run && host.controller(name).is_err() {
@@ -359,12 +359,12 @@ impl ControllerReconciler {
         }
     }
 
-    /// Puts in what ran, else the newest revision that can be, where what is wanted cannot and nothing runs: the host has started anew.
-    /// Returns whether any has ever run.
+    /// After a restart, if the desired definition fails to load, installs the previous revision, else the
+    /// newest that loads. Returns whether any revision has ever run.
     async fn install_fallback(&self, host: &Host, resource: &Resource) -> Result<bool, String> {
         let history = history::read(&*host.store(), resource.uid()).await.map_err(|error| chain(&error))?;
         let has_run = |recorded: &&ControllerRevision| Some(recorded.number) == ran(resource);
-        // What went back is not tried again behind anybody's back.
+        // Rolled-back revisions are not tried again automatically.
         let others = history.iter().rev().filter(|recorded| !recorded.rolled_back && !has_run(recorded));
         for recorded in history.iter().filter(has_run).chain(others) {
             if self.install_revision(host, resource, recorded).await {
@@ -374,7 +374,7 @@ impl ControllerReconciler {
         Ok(!history.is_empty())
     }
 
-    /// Puts in a revision, where nothing runs. Returns whether it can run.
+    /// Installs a revision when nothing runs. Returns whether it loads.
     async fn install_revision(
         &self,
         host: &Host,
@@ -391,7 +391,7 @@ impl ControllerReconciler {
         true
     }
 
-    /// Says in the status of a controller how it is, when that is something else than it says. Returns the revision that it has then.
+    /// Writes the status of a controller if it has changed. Returns the resource's revision afterwards.
     async fn report(
         &self,
         host: &Host,
@@ -404,7 +404,7 @@ impl ControllerReconciler {
             return Ok(resource.revision());
         }
         match report::write(&*host.store(), resource, status).await {
-            // Who came between is looked at next.
+            // The concurrent change is reconciled next.
             Err(homeostat_store::Error::Conflict { .. } | homeostat_store::Error::NotFound { .. }) => {
                 Ok(resource.revision())
             }
@@ -412,7 +412,7 @@ impl ControllerReconciler {
         }
     }
 
-    /// Returns what the status of a controller is to say.
+    /// Returns the status of a controller.
     pub(super) fn status(
         &self,
         host: &Host,
@@ -435,7 +435,7 @@ impl ControllerReconciler {
         report::status(resource.status(), &facts, &crate::context::now())
     }
 
-    /// Returns what is to be said of a rollout: of the one that goes on, or of the last one for as long as it tells something about now.
+    /// Returns the rollout for the status: the current one, or the last one while it is still relevant.
     fn rollout(&self, name: &str, resource: &Resource, outcome: &SyncOutcome) -> Option<RolloutStatus> {
         if let Some(trying) = self.rollouts.lock().get(name) {
             return Some(trying.record.clone());
@@ -443,20 +443,20 @@ impl ControllerReconciler {
         let current = self.applied(name).map(|taken| taken.revision);
         let record = RolloutStatus::of(resource)?;
         match record.phase {
-            // It has just been given the last of them.
+            // The rollout has just been promoted.
             RolloutPhase::Canary if current == Some(record.to) => Some(record.complete()),
             RolloutPhase::Complete if current == Some(record.to) => Some(record),
             RolloutPhase::RolledBack if matches!(outcome, SyncOutcome::RolledBack(_) | SyncOutcome::Paused) => {
                 Some(record)
             }
-            // What went back is not tried again because what ran cannot run either.
+            // The rolled-back revision is not tried again even if the previous one fails to load.
             RolloutPhase::RolledBack if record.rejects(resource).is_some() => Some(record),
             _ => None,
         }
     }
 }
 
-/// Returns the number of the revision that ran when the status was written.
+/// Returns the revision number in the last written status.
 fn ran(resource: &Resource) -> Option<u64> {
     resource.status()["revision"].as_u64()
 }

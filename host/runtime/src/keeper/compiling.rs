@@ -1,4 +1,5 @@
-//! Which controllers wait for a component to be compiled, and since when: compiling may take minutes, and people are to see it.
+//! The controllers whose component is compiling, and since when: compiling may take minutes, and people
+//! should see it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,16 +12,16 @@ use tokio::time::Instant;
 
 use crate::Host;
 
-/// What takes no longer is not told: most components are compiled at once, or were compiled before.
+/// Shorter compilations are not reported; most components compile fast or were compiled before.
 const TELL_AFTER: Duration = Duration::from_secs(1);
-/// How often the log says that it goes on.
+/// The interval of log lines during a compilation.
 const GOES_ON_EVERY: Duration = Duration::from_secs(10);
 
-/// The controllers whose component is being compiled, by name. As many at most as the keeper works on at once.
+/// The controllers whose component is compiling, by name. Bounded by the number of concurrent reconciles.
 #[derive(Default)]
 pub(crate) struct CompilationTracker(Mutex<BTreeMap<String, Instant>>);
 
-/// A name stands among those for as long as this exists.
+/// Keeps a name in the list while it exists.
 struct CompilationGuard<'c> {
     compiling: &'c CompilationTracker,
     name: &'c str,
@@ -33,18 +34,18 @@ impl Drop for CompilationGuard<'_> {
 }
 
 impl CompilationTracker {
-    /// Returns for how long the component of a controller has been compiled; `None`: it is not.
+    /// Returns how long the component of a controller has been compiling, `None` if it is not.
     pub(crate) fn since(&self, name: &str) -> Option<Duration> {
         self.0.lock().get(name).map(Instant::elapsed)
     }
 
-    /// Returns all of them, by name.
+    /// Returns all of them by name.
     pub(crate) fn all(&self) -> Vec<(String, Duration)> {
         self.0.lock().iter().map(|(name, since)| (name.clone(), since.elapsed())).collect()
     }
 
-    /// Waits for what loads the component of a controller, which stands among those that compile meanwhile. What takes long is told: by an
-    /// event when that is seen and one at its end, and in the log again and again.
+    /// Awaits `loading`, and lists the controller as compiling meanwhile. A long compilation is reported by
+    /// an event when it is noticed, one at its end, and repeated log lines.
     ///
     /// *Cancel safety*: as that of `loading`.
     pub(super) async fn watched<R>(&self, host: &Host, name: &str, loading: impl Future<Output = R>) -> R {
@@ -67,7 +68,8 @@ impl CompilationTracker {
         loaded
     }
 
-    /// Notes a name. Of one that is noted already, nothing changes when the second one leaves later: the keeper works on a name once.
+    /// Adds a name to the list. A name is reconciled by one worker at a time, so a second guard of the same
+    /// name does not matter.
     fn enter<'c>(&'c self, name: &'c str) -> CompilationGuard<'c> {
         if let Entry::Vacant(vacant) = self.0.lock().entry(name.to_owned()) {
             vacant.insert(Instant::now());

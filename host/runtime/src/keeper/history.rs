@@ -1,7 +1,7 @@
-//! The revisions of a controller: what was put in, and what one can go back to.
+//! The revisions of a controller: the definitions that were installed, and the targets of a rollback.
 //!
-//! Each definition is written before it is put in, so that whoever ends in between finds the history whole. What the history comes to
-//! is decided by pure functions.
+//! Each definition is recorded before it is installed, so a crash in between leaves the history complete.
+//! Pure functions decide the changes.
 
 use homeostat_component::Component;
 use homeostat_store::{Change, EventType, Key, Precondition, Propagation, Resource, Store, Write};
@@ -11,29 +11,29 @@ use crate::rollout::PinnedKeys;
 
 use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
 
-/// Where people say why they changed something. Source: kubectl.
+/// The annotation that gives the cause of a change. Source: kubectl.
 pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 
-/// Why a revision that was tried went back.
+/// The annotation of a revision that was rolled back, with the reason.
 pub(super) const ROLLED_BACK: &str = "homeostat.dev/wentBack";
 
-/// Why one did that no gate has stopped.
+/// The reason when another definition ended a rollout.
 pub(super) const REPLACED: &str = "something else was wanted before it had all keys";
 
-/// What is kept of what a component says of itself, in bytes: a revision must have room for its definition beside it.
+/// Maximum bytes of a component's description in a revision, so that the definition still fits.
 const SAID_BYTES_MAX: usize = 256 << 10;
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ControllerRevision {
-    /// Of its resource.
+    /// Name of the `ControllerRevision` resource.
     pub(super) name: String,
     pub(super) number: u64,
-    /// As it was, with the digest of its code.
+    /// The definition, with the digest of its code.
     pub(super) spec: Value,
-    /// It was tried, and never had all keys.
+    /// Whether it was rolled back or replaced before it had all keys.
     pub(super) rolled_back: bool,
-    /// The keys that labels chose for it when it was tried last.
+    /// The keys pinned by labels at its last rollout.
     pub(super) pinned: PinnedKeys,
 }
 
@@ -47,18 +47,19 @@ impl ControllerRevision {
     }
 }
 
-/// What becomes of the history when a definition is put in.
+/// The change of the history when a definition is installed.
 #[derive(Debug, PartialEq)]
 pub(super) struct RevisionPlan {
-    /// The number of the definition.
+    /// The revision number of the definition.
     pub(super) number: u64,
-    /// It must be written.
+    /// Whether a revision must be written.
     pub(super) is_new: bool,
-    /// The number that it had before.
+    /// The number of an older revision with the same definition.
     pub(super) was: Option<u64>,
 }
 
-/// Decides what becomes of a history, which is in order, when this is put in. What was there before moves to the top.
+/// Returns the revision for a definition, given the history in order. A definition that was there before gets
+/// a new number.
 pub(super) fn plan_revision(history: &[ControllerRevision], spec: &Value) -> RevisionPlan {
     match history.last() {
         Some(last) if last.spec == *spec => RevisionPlan { number: last.number, is_new: false, was: None },
@@ -69,7 +70,8 @@ pub(super) fn plan_revision(history: &[ControllerRevision], spec: &Value) -> Rev
     }
 }
 
-/// Returns the revisions that are not kept beside the one that runs: those that are the same as a later one, and the oldest.
+/// Returns the revisions to delete besides the current one: duplicates of later ones, and the oldest above
+/// the limit.
 pub(super) fn surplus(history: &[ControllerRevision], current: u64, old_max: u32) -> Vec<String> {
     let is_same_as_later =
         |at: usize, recorded: &ControllerRevision| history[at + 1..].iter().any(|later| later.spec == recorded.spec);
@@ -81,7 +83,7 @@ pub(super) fn surplus(history: &[ControllerRevision], current: u64, old_max: u32
     surplus.into_iter().map(|recorded| recorded.name.clone()).collect()
 }
 
-/// Reads the history of a controller, in order.
+/// Reads the history of a controller in order.
 ///
 /// # Errors
 /// Those of the store.
@@ -93,7 +95,7 @@ pub(super) async fn read(store: &dyn Store, uid: &str) -> homeostat_store::Resul
     Ok(history)
 }
 
-/// Writes a revision. One of a controller that had the name before makes room.
+/// Writes a revision. Replaces one that an earlier controller of the name has left.
 ///
 /// # Errors
 /// Those of the store.
@@ -131,16 +133,16 @@ pub(super) async fn write(
     }
 }
 
-/// Returns what a component says of itself, so that revisions can be compared without their code; nothing, where that is very long.
+/// Returns the component's description, for comparing revisions without their code. Empty if it is too long.
 fn said_by(code: &Component) -> Value {
     let said = json!({ "describe": code.describe(), "imports": code.imports(), "exports": code.info().exports });
     if said.to_string().len() > SAID_BYTES_MAX { json!({}) } else { said }
 }
 
-/// Takes a revision out of the history.
+/// Deletes a revision.
 ///
 /// # Errors
-/// Those of the store, but that there is none.
+/// Those of the store, except that it is missing.
 pub(super) async fn remove(store: &dyn Store, name: &str) -> homeostat_store::Result<()> {
     let key = Key::new(revisions(), "", name);
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
@@ -154,10 +156,10 @@ pub(super) async fn remove(store: &dyn Store, name: &str) -> homeostat_store::Re
     }
 }
 
-/// Notes on a revision why it went back; `None`: it did not.
+/// Marks a revision as rolled back, with the reason; `None` removes the mark.
 ///
 /// # Errors
-/// Those of the store, but that there is none.
+/// Those of the store, except that it is missing.
 pub(super) async fn mark_rolled_back(store: &dyn Store, name: &str, why: Option<&str>) -> homeostat_store::Result<()> {
     let change = Change::Merge(json!({ "metadata": { "annotations": { ROLLED_BACK: why } } }));
     let (key, precondition) = (Key::new(revisions(), "", name), Precondition::default());
@@ -167,7 +169,7 @@ pub(super) async fn mark_rolled_back(store: &dyn Store, name: &str, why: Option<
     }
 }
 
-/// Notes on a revision which keys labels chose for it.
+/// Stores the pinned keys in a revision.
 ///
 /// # Errors
 /// Those of the store.

@@ -1,14 +1,15 @@
-//! Where a `spec` is wrong that cannot be read. Pure.
+//! Locates the error in a `spec` that cannot be parsed. Pure.
 
 use homeostat_store::schema::{Reason, Violation};
 use serde_json::Value;
 
 use crate::manifest::Spec;
 
-/// Bytes of documents that are read in search of what is wrong with one.
+/// Maximum bytes of documents parsed in search of the error.
 const SEARCHED_BYTES_MAX: usize = 8 << 20;
 
-/// Says where a `spec` cannot be read: at the innermost value without which it says something else, or nothing, is wrong.
+/// Finds the field that makes `spec` fail to parse, by removing one value at a time. Returns the innermost
+/// one whose removal changes the error.
 pub(super) fn locate_spec_error(document: &Value, error: &serde_json::Error) -> Violation {
     let detail = error.to_string();
     let (mut pointer, mut path) = (String::new(), "spec".to_owned());
@@ -20,7 +21,7 @@ pub(super) fn locate_spec_error(document: &Value, error: &serde_json::Error) -> 
         tries > 0
             && serde_json::from_value::<Spec>(without).err().is_none_or(|error| {
                 let other = error.to_string();
-                // That it is missing is no fault of what it was.
+                // An error about the removed field itself does not count.
                 other != detail && !step.is_missed_by(&other)
             })
     };
@@ -31,14 +32,14 @@ pub(super) fn locate_spec_error(document: &Value, error: &serde_json::Error) -> 
     Violation { path, reason: Reason::Invalid, detail }
 }
 
-/// One step into a document.
+/// One segment of a path into a document.
 enum PathSegment {
     Field(String),
     Item(usize),
 }
 
 impl PathSegment {
-    /// Returns the steps that lead into a value.
+    /// Returns the segments that lead into a value.
     fn into(value: Option<&Value>) -> Box<dyn Iterator<Item = Self> + '_> {
         match value {
             Some(Value::Object(fields)) => Box::new(fields.keys().cloned().map(Self::Field)),

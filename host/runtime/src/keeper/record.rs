@@ -1,4 +1,4 @@
-//! What the status of a controller says about its rollout. Pure.
+//! The rollout in the status of a controller. Pure except for the clock.
 
 use homeostat_store::Resource;
 use serde::{Deserialize, Serialize};
@@ -9,60 +9,61 @@ use super::verdicts::SyncOutcome;
 use crate::context::now;
 use crate::rollout::{CanaryPlan, Share};
 
-/// How far a rollout has come.
+/// The phase of a rollout.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum RolloutPhase {
-    /// The candidate has no key: its watches lack their first lists.
+    /// The canary has no keys: its watches have not had their first lists.
     Listing,
-    /// The candidate has no key: it is tried with what the other version is answered.
+    /// The canary has no keys and runs as a shadow.
     Shadow,
-    /// The candidate has some keys.
+    /// The canary has some keys.
     Canary,
-    /// It has all, and is what runs.
+    /// The canary was promoted: it has all keys.
     Complete,
-    /// It has none, and is not tried again until something else is wanted, or somebody says so.
+    /// The canary was rolled back. It is not tried again until the definition changes or an operator restarts
+    /// it.
     RolledBack,
 }
 
 impl RolloutPhase {
-    /// Returns whether there is a candidate.
+    /// Returns whether the phase has a canary.
     pub(super) fn is_tried(self) -> bool {
         matches!(self, Self::Listing | Self::Shadow | Self::Canary)
     }
 }
 
-/// A rollout, as it stands in `status.rollout`.
+/// A rollout, as serialised in `status.rollout`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RolloutStatus {
     pub(super) phase: RolloutPhase,
-    /// The revision that ran before.
+    /// The stable revision.
     pub(super) from: u64,
-    /// The revision that is tried, or was.
+    /// The canary's revision.
     pub(super) to: u64,
-    /// The share of the keys that it has.
+    /// The canary's share of the keys.
     pub(super) share: Share,
-    /// Which step that is, and of how many.
+    /// The current step, and the number of steps.
     pub(super) step: usize,
     pub(super) steps: usize,
-    /// When the phase, or the step, began.
+    /// Start of the phase or step.
     pub(super) since: String,
-    /// Of the resource that wants it.
+    /// Generation of the resource that desires the canary.
     pub(super) generation: Option<u64>,
-    /// What the resource said of when to begin anew.
+    /// The resource's restart annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) restarted: Option<String>,
-    /// What came of it as a shadow.
+    /// The report of the shadow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) shadow: Option<Value>,
-    /// Why it went back.
+    /// The reason of the rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
 }
 
 impl RolloutStatus {
-    /// Reads what the status of a controller says.
+    /// Reads the rollout from the status of a controller.
     pub(super) fn of(resource: &Resource) -> Option<Self> {
         serde_json::from_value(resource.status().get("rollout")?.clone()).ok()
     }
@@ -105,12 +106,12 @@ impl RolloutStatus {
         self.reason = Some(reason);
     }
 
-    /// Returns the share with which a candidate goes on after a restart; `None`: it had no key.
+    /// Returns the share with which the canary resumes after a restart; `None` if it had no keys.
     pub(super) fn resumes(&self) -> Option<Share> {
         (self.phase == RolloutPhase::Canary).then_some(self.share)
     }
 
-    /// Returns what a rollout that is told of came to.
+    /// Returns the sync outcome of this status.
     pub(super) fn outcome(&self) -> SyncOutcome {
         match &self.reason {
             Some(reason) if self.phase == RolloutPhase::RolledBack => SyncOutcome::RolledBack(reason.clone()),
@@ -118,7 +119,7 @@ impl RolloutStatus {
         }
     }
 
-    /// Returns why what a resource wants now went back, if it did.
+    /// Returns the reason if the resource's current definition was rolled back.
     pub(super) fn rejects(&self, resource: &Resource) -> Option<String> {
         let is_same = self.generation == Some(resource.generation())
             && self.restarted.as_deref() == resource.annotation(RESTARTED);

@@ -1,4 +1,4 @@
-//! What is taken away from a controller at once, whatever becomes of the definition that says so. Pure.
+//! Grants that are revoked at once, even if the definition that revokes them is not installed. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,12 @@ use homeostat_component::{Digest, Grants, Limits};
 use crate::Definition;
 use crate::manifest::ValidSpec;
 
-/// The grants of a definition that is wanted, and to what it gives them.
+/// The grants of the desired definition, and the version that they apply to.
 ///
-/// A definition that changes nothing but grants takes away at once, also where it cannot be put in or is only tried on some keys: what runs keeps those of its
-/// grants that the new ones have too. One that changes code, settings or limits as well is another version, whose grants are its own: what it
-/// no longer needs, the version that runs may need still.
+/// A definition that changes nothing but grants revokes at once, even if it cannot be installed or has only
+/// some keys: the current version keeps only grants that the new definition has too. A definition that also
+/// changes code, limits or configuration is another version with its own grants: the current version may
+/// still need a grant that it drops.
 pub(super) struct DesiredGrants {
     digest: Digest,
     limits: Limits,
@@ -25,12 +26,12 @@ impl DesiredGrants {
         Self { digest, limits: limits.clone(), config: config.clone(), grants: grants.clone() }
     }
 
-    /// Returns what a specification says; `None` where it does not name its code by a digest.
+    /// Reads a checked spec. Returns `None` if it does not name its code by digest.
     pub(super) fn said(ValidSpec { digest, grants, limits, config, .. }: ValidSpec) -> Option<Self> {
         Some(Self { digest: digest?, limits, config, grants })
     }
 
-    /// Takes from a definition that runs what is no longer granted to it.
+    /// Revokes the grants that a running definition no longer has.
     pub(super) fn reduce(&self, running: &mut Definition) {
         let Definition { component, limits, config, .. } = &running;
         if *component.digest() == self.digest && *limits == self.limits && *config == self.config {

@@ -1,6 +1,7 @@
-//! The status of a controller, as the host writes it. Pure, but for the writing.
+//! The status of a controller, as the host writes it. Pure except for writing.
 //!
-//! It has what changes when something is done, and nothing that changes by itself: counts are laid over it when somebody reads it.
+//! It contains only fields that change with actions of the host. Counts, which change all the time, are added
+//! when a client reads the status.
 
 use std::sync::Arc;
 
@@ -12,29 +13,29 @@ use super::verdicts::SyncOutcome;
 use crate::rollout::Share;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
 
-/// What a status is made of.
+/// The inputs of a status.
 pub(super) struct StatusInputs<'f> {
-    /// Of the resource that was looked at.
+    /// Generation of the reconciled resource.
     pub(super) generation: u64,
     pub(super) outcome: &'f SyncOutcome,
     /// The digest that the resource names.
     pub(super) wanted: Option<&'f str>,
-    /// `None`: nothing runs.
+    /// `None` if nothing runs.
     pub(super) running: Option<ControllerStatus>,
-    /// What runs was added just now, as when the host has started anew.
+    /// The controller was added just now, as after a restart of the host.
     pub(super) is_new: bool,
-    /// The revision that runs.
+    /// The installed revision.
     pub(super) revision: Option<u64>,
-    /// Why its definition is what it is, where somebody said so.
+    /// The annotated cause of the change.
     pub(super) cause: Option<&'f str>,
-    /// How far a rollout has come.
+    /// The rollout.
     pub(super) rollout: Option<RolloutStatus>,
 }
 
-/// One condition: type, whether it holds, the reason in one word, and what a person should know.
+/// One condition: type, status, reason and message.
 type Condition = (&'static str, bool, &'static str, String);
 
-/// Returns the status after `before`. What has not changed keeps its time.
+/// Returns the new status. Unchanged conditions keep their transition times.
 pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Value {
     let mut status = Map::new();
     status.insert("observedGeneration".to_owned(), facts.generation.into());
@@ -60,7 +61,7 @@ pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Val
     Value::Object(status)
 }
 
-/// Writes a swap with its reason; one that was written before stays as it was.
+/// Returns a swap with its reason; an already written one stays as it was.
 fn explained(known: Option<&Value>, swap: &SwapRecord, cause: Option<&str>) -> Value {
     if let Some(known) = known.filter(|known| known["time"] == swap.time.as_str()) {
         return known.clone();
@@ -132,8 +133,8 @@ fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
     [loaded, ready(facts), progressing, degraded]
 }
 
-/// Leaves the condition of readiness as it was for as long as what begins anew may become the same again: a host that starts writes nothing
-/// of what has not changed. What was asked for since is not ready before it is.
+/// Keeps the previous `Ready` condition while a restarted controller may become ready again, so that a
+/// restart of the host writes no unchanged status. A new generation is not ready until it was ready itself.
 fn held(before: &Value, ready: Value, facts: &StatusInputs<'_>) -> Value {
     let begins = matches!(ready["reason"].as_str(), Some("Starting" | "Syncing"));
     let known = known(before, "Ready").filter(|known| known["reason"] == "Ready" || known["reason"] == "Suspended");
@@ -157,12 +158,13 @@ fn ready(facts: &StatusInputs<'_>) -> Condition {
         ControllerState::Suspended => (false, "Suspended"),
         ControllerState::Stopping => (false, "Stopping"),
     };
-    // What is wrong with a feeder of one that is ready comes and goes, and nobody would write that it went.
+    // Feeder errors of a ready controller are omitted: they are transient, and nothing would rewrite the
+    // status when they clear.
     let message = if is_ready { None } else { running.message.clone() };
     ("Ready", is_ready, reason, message.unwrap_or_default())
 }
 
-/// Writes a condition in Kubernetes' form, with the time since when it holds or does not.
+/// Returns a condition in Kubernetes' form, with its last transition time.
 fn dated(before: &Value, (name, holds, reason, message): Condition, now: &str) -> Value {
     let status = if holds { "True" } else { "False" };
     let known = known(before, name).filter(|known| known["status"] == status);
@@ -170,15 +172,15 @@ fn dated(before: &Value, (name, holds, reason, message): Condition, now: &str) -
     json!({ "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
 }
 
-/// Returns the condition of this name as it was written before.
+/// Returns the previous condition of this type.
 fn known<'s>(before: &'s Value, name: &str) -> Option<&'s Value> {
     before["conditions"].as_array().into_iter().flatten().find(|known| known["type"] == name)
 }
 
-/// Writes the status of the very resource that was looked at. Returns the resource as it is then.
+/// Writes the status of this revision of the resource. Returns the new resource.
 ///
 /// # Errors
-/// Those of the store; `Conflict` when it has changed meanwhile.
+/// Those of the store; `Conflict` if the resource has changed meanwhile.
 pub(super) async fn write(
     store: &dyn Store,
     resource: &Resource,

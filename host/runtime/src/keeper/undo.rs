@@ -1,4 +1,4 @@
-//! Going back to an older revision of a controller.
+//! Rolling a controller back to an older revision by hand.
 
 use homeostat_store::{Precondition, Resource, Write};
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use super::record::{RolloutPhase, RolloutStatus};
 use super::{key, wanted};
 use crate::{Error, Host};
 
-/// Who goes back, where nobody else owns the definition.
+/// The field manager of an undo, if no other manager applies the definition.
 const MANAGER: &str = "homeostat-rollout";
 
-/// The label of resources that something applies again and again, with its field manager.
+/// The label with the field manager of resources that are applied repeatedly.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Where a controller says to which revision somebody went back: what applies it again and again, and never says this, ends that by applying
-/// something else.
+/// The annotation of an undo, with the revision. A manager that applies the resource repeatedly does not set
+/// it, so its next apply ends the undo.
 pub const UNDONE_TO: &str = "homeostat.dev/undoneTo";
 
 /// Writes the spec of an older revision into a controller. Returns its number.
@@ -34,7 +34,7 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     }
     let history = history::read(&*store, resource.uid()).await?;
     let current = resource.status()["revision"].as_u64();
-    // To go back from what is tried, or went back by itself, is to want what runs.
+    // Undoing an unfinished or rolled-back rollout means the stable revision.
     let to = to.or_else(|| {
         RolloutStatus::of(&resource).filter(|record| record.phase != RolloutPhase::Complete).map(|record| record.from)
     });
@@ -51,13 +51,13 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     Ok(*number)
 }
 
-/// Returns whether what a controller wants now was refused: to go back is to want what runs, then.
+/// Returns whether the desired definition was refused. An undo then means the current version.
 fn is_refused(resource: &Resource) -> bool {
     let mut conditions = resource.status()["conditions"].as_array().into_iter().flatten();
     conditions.any(|condition| condition["type"] == "Loaded" && condition["reason"] == "Refused")
 }
 
-/// Returns the revision that is meant: that of the number, or the newest one but `current`.
+/// Returns the revision with the number `to`, or the newest one other than `current`.
 fn select_revision(
     history: &[ControllerRevision],
     current: Option<u64>,
@@ -69,8 +69,8 @@ fn select_revision(
     }
 }
 
-/// Returns the write that gives a controller the spec of this revision. What something applies again and again is applied in its name, so that fields which
-/// it leaves out the next time go.
+/// Returns the write that gives a controller the spec of this revision. If a manager applies the resource
+/// repeatedly, the write is an apply in its name, so that fields missing in its next apply are removed.
 fn request(resource: &Resource, spec: Value, number: u64) -> homeostat_store::Request {
     let mut document = resource.document().clone();
     document["spec"] = spec;

@@ -1,4 +1,4 @@
-//! What the host came to about each controller, for those who wait for it.
+//! The sync result of each controller, for callers that wait for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,67 +9,68 @@ use tokio::sync::watch;
 use crate::rollout::Share;
 use crate::{Put, RemovalReport};
 
-/// Controllers that are gone whose end is remembered.
+/// Maximum number of removed controllers whose results are kept.
 pub(crate) const GONE_MAX: usize = 1000;
 
-/// What the host came to about a controller.
+/// The outcome of reconciling a controller.
 #[derive(Clone, Debug)]
 pub enum SyncOutcome {
-    /// It runs as it is wanted; says what that took.
+    /// The desired definition is installed, with the change that this took.
     Put(Put),
-    /// It is tried on some of the keys, beside what runs.
+    /// The definition is being rolled out.
     RollingOut {
-        /// The revision that runs.
+        /// The stable revision.
         from: u64,
-        /// The revision that is tried.
+        /// The canary's revision.
         to: u64,
-        /// The share of the keys that it has; `None`: its watches lack their first lists.
+        /// The canary's share of the keys; `None` until its watches have had their first lists.
         share: Option<Share>,
     },
-    /// What was tried is tried no more, as something else is wanted, and that is looked at: what ran before goes on.
+    /// A rollout was replaced by another definition, which is being loaded. The stable version keeps running.
     Replaced,
-    /// It was tried, and went back, and why: what runs goes on. It is not tried again as it is.
+    /// The rollout was rolled back, for this reason. The stable version keeps running; the definition is not
+    /// tried again.
     RolledBack(String),
-    /// It is paused: what runs goes on.
+    /// Paused: the current version keeps running.
     Paused,
-    /// It was refused, and why: what runs goes on. It is tried again.
+    /// Refused, for this reason. The current version keeps running, and the definition is retried.
     Refused(String),
-    /// It is gone, and this was left.
+    /// Removed, with the work that was left.
     Removed(Arc<RemovalReport>),
 }
 
-/// An outcome, and of which resource.
+/// The outcome of a reconcile, with its revision.
 #[derive(Clone, Debug)]
 pub struct SyncResult {
-    /// The resource was looked at in this revision, or nothing but its status has changed since.
+    /// The reconciled revision, or a later one in which only the status has changed.
     pub seen: Revision,
-    /// What it came to.
+    /// The outcome.
     pub outcome: SyncOutcome,
 }
 
-/// What is known of one name.
+/// The last result of one name.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// The revision that the outcome is about.
+    /// The revision that was reconciled.
     at: Revision,
     seen: Revision,
     outcome: SyncOutcome,
 }
 
-/// The last outcome of every name.
+/// The last result of every name.
 #[derive(Default)]
 pub(crate) struct SyncResults {
     by_name: watch::Sender<BTreeMap<String, Entry>>,
 }
 
 impl SyncResults {
-    /// Notes what came of a controller at a revision, after which nothing but its status has changed until `seen`. What was noted of a
-    /// later one stays.
+    /// Records the outcome for revision `at`; up to `seen` only the status has changed. Ignored if a later
+    /// one is recorded.
     pub(crate) fn record(&self, name: &str, at: Revision, seen: Revision, outcome: SyncOutcome) {
         self.by_name.send_if_modified(|by_name| record(by_name, name, at, seen, outcome));
     }
 
-    /// Notes that nothing has changed between two revisions.
+    /// Records that nothing but the status has changed between two revisions.
     pub(crate) fn see(&self, name: &str, from: Revision, to: Revision) {
         self.by_name.send_if_modified(|by_name| match by_name.get_mut(name) {
             Some(entry) if entry.seen >= from && entry.seen < to => {
@@ -80,19 +81,19 @@ impl SyncResults {
         });
     }
 
-    /// Returns whether a controller was refused for this reason the last time.
+    /// Returns whether the last outcome was a refusal for this reason.
     pub(crate) fn is_refused(&self, name: &str, reason: &str) -> bool {
         let by_name = self.by_name.borrow();
         by_name.get(name).is_some_and(|entry| matches!(&entry.outcome, SyncOutcome::Refused(known) if known == reason))
     }
 
-    /// Waits for the verdict about a revision, or a later one. *Cancel safety*: nothing is lost.
+    /// Waits for the result of a revision, or of a later one. *Cancel safety*: nothing is lost.
     pub(crate) async fn wait(&self, name: &str, revision: Revision) -> SyncResult {
         let mut by_name = self.by_name.subscribe();
         let about = |by_name: &BTreeMap<String, Entry>| by_name.get(name).is_some_and(|entry| entry.seen >= revision);
         let found = by_name.wait_for(about).await.expect("the sender is held");
         let Entry { at, seen, outcome } = found[name].clone();
-        // It came to that before: this revision changed nothing.
+        // An earlier revision was installed already; this one changed nothing.
         let outcome = match outcome {
             SyncOutcome::Put(_) if at < revision => SyncOutcome::Put(Put::Unchanged),
             outcome => outcome,
@@ -100,7 +101,7 @@ impl SyncResults {
         SyncResult { seen, outcome }
     }
 
-    /// Returns the last verdict about a controller.
+    /// Returns the last result of a controller.
     pub(crate) fn last(&self, name: &str) -> Option<SyncResult> {
         let by_name = self.by_name.borrow();
         by_name.get(name).map(|entry| SyncResult { seen: entry.seen, outcome: entry.outcome.clone() })
@@ -137,7 +138,7 @@ fn record(
     true
 }
 
-/// Keeps what is remembered of controllers that are gone within its bound.
+/// Drops the oldest result of a removed controller above the bound.
 fn forget_oldest(by_name: &mut BTreeMap<String, Entry>) {
     let gone = |entry: &Entry| matches!(entry.outcome, SyncOutcome::Removed(_));
     if by_name.values().filter(|entry| gone(entry)).count() > GONE_MAX {

@@ -1,4 +1,5 @@
-//! What a resource of kind `Controller` asks for, read and checked. People's writes are refused by the same check.
+//! The desired state of a controller, parsed and checked from its resource. Writes by people pass the same
+//! check.
 
 use std::sync::Arc;
 
@@ -12,22 +13,22 @@ use super::misread::locate_spec_error;
 use crate::manifest::{Spec, ValidSpec};
 use crate::{CodeSource, Error, Suspend};
 
-/// The fields that say how a controller is changed, and whether it is held back, and not what it is: no revision has them.
+/// Fields about rollout and suspension rather than the definition itself. Revisions do not contain them.
 pub(super) const FIELDS_NOT_IN_REVISIONS: [&str; 4] = ["paused", "revisionHistoryLimit", "rollout", "suspend"];
 
-/// What one controller is to be.
+/// The desired state of one controller.
 pub(super) struct DesiredController {
     pub(super) spec: Spec,
     pub(super) checked: ValidSpec,
-    /// As it goes into the history, but for the digest.
+    /// The definition for the history, without the digest.
     pub(super) document: Value,
 }
 
 impl DesiredController {
-    /// Reads the `spec` of a controller, or of a revision.
+    /// Parses the `spec` of a controller or of a revision.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by field.
+    /// All violations, by field.
     pub(super) fn read(document: &Value) -> Result<Self, Vec<Violation>> {
         let spec: Spec =
             serde_json::from_value(document.clone()).map_err(|error| vec![locate_spec_error(document, &error)])?;
@@ -48,7 +49,7 @@ impl DesiredController {
 }
 
 impl DesiredController {
-    /// Takes the code that a tag was resolved to from what was recorded last, if that differs in nothing else.
+    /// Pins an unresolved tag to the digest of the last revision, if nothing else differs.
     pub(super) fn pin(&mut self, recorded: &Value) {
         let mut same = recorded.clone();
         let digest = same.pointer_mut("/component").and_then(Value::as_object_mut).and_then(|it| it.remove("digest"));
@@ -59,7 +60,7 @@ impl DesiredController {
         }
     }
 
-    /// Checks where its code is to come from, as far as the name tells.
+    /// Checks the source of the code without fetching it.
     fn has_sound_source(&self, code: &dyn CodeSource) -> Result<(), Vec<Violation>> {
         let source = &self.spec.component;
         let field = if source.oci.is_some() { "oci" } else { "file" };
@@ -67,7 +68,8 @@ impl DesiredController {
         code.check(source).map_err(|detail| vec![Violation { path, reason: Reason::Invalid, detail }])
     }
 
-    /// Returns whether it is another definition than one that was recorded, as far as is known before its code is loaded.
+    /// Returns whether the definition differs from a recorded one, as far as that is known before loading the
+    /// code.
     pub(super) fn differs_from(&self, recorded: &Value) -> bool {
         let (mut wanted, known) = (self.document.clone(), &recorded["component"]["digest"]);
         wanted["component"]["digest"] =
@@ -75,23 +77,24 @@ impl DesiredController {
         wanted != *recorded
     }
 
-    /// Returns whether a registry may answer with another code tomorrow than today.
+    /// Returns whether the code is named by a tag without a digest, which a registry may move.
     pub(super) fn is_to_be_resolved(&self) -> bool {
         self.spec.component.oci.is_some() && self.checked.digest.is_none()
     }
 }
 
-/// Returns whether its keys are held back: by a person's word, or by its spec. That counts at once, whatever becomes of the rest of it.
+/// Returns the suspension: the stricter of the operator's annotation and the spec. It applies at once, even
+/// if the rest of the spec is refused.
 pub(super) fn suspension(resource: &Resource) -> Suspend {
     let of_person = if resource.annotation(SUSPENDED) == Some("true") { Suspend::Yes } else { Suspend::No };
     let of_spec = resource.document()["spec"].get("suspend").cloned();
     of_person.and(of_spec.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default())
 }
 
-/// Writes a controller, unless what it would be is nothing that could run.
+/// Validates a write of a `Controller` with a dry run, then stores it.
 ///
-/// When somebody else changes the same one at the same time, the store may get another document than the one that was looked at: then its
-/// status says what is wrong with it.
+/// A concurrent write may make the stored document differ from the validated one; the status then reports its
+/// errors.
 ///
 /// # Errors
 /// [`homeostat_store::Error::InvalidFields`] with the fields, and those of the store.
