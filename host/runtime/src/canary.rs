@@ -1,7 +1,7 @@
-//! How a running controller tries a candidate: some keys take it, then more, then all, or none again.
+//! How a running controller tries a canary: on some keys, then on more, then on all, or on none again.
 //!
-//! As with a swap the queue is the same all the time: failures, due times and holds stay whatever becomes of the candidate. A claim takes
-//! one side, and nobody else has the key meanwhile.
+//! As with a swap, the queue stays the same: failures, due times and suspensions survive promotion and
+//! rollback. A claim picks one version, and no other worker has the key meanwhile.
 
 use std::sync::Arc;
 
@@ -13,17 +13,18 @@ use crate::rollout::{CanaryPlan, Gate, KeySplit, PinnedKeys, Share, Track, key_h
 use crate::trial::CanaryStep;
 use crate::{Definition, Error};
 
-/// Keys asked for at once.
+/// Page size when listing the resources that labels select.
 const PAGE_ITEMS: usize = 500;
 
 impl Controller {
-    /// Prepares a definition to be tried: everything that can refuse it is done, its start hook too, and its watches begin. It has no key.
+    /// Prepares a canary without keys: makes every check that can refuse it, runs its start hook, and starts
+    /// its watches.
     ///
-    /// `part` decides which keys it gets when it has a share. One that is a shadow first has its start hook to come
-    /// ([`Controller::end_canary_shadow`]): nothing of a shadow is done.
+    /// `part` decides its keys once it has a share. A canary that is a shadow first runs its start hook
+    /// later, in [`Controller::end_canary_shadow`], because no effect of a shadow is applied.
     ///
     /// # Errors
-    /// As those of a swap. What runs goes on.
+    /// As for a swap. The stable version keeps running.
     pub(crate) async fn start_canary(
         self: &Arc<Self>,
         definition: Definition,
@@ -48,15 +49,16 @@ impl Controller {
         Ok(trial)
     }
 
-    /// Gives the candidate this share of the keys, beside those that were chosen where it says which, and looks again at those that it gets.
-    /// Without a candidate nothing happens.
+    /// Sets the canary's share of the keys, in addition to its pinned keys, and requeues the keys that it
+    /// gains. `chosen` replaces the pinned keys. Does nothing without a canary.
     pub(crate) async fn set_canary_share(&self, share: Share, chosen: Option<PinnedKeys>, gate: Gate) {
         let changing = self.changing.lock().await;
         let Some(before) = self.slot.canary() else { return };
         let was = before.split.clone();
         let now = KeySplit { share: Some(share), pinned: chosen.unwrap_or_else(|| was.pinned.clone()), salt: was.salt };
         self.slot.set_canary(Some(Arc::new(before.next(now.clone(), gate))));
-        // Of those that it had, too: both sides are to be looked at alike.
+        // Also requeues the keys that the canary already had, so that both versions get the same share of
+        // resyncs.
         let look = KeyFilter::at(move |key| match (was.track_of(key), now.track_of(key)) {
             (Track::Stable, Track::Canary) => Some(ResetParked::Yes),
             (Track::Canary, Track::Canary) => Some(ResetParked::No),
@@ -66,10 +68,10 @@ impl Controller {
         drop(changing);
     }
 
-    /// Tries the candidate as a shadow for all keys, and looks at those again. Without a candidate nothing happens.
+    /// Runs the canary as a shadow for all keys, and requeues them. Does nothing without a canary.
     ///
     /// # Errors
-    /// As those of a swap.
+    /// As for a swap.
     pub(crate) async fn start_canary_shadow(self: &Arc<Self>) -> Result<(), Error> {
         let Some(trial) = self.slot.canary() else { return Ok(()) };
         self.begin_shadow(trial.loaded.definition.clone()).await?;
@@ -77,7 +79,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Ends the shadow of a candidate that is to have keys: its start hook runs, and its feeders begin.
+    /// Ends the canary's shadow before it gets keys: runs its start hook and starts its feeders.
     ///
     /// # Errors
     /// [`Error::StartHook`].
@@ -88,7 +90,7 @@ impl Controller {
             self.run_start_hook(&trial.loaded).await.map_err(Error::StartHook)?;
         }
         let changing = self.changing.lock().await;
-        // A swap may have come in between.
+        // A swap may have replaced the canary meanwhile.
         if self.slot.canary().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
             self.slot.set_canary(Some(Arc::new(trial.after_shadow())));
             self.feeders.sync_feeders();
@@ -97,7 +99,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Looks once more at the keys of the candidate, and at as many others; while it is a shadow, at all.
+    /// Requeues the canary's keys and as many keys of the control group; all keys while the canary is a
+    /// shadow.
     pub(crate) async fn resync_canary(&self) {
         if self.shadow.load().is_some() {
             self.resync(KeyFilter::at(|_| Some(ResetParked::No))).await;
@@ -109,8 +112,8 @@ impl Controller {
         self.resync(KeyFilter::at(move |key| is_meant(key).then_some(ResetParked::No))).await;
     }
 
-    /// Gives the candidate all keys: it is what runs. Looks again at those that it did not have. Returns `None` when there is none, or when
-    /// it has failed meanwhile.
+    /// Promotes the canary to stable and requeues the keys that it did not have. Returns `None` if there is
+    /// no canary or it has failed meanwhile.
     pub(crate) async fn promote(self: &Arc<Self>) -> Option<SwapReport> {
         let changing = self.changing.lock().await;
         let trial = self.slot.canary().filter(|trial| trial.failure().is_none())?;
@@ -129,7 +132,8 @@ impl Controller {
         Some(swapped)
     }
 
-    /// Takes all keys from the candidate, and looks again at those that it had. Returns `false` when there is none: something else was put in.
+    /// Rolls back: takes all keys from the canary and requeues those that it had. Returns `false` if a swap
+    /// has already removed it.
     pub(crate) async fn roll_back(&self) -> bool {
         let changing = self.changing.lock().await;
         let Some(trial) = self.slot.canary() else { return false };
@@ -144,7 +148,8 @@ impl Controller {
         true
     }
 
-    /// Returns the keys whose resources have the labels now, within their bound. Where nothing is stored, there are none.
+    /// Returns the keys whose resources have the labels now, within the bound. Returns none for kinds without
+    /// stored resources.
     ///
     /// # Errors
     /// Those of the store.

@@ -1,4 +1,4 @@
-//! A candidate beside what a controller runs: which keys it has, what both do, and whether it may go on.
+//! One step of a canary: its keys, the statistics of both versions, and whether it has failed.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -15,40 +15,40 @@ use crate::rollout::{
 };
 use crate::slot::LoadedVersion;
 
-/// A guest that asks to be run again before that does so at once.
+/// A guest that asks to run again before this delay counts as running again at once.
 const REQUEUE_SOON_MAX: Duration = Duration::from_secs(1);
 
-/// One step of one candidate. Another step is another value, so that nothing of the one before counts in it.
+/// One step of one canary. Each step is a new value, so that statistics of earlier steps do not count.
 pub(crate) struct CanaryStep {
     pub(crate) loaded: Arc<LoadedVersion>,
     pub(crate) split: KeySplit,
-    /// Nothing that it does is applied yet: nobody asks it for keys.
+    /// Its effects are not applied yet, and it has no feeders.
     pub(crate) is_shadow: bool,
     gate: Mutex<Gate>,
     comparison: Mutex<Comparison>,
-    /// When the step began.
+    /// Start of the step.
     began: Instant,
     candidate: Arc<CandidateState>,
 }
 
-/// What became of a candidate, over all of its steps.
+/// The state of a canary across its steps.
 #[derive(Default)]
 struct CandidateState {
     failed: OnceLock<String>,
-    /// Cancelled when it failed, or is tried no more.
+    /// Cancelled when the canary fails or its rollout ends.
     over: CancellationToken,
 }
 
 impl CanaryStep {
-    /// Begins with a candidate that has no key, and is a shadow first or is not.
-    /// `past`: what the other version has done so far.
+    /// Returns the first step, without keys; `is_shadow` if the canary runs as a shadow first. `past`: the
+    /// totals of the stable version so far.
     pub(crate) fn begin(loaded: LoadedVersion, part: KeySplit, gate: Gate, is_shadow: bool, past: RunTotals) -> Self {
         let (gate, both) = (Mutex::new(gate), Mutex::new(Comparison { stable_totals: past, ..Comparison::default() }));
         let (began, fate) = (Instant::now(), Arc::default());
         Self { loaded: Arc::new(loaded), split: part, is_shadow, gate, comparison: both, began, candidate: fate }
     }
 
-    /// Returns the same candidate with other keys, or held to another gate. Figures begin anew.
+    /// Returns a step of the same canary with other keys or another gate. Its statistics start at zero.
     pub(crate) fn next(&self, part: KeySplit, gate: Gate) -> Self {
         let (loaded, fate) = (self.loaded.clone(), self.candidate.clone());
         let both =
@@ -64,38 +64,39 @@ impl CanaryStep {
         }
     }
 
-    /// Returns the same candidate, which is no shadow any more and has no key yet.
+    /// Returns the step after the shadow, still without keys.
     pub(crate) fn after_shadow(&self) -> Self {
         self.next(self.split.clone(), self.gate.lock().clone())
     }
 
-    /// Returns whether this is the candidate.
+    /// Returns whether `loaded` is this canary.
     pub(crate) fn is_candidate(&self, loaded: &Weak<LoadedVersion>) -> bool {
         std::ptr::eq(Arc::as_ptr(&self.loaded), loaded.as_ptr())
     }
 
-    /// Holds the candidate to another gate from now on, by what both did in this step so far too.
+    /// Replaces the gate. The statistics of this step so far count against it too.
     pub(crate) fn set_gate(&self, gate: Gate) {
         *self.gate.lock() = gate;
     }
 
-    /// Returns who reconciles a key. After a failure that is the old version, for every key and at once.
+    /// Returns the version that reconciles a key. After a failure that is the stable one, for every key and
+    /// at once.
     pub(crate) fn track_of(&self, key: &Key) -> Track {
         if self.failure().is_some() { Track::Stable } else { self.split.track_of(key) }
     }
 
-    /// Returns the share of the keys that it has beside chosen ones.
+    /// Returns the canary's share of the keys, without pinned keys.
     pub(crate) fn share(&self) -> Option<Share> {
         self.split.share.filter(|_| self.failure().is_none())
     }
 
-    /// Takes note of one reconcile. The one that takes the candidate beyond its gate is the last that begins.
+    /// Records one reconcile. If it makes the analysis fail, no further reconcile starts on the canary.
     pub(crate) fn record(&self, side: Track, claim: &Claim<Key>, report: &CallReport<Outcome>) {
         let run = self.run(claim, report);
         self.note_in(side, |both| both.record(side, run));
     }
 
-    /// Takes note of a fault of `map` or `poll`: a trap or a limit there counts as one of a reconcile.
+    /// Records a fault of `map` or `poll`: a trap or limit there counts like one of a reconcile.
     pub(crate) fn note_asked(&self, side: Track, fault: &Fault) {
         let end = fault_result(fault);
         self.note_in(side, |both| match side {
@@ -104,7 +105,7 @@ impl CanaryStep {
         });
     }
 
-    /// Takes from a report what gates look at.
+    /// Extracts the data for the gate from a report.
     fn run(&self, claim: &Claim<Key>, CallReport { result, cost }: &CallReport<Outcome>) -> RunRecord {
         let ended = self.began.elapsed();
         RunRecord {
@@ -130,12 +131,12 @@ impl CanaryStep {
         }
     }
 
-    /// Returns what both versions did in this step.
+    /// Returns the statistics of both versions in this step.
     pub(crate) fn comparison(&self) -> Comparison {
         self.comparison.lock().clone()
     }
 
-    /// Returns why it was found wanting.
+    /// Returns the reason of the failure, if the canary has failed.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.candidate.failed.get().map(String::as_str)
     }
@@ -146,12 +147,12 @@ impl CanaryStep {
         self.candidate.over.cancel();
     }
 
-    /// Notes that it is tried no more.
+    /// Marks the canary as no longer tried.
     pub(crate) fn finish(&self) {
         self.candidate.over.cancel();
     }
 
-    /// Waits until it failed or is tried no more. *Cancel safety*: nothing is lost.
+    /// Waits until the canary fails or its rollout ends. *Cancel safety*: nothing is lost.
     pub(crate) async fn finished(&self) {
         self.candidate.over.cancelled().await;
     }
