@@ -17,8 +17,9 @@ use crate::signatures::{KeygenArgs, SignArgs, VerifyArgs};
 
 /// Run controllers that are WebAssembly components
 ///
-/// A controller watches resources and brings the world closer to what they ask for, one key at a time. Homeostat runs each in a
-/// sandbox of its own, over a store of Kubernetes-shaped resources, and swaps it while everything runs.
+/// A controller watches resources and brings the world closer to what they ask for, one key at a time.
+/// Homeostat runs each controller in a sandbox of its own, over a store of Kubernetes-shaped resources, and
+/// swaps it without a restart.
 #[derive(Debug, Parser)]
 #[command(name = "homeostat", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 #[command(
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
@@ -61,9 +62,9 @@ pub(crate) enum Command {
     Rollout(rollout::Args),
     Enqueue(keys::EnqueueArgs),
     Retry(keys::RetryArgs),
-    /// Hold a controller's keys back
+    /// Stop running a controller's keys
     Suspend(control::ControllerArgs),
-    /// Let a controller's keys run again
+    /// Run a suspended controller's keys again
     Resume(control::ControllerArgs),
 }
 

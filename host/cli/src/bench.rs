@@ -45,7 +45,8 @@ const NAME: &str = "bench";
 
 /// Measure how fast a guest is: reconciles, waiting time, instances, memory
 ///
-/// Prints one line. Resources of the kind that the guest manages are made up, in a store in memory; HTTP requests are refused.
+/// Prints one line. The resources are generated, of the kind that the guest manages, in an in-memory store.
+/// HTTP requests are refused.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchArgs {
     /// A component, or the folder of a guest's crate, which is built first
@@ -57,7 +58,7 @@ pub(crate) struct BenchArgs {
     /// Reconciles that may run at once [default: two for each processor]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroU32>,
-    /// How long to go on adding them, in seconds
+    /// Seconds during which keys are added
     #[arg(long, default_value_t = 2, value_name = "SECONDS")]
     seconds: u32,
     #[command(flatten)]

@@ -12,21 +12,23 @@ use homeostat_runtime::manifest::{Bytes, Span};
 /// Compile one component from standard input to standard output
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompileArgs {
-    /// What it may take, as JSON
+    /// The compile task with its limits, as JSON
     task: CompileTask,
 }
 
-/// What compiling one component may take
+/// Limits on compiling one component
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct CompileLimits {
-    /// Time that compiling a component may take, on all processors together and in whole seconds: 1s to 1h
+    /// CPU time for compiling a component, summed over all processors, in whole seconds: 1s to 1h
     ///
-    /// Four times as much on the wall. A component that takes longer is refused: limit compile-time.
+    /// The limit on elapsed time is four times as long. A component that takes longer is refused: limit
+    /// compile-time.
     #[arg(long, value_name = "SPAN", default_value_t = Span(EngineOptions::default().compile_time), value_parser = compile_time)]
     compile_time: Span,
-    /// Memory that compiling a component may take: 64Mi to 64Gi
+    /// Memory for compiling a component: 64Mi to 64Gi
     ///
-    /// Two are compiled at once at most. A component that needs more is refused: limit compile-memory.
+    /// At most two components are compiled at once. A component that needs more memory is refused: limit
+    /// compile-memory.
     #[arg(long, value_name = "BYTES", default_value_t = Bytes(EngineOptions::default().compile_memory_bytes_max), value_parser = compile_memory)]
     compile_memory: Bytes,
 }

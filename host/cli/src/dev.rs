@@ -25,15 +25,17 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Build the guests of a folder, serve it, and swap each guest when it is saved
 ///
-/// Guests are the crates with a `cdylib` in DIR and directly below it; each becomes DIR/NAME.wasm. The wasm target of Rust is added
-/// where it is missing. A guest that does not build is told, and the one that runs goes on. Everything else is as with `run`.
+/// Guests are the crates with a `cdylib` in DIR and directly below it; each becomes DIR/NAME.wasm. The wasm
+/// target of Rust is installed if it is missing. Build errors are shown; the running version keeps running.
+/// Everything else is as with `run`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DevArgs {
     #[command(flatten)]
     pub(crate) host: HostArgs,
-    /// End when every controller is ready and nothing is left to do; print what there is then
+    /// Exit when every controller is ready and no work is left; print the final table
     ///
-    /// Ends with 0, with 1 when a manifest has a problem or a guest does not build, and with 3 when a component is refused.
+    /// The exit code is 0, or 1 if a manifest has a problem or a guest does not build, or 3 if a component is
+    /// refused.
     #[arg(long)]
     pub(crate) exit_when_settled: bool,
 }

@@ -16,29 +16,30 @@ use crate::private;
 
 mod missing;
 
-/// Make a store of a backup
+/// Create a store from a backup
 ///
-/// The backup is checked first, and never changed. The store has a new identity: whoever watched the old one lists again. Start
-/// `homeostat run` with `--data` naming the folder; the store's file in it is called store.redb. A backup has no code in it: which code the
-/// controllers name and the folder `components` beside the new store does not have is said.
+/// The backup is checked first, and never changed. The store has a new identity: clients that watched the old
+/// one list again. Start `homeostat run` with `--data` and the folder; the store's file in it is called
+/// store.redb. A backup contains no components: those that controllers name and that the folder `components`
+/// beside the new store lacks are listed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RestoreArgs {
     /// The backup
     backup: PathBuf,
-    /// The file of the new store, as DIR/.homeostat/store.redb
+    /// The file of the new store, for example DIR/.homeostat/store.redb
     file: PathBuf,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long)]
     overwrite: bool,
 }
 
 /// Check the file of a store
 ///
-/// Reads all of it and changes nothing: every document, the history, the index of owners, and that they agree. Exit code 3 when
-/// something does not agree, 1 when the file cannot be read as a store at all.
+/// Reads the whole file and changes nothing. Checks every document, the history and the index of owners, and
+/// that they agree. The exit code is 3 if they do not, and 1 if the file cannot be read as a store.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FsckArgs {
-    /// The file, as DIR/.homeostat/store.redb or a backup
+    /// The file: DIR/.homeostat/store.redb, or a backup
     file: PathBuf,
 }
 

@@ -6,27 +6,29 @@ use clap::{Args, ValueEnum};
 
 use crate::exit;
 
-/// Where the host is and what it asks for, which namespace is meant, and how results are printed.
+/// The options of every command: how to reach the host, the namespace, and the output format.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Global {
-    /// The host to talk to: unix:PATH, `http://127.0.0.1:PORT` or `https://HOST:PORT` [default: the socket of this user's host]
+    /// The host to talk to: unix:PATH, `http://127.0.0.1:PORT` or `https://HOST:PORT` [default: the socket of
+    /// this user's host]
     #[arg(long, global = true, env = "HOMEOSTAT_SERVER", value_name = "ADDRESS", hide_env_values = true)]
     pub(crate) server: Option<String>,
-    /// A file with the token that the host asks for; HOMEOSTAT_TOKEN has the token itself
+    /// File with the token for the host; HOMEOSTAT_TOKEN holds the token itself
     #[arg(long, global = true, env = "HOMEOSTAT_TOKEN_FILE", value_name = "FILE", hide_env_values = true)]
     pub(crate) token_file: Option<PathBuf>,
-    /// A file with the certificate that the host shows, or of who vouches for it [default: whom this machine trusts]
+    /// File with the host's certificate, or with that of its issuer [default: the certificates that this
+    /// machine trusts]
     #[arg(long, global = true, env = "HOMEOSTAT_CERTIFICATE_AUTHORITY", value_name = "FILE", hide_env_values = true)]
     pub(crate) certificate_authority: Option<PathBuf>,
     /// The namespace [default: default]
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// How results are printed
+    /// The output format
     #[arg(short, long, global = true, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 }
 
-/// How results are printed.
+/// The output formats.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Format {
     /// Columns for people.
@@ -42,15 +44,15 @@ pub(crate) enum Format {
 }
 
 impl Global {
-    /// Returns the namespace that is meant when none is named.
+    /// Returns the namespace of the command line, or `default`.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or("default")
     }
 
-    /// Returns how to print, out of what a command can do; its first way is the default.
+    /// Returns the output format. `possible` lists the formats of the command; the first one is the default.
     ///
     /// # Errors
-    /// A usage error that names the ways.
+    /// A usage error that lists `possible`.
     pub(crate) fn format(&self, possible: &[Format]) -> anyhow::Result<Format> {
         let format = self.output.unwrap_or(possible[0]);
         if possible.contains(&format) {

@@ -21,9 +21,10 @@ use crate::registry;
 
 /// Show what a component is, what it does, and which grants it needs
 ///
-/// A component that a host would refuse is refused here too, with every reason, and exit code 3.
+/// A component that a host would refuse is refused here too, with every reason and exit code 3.
 ///
-/// To describe itself it may use 1 GiB of memory; a host lets it use what its manifest allows.
+/// The component may use up to 1 GiB of memory to describe itself here; on a host, its manifest sets the
+/// limit.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InspectArgs {
     /// The component: a file, or a reference to a registry

@@ -18,25 +18,27 @@ use crate::output;
 
 /// Push a component to a registry
 ///
-/// It becomes an artifact in the layout of the CNCF, as `wkg` writes and reads it. Prints the reference with the digest of its manifest: name it where
-/// exactly this component is meant. Credentials are those of `docker login` or `podman login`.
+/// The artifact has the CNCF layout for Wasm, which `wkg` writes and reads as well. Prints the reference with
+/// the manifest's digest, which names exactly this component. Credentials come from `docker login` or `podman
+/// login`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PushArgs {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
-    /// Where to, as ghcr.io/acme/greeter:1.2
+    /// The target, as ghcr.io/acme/greeter:1.2
     reference: Reference,
 }
 
 /// Pull a component from a registry
 ///
-/// Every digest is checked. What was pulled is kept in this user's cache folder: a reference with a digest is asked for once.
+/// Every digest is verified. Components are cached in this user's cache folder, so a reference with a digest
+/// is fetched only once.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PullArgs {
-    /// What, as ghcr.io/acme/greeter:1.2 or ghcr.io/acme/greeter@sha256:…
+    /// The component, as ghcr.io/acme/greeter:1.2 or ghcr.io/acme/greeter@sha256:…
     reference: Reference,
-    /// The file to write [default: the last part of the name, and .wasm]
+    /// The file to write [default: the last part of the repository's name, with .wasm]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }

@@ -44,44 +44,51 @@ pub(crate) struct HostArgs {
     /// The folder of manifests: its *.yaml, *.yml and *.json files, and those of its subfolder `manifests`
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Where to serve the API: unix:PATH, 127.0.0.1:PORT or `https://HOST:PORT` [default: the socket of this user's host]
+    /// Where to serve the API: unix:PATH, 127.0.0.1:PORT or `https://HOST:PORT` [default: the socket of this
+    /// user's host]
     ///
-    /// What other machines reach needs https and --tokens. Without --tls-cert, the host makes a certificate of its own once, and keeps it with its
-    /// key beside the store.
+    /// An address that other machines can reach needs https and --tokens. Without --tls-cert, the host
+    /// creates a self-signed certificate once and keeps it with its key beside the store.
     #[arg(long, value_name = "ADDRESS", env = "HOMEOSTAT_LISTEN", hide_env_values = true)]
     listen: Option<String>,
-    /// The certificate for an https address, with those that vouch for it, in PEM
+    /// The certificate chain for an https address, in PEM
     ///
-    /// It is read again when it changes, and so is its key. Connections of before go on.
+    /// The certificate and its key are read again when they change. Open connections keep the old
+    /// certificate.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its key in PEM, in a file that is yours alone
+    /// The certificate's key, in PEM; only you may read the file (mode 0600)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Who may ask: a list of {name, token, access: read or write} as YAML, in a file that is yours alone
+    /// File with API tokens, a YAML list of {name, token, access: read or write}; only you may read it (mode
+    /// 0600)
     ///
-    /// It is read again when it changes. Without it, every program of this machine that reaches the address may ask.
+    /// The file is read again when it changes. Without it, every program on this machine that reaches the
+    /// address has full access.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// The folder of secrets for HTTP grants: each file is one, under its name, and yours alone
+    /// Folder of secrets for HTTP grants: one file for each secret, under its name, mode 0600
     ///
-    /// A secret is read when it is used, so one that is replaced is used from then on. It goes into the header that a grant names, and nowhere else.
+    /// A secret is read at each use, so a replaced file takes effect at once. It is sent in the header that a
+    /// grant names, and nowhere else.
     #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_SECRETS", hide_env_values = true)]
     secrets: Option<PathBuf>,
-    /// Who must have signed components: {require: true or false, keys: [{name, file or pem}]} as YAML
+    /// File with the signature policy, in YAML: {require: true or false, keys: [{name, file or pem}]}
     ///
-    /// It is read once. A component that is not signed as it says is refused, wherever it comes from, and what runs goes on.
+    /// The policy is read once, at the start. A component that violates it is refused, wherever it comes
+    /// from, and the running version keeps running.
     #[arg(long, value_name = "POLICY")]
     signatures: Option<PathBuf>,
-    /// Where to keep the store, and compiled components [default: DIR/.homeostat]
+    /// Folder for the store and for compiled components [default: DIR/.homeostat]
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// What to keep resources in
+    /// The kind of store
     #[arg(long, value_enum, default_value_t = StoreChoice::Embedded, value_name = "STORE")]
     store: StoreChoice,
-    /// Guests that run at once, of all controllers together: 1 to 4096
+    /// Guest calls that run at once, in all controllers together: 1 to 4096
     ///
-    /// More of them wait, one controller after the other. No controller gets the last quarter, whatever its `concurrency` says.
+    /// Further calls wait, and controllers take turns. No controller gets the last quarter, whatever its
+    /// `concurrency` says.
     #[arg(long, value_name = "NUMBER", default_value_t = EngineOptions::default().instances_max, value_parser = instances())]
     instances: u32,
     #[command(flatten)]
@@ -109,15 +116,16 @@ impl HostArgs {
 /// What all controllers may have together
 #[derive(Args, Clone, Copy, Debug)]
 struct SharedLimits {
-    /// Controllers at once, at most; one more is refused
+    /// Controllers at most; a further one is refused
     #[arg(long, value_name = "COUNT", default_value_t = CONTROLLERS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     controllers: u32,
-    /// Keys that the queues of all controllers have together, at most
+    /// Keys at most in the queues of all controllers together
     ///
-    /// One half is for whoever comes first, the other is shared out among the controllers. What each may have: spec.limits.keys.
+    /// One half is first come, first served; the other half is shared out evenly among the controllers. The
+    /// limit of one controller is spec.limits.keys.
     #[arg(long, value_name = "COUNT", default_value_t = QUEUE_KEYS_MAX, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     queue_keys: u64,
-    /// Bytes of errors that are kept for those keys, at most: 64Ki to 64Gi
+    /// Bytes at most of error messages kept for those keys: 64Ki to 64Gi
     #[arg(long, value_name = "BYTES", default_value_t = Bytes(QUEUE_ERROR_BYTES_MAX), value_parser = queue_error_bytes)]
     queue_error_bytes: Bytes,
 }
@@ -127,7 +135,7 @@ fn queue_error_bytes(text: &str) -> Result<Bytes, String> {
     if (64 << 10..=64 << 30).contains(&bytes.0) { Ok(bytes) } else { Err("it must be 64Ki to 64Gi".to_owned()) }
 }
 
-/// How `run` writes its log.
+/// The format of the log of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people.
@@ -139,15 +147,16 @@ pub(crate) enum LogFormat {
 
 /// Serve a folder of manifests and follow its changes
 ///
-/// A changed manifest or component is taken over while everything runs; one that is refused is told, and the one that runs goes on.
-/// A controller that is taken out of the folder is removed; a resource that is taken out stays in the store.
+/// A changed manifest or component takes effect without a restart. If the new version is refused, the reason
+/// is shown and the running version keeps running. Removing a controller from the folder deletes it; a
+/// removed resource stays in the store.
 ///
-/// SIGINT and SIGTERM end it in order: what runs is finished first. A second one ends it at once.
+/// SIGINT and SIGTERM stop the host after running reconciles have finished. A second signal stops it at once.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) host: HostArgs,
-    /// How to write the log; RUST_LOG says what is in it
+    /// The format of the log; RUST_LOG sets its level
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
 }

@@ -19,45 +19,45 @@ use crate::registry;
 /// Bytes of a file with a key.
 const KEY_BYTES_MAX: u64 = 1 << 20;
 
-/// Make a pair of keys for signatures
+/// Generate a key pair for signatures
 ///
-/// They are Ed25519 keys in PEM, as OpenSSL makes and reads them. Nothing that is there is replaced.
+/// Writes Ed25519 keys in PEM, in the format of OpenSSL. Existing files are not replaced.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct KeygenArgs {
-    /// What to call them: NAME.key is the secret one, and yours alone; NAME.pub is for whoever verifies
+    /// Name of the pair: NAME.key is the secret key, mode 0600; NAME.pub is the public key for verifiers
     #[arg(value_name = "NAME")]
     name: PathBuf,
 }
 
 /// Sign a component
 ///
-/// The signature is put into the component, before everything else; what others have signed of it stays. So the signed component has another digest:
-/// sign first, then push.
+/// The signature is put at the start of the component; signatures by other keys stay. The signed component
+/// has a different digest, so sign first, then push.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SignArgs {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
-    /// The secret key, in a file that is yours alone
+    /// The secret key; only you may read the file (mode 0600)
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// Where to write the signed component [default: in place of the file]
+    /// The file to write [default: FILE.wasm is replaced]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }
 
-/// Say who has signed a component, of those who are trusted
+/// Verify a component's signatures against trusted keys
 ///
-/// Exit code 3 when nobody of them has, or when it was changed since.
+/// The exit code is 3 if no trusted key signed it, or if it was changed after signing.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct VerifyArgs {
     /// The component: a file, or a reference to a registry
     #[arg(value_name = "FILE.wasm|REFERENCE")]
     component: String,
-    /// A public key that is trusted; may be given more than once
+    /// A trusted public key; can be given several times
     #[arg(long, value_name = "FILE", required_unless_present = "policy", conflicts_with = "policy")]
     key: Vec<PathBuf>,
-    /// The policy of a host, as for `homeostat run --signatures`
+    /// A host's signature policy, as for `homeostat run --signatures`
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }

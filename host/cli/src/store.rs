@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) enum StoreChoice {
     /// A file on disk, safe against crashes.
     Embedded,
-    /// Nothing: all is gone at the end.
+    /// Memory only: all resources are lost at the end.
     Memory,
 }
 

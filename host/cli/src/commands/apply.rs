@@ -23,16 +23,16 @@ const INPUT_BYTES_MAX: u64 = 16 << 20;
 /// What of a folder is a manifest.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Create resources, or change them to what manifests say
+/// Create resources, or update them to match their manifests
 ///
-/// Goes on after a document that cannot be applied. Ends with 1 then; with 3 when all that failed was refused, and with 69 when the host could not
-/// write any of it now, as when its disk is full.
+/// A document that fails does not stop the others. The exit code is 1 then, or 3 if all failures were
+/// refusals, or 69 if the host could write none of them at the time, for example because its disk is full.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// A manifest, a folder of manifests, or - for standard input; can be given several times
     #[arg(short = 'f', long = "filename", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Go into the folders of folders
+    /// Also read subfolders
     #[arg(short = 'R', long)]
     recursive: bool,
 }

@@ -7,10 +7,10 @@ use crate::client::Client;
 use crate::global::{Format, Global};
 use crate::output;
 
-/// Save the resources of a running host in a file
+/// Back up the store of a running host to a file
 ///
-/// The file is one moment of the store with its history, and is there when it is whole. The host goes on meanwhile. A file that is there
-/// already is never replaced. `homeostat restore` makes a store of it.
+/// The file is a consistent snapshot of the store with its history, and appears when it is complete. The host
+/// keeps running. An existing file is never replaced. `homeostat restore` creates a store from it.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// The new file

@@ -18,38 +18,38 @@ use crate::{columns, output};
 
 /// Delete resources
 ///
-/// Goes on after one that cannot be deleted. Ends with 1 then; with 3 when all that failed was refused, and with 69 when the host could not write any of
-/// it now.
+/// A resource that cannot be deleted does not stop the others. The exit code is 1 then, or 3 if all failures
+/// were refusals, or 69 if the host could write none of them at the time.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// KIND NAME… or KIND/NAME…
     #[arg(value_name = "RESOURCE", required_unless_present = "files", conflicts_with = "files")]
     resources: Vec<String>,
-    /// What the documents of a manifest name; a folder or - for standard input too
+    /// A manifest whose resources are deleted, a folder of manifests, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// All resources of the kind that have these labels
+    /// All resources of the kind with these labels
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "files")]
     selector: Option<String>,
     /// All resources of the kind
     #[arg(long, conflicts_with_all = ["files", "selector"])]
     all: bool,
-    /// What happens to the resources that belong to a deleted one
+    /// What happens to the dependents of a deleted resource
     #[arg(long, value_name = "HOW", default_value = "background")]
     cascade: Cascade,
-    /// A resource that is not there is as good as deleted
+    /// Succeed if a resource does not exist
     #[arg(long)]
     ignore_not_found: bool,
 }
 
-/// What happens to the resources that belong to a deleted one.
+/// What happens to the dependents of a deleted resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Cascade {
-    /// They are deleted after it.
+    /// Dependents are deleted after it.
     Background,
-    /// They are deleted before it.
+    /// Dependents are deleted before it.
     Foreground,
-    /// They stay, and belong to nothing.
+    /// Dependents stay, without an owner.
     Orphan,
 }
 

@@ -12,7 +12,7 @@ use crate::global::{Format, Global};
 use crate::output::table::Table;
 use crate::output::{self, age};
 
-/// Show all there is to know about one resource
+/// Show one resource in detail, with its dependents, queue entries and events
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// KIND NAME or KIND/NAME

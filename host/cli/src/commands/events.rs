@@ -12,16 +12,16 @@ use crate::global::{Format, Global};
 use crate::output::age;
 use crate::output::{self, table::Table};
 
-/// Show what happened
+/// Show events
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Only what is about this resource: KIND/NAME
+    /// Only events about this resource: KIND/NAME
     #[arg(long = "for", value_name = "RESOURCE")]
     about: Option<String>,
-    /// Only what this controller did
+    /// Only events of this controller
     #[arg(long, value_name = "NAME", value_parser = words::controller)]
     controller: Option<String>,
-    /// Go on and show what happens
+    /// Keep running and show new events
     #[arg(short = 'w', long)]
     watch: bool,
 }

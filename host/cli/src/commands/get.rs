@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// KIND, KIND NAME… or KIND/NAME…; several kinds as KIND,KIND
     #[arg(required = true, value_name = "RESOURCE")]
     resources: Vec<String>,
-    /// In all namespaces
+    /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     /// Only resources with these labels: a=b,c!=d,e in (f,g),!h
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Only resources with these fields: metadata.name=web,status.phase=Running
     #[arg(long, value_name = "FIELDS")]
     field_selector: Option<String>,
-    /// Go on and show every change
+    /// Keep running and show every change
     #[arg(short = 'w', long)]
     watch: bool,
 }

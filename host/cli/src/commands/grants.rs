@@ -22,20 +22,23 @@ pub(crate) struct Args {
     command: Command,
 }
 
-/// What to show.
+/// The subcommands.
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
     Learn(learn::LearnArgs),
     Rbac(RbacArgs),
 }
 
-/// Print the Kubernetes Roles that allow what a controller was granted
+/// Print the Kubernetes Roles that match a controller's grants
 ///
-/// Grants for some namespaces become a Role in each, all others one ClusterRole; both have the controller's name, and bind nobody. What Kubernetes cannot
-/// say is left out and told on standard error: patterns within names, and creating by name. Granted HTTP requests are not its business.
+/// Grants that are limited to namespaces become one Role in each; all others become one ClusterRole. The
+/// roles have the controller's name, and no bindings are printed. Patterns within names, and creating by
+/// name, have no equivalent in Kubernetes: they are left out, with a note on standard error. HTTP grants are
+/// not covered.
 #[derive(clap::Args, Clone, Debug)]
 struct RbacArgs {
-    /// A controller of the running host, or a manifest with controllers: a name with a / or an ending is a file
+    /// A controller of the running host, or a manifest file; an argument with a / or a .yaml, .yml or .json
+    /// ending is a file
     #[arg(value_name = "CONTROLLER|FILE")]
     of: String,
 }

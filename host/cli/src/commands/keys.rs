@@ -16,7 +16,7 @@ use crate::output::{self, age};
 /// How the answer of the host can be printed.
 const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Yaml, Format::Name];
 
-/// Run a key now that waits or was given up
+/// Run a waiting or parked key now
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
@@ -25,8 +25,8 @@ pub(crate) struct RetryArgs {
 
 /// Put a key on a queue, as a change of its resource would
 ///
-/// Every controller that manages the kind gets it. A key that is there already merges; where its delay is held, `homeostat queue
-/// expedite` cuts it short.
+/// The key goes to every controller that manages the kind, and merges with an entry that is already queued.
+/// If a delay holds that entry back, `homeostat queue expedite` runs it now.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct EnqueueArgs {
     /// The key: KIND NAME or KIND/NAME
@@ -35,28 +35,28 @@ pub(crate) struct EnqueueArgs {
     /// Only for this controller
     #[arg(long, value_name = "NAME", value_parser = words::controller)]
     controller: Option<String>,
-    /// When it becomes due: 250ms, 5s, 10m, 1h [default: now]
+    /// Delay until the key is due: 250ms, 5s, 10m, 1h [default: due now]
     #[arg(long, value_name = "DURATION")]
     after: Option<Span>,
-    /// In which band it stands
+    /// The priority band
     #[arg(long, value_enum, default_value_t)]
     priority: Priority,
 }
 
-/// What `homeostat queue` does to one key.
+/// The subcommands of `homeostat queue`, each for one key.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub(crate) enum KeyCommand {
-    /// Take a key off the queue and forget its failures; of a key that runs, take off the run that follows
+    /// Remove a key from the queue and forget its failures; for a running key, remove its next run
     Cancel(QueuedKey),
-    /// Move the time at which a key is due, sooner or later; of a key that runs, move the run that follows
+    /// Move a key's due time, earlier or later; for a running key, move its next run
     Postpone {
         #[command(flatten)]
         queued: QueuedKey,
-        /// When it becomes due, from now on: 250ms, 5s, 10m, 1h
+        /// Delay from now until the key is due: 250ms, 5s, 10m, 1h
         #[arg(long, value_name = "DURATION")]
         after: Span,
     },
-    /// Make a key ready before all others, whatever delay it has
+    /// Make a key ready ahead of all others, whatever its delay
     Expedite(QueuedKey),
 }
 
@@ -74,11 +74,11 @@ pub(crate) struct QueuedKey {
 /// The bands of a queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 enum Priority {
-    /// Behind everything else
+    /// After everything else
     Lowest,
-    /// As the first list and second looks
+    /// The band of initial lists and resyncs
     Low,
-    /// As changes
+    /// The band of changes
     #[default]
     Normal,
     /// Before changes

@@ -12,10 +12,11 @@ use crate::client::{FILE_BYTES_MAX, token};
 use crate::global::{Format, Global};
 use crate::{address, exit, output};
 
-/// Print what kubectl needs to talk to the host
+/// Print a kubeconfig for the host
 ///
-/// It has the address of --server, the certificate of --certificate-authority, and the token of --token-file or HOMEOSTAT_TOKEN. Keep it in a
-/// file that is yours alone: `homeostat kubeconfig > kubeconfig`, and then `kubectl --kubeconfig kubeconfig get pods`.
+/// It contains the address of --server, the certificate of --certificate-authority, and the token of
+/// --token-file or HOMEOSTAT_TOKEN. Keep it in a file with mode 0600: `homeostat kubeconfig > kubeconfig`,
+/// then `kubectl --kubeconfig kubeconfig get pods`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {}
 

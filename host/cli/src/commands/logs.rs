@@ -11,19 +11,19 @@ use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::{self, plain};
 
-/// Show what a controller wrote to its log
+/// Show the log of a controller
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// The controller: NAME or controller/NAME
     #[arg(value_parser = words::controller)]
     controller: String,
-    /// Go on and show what it writes
+    /// Keep running and show new lines
     #[arg(short = 'f', long)]
     follow: bool,
-    /// Only what it wrote for this key: NAME or NAMESPACE/NAME
+    /// Only lines about this key: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Only the last lines [default: 1000]
+    /// Number of lines from the end [default: 1000]
     #[arg(long, value_name = "LINES")]
     tail: Option<u64>,
 }

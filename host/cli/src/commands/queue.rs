@@ -12,25 +12,25 @@ use crate::global::{Format, Global};
 use crate::output::age;
 use crate::output::{self, table::Table};
 
-/// Show the keys of controllers and how each is doing, or move one of them
+/// Show the keys in the queues of controllers, or change the entry of one key
 #[derive(clap::Args, Clone, Debug)]
 #[command(subcommand_precedence_over_arg = true)]
 #[command(override_usage = "homeostat queue [OPTIONS] [CONTROLLER]\n       homeostat queue [OPTIONS] <COMMAND>")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<keys::KeyCommand>,
-    /// Only this controller; `controller/NAME` where its name is that of a command
+    /// Only this controller; write `controller/NAME` if its name is also a subcommand
     #[arg(value_parser = words::controller)]
     controller: Option<String>,
     /// Only keys in these states
     #[arg(long, value_name = "STATE", value_enum, value_delimiter = ',')]
     state: Vec<State>,
-    /// Keys of each controller
+    /// Keys to show for each controller
     #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
 }
 
-/// What the state of a key can be.
+/// The states of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum State {
     /// Due later
@@ -39,9 +39,9 @@ enum State {
     Ready,
     /// With a worker, dirty or not
     Running,
-    /// With a worker, and to run again
+    /// With a worker, and will run again
     Dirty,
-    /// Given up until something changes
+    /// Out of retries, until its resource changes
     Parked,
 }
 

@@ -31,30 +31,30 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Show and change which revision of a controller runs
 ///
-/// Every definition of a controller that was put in is a revision: code, grants, limits and settings together. The last ten are kept
-/// beside the one that runs, unless `spec.revisionHistoryLimit` says otherwise.
+/// Every definition of a controller that was installed is a revision: component, grants, limits and settings
+/// together. The last ten are kept beside the running one; `spec.revisionHistoryLimit` changes that.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
     History(HistoryArgs),
     Undo(UndoArgs),
     Status(StatusArgs),
     Diff(DiffArgs),
-    /// Begin anew with the same definition: its start hook runs, and every key is looked at again
+    /// Restart a controller with the same definition: run its start hook and requeue every key
     Restart(NameArgs),
-    /// Take no change of a controller's definition over, and hold one that is tried on some keys where it is
+    /// Stop applying changes to a controller; freeze a running canary at its current step
     Pause(NameArgs),
-    /// Take changes over again, and go on with one that is tried
+    /// Apply changes again; continue a canary
     Resume(NameArgs),
 }
 
-/// Which controller.
+/// The controller argument.
 #[derive(clap::Args, Clone, Debug)]
 struct NameArgs {
     /// The controller: NAME or controller/NAME
@@ -64,33 +64,35 @@ struct NameArgs {
 
 /// List the revisions of a controller, or show one
 ///
-/// The one that runs is marked with *, one that is tried on some keys with ?, and one that went back by itself with -.
+/// The running revision is marked with `*`, a canary with `?`, and a revision that was rolled back
+/// automatically with `-`.
 #[derive(clap::Args, Clone, Debug)]
 struct HistoryArgs {
     #[command(flatten)]
     of: NameArgs,
-    /// Show this one in full
+    /// Show this revision in full
     #[arg(long, value_name = "NUMBER")]
     revision: Option<u64>,
 }
 
-/// Go back to an older revision
+/// Roll back to an older revision
 ///
-/// It becomes the newest one. A definition that is tried on some keys loses them. A controller that stands in a folder follows its file
-/// again when that changes.
+/// The target becomes the newest revision. A running canary is stopped. A controller that is managed by a
+/// folder follows its file again when the file changes.
 #[derive(clap::Args, Clone, Debug)]
 struct UndoArgs {
     #[command(flatten)]
     of: NameArgs,
-    /// To which one [default: the one before; from one that is tried or went back: the one that runs]
+    /// The target revision [default: the previous one; during a canary and after its rollback, the stable
+    /// one]
     #[arg(long, value_name = "NUMBER")]
     to_revision: Option<u64>,
 }
 
-/// Wait until what is wanted of a controller runs
+/// Wait until a rollout has finished
 ///
-/// A definition that is tried on some keys first is waited for until it has all of them. Ends with 0 when what is wanted runs, with 3 when
-/// it is refused or went back by itself, and with 1 when it takes too long.
+/// A canary has finished when it has all keys. The exit code is 0 when the desired revision runs, 3 when it
+/// is refused or was rolled back, and 1 after the timeout.
 #[derive(clap::Args, Clone, Debug)]
 struct StatusArgs {
     #[command(flatten)]
@@ -100,21 +102,22 @@ struct StatusArgs {
     timeout: Span,
 }
 
-/// Show what differs between two revisions
+/// Show the differences between two revisions
 ///
-/// That is the definition, and what the code says of itself: what it describes, imports and exports. With --shadow: what the version that
-/// is tried as a shadow does otherwise than the one that runs, or what the last one did.
+/// Compares the definitions, and the components' descriptions, imports and exports. With --shadow, shows
+/// where the results of a shadow differ from those of the stable version; after the shadow has ended, shows
+/// those of the last one.
 #[derive(clap::Args, Clone, Debug)]
 struct DiffArgs {
     #[command(flatten)]
     of: NameArgs,
-    /// The older one [default: the one before the newer one]
+    /// The older revision [default: the one before the newer one]
     #[arg(long, value_name = "NUMBER")]
     from: Option<u64>,
-    /// The newer one [default: the newest]
+    /// The newer revision [default: the newest]
     #[arg(long, value_name = "NUMBER")]
     to: Option<u64>,
-    /// Show what a shadow does otherwise, resource by resource
+    /// Show the differences of a shadow, resource by resource
     #[arg(long, conflicts_with_all = ["from", "to"])]
     shadow: bool,
 }

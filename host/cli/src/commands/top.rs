@@ -15,43 +15,43 @@ use crate::output::age::short_ms;
 use crate::output::units::{micros, size};
 use crate::output::{self, table::Table};
 
-/// Show what controllers cost, and which of their keys are dearest
+/// Show what controllers cost, and their most expensive keys
 ///
-/// RUNS/S and CPU% are those of the last minute, and CPU% is of one processor; everything else is counted since the controller was added. Of each controller 64 keys
-/// are kept, and every key that cost more than a 64th of the whole is among them; what they show with a + is what they used since they came
-/// among them.
+/// RUNS/S and CPU% cover the last minute; CPU% is of one processor. The other columns count since the
+/// controller was added. The host tracks 64 keys of each controller, among them every key that took more than
+/// a 64th of the total. A + marks a key that was counted only since the host started to track it.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Only this controller, and its dearest keys
+    /// Only this controller, and its most expensive keys
     #[arg(value_parser = words::controller)]
     controller: Option<String>,
-    /// The dearest keys of every controller
+    /// The most expensive keys of every controller
     #[arg(long)]
     keys: bool,
-    /// What comes first
+    /// The column to sort by, largest first
     #[arg(long, value_name = "MEASURE", value_enum, default_value_t = Measure::Cpu)]
     sort: Measure,
-    /// Keys that are shown
+    /// Number of keys to show
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     limit: usize,
-    /// Show it again and again
+    /// Keep running and print the table repeatedly
     #[arg(short = 'w', long)]
     watch: bool,
-    /// How often
+    /// The time between two tables
     #[arg(long, value_name = "SPAN", default_value = "2s", requires = "watch")]
     every: Span,
 }
 
-/// By what it is sorted, the largest first.
+/// The measure to sort by, largest first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum Measure {
-    /// Time on processors
+    /// CPU time
     Cpu,
-    /// The most memory that one reconcile had
+    /// Peak memory of one reconcile
     Memory,
-    /// Effects, but for lines of the log
+    /// Effects, without log lines
     Effects,
-    /// Bytes, either way
+    /// Bytes in and out
     Bytes,
     /// Reconciles
     Runs,

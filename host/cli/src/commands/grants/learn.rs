@@ -18,23 +18,27 @@ use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::{self, plain};
 
-/// Propose the smallest grants for a controller, out of what it was seen to ask for
+/// Propose minimal grants for a controller, from what it was observed to use
 ///
-/// What is proposed is within what its manifest grants: namespaces and names are those that it used, and more than eight of either become what the manifest
-/// has. What its watches need stays as the manifest has it, for what is new comes later. What it was denied is shown in comments, and what it was granted and did not use. Nothing is changed. A controller that is seen for too short a time is
-/// given too little: let it see a day with failures, deletions and new resources in it, or leave out `names`.
+/// The proposal stays within the manifest's grants and changes nothing. It lists the namespaces and names
+/// that were used; above eight of either, it keeps the manifest's patterns. Watches keep the manifest's
+/// grants, because new resources appear later. Comments list denied requests and unused grants.
+///
+/// A short observation grants too little: observe a day with failures, deletions and new resources, or leave
+/// out `names`.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct LearnArgs {
     /// A controller of the running host
     #[arg(value_parser = words::controller)]
     controller: String,
-    /// Look on for so long, and count only what is asked for meanwhile [default: everything since it was added]
+    /// Observe for this long, and use only what is requested meanwhile [default: everything since the
+    /// controller was added]
     #[arg(long = "for", value_name = "SPAN")]
     span: Option<Span>,
-    /// Allow what was denied too: read it first, for it may ask for more than you want to give
+    /// Also allow what was denied: review it, it may ask for more than you want to grant
     #[arg(long)]
     include_denied: bool,
-    /// Forget afterwards what was seen
+    /// Clear the observations afterwards
     #[arg(long)]
     reset: bool,
 }
