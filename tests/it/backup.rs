@@ -103,7 +103,7 @@ fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_whe
     let store = data.join("store.redb");
     let restored = run(&["restore", text(&saved), text(&store)]);
     assert_eq!(restored.code, Some(0), "{restored:?}");
-    for part in [digest.as_str(), "greeter-1", "greeter.wasm in the folder that is served", "data/components"] {
+    for part in [digest.as_str(), "greeter-1", "greeter.wasm in the served folder", "data/components"] {
         assert!(restored.stderr.contains(part), "{part}: {}", restored.stderr);
     }
     let host = HostProcess::start("run", &empty, &second, &[]);

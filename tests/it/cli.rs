@@ -117,7 +117,7 @@ fn a_folder_runs_and_every_question_has_an_answer() {
     let both = host.ask(&["apply", "-f", &elsewhere.path().display().to_string()]);
     assert_eq!((both.code, both.stdout.as_str()), (Some(1), "greeting.demo.homeostat.dev/moon unchanged\n"));
     assert!(
-        both.stderr.contains("twice.yaml:3:18: ") && both.stderr.contains("moon.yaml:3:18 and counts"),
+        both.stderr.contains("twice.yaml:3:18: ") && both.stderr.contains("moon.yaml:3:18 is used"),
         "{}",
         both.stderr
     );
@@ -163,7 +163,7 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
     host.wait_for_stderr("is defined twice");
     let said = host.stderr();
     let twice = said.lines().find(|line| line.contains("is defined twice")).unwrap();
-    for place in ["twice.yaml:3:18: ", "greeter.yaml:5:9 and counts"] {
+    for place in ["twice.yaml:3:18: ", "greeter.yaml:5:9 is used"] {
         assert!(twice.contains(place), "{place} is not in: {twice}");
     }
     for expected in ["unknown field", "limit", "Greetin"] {
@@ -271,7 +271,7 @@ fn a_second_signal_ends_a_host_at_once_while_a_guest_hangs() {
         let (host, _scratch) = start("run", folder.path());
         host.until("controllers", "hostile", "/status/counts/running", &json!(1));
         host.signal(signal);
-        host.wait_for_stderr("a second signal ends it at once");
+        host.wait_for_stderr("a second signal stops at once");
         host.signal(signal);
         let ended = host.wait_for_exit();
         assert_eq!(ended.code, Some(code), "{}", ended.stderr);
@@ -309,7 +309,7 @@ fn a_folder_without_guests_is_told_to_be_one() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let ended = HostProcess::spawn("dev", folder.path(), scratch.path(), &["--exit-when-settled"]).wait_for_exit();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("there is no guest in {}", folder.path().display())), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("no guest found in {}", folder.path().display())), "{}", ended.stderr);
 }
 
 #[test]

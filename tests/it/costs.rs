@@ -230,7 +230,7 @@ fn what_is_forgotten_is_not_proposed_again() {
     host.ask(&["grants", "learn", "web", "--reset"]);
     host.until(&["grants", "learn", "web", "-o", "json"], |answer| !is_seen(answer));
     let said = host.running.ask(&["grants", "learn", "web", "--for", "100ms"]);
-    assert!(said.stderr.contains("was not seen to ask for anything"), "{}", said.stderr);
+    assert!(said.stderr.contains("was not observed to need any grant"), "{}", said.stderr);
 }
 
 #[test]

@@ -57,5 +57,5 @@ fn what_the_host_keeps_is_its_owners_alone_whatever_the_umask() {
     }
     let host = HostProcess::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
     assert_closed(&data);
-    host.wait_for_stderr("now they are yours alone");
+    host.wait_for_stderr("their access was removed");
 }

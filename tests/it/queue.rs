@@ -219,7 +219,7 @@ fn a_key_that_is_not_queued_is_not_retried_and_can_be_enqueued() {
     }
     // Of a kind that nobody manages, and of one that another one manages.
     let refused = host.refused(&["enqueue", "controller", "moody"]);
-    assert!(refused.contains("no controller that runs manages controller.homeostat.dev"), "{refused}");
+    assert!(refused.contains("no running controller manages controller.homeostat.dev"), "{refused}");
     let refused = host.refused(&["enqueue", "controller", "moody", "--controller", "moody"]);
     assert!(
         refused.contains("manages demo.homeostat.dev/v1/Moody, not homeostat.dev/v1alpha1/Controller"),

@@ -367,7 +367,7 @@ fn a_host_with_a_policy_refuses_code_that_is_not_signed_and_what_runs_goes_on() 
     let tag = registry.reference("a:1");
     person.does(&["push", &greeter(), &tag]);
     write_manifest(folder.path(), &json!({ "oci": tag }), 1);
-    host.wait_for_stderr("the policy of signatures refuses it: the component is not signed");
+    host.wait_for_stderr("the signature policy refuses it: the component is not signed");
     until_runs(&host, &digest);
     assert_eq!(host.terminate().code, Some(0));
 
@@ -396,7 +396,7 @@ fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
     until_runs(&host, &signed);
     host.kill();
 
-    let refusal = "the policy of signatures refuses it: the component is not signed";
+    let refusal = "the signature policy refuses it: the component is not signed";
     let host = HostProcess::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
     until_runs(&host, &signed);
     // By an undo, which names the digest; over a restart; and by another name and source.

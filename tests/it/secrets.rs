@@ -106,7 +106,7 @@ fn a_folder_of_secrets_that_is_not_there_is_told_at_the_start_and_used_when_it_i
     manifests(&folder, address);
     let host = HostProcess::start("run", &folder, scratch.path(), &["--secrets", secrets.to_str().unwrap()]);
     assert!(
-        host.stderr().contains(&format!("there is no folder {} with secrets", secrets.display())),
+        host.stderr().contains(&format!("the secrets folder {} does not exist", secrets.display())),
         "{}",
         host.stderr()
     );

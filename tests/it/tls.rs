@@ -248,7 +248,7 @@ fn run_makes_a_certificate_says_which_and_serves_with_it() {
             break;
         }
     }
-    assert!(said.contains("made a certificate") && said.contains("SHA-256 is "), "{said}");
+    assert!(said.contains("created a self-signed certificate") && said.contains("SHA-256 is "), "{said}");
     let address = said.trim_end().rsplit(' ').next().unwrap();
     let certificate = folder.path().join(".homeostat/tls.crt").display().to_string();
     let more = ["--server", address, "--certificate-authority", &certificate, "--token-file"];

@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let workers = args.workers.map_or(processors * 2, NonZeroU32::get);
     let options = compile::engine_options(compile::user_cache(layout::COMPILED), args.compile)?;
     let engine = Engine::new(EngineOptions { instances_max: workers.clamp(16, 4096), ..options })
-        .context("the WebAssembly engine does not start")?;
+        .context("cannot start the WebAssembly engine")?;
     let loaded = engine.load(bytes, &everything()).await;
     let component = loaded.map_err(|refused| exit::refused(format!("{}: {refused}", file.display())))?;
     // First, while nothing else has touched the heap.
@@ -116,7 +116,7 @@ async fn component_file(path: &Path, screen: &Screen) -> Result<PathBuf> {
     guests.retain(|guest| guest.folder == folder);
     if guests.is_empty() {
         return Err(exit::failed(format!(
-            "{} is no guest: its crate needs a `crate-type = [\"cdylib\"]`",
+            "{} is not a guest: its crate needs a `crate-type = [\"cdylib\"]`",
             path.display()
         )));
     }
@@ -204,12 +204,12 @@ impl Bench {
             (0..count).map(|n| Key::new(manages.kind.clone(), namespace, &format!("bench-{n}"))).collect();
         if !manages.keys_only {
             for key in &keys {
-                store.write(Write::Create { document: document(key) }).await.context("a resource cannot be made up")?;
+                store.write(Write::Create { document: document(key) }).await.context("a resource cannot be created")?;
             }
         }
         let tally = Arc::<BenchRecorder>::default();
         let options = Options { observer: Arc::new(BenchObserver(tally.clone())), ..Options::new(engine, store) };
-        let host = Host::start(options).await.context("the host does not start")?;
+        let host = Host::start(options).await.context("cannot start the host")?;
         let overrides = Overrides { concurrency: Some(workers), ..Overrides::default() };
         let grants = everything_here();
         let definition = Definition { grants, overrides, ..Definition::new(NAME, component) };
@@ -292,7 +292,7 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 /// They are granted nothing, over an empty store.
 async fn measure_idle(engine: &Engine, component: &Component) -> Result<Option<u64>> {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
-    let host = Host::start(Options::new(engine.clone(), store)).await.context("the host does not start")?;
+    let host = Host::start(Options::new(engine.clone(), store)).await.context("cannot start the host")?;
     // The first ones pay for what is made once.
     add_idle(&host, component, 0..IDLE).await?;
     let before = resident_bytes();

@@ -70,9 +70,7 @@ pub(crate) struct BuildResult {
 pub(crate) async fn prepare(folder: &Path, screen: &Screen) -> Result<()> {
     let version = tool("cargo", folder).arg("--version").stdin(Stdio::null()).output().await;
     if !version.is_ok_and(|output| output.status.success()) {
-        bail!(
-            "cargo does not run, and guests are built with it: install Rust from https://rustup.rs, then run this again"
-        );
+        bail!("cannot run cargo, which builds the guests: install Rust from https://rustup.rs, then run this again");
     }
     if has_target(folder).await? {
         return Ok(());
@@ -80,7 +78,7 @@ pub(crate) async fn prepare(folder: &Path, screen: &Screen) -> Result<()> {
     screen.line(&format!("adding the Rust target {TARGET}"));
     let added = tool("rustup", folder).args(["target", "add", TARGET]).stdin(Stdio::null()).output().await;
     let output = added.with_context(|| {
-        format!("the Rust target {TARGET} is missing and there is no rustup to add it: install it with the package that your Rust came with")
+        format!("the Rust target {TARGET} is missing and rustup is not installed: install the target with the package manager that Rust came from")
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
@@ -93,7 +91,7 @@ pub(crate) async fn prepare(folder: &Path, screen: &Screen) -> Result<()> {
     if has_target(folder).await? {
         Ok(())
     } else {
-        bail!("rustup added {TARGET}, and rustc still does not find it: see `rustup show` in {}", folder.display())
+        bail!("rustup added {TARGET}, but rustc still does not find it: see `rustup show` in {}", folder.display())
     }
 }
 
@@ -103,7 +101,7 @@ async fn has_target(folder: &Path) -> Result<bool> {
         .stdin(Stdio::null())
         .output()
         .await;
-    let output = output.context("rustc does not run: install Rust from https://rustup.rs, then run this again")?;
+    let output = output.context("cannot run rustc: install Rust from https://rustup.rs, then run this again")?;
     let libraries = String::from_utf8_lossy(&output.stdout);
     Ok(output.status.success() && Path::new(libraries.trim()).is_dir())
 }
@@ -147,7 +145,7 @@ pub(crate) async fn discover(folder: &Path) -> Result<Vec<Guest>> {
     guests.dedup();
     if let Some(pair) = guests.windows(2).find(|pair| pair[0].name == pair[1].name) {
         bail!(
-            "two guests are called {}: {} and {}; rename one, their components would be the same file",
+            "two guests have the name {}: {} and {}; rename one, because both write the same component file",
             pair[0].name,
             pair[0].folder.display(),
             pair[1].folder.display()
@@ -177,7 +175,7 @@ pub(crate) fn crate_folders(folder: &Path) -> Result<Vec<PathBuf>> {
 async fn metadata(folder: &Path) -> Result<CargoMetadata> {
     let arguments = ["metadata", "--no-deps", "--format-version=1"];
     let output =
-        tool("cargo", folder).args(arguments).stdin(Stdio::null()).output().await.context("cargo does not run")?;
+        tool("cargo", folder).args(arguments).stdin(Stdio::null()).output().await.context("cannot run cargo")?;
     if !output.status.success() {
         bail!(
             "cargo cannot read the crate in {}:\n{}",
@@ -185,7 +183,7 @@ async fn metadata(folder: &Path) -> Result<CargoMetadata> {
             String::from_utf8_lossy(&output.stderr).trim_end()
         );
     }
-    serde_json::from_slice(&output.stdout).context("cargo's answer about its packages cannot be read")
+    serde_json::from_slice(&output.stdout).context("cannot read the output of `cargo metadata`")
 }
 
 #[cfg(test)]
@@ -291,16 +289,16 @@ async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildRe
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("cargo does not run")?;
+        .context("cannot run cargo")?;
     let (stdout, stderr) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
     let (artifacts, said, status) =
         tokio::join!(read_artifacts(stdout), read_diagnostics(stderr, screen), child.wait());
-    let (artifacts, status): (Vec<Artifact>, ExitStatus) = (artifacts?, status.context("cargo was lost")?);
+    let (artifacts, status): (Vec<Artifact>, ExitStatus) = (artifacts?, status.context("cannot wait for cargo")?);
     let missing = |guest: &&&Guest| !artifacts.iter().any(|artifact| artifact.name == guest.name);
     let failed: Vec<String> = guests.iter().filter(missing).map(|guest| guest.name.clone()).collect();
     if status.success() && !failed.is_empty() {
         return Err(anyhow!(
-            "cargo made no component for {}: has the crate a `crate-type = [\"cdylib\"]`?",
+            "cargo built no component for {}: does the crate have `crate-type = [\"cdylib\"]`?",
             failed.join(", ")
         ));
     }
@@ -327,7 +325,7 @@ struct Message {
 async fn read_artifacts(stdout: impl AsyncRead + Unpin) -> Result<Vec<Artifact>> {
     let mut lines = BufReader::new(stdout).lines();
     let mut artifacts = Vec::new();
-    while let Some(line) = lines.next_line().await.context("what cargo says cannot be read")? {
+    while let Some(line) = lines.next_line().await.context("cannot read cargo's output")? {
         artifacts.extend(artifact(&line));
     }
     Ok(artifacts)

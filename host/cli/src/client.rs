@@ -47,7 +47,7 @@ const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// What is said when a host wants to know who asks.
 const NO_TOKEN: &str =
-    "the host asks for a token, and knows none or another one: name a file with --token-file, or set HOMEOSTAT_TOKEN";
+    "the host requires a token, and none or a wrong one was sent: pass --token-file or set HOMEOSTAT_TOKEN";
 
 /// A host to ask.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl Client {
     /// [`ApiError`], [`Unreachable`], and what the file system says; a file that is there already stays as it is.
     pub(crate) async fn save(&self, path: &str, file: &Path) -> anyhow::Result<u64> {
         if file.symlink_metadata().is_ok() {
-            return Err(exit::failed(format!("{} is there already; choose another file", file.display())));
+            return Err(exit::failed(format!("{} already exists; choose another file", file.display())));
         }
         let response = self.request_within(BACKUP_TIMEOUT, Method::GET, path, "", Bytes::new()).await?;
         let length =
@@ -135,7 +135,7 @@ impl Client {
             }
         }
         if length.is_some_and(|length: u64| length != saved) {
-            return Err(exit::failed(format!("the host ended after {saved} bytes: nothing was saved")));
+            return Err(exit::failed(format!("the host closed the connection after {saved} bytes: nothing was saved")));
         }
         draft.as_file().sync_all().with_context(|| format!("{} cannot be written", file.display()))?;
         draft.persist_noclobber(file).with_context(|| format!("{} cannot be written", file.display()))?;
@@ -177,7 +177,7 @@ impl Client {
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let request = request.body(Full::new(body)).context("a name has a letter that no address can have")?;
+        let request = request.body(Full::new(body)).context("a name has a character that is not allowed in a URL")?;
         let response = tokio::select! {
             answer = self.exchange(request) => answer?,
             () = tokio::time::sleep(answer_max) => {
@@ -250,8 +250,8 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for 
 fn no_connection(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such socket".to_owned(),
-        io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
-        io::ErrorKind::PermissionDenied => "it is not open to this user".to_owned(),
+        io::ErrorKind::ConnectionRefused => "nothing is listening there".to_owned(),
+        io::ErrorKind::PermissionDenied => "this user may not connect to it".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -261,7 +261,7 @@ fn api_error(code: u16, body: &[u8]) -> ApiError {
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| status[name].as_str().map(str::to_owned);
     let message = text("message").filter(|message| !message.is_empty());
-    let message = message.unwrap_or_else(|| format!("the host answered with the code {code}"));
+    let message = message.unwrap_or_else(|| format!("the host answered with status {code}"));
     let message = if code == 401 { NO_TOKEN.to_owned() } else { message };
     ApiError { code, reason: text("reason").unwrap_or_default(), message }
 }

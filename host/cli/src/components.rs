@@ -52,7 +52,7 @@ impl Components {
         let this = self.clone();
         let kept = tokio::task::spawn_blocking(move || this.write(Digest::of(&bytes), &bytes)).await;
         kept.expect("writing a file does not panic")
-            .map_err(|error| format!("the code cannot be kept in {}: {error}", self.folder.display()))
+            .map_err(|error| format!("the component cannot be stored in {}: {error}", self.folder.display()))
     }
 
     fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<Digest> {
@@ -85,9 +85,11 @@ impl Components {
             (_, Some(file), _) => read(&self.below(file)?).map(Some),
             (_, None, Some(_)) => Ok(None),
             (Some((digest, _)), None, None) => Err(format!(
-                "no code with the digest {digest} is kept here: put it into the folder that is served, and name its `file`"
+                "no component with the digest {digest} is stored here: put it into the served folder, and name its `file`"
             )),
-            (None, None, None) => Err("no `file`, `oci` or `digest` says where the code is".to_owned()),
+            (None, None, None) => {
+                Err("none of `file`, `oci` and `digest` is set: one must say where the component is".to_owned())
+            }
         }
     }
 
@@ -103,11 +105,10 @@ impl Components {
     fn admit(&self, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         let digest = Digest::of(&bytes);
         if let Some(policy) = &self.policy {
-            let signers =
-                policy.check(&bytes).map_err(|error| format!("the policy of signatures refuses it: {error}"))?;
-            tracing::info!(%digest, ?signers, "the signatures are as the policy wants them");
+            let signers = policy.check(&bytes).map_err(|error| format!("the signature policy refuses it: {error}"))?;
+            tracing::info!(%digest, ?signers, "the signatures satisfy the policy");
         }
-        self.write(digest, &bytes).map_err(|error| format!("the code cannot be kept: {error}"))?;
+        self.write(digest, &bytes).map_err(|error| format!("the component cannot be stored: {error}"))?;
         Ok(bytes)
     }
 
@@ -171,7 +172,7 @@ impl CodeSource for Components {
         let (this, named) = (self.clone(), named.clone());
         let swept = tokio::task::spawn_blocking(move || this.remove_others(&named, SystemTime::now())).await;
         if let Err(error) = swept.expect("removing files does not panic") {
-            tracing::warn!(%error, folder = %self.folder.display(), "code that nobody names cannot be removed");
+            tracing::warn!(%error, folder = %self.folder.display(), "unused components cannot be removed");
         }
     }
 }
@@ -196,7 +197,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<u8>, String> {
     let read = homeostat_files::read(file, BYTES_MAX).and_then(|bytes| bytes.ok_or_else(too_large));
     read.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            "the file is not there; build the guest, or run `homeostat dev`, which does".to_owned()
+            "the file does not exist; build the guest, or run `homeostat dev`, which builds it".to_owned()
         }
         _ => format!("the file cannot be read: {error}"),
     })

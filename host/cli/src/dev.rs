@@ -45,7 +45,7 @@ pub(crate) struct DevArgs {
 /// # Errors
 /// When the tools are missing or the host cannot start.
 pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
-    let mut signals = Signals::new().context("signals cannot be taken over")?;
+    let mut signals = Signals::new().context("cannot install the signal handlers")?;
     let ended = tokio::select! {
         started = start(args, &screen) => started.map(Ok),
         ending = signals.next() => Ok(Err(ExitCode::from(ending.code()))),
@@ -97,7 +97,7 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(FolderHost, Builder)>
         builder.discover().await?;
         if builder.guests.is_empty() {
             screen.line(&format!(
-                "there is no guest in {}: none of its crates, nor of those directly below it, is a `cdylib`; nothing is built, and its manifests are served",
+                "no guest found in {}: neither it nor a direct subfolder has a crate with a `cdylib`; nothing is built, and the manifests are served",
                 folder.display()
             ));
         }
@@ -229,7 +229,7 @@ impl Builder {
         if built.failed.is_empty() {
             self.screen.line(&format!("built {names} in {took:.1} s"));
         } else {
-            self.screen.line(&format!("{} did not build; what runs goes on", built.failed.join(", ")));
+            self.screen.line(&format!("{} did not build; the running version keeps running", built.failed.join(", ")));
         }
         self.failed = built.failed;
         self.state.failed.store(!self.failed.is_empty(), Ordering::Relaxed);

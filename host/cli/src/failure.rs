@@ -1,4 +1,4 @@
-//! How a request to a host fails.
+//! The errors of requests to a host.
 
 use std::fmt;
 
@@ -38,12 +38,12 @@ impl fmt::Display for Unreachable {
             Self::Gone { address, why } => write!(
                 f,
                 "no host answers on {address} ({why})\n\
-                 Start one with `homeostat dev FOLDER` or `homeostat run FOLDER`, or name another one with --server or HOMEOSTAT_SERVER."
+                 Start one with `homeostat dev FOLDER` or `homeostat run FOLDER`, or select another one with --server or HOMEOSTAT_SERVER."
             ),
             Self::Silent { address } => write!(
                 f,
-                "the host on {address} does not even say whether it lives\n\
-                 Its process may be stopped (`kill -CONT PID` lets it go on) or have far too much to do. Look at it, or name another host with \
+                "the host on {address} does not answer /livez\n\
+                 Its process may be stopped (`kill -CONT PID` continues it) or overloaded. Check it, or select another host with \
                  --server or HOMEOSTAT_SERVER."
             ),
         }

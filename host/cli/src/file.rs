@@ -57,7 +57,7 @@ pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<Ex
     let restored = tokio::task::spawn_blocking(restoring).await.context("the backup could not be read")?;
     let restored = restored.map_err(|error| match error {
         OpenError::Exists { path } if !overwrite => {
-            exit::failed(format!("nothing was restored: {} is there already; --overwrite replaces it", path.display()))
+            exit::failed(format!("nothing was restored: {} already exists; --overwrite replaces it", path.display()))
         }
         error => anyhow::Error::new(error).context("nothing was restored"),
     });
@@ -92,7 +92,7 @@ pub(crate) async fn run_fsck(args: FsckArgs, global: &Global) -> Result<ExitCode
         output::print(&format!("{path}: {counts}\n"))?;
         // What is damage is told among the problems.
         if let Some(cut_off) = cut_off.filter(|_| found.is_sound()) {
-            output::print(&format!("note: the journal is cut off: {cut_off}\n"))?;
+            output::print(&format!("note: the write-ahead log ends early: {cut_off}\n"))?;
         }
         output::print(&problems.iter().map(|problem| format!("{problem}\n")).collect::<String>())?;
     }

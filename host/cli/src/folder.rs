@@ -296,7 +296,7 @@ impl Folder {
             self.screen.warn(text);
         }
         if texts.is_empty() && !self.reported.is_empty() {
-            self.screen.info("all manifests are in order again");
+            self.screen.info("all manifests are valid again");
         }
         self.reported = texts;
     }

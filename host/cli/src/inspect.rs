@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
         instances_max: 1,
         ..compile::engine_options(compile::user_cache(layout::COMPILED), args.compile)?
     })
-    .context("the WebAssembly engine does not start")?;
+    .context("cannot start the WebAssembly engine")?;
     let loaded = engine.load_within(bytes.clone(), None, &everything(), &ample()).await;
     let component = loaded.map_err(|refused| exit::refused(format!("{name}: {refused}")))?;
     let inspection = inspection(&name, &bytes, &component)?;
@@ -206,11 +206,8 @@ fn text(inspection: &Value) -> Result<String> {
     );
     let parts = [
         ("Describe", "describe"),
-        (
-            "Grants for its watches, without which it is refused; a part of the namespaces and names is enough",
-            "watched",
-        ),
-        ("Grants that a manifest would start with", "grants"),
+        ("Grants for its watches; required, but may be limited to some namespaces and names", "watched"),
+        ("Suggested grants for a manifest", "grants"),
     ];
     for (title, name) in parts {
         text.push_str(&format!("\n{title}:\n"));

@@ -1,4 +1,4 @@
-//! Names of the files and folders that a host keeps its data in.
+//! The names of the files and folders in a host's data folder.
 
 /// Where the store is when nobody says otherwise: below the folder.
 pub(crate) const DATA: &str = ".homeostat";

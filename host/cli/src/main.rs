@@ -94,7 +94,7 @@ fn tokio_runtime(command: &Command) -> anyhow::Result<tokio::runtime::Runtime> {
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     builder.enable_all().event_interval(1).global_queue_interval(1).thread_keep_alive(BLOCKING_IDLE_MAX);
-    builder.build().context("the threads cannot be started")
+    builder.build().context("cannot start the runtime's threads")
 }
 
 async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCode> {
@@ -105,7 +105,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
     };
     let screen = Screen::new(style);
     start_log(&command, &screen);
-    signals::survive_file_size_limit().context("signals cannot be taken over")?;
+    signals::survive_file_size_limit().context("cannot install the signal handlers")?;
     match command {
         Command::Run(args) => serve::run(&args, screen).await,
         Command::Dev(args) => dev::run(&args, screen).await,

@@ -337,10 +337,10 @@ pub(crate) fn take_duplicates(documents: &mut Vec<Document>) -> Vec<Problem> {
             return true;
         };
         let first = format!("{}:{}:{}", file.display(), place.line, place.column);
-        problems.push(document.problem_at(
-            document.name_place,
-            format!("{identity} is defined twice; the first one is at {first} and counts"),
-        ));
+        problems.push(
+            document
+                .problem_at(document.name_place, format!("{identity} is defined twice; the one at {first} is used")),
+        );
         false
     });
     problems

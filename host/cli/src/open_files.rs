@@ -12,7 +12,7 @@ pub(crate) fn raise_limit() {
         if current != maximum
             && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
         {
-            tracing::warn!(%error, ?current, "the bound on open files cannot be raised");
+            tracing::warn!(%error, ?current, "the limit on open files cannot be raised");
         }
     }
 }

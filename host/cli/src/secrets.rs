@@ -17,7 +17,7 @@ impl SecretFolder {
     fn read(&self, name: &str) -> Result<Blob, String> {
         // A name is part of a path from here on.
         if !is_secret_name(name) {
-            return Err(format!("{name:?} is no name of a secret"));
+            return Err(format!("{name:?} is not a valid secret name"));
         }
         let path = self.0.join(name);
         let why = |error: &BadFile| format!("{}: {error}", path.display());
@@ -41,7 +41,7 @@ impl Secrets for SecretFolder {
     async fn get(&self, name: &str) -> Result<Blob, String> {
         let (folder, name) = (Self(self.0.clone()), name.to_owned());
         let read = tokio::task::spawn_blocking(move || folder.read(&name)).await;
-        read.map_err(|_| "reading it was given up".to_owned())?
+        read.map_err(|_| "reading it failed".to_owned())?
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct HostArgs {
     /// Folder of secrets for HTTP grants: one file for each secret, under its name, mode 0600
     ///
     /// A secret is read at each use, so a replaced file takes effect at once. It is sent in the header that a
-    /// grant names, and nowhere else.
+    /// grant names, and no known source.
     #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_SECRETS", hide_env_values = true)]
     secrets: Option<PathBuf>,
     /// File with the signature policy, in YAML: {require: true or false, keys: [{name, file or pem}]}
@@ -166,7 +166,7 @@ pub(crate) struct RunArgs {
 /// # Errors
 /// When the host cannot start.
 pub(crate) async fn run(args: &RunArgs, screen: Screen) -> Result<ExitCode> {
-    let mut signals = Signals::new().context("signals cannot be taken over")?;
+    let mut signals = Signals::new().context("cannot install the signal handlers")?;
     let running = tokio::select! {
         running = FolderHost::start(&args.host, &screen) => running?,
         ending = signals.next() => return Ok(ExitCode::from(ending.code())),
@@ -228,10 +228,10 @@ impl FolderHost {
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         repair_permissions(&data, screen);
         open_files::raise_limit();
-        let policy = signatures.as_deref().map(Policy::read).transpose().context("no signature could be checked")?;
+        let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
         let (store, backups) = store::open(*store, &data).await?;
-        let engine = Engine::new(args.engine_options(&data)?).context("the WebAssembly engine does not start")?;
+        let engine = Engine::new(args.engine_options(&data)?).context("cannot start the WebAssembly engine")?;
         let metrics = Metrics::default();
         let SharedLimits { controllers, queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } =
             *shared;
@@ -243,19 +243,19 @@ impl FolderHost {
             if !folder.is_dir() {
                 let folder = folder.display();
                 screen.warn(&format!(
-                    "there is no folder {folder} with secrets: requests that need one fail until there is"
+                    "the secrets folder {folder} does not exist: requests that need a secret fail until it does"
                 ));
             }
             options.secrets = Arc::new(SecretFolder(folder.clone()));
         }
-        let host = Host::start(options).await.context("the host does not start")?;
+        let host = Host::start(options).await.context("cannot start the host")?;
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
         let manifests = Folder::new(folder, host.clone(), screen.clone(), code);
         let standing = manifests.status();
         let served =
             ServerBackend { host: host.clone(), metrics, checks: vec![folder_check(standing.clone())], backups };
         let served = serve(args, address, &data, served, screen).await;
-        let api = match served.context("the API cannot be served") {
+        let api = match served.context("cannot serve the API") {
             Ok(api) => api,
             Err(error) => {
                 host.shutdown(Duration::ZERO).await;
@@ -290,7 +290,7 @@ impl FolderHost {
     /// Ends everything in order: the folder, the API, the controllers, the store. Returns the code for how that went.
     pub(crate) async fn stop(self) -> ExitCode {
         let Self { host, api, folder: _, folder_task: following, stop, folder_status: _, screen } = self;
-        screen.info("stopping: what runs is finished first, a second signal ends it at once");
+        screen.info("stopping: waiting for running reconciles; a second signal stops at once");
         stop.send_replace(true);
         if let Some(following) = following {
             // A component that is being compiled is not waited for.
@@ -302,7 +302,7 @@ impl FolderHost {
         let Ok(report) = tokio::time::timeout(bound, host.shutdown(DRAIN)).await else {
             let seconds = bound.as_secs();
             screen.warn(&format!(
-                "not everything ended within {seconds} s, and is left as it is; what was written is safe in the store"
+                "the shutdown did not finish within {seconds} s; acknowledged writes are safe in the store"
             ));
             return ExitReason::Failed.into();
         };
@@ -324,11 +324,11 @@ fn repair_permissions(data: &Path, screen: &Screen) {
     match private::restrict(data) {
         Ok(None) => {}
         Ok(Some(Repair { first, count })) => screen.warn(&format!(
-            "other users could read or write {count} files and folders in {shown}, of which {} is one: now they are yours alone",
+            "other users could read or write {count} files and folders in {shown}, for example {}; their access was removed",
             first.display()
         )),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => screen.warn(&format!("other users may read what is kept in {shown}, and that cannot be changed: {error}")),
+        Err(error) => screen.warn(&format!("other users may be able to read files in {shown}, and the permissions cannot be changed: {error}")),
     }
 }
 
@@ -355,8 +355,7 @@ async fn serve(
     };
     let api = homeostat_api::serve(options, served).await?;
     if let (Some(SelfSignedCertificate { certificate, is_new }), Some(fingerprint)) = (made, api.fingerprint()) {
-        let made =
-            if is_new { "made a certificate, which vouches for itself" } else { "using the certificate of before" };
+        let made = if is_new { "created a self-signed certificate" } else { "using the existing certificate" };
         screen.info(&format!("{made}: {}\nits SHA-256 is {fingerprint}", certificate.chain.display()));
     }
     Ok(api)
@@ -370,7 +369,7 @@ fn folder_check(standing: watch::Receiver<FolderStatus>) -> Check {
             was_read.get_or_init(|| ());
             return Ok(());
         }
-        Err("its manifests have not all been read yet".to_owned())
+        Err("not all manifests have been read yet".to_owned())
     };
     Check { name: "folder", holds: Arc::new(holds) }
 }

@@ -86,7 +86,7 @@ fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
         created.and_then(|mut created| created.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(file))));
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            anyhow!("{} is there already, and is not replaced: choose another name", file.display())
+            anyhow!("{} already exists and is not replaced: choose another name", file.display())
         }
         _ => anyhow::Error::new(error).context(format!("{} cannot be made", file.display())),
     })
@@ -142,7 +142,7 @@ pub(crate) async fn run_verify(args: VerifyArgs, global: &Global) -> Result<Exit
     let signers = checked.with_context(|| name.clone())?;
     match format {
         Format::Json => output::print(&output::json(&json!({ "component": name, "signedBy": signers })))?,
-        _ if signers.is_empty() => output::print(&format!("{name}: signed by nobody, as the policy allows\n"))?,
+        _ if signers.is_empty() => output::print(&format!("{name}: not signed, which the policy allows\n"))?,
         _ => output::print(&format!("{name}: signed by {}\n", signers.join(", ")))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -37,7 +37,7 @@ pub(crate) async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn St
         StoreChoice::Memory => Ok((Arc::new(MemoryStore::new(homeostat_store::Options::default())), None)),
         StoreChoice::Embedded => {
             private::make_folder(data)
-                .with_context(|| format!("the folder {} for the store cannot be made", data.display()))?;
+                .with_context(|| format!("the folder {} for the store cannot be created", data.display()))?;
             let file = data.join(STORE);
             let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());
             let store = Arc::new(once_free(open).await.context("the store cannot be opened")?);

@@ -42,7 +42,7 @@ impl Watcher {
             }
         });
         if let Err(error) = &inner {
-            tracing::warn!(%error, "the system gives no notice of changed files; looking every second instead");
+            tracing::warn!(%error, "the system cannot report file changes; polling every second instead");
         }
         Self { blind: inner.is_err(), inner: inner.ok(), watched: Folders::new(), wake }
     }
@@ -63,7 +63,7 @@ impl Watcher {
             if self.watched.get(&folder) != Some(&recursive) {
                 let mode = if recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
                 if let Err(error) = inner.watch(&folder, mode) {
-                    tracing::warn!(folder = %folder.display(), %error, "the folder cannot be watched; looking every second instead");
+                    tracing::warn!(folder = %folder.display(), %error, "the folder cannot be watched; polling every second instead");
                     self.blind = true;
                     continue;
                 }

@@ -100,7 +100,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     let status = host.ask(&["rollout", "status", "fickle"]);
     assert_eq!(status.code, Some(3), "{}", status.stderr);
     assert!(
-        status.stderr.contains("revision 7 went back to revision 6") && status.stderr.contains("trapped"),
+        status.stderr.contains("revision 7 was rolled back to revision 6") && status.stderr.contains("trapped"),
         "{}",
         status.stderr
     );
@@ -110,7 +110,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     assert_eq!(status["revision"], 6);
     assert_eq!(Fickle::history(&host)[5..], ["6 *", "7 -"]);
     let undone = host.ask(&["rollout", "undo", "fickle"]);
-    assert_eq!(undone.stdout, "controller.homeostat.dev/fickle goes back to revision 6\n", "{}", undone.stderr);
+    assert_eq!(undone.stdout, "controller.homeostat.dev/fickle rolled back to revision 6\n", "{}", undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "fickle"]).code, Some(0));
 }
 

@@ -104,7 +104,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     let source =
         host.json(&["get", "controller", "greeter"])["metadata"]["annotations"]["homeostat.dev/source"].clone();
     std::fs::write(folder.path().join("greeter.wasm"), &greeter[..greeter.len() / 2]).unwrap();
-    host.wait_for_stderr("controller/greeter refused, the one that runs goes on");
+    host.wait_for_stderr("controller/greeter refused, the running version keeps running");
     let status = host.ask(&["rollout", "status", "greeter"]);
     assert_eq!(status.code, Some(3), "{}", status.stderr);
     assert!(status.stderr.contains("cut off"), "{}", status.stderr);
@@ -113,7 +113,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     until(&host, "/status/concurrency", &json!(2));
     assert_eq!(history(&host), ["1", "2", "3 *"], "one is current, and the history is whole");
     let undone = host.ask(&["rollout", "undo", "greeter"]);
-    assert!(undone.stdout.ends_with("goes back to revision 3\n"), "to what ran: {} {}", undone.stdout, undone.stderr);
+    assert!(undone.stdout.ends_with("rolled back to revision 3\n"), "to what ran: {} {}", undone.stdout, undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(history(&host), ["1", "2", "3 *"]);
 
@@ -123,7 +123,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     until(&host, "/metadata/annotations/homeostat.dev~1source", &source);
     until(&host, "/status/wantedDigest", &digest);
     let undone = host.ask(&["rollout", "undo", "greeter", "--to-revision", "1"]);
-    assert_eq!(undone.stdout, "controller.homeostat.dev/greeter goes back to revision 1\n", "{}", undone.stderr);
+    assert_eq!(undone.stdout, "controller.homeostat.dev/greeter rolled back to revision 1\n", "{}", undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(history(&host), ["2", "3", "4 *"], "it has moved to the top");
     until(&host, "/status/concurrency", &json!(4));
@@ -222,7 +222,7 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     // Other bytes, while no host ran.
     component("three");
     let host = start();
-    host.wait_for_stderr("controller/greeter is what its file says again: the undo to revision 1 is over");
+    host.wait_for_stderr("controller/greeter follows its file again: the undo to revision 1 is over");
     until(&host, "/status/digest", &digest("three"));
     until(&host, "/status/state", &json!("suspended"));
 
@@ -230,7 +230,7 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     undo(&host, "revision 3");
     until(&host, "/status/digest", &digest("one"));
     component("four");
-    host.wait_for_stderr("controller/greeter is what its file says again: the undo to revision 3 is over");
+    host.wait_for_stderr("controller/greeter follows its file again: the undo to revision 3 is over");
     until(&host, "/status/digest", &digest("four"));
     component("five");
     until(&host, "/status/digest", &digest("five"));
@@ -336,7 +336,7 @@ fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
     host.kill();
 
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
-    let refused = "greeter.yaml:3:18: controller/greeter refused, the one that runs goes on";
+    let refused = "greeter.yaml:3:18: controller/greeter refused, the running version keeps running";
     host.wait_for_stderr(refused);
     host.wait_for_stderr("no folder brought, as it lacks the label app.kubernetes.io/managed-by: homeostat-folder");
     eventually_blocking("the same as an event", || {
@@ -348,7 +348,9 @@ fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
     // Resources are applied after the controllers: the folder has had its say.
     host.wait_for_stderr("namespace/other created");
     std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
-    host.wait_for_stderr("controller/greeter is no longer in the folder and stays in the store: it is somebody else's");
+    host.wait_for_stderr(
+        "controller/greeter is no longer in the folder and stays in the store: it is not managed by the folder",
+    );
     until(&host, "/status/concurrency", &json!(7));
     assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["revision"], 2, "it was left alone all the time");
 

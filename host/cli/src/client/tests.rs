@@ -55,7 +55,7 @@ async fn a_host_that_lives_may_need_long_for_an_answer() {
 
 #[test]
 fn why_there_is_no_connection_is_said_in_words() {
-    for (code, words) in [(2, "no such socket"), (111, "nobody listens"), (13, "not open to this user")] {
+    for (code, words) in [(2, "no such socket"), (111, "nothing is listening"), (13, "may not connect")] {
         let why = no_connection(&io::Error::from_raw_os_error(code));
         assert!(why.contains(words) && !why.contains("os error"), "{why}");
     }
@@ -86,7 +86,7 @@ fn a_host_that_asks_for_a_token_is_told_how_to_get_one() {
 
 #[test]
 fn a_refusal_without_a_status_has_its_code() {
-    assert_eq!(api_error(502, b"<html>").to_string(), "the host answered with the code 502");
+    assert_eq!(api_error(502, b"<html>").to_string(), "the host answered with status 502");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub(crate) fn token(global: &Global, address: &Address) -> anyhow::Result<Option
     };
     match (&token, address) {
         (Some(_), Address::Tcp(number)) if !number.ip().is_loopback() => Err(exit::usage(format!(
-            "everybody on the way to {address} could read the token: use https://{number}, or leave the token out"
+            "the token would be sent to {address} unencrypted: use https://{number}, or omit the token"
         ))),
         _ => Ok(token),
     }
@@ -55,7 +55,8 @@ pub(crate) fn token(global: &Global, address: &Address) -> anyhow::Result<Option
 /// A usage error when no header can have it.
 pub(super) fn authorization(token: &str) -> anyhow::Result<HeaderValue> {
     let header = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut header = header.map_err(|_| exit::usage("the token has a character that no header can have"))?;
+    let mut header =
+        header.map_err(|_| exit::usage("the token has a character that is not allowed in an HTTP header"))?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -66,7 +67,7 @@ pub(super) fn authorization(token: &str) -> anyhow::Result<HeaderValue> {
 /// When the file cannot be read or has no certificate in it.
 pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().context("there is no TLS")?;
+    let builder = builder.with_safe_default_protocol_versions().context("TLS is not available")?;
     let builder = match authority {
         Some(path) => builder.dangerous().with_custom_certificate_verifier(PinnedCertificates::verifier(path)?),
         None => builder.with_platform_verifier().context("this machine's certificates cannot be read")?,
@@ -158,12 +159,12 @@ pub(super) fn explain(address: &Address, error: &std::io::Error) -> Option<anyho
     let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     let what = match cause {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "nobody vouches for its certificate: name the certificate, or that of who signed it, with --certificate-authority; a host that \
-             made its own keeps it as tls.crt beside its store"
+            "its certificate is not trusted: pass it, or that of its issuer, with --certificate-authority; a host \
+             keeps its self-signed certificate as tls.crt beside its store"
                 .to_owned()
         }
-        rustls::Error::InvalidCertificate(why) => format!("its certificate is not good: {why}"),
-        rustls::Error::InvalidMessage(_) => "what answers there does not speak TLS: try http://".to_owned(),
+        rustls::Error::InvalidCertificate(why) => format!("its certificate is invalid: {why}"),
+        rustls::Error::InvalidMessage(_) => "the server there does not speak TLS: try http://".to_owned(),
         _ => return None,
     };
     Some(exit::failed(format!("{address} cannot be trusted: {what}")))

@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         }
     }
     if documents.is_empty() && failures.is_empty() {
-        return Err(exit::failed("there is no document in what was given"));
+        return Err(exit::failed("the input contains no document"));
     }
     Ok(failures.into())
 }

@@ -99,8 +99,8 @@ impl Delete<'_> {
             let names = match (names.is_empty(), is_choice) {
                 (false, false) => names,
                 (true, true) => self.select_names(known).await?,
-                (true, false) => return Err(exit::usage("name what to delete, or say --all")),
-                (false, true) => return Err(exit::usage("either names, or --selector or --all")),
+                (true, false) => return Err(exit::usage("name the resources to delete, or pass --all")),
+                (false, true) => return Err(exit::usage("pass either names, or --selector or --all")),
             };
             for name in names {
                 self.delete_one(known, &known.path_of(self.global.namespace(), &name), &name).await?;

@@ -98,7 +98,8 @@ impl Get<'_> {
 
     async fn fetch<'k>(&self, known: &'k ApiResource, names: &[String]) -> anyhow::Result<ResourceList<'k>> {
         if known.keys_only {
-            let message = format!("nothing of kind {} is stored: `homeostat queue` shows its keys", known.name());
+            let message =
+                format!("resources of kind {} are not stored: `homeostat queue` shows its keys", known.name());
             return Err(exit::failed(message));
         }
         let mut found = ResourceList {
@@ -117,7 +118,7 @@ impl Get<'_> {
             return Ok(found);
         }
         if self.args.all_namespaces && known.namespaced {
-            return Err(exit::usage("a name means a resource of one namespace: leave --all-namespaces out"));
+            return Err(exit::usage("a name selects a resource of one namespace: omit --all-namespaces"));
         }
         for name in names {
             match self.client.get(&known.path_of(self.global.namespace(), name)).await {

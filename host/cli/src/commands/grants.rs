@@ -80,7 +80,7 @@ async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode
 async fn from_host(client: &Client, controller: &str) -> anyhow::Result<Grants> {
     let document = client.get(&control::path(controller)).await?;
     let grants = document.pointer("/spec/grants").cloned().unwrap_or_else(|| json!({}));
-    serde_json::from_value(grants).context("the host's answer cannot be understood")
+    serde_json::from_value(grants).context("the host's answer cannot be parsed")
 }
 
 fn from_file(file: &Path) -> anyhow::Result<Vec<(String, Grants)>> {
@@ -92,7 +92,7 @@ fn from_file(file: &Path) -> anyhow::Result<Vec<(String, Grants)>> {
     let controllers: Vec<_> =
         controllers.map(|controller| (controller.metadata.name.clone(), controller.spec.grants)).collect();
     if controllers.is_empty() {
-        return Err(exit::failed(format!("{}: there is no controller in it", file.display())));
+        return Err(exit::failed(format!("{}: it contains no controller", file.display())));
     }
     Ok(controllers)
 }

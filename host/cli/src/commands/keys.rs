@@ -123,7 +123,7 @@ pub(crate) async fn enqueue(args: EnqueueArgs, global: &Global) -> anyhow::Resul
         None => queue::controllers(&client, Some(&manages(&known))).await?,
     };
     if names.is_empty() {
-        return Err(exit::failed(format!("no controller that runs manages {}", known.qualified_kind())));
+        return Err(exit::failed(format!("no running controller manages {}", known.qualified_kind())));
     }
     let mut more = json!({ "priority": word(priority) });
     if let Some(after) = after {

@@ -35,7 +35,7 @@ fn document(global: &Global) -> anyhow::Result<Value> {
     let server = address::server(global)?;
     if matches!(server, Address::Unix(_)) {
         return Err(exit::usage(format!(
-            "kubectl does not speak to {server}: serve a port with --listen, and name it with --server"
+            "kubectl cannot connect to {server}: serve a TCP port with --listen, and pass it with --server"
         )));
     }
     let mut cluster = json!({ "server": server.to_string() });

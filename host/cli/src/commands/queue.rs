@@ -82,7 +82,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
 /// Checks that what is shown is not asked for beside a command: options for all commands may stand before it.
 fn check(Args { verb, controller, state, limit: _ }: &Args) -> anyhow::Result<()> {
     if verb.is_some() && (controller.is_some() || !state.is_empty()) {
-        return Err(exit::usage("the controller stands behind the command: homeostat queue COMMAND CONTROLLER KEY"));
+        return Err(exit::usage("the controller goes after the subcommand: homeostat queue COMMAND CONTROLLER KEY"));
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn truncation_note(queue: &Value) -> Option<String> {
     let (name, shown) = (text(queue, "/metadata/name"), entries(queue).count() as u64);
     let (wanted, unseen) = (count("wanted"), count("notLookedAt"));
     let more = format!("{shown} of {} keys are shown; --limit shows more", shown + wanted);
-    let rest = format!("{unseen} keys were not looked at: there are too many");
+    let rest = format!("{unseen} keys were not examined: the queue is too large");
     match (wanted, unseen) {
         (0, 0) => None,
         (_, 0) => Some(format!("{name}: {more}")),

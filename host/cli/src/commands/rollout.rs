@@ -215,7 +215,7 @@ async fn history(client: &Client, controller: &str, global: &Global) -> anyhow::
         };
         let digest: String = text(item, "/spec/digest").chars().take("sha256:".len() + 12).collect();
         let cause = item["metadata"]["annotations"]["kubernetes.io/change-cause"].as_str().unwrap_or("-");
-        let cause = went_back.map_or_else(|| cause.to_owned(), |why| format!("went back: {why}"));
+        let cause = went_back.map_or_else(|| cause.to_owned(), |why| format!("rolled back: {why}"));
         let age = age::since(text(item, "/metadata/creationTimestamp"), now);
         table.row(vec![format!("{}{mark}", number(item)), digest, age, cause]);
     }
@@ -228,7 +228,7 @@ async fn undo(client: &Client, controller: &str, to: Option<u64>, global: &Globa
     let body = json!({ "revision": to }).to_string().into();
     let answer = client.send(Method::POST, &format!("{}/undo", path(controller)), "application/json", body).await?;
     let number = &answer.document["details"]["revision"];
-    output::print(&format!("controller.homeostat.dev/{controller} goes back to revision {number}\n"))?;
+    output::print(&format!("controller.homeostat.dev/{controller} rolled back to revision {number}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -250,7 +250,7 @@ async fn status(client: &Client, controller: &str, timeout: Duration, global: &G
     global.format(&[Format::Table])?;
     let mut last = String::new();
     let Ok(ended) = tokio::time::timeout(timeout, wait_until_done(client, controller, &mut last)).await else {
-        return Err(exit::failed(format!("controller `{controller}` has not come so far in time: {last}")));
+        return Err(exit::failed(format!("controller `{controller}` did not finish its rollout in time: {last}")));
     };
     match ended? {
         Progress::Refused(why) => Err(exit::refused(format!("controller `{controller}` is refused: {why}"))),

@@ -18,7 +18,7 @@ pub(crate) struct ResourceArg {
 /// A usage error that says which form was meant.
 pub(crate) fn parse(words: &[String]) -> anyhow::Result<Vec<ResourceArg>> {
     let Some((first, names)) = words.split_first() else {
-        return Err(exit::usage("say what: KIND, KIND NAME or KIND/NAME"));
+        return Err(exit::usage("name the resources: KIND, KIND NAME or KIND/NAME"));
     };
     if words.iter().any(|word| word.contains('/')) {
         return words.iter().map(|word| parse_slashed(word)).collect();
@@ -38,7 +38,7 @@ fn parse_slashed(word: &str) -> anyhow::Result<ResourceArg> {
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok(ResourceArg { kind: kind.to_owned(), names: vec![name.to_owned()] })
         }
-        _ => Err(exit::usage(format!("`{word}` is not KIND/NAME, as the other words are"))),
+        _ => Err(exit::usage(format!("`{word}` is not KIND/NAME like the other arguments"))),
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn controller(word: &str) -> Result<String, String> {
     let (kind, group) = kind.split_once('.').unwrap_or((kind, GROUP));
     let is_controller = ["controller", "controllers"].contains(&kind.to_lowercase().as_str()) && group == GROUP;
     if !is_controller {
-        return Err("this is for controllers alone: write NAME or controller/NAME".to_owned());
+        return Err("only controllers are allowed here: write NAME or controller/NAME".to_owned());
     }
     if name.is_empty() || name.contains('/') {
         return Err("write NAME or controller/NAME".to_owned());

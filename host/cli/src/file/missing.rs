@@ -29,7 +29,7 @@ struct ComponentUse {
 pub(super) async fn missing_components(store: &Path, folder: &Path) -> Result<Option<String>> {
     let file = store.to_owned();
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(file, Options::default())).await?;
-    let store = opened.context("the new store cannot be opened")?;
+    let store = opened.context("cannot open the new store")?;
     let revisions = store.list(&Query::all(revisions())).await?;
     let mut missing = components_in_use(revisions.items.iter().map(AsRef::as_ref));
     missing.retain(|digest, _| !components::path(folder, digest).exists());
@@ -44,9 +44,9 @@ fn components_in_use<'a>(revisions: impl Iterator<Item = &'a Resource>) -> BTree
         let Some(digest) = component["digest"].as_str().and_then(Digest::parse) else { continue };
         let of = |field: &str| component[field].as_str().map(plain);
         let source = match (of("file"), of("oci")) {
-            (Some(file), _) => format!("{file} in the folder that is served, if it is still the same"),
-            (None, Some(reference)) => format!("{reference}, which the host asks for it, if that is still the same"),
-            (None, None) => "nowhere else".to_owned(),
+            (Some(file), _) => format!("{file} in the served folder, if unchanged"),
+            (None, Some(reference)) => format!("{reference}, which the host pulls, if unchanged"),
+            (None, None) => "no known source".to_owned(),
         };
         let named = all.entry(digest).or_default();
         named.revisions.push(plain(revision.key().name()));
@@ -57,7 +57,7 @@ fn components_in_use<'a>(revisions: impl Iterator<Item = &'a Resource>) -> BTree
 
 fn text(missing: &BTreeMap<Digest, ComponentUse>, folder: &Path) -> String {
     let mut text = format!(
-        "A backup has no code in it. Of {} components that controllers name nothing is in {}:\n",
+        "A backup contains no components. Controllers name {} components that are missing in {}:\n",
         missing.len(),
         folder.display()
     );
@@ -68,7 +68,7 @@ fn text(missing: &BTreeMap<Digest, ComponentUse>, folder: &Path) -> String {
     if missing.len() > SHOWN_MAX {
         text.push_str(&format!("  and {} more\n", missing.len() - SHOWN_MAX));
     }
-    text.push_str("Copy them from the folder `components` beside the store that was saved. A controller whose code is missing does not run until it is there.");
+    text.push_str("Copy them from the folder `components` beside the original store. A controller does not run while its component is missing.");
     text
 }
 

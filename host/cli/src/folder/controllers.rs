@@ -204,7 +204,7 @@ impl Folder {
         match began {
             Ok(()) => self.has_started = true,
             Err(error) => {
-                self.screen.warn(&format!("the controllers of the store cannot be run: {}", chain(&error)));
+                self.screen.warn(&format!("cannot run the controllers in the store: {}", chain(&error)));
                 self.retry_at = Some(Instant::now() + RETRY);
             }
         }
@@ -224,7 +224,7 @@ impl Folder {
             let bytes = read.expect("reading a file does not panic").map_err(nothing)?;
             let found = self.code.keep(bytes).await.map_err(nothing)?;
             if let Some(wanted) = digest.filter(|wanted| *wanted != found) {
-                return Err(nothing(format!("the file has the digest {found}, and the manifest says {wanted}")));
+                return Err(nothing(format!("the file has the digest {found}, but the manifest names {wanted}")));
             }
             digest = Some(found);
         }
@@ -234,7 +234,7 @@ impl Folder {
             Ok(Some(written)) => {
                 if let Some(number) = &written.ends_undo_to {
                     self.screen.info(&format!(
-                        "controller/{name} is what its file says again: the undo to revision {number} is over"
+                        "controller/{name} follows its file again: the undo to revision {number} is over"
                     ));
                 }
                 return Ok((written, digest));
@@ -288,7 +288,8 @@ impl Folder {
     ) -> Result<(), RejectionCause> {
         let Ok(verdict) = tokio::time::timeout(SYNC_TIMEOUT, self.host.sync_result(name, revision)).await else {
             self.screen.warn(&format!(
-                "controller/{name} takes long to be taken over; `homeostat describe controller {name}` tells more"
+                "controller/{name} is not ready after {} s; see `homeostat describe controller {name}`",
+                SYNC_TIMEOUT.as_secs()
             ));
             return Ok(());
         };
@@ -296,7 +297,9 @@ impl Folder {
             SyncOutcome::Refused(reason) => return Err(RejectionCause { digest, reason, stage: Stage::Run }),
             _ if !is_news => {}
             SyncOutcome::Put(put) => self.report_put(name, &put),
-            SyncOutcome::Paused => self.screen.info(&format!("controller/{name} is paused: what runs goes on")),
+            SyncOutcome::Paused => {
+                self.screen.info(&format!("controller/{name} is paused: the running version keeps running"))
+            }
             // Each step is an event, and told as such.
             SyncOutcome::RollingOut { .. } | SyncOutcome::Replaced | SyncOutcome::RolledBack(_) => {}
             // Somebody else was faster.
@@ -342,7 +345,7 @@ impl Folder {
             }
             refusal.told = true;
             let rest = match self.host.status(name) {
-                Some(_) => "the one that runs goes on",
+                Some(_) => "the running version keeps running",
                 None => "it does not run",
             };
             let (manifest, TextPosition { line, column }) = (installed.manifest_file.display(), installed.place);
@@ -366,7 +369,7 @@ impl Folder {
             Ok(Some(revision)) => revision,
             Ok(None) => {
                 return self.screen.info(&format!(
-                    "controller/{name} is no longer in the folder and stays in the store: it is somebody else's"
+                    "controller/{name} is no longer in the folder and stays in the store: it is not managed by the folder"
                 ));
             }
             // It never came as far as the store, or somebody else was faster.
@@ -380,11 +383,11 @@ impl Folder {
         match tokio::time::timeout(REMOVAL_TIMEOUT, self.host.sync_result(name, revision)).await {
             Ok(SyncResult { outcome: SyncOutcome::Removed(removed), .. }) => {
                 let dropped = removed.dropped.len() + removed.interrupted.len();
-                let keys = if dropped == 0 { String::new() } else { format!(", {dropped} keys were left") };
+                let keys = if dropped == 0 { String::new() } else { format!(", {dropped} keys were dropped") };
                 self.screen.info(&format!("controller/{name} removed{keys}"));
             }
             Ok(_) => self.screen.info(&format!("controller/{name} removed")),
-            Err(_) => self.screen.warn(&format!("controller/{name} takes long to end; it takes no keys any more")),
+            Err(_) => self.screen.warn(&format!("controller/{name} is still stopping; it accepts no more keys")),
         }
     }
 

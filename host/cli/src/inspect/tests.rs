@@ -12,8 +12,8 @@ fn an_inspection_is_shown_with_every_fact() {
         Producers: language: Rust\n           processed-by: rustc 1.95.0, wit-component 0.2\n\
         Packages:  serde 1.0.0 (crates.io)\nOptional:  mapper, poller\nInstances: pooled\n\
         Exports:   a\n           b\nImports:   none\n\nDescribe:\n  concurrency: 4\n\n\
-        Grants for its watches, without which it is refused; a part of the namespaces and names is enough:\n  resources: []\n\n\
-        Grants that a manifest would start with:\n  http: []\n";
+        Grants for its watches; required, but may be limited to some namespaces and names:\n  resources: []\n\n\
+        Suggested grants for a manifest:\n  http: []\n";
     assert_eq!(text(&inspection).expect("it is shown"), expected);
 }
 

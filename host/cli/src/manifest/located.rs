@@ -290,7 +290,7 @@ fn fault(error: &serde_saphyr::Error, lines_before: u64) -> SyntaxFault {
     };
     let message = message
         .strip_suffix(" not allowed here")
-        .map_or_else(|| message.to_owned(), |rest| format!("{rest} stands here twice"));
+        .map_or_else(|| message.to_owned(), |rest| format!("{rest} appears twice"));
     SyntaxFault { place: place.shifted(lines_before), message }
 }
 

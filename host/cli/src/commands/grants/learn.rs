@@ -68,11 +68,11 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
         learned.grants.http.extend(http);
     }
     if seen.is_empty() {
-        output::eprint(&format!("{controller} was not seen to ask for anything that needs a grant."));
+        output::eprint(&format!("{controller} was not observed to need any grant."));
     }
     if seen.more {
         output::eprint(&format!(
-            "{controller} asks for more kinds, hosts or settings than are kept: some are missing here."
+            "{controller} uses more kinds, hosts or settings than the host records: some are missing here."
         ));
     }
     output::print(&match format {
@@ -97,31 +97,31 @@ struct ObservedNeeds {
 
 async fn fetch_needs(client: &Client, controller: &str) -> anyhow::Result<ObservedNeeds> {
     let document: Value = client.get(&format!("{}/needs", control::path(controller))).await?;
-    serde_json::from_value(document).context("the host's answer cannot be understood")
+    serde_json::from_value(document).context("the host's answer cannot be parsed")
 }
 
 /// Returns the grants as lines of a manifest, with what else is to be said in comments.
 fn page(controller: &str, learned: &LearnedGrants, seen: &NeedsSnapshot) -> anyhow::Result<String> {
     let LearnedGrants { grants, denied, unused } = learned;
-    let mut page = format!("# What controller {controller} was seen to use, out of what it is granted.\n");
+    let mut page = format!("# What controller {controller} was observed to use of its grants.\n");
     page.push_str(&yaml(&json!({ "grants": brief(grants)? }))?);
     if grants.http.iter().any(|grant| !grant.headers.is_empty()) {
         page.push_str("# Values of headers are hidden (***): keep those of the manifest.\n");
     }
     if *denied != Grants::default() {
-        page.push_str("# Denied, and not part of the above. Read every line before you grant it: this is what the code asks for, not what it ought to have.\n");
+        page.push_str("# Denied, and not included above. Review each line before you grant it: the component asked for it, and may not need it.\n");
         comment(&mut page, &yaml(&json!({ "grants": brief(denied)? }))?);
     }
     if !unused.is_empty() {
-        page.push_str("# Granted, and not used:\n");
+        page.push_str("# Granted, but not used:\n");
         comment(&mut page, &unused.join("\n"));
     }
     let free = free(seen);
     if !free.is_empty() {
-        writeln!(page, "# Free for every controller: it reads {}.", plain(&free.join(", ")))?;
+        writeln!(page, "# Needs no grant: it reads {}.", plain(&free.join(", ")))?;
     }
     if !seen.absent.is_empty() {
-        page.push_str("# Tried, and not to be had by any controller:\n");
+        page.push_str("# Requested, but not available to any controller:\n");
         comment(&mut page, &seen.absent.join("\n"));
     }
     Ok(page)

@@ -60,7 +60,7 @@ impl Roles {
             if namespace.is_empty() {
                 self.note(
                     controller,
-                    "what is outside of namespaces needs a ClusterRole, which covers all of them too".to_owned(),
+                    "cluster-scoped resources need a ClusterRole, which covers all namespaces too".to_owned(),
                 );
             }
             places.push(namespace.clone());
@@ -124,7 +124,7 @@ impl Roles {
         let known = plural(group, name);
         let resource = known.unwrap_or_else(|| {
             let guess = guess(name);
-            self.note(controller, format!("the plural of {kind} is taken to be {guess}"));
+            self.note(controller, format!("the plural of {kind} is assumed to be {guess}"));
             guess
         });
         Some((group.to_owned(), resource))

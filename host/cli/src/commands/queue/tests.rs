@@ -42,7 +42,7 @@ fn what_is_not_shown_is_said() {
     };
     assert_eq!(said(0, 0), None);
     assert_eq!(said(2, 0).unwrap(), "web: 1 of 3 keys are shown; --limit shows more");
-    assert_eq!(said(0, 7).unwrap(), "web: 7 keys were not looked at: there are too many");
+    assert_eq!(said(0, 7).unwrap(), "web: 7 keys were not examined: the queue is too large");
     assert!(said(2, 7).unwrap().contains("1 of 3") && said(2, 7).unwrap().contains("7 keys"));
 }
 

@@ -27,19 +27,19 @@ pub(super) fn of(document: &Value) -> Progress {
     };
     let generation = |pointer: &str| document.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
     if generation("/status/observedGeneration") < generation("/metadata/generation") {
-        return waits("the host has not looked at it yet");
+        return waits("the host has not processed it yet");
     }
     let (Some(loaded), Some(ready), Some(progressing)) =
         (condition("Loaded"), condition("Ready"), condition("Progressing"))
     else {
-        return waits("the host has not looked at it yet");
+        return waits("the host has not processed it yet");
     };
     let rollout = &document["status"]["rollout"];
     if progressing["reason"] == "Paused" {
         return match rollout["phase"].as_str() {
             Some("canary" | "listing") => Progress::Waits(format!("it is paused: {}", step(rollout))),
             Some("shadow") => Progress::Waits(format!("it is paused: {}", shadowing(rollout))),
-            _ => waits("it is paused, and changes are not taken over"),
+            _ => waits("it is paused: changes are not applied"),
         };
     }
     match progressing["reason"].as_str() {
@@ -47,7 +47,7 @@ pub(super) fn of(document: &Value) -> Progress {
         Some("Shadow") => return Progress::Waits(shadowing(rollout)),
         Some("RolledBack") => {
             let (to, from, why) = (&rollout["to"], &rollout["from"], text(document, "/status/rollout/reason"));
-            return Progress::WentBack(format!("revision {to} went back to revision {from}: {why}"));
+            return Progress::WentBack(format!("revision {to} was rolled back to revision {from}: {why}"));
         }
         _ => {}
     }
@@ -119,7 +119,7 @@ mod tests {
         assert!(told.starts_with("revision 4 is a shadow of revision 3: 0 compared"), "{told}");
         assert_eq!(with("Paused", "shadow"), Progress::Waits(format!("it is paused: {told}")));
         assert_eq!(with("Paused", "canary"), Progress::Waits(format!("it is paused: {step}")));
-        let back = Progress::WentBack("revision 4 went back to revision 3: it trapped".to_owned());
+        let back = Progress::WentBack("revision 4 was rolled back to revision 3: it trapped".to_owned());
         assert_eq!(with("RolledBack", "rolledBack"), back);
         assert!(matches!(with("Complete", "complete"), Progress::Done(_)));
     }
