@@ -1,4 +1,4 @@
-//! Where the host is, when a command talks to one.
+//! The address of the host that a command talks to.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -8,9 +8,10 @@ use homeostat_api::Address;
 use crate::exit;
 use crate::global::Global;
 
-/// Returns the socket that a host serves and a client asks when nobody says otherwise.
+/// Returns the default socket of hosts and clients.
 ///
-/// It is in a folder of this user: `$XDG_RUNTIME_DIR/homeostat`, or `/tmp/homeostat-UID` where there is no such variable.
+/// It is in a folder of this user: `$XDG_RUNTIME_DIR/homeostat`, or `/tmp/homeostat-UID` if that variable is
+/// not set.
 #[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
 pub(crate) fn default_socket() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
@@ -23,7 +24,7 @@ fn socket_in(runtime: Option<PathBuf>, user: u32) -> PathBuf {
     folder.join("host.sock")
 }
 
-/// Returns the number of this user: who owns what describes this process, or the home folder where nothing does.
+/// Returns the UID of this user: the owner of `/proc/self`, or of the home folder on systems without it.
 #[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
 fn user() -> u32 {
     let own =
@@ -31,10 +32,10 @@ fn user() -> u32 {
     own.map_or(0, |own| own.uid())
 }
 
-/// Returns the host that a command talks to: as asked for, or the default socket.
+/// Returns the address of the host: that of `--server`, or the default socket.
 ///
 /// # Errors
-/// A usage error when what was asked for is no address.
+/// A usage error when `--server` is not a valid address.
 pub(crate) fn server(global: &Global) -> anyhow::Result<Address> {
     match global.server.as_deref().filter(|text| !text.is_empty()) {
         Some(text) => parse(text),
@@ -42,10 +43,10 @@ pub(crate) fn server(global: &Global) -> anyhow::Result<Address> {
     }
 }
 
-/// Reads an address.
+/// Parses an address.
 ///
 /// # Errors
-/// A usage error when it is none.
+/// A usage error when it is invalid.
 pub(crate) fn parse(text: &str) -> anyhow::Result<Address> {
     text.parse().map_err(|error: homeostat_api::BadAddress| exit::usage(error.to_string()))
 }

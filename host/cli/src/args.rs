@@ -1,4 +1,4 @@
-//! The command line. Grammar and help only: what a command does stands in its own file.
+//! The command line: grammar and help only. Each command's behaviour is in a file of its own.
 
 use clap::{Parser, Subcommand};
 

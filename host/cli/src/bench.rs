@@ -1,6 +1,8 @@
-//! `homeostat bench PATH`: how fast one guest is on this machine, from the queue to the store in memory.
+//! `homeostat bench PATH`: measures how fast one guest is on this machine, from the queue to the in-memory
+//! store.
 //!
-//! The whole host runs: queue, workers, fresh instances, grants, the store. HTTP requests are refused: a network is not what is measured.
+//! The whole host runs: queue, workers, fresh instances, grants and the store. HTTP requests are refused,
+//! because the network is not part of the measurement.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -34,13 +36,13 @@ use crate::output;
 use crate::registry;
 use crate::terminal::Screen;
 
-/// Controllers that are added to find out what an idle one takes.
+/// Controllers that are added to measure the memory of an idle one.
 const IDLE: u64 = 100;
-/// How long controllers may take to become ready, and to end.
+/// Time limit for controllers to become ready, and for the host to stop.
 const READY: Duration = Duration::from_secs(5);
-/// The share of the time that is spent on the bare calls.
+/// How long the bare calls are measured.
 const BARE: Duration = Duration::from_millis(500);
-/// The name under which the guest runs.
+/// The controller's name.
 const NAME: &str = "bench";
 
 /// Measure how fast a guest is: reconciles, waiting time, instances, memory
@@ -65,7 +67,7 @@ pub(crate) struct BenchArgs {
     compile: CompileLimits,
 }
 
-/// What was measured.
+/// The measurements.
 struct BenchResult {
     reconciles: u64,
     failures: u64,
@@ -73,7 +75,7 @@ struct BenchResult {
     p50: Duration,
     p99: Duration,
     instances_per_second: f64,
-    /// `None` where the system does not say.
+    /// `None` if the system does not report memory.
     idle_bytes: Option<u64>,
 }
 
@@ -135,7 +137,7 @@ struct Bench {
     tally: Arc<BenchRecorder>,
 }
 
-/// What the reconciles of one round came to.
+/// Collects the reconciles of one round.
 #[derive(Default)]
 struct BenchRecorder {
     round: Mutex<Round>,
@@ -144,20 +146,20 @@ struct BenchRecorder {
 
 #[derive(Default)]
 struct Round {
-    /// From the adding of a key to the start of its reconcile.
+    /// From adding a key to the start of its reconcile.
     waits: Vec<Duration>,
     failures: u64,
 }
 
 impl BenchRecorder {
-    /// Returns the round once it has this many reconciles.
+    /// Takes the round once it has this many reconciles.
     fn take(&self, reconciles: usize) -> Option<Round> {
         let mut round = self.round.lock();
         (round.waits.len() >= reconciles).then(|| std::mem::take(&mut *round))
     }
 }
 
-/// Hands the tally to the one controller that there is.
+/// Hands the recorder to the only controller.
 struct BenchObserver(Arc<BenchRecorder>);
 
 impl Observer for BenchObserver {
@@ -261,7 +263,7 @@ impl Bench {
     }
 }
 
-/// Returns how many fresh instances a second one task calls, one after the other, with nothing around them.
+/// Returns how many fresh instances one task can call per second in sequence, without the host around them.
 async fn bare(component: &Component, keys: &[Key]) -> f64 {
     let (mut caller, limits) = (CallSession::new(NAME), Limits::default());
     let nothing: Arc<dyn Effects> = Arc::new(EmptyWorld);
@@ -281,34 +283,36 @@ fn document(key: &Key) -> Value {
     json!({"apiVersion": key.kind().api_version(), "kind": key.kind().name, "metadata": metadata, "spec": {}})
 }
 
-/// Returns the value that `percent` of the sorted values do not exceed.
+/// Returns the percentile: the smallest value that at least `percent` percent of the sorted values do not
+/// exceed.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// Returns what one controller with nothing to do takes of memory, the component itself not counted: all have the same.
+/// Returns the memory of one idle controller, without the component itself, which all share.
 ///
-/// They are granted nothing, over an empty store.
+/// The controllers have no grants and an empty store.
 async fn measure_idle(engine: &Engine, component: &Component) -> Result<Option<u64>> {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let host = Host::start(Options::new(engine.clone(), store)).await.context("cannot start the host")?;
-    // The first ones pay for what is made once.
+    // The first controllers also pay for one-time allocations.
     add_idle(&host, component, 0..IDLE).await?;
     let before = resident_bytes();
     add_idle(&host, component, IDLE..IDLE * 2).await?;
     let after = resident_bytes();
-    // What does not end by then ends with the process.
+    // Controllers that do not stop in time end with the process.
     drop(tokio::time::timeout(READY, host.shutdown(Duration::ZERO)).await);
     Ok(before.zip(after).map(|(before, after)| after.saturating_sub(before) / IDLE))
 }
 
-/// Returns grants of everything but the network: a request is refused.
+/// Returns every grant except HTTP, so that requests are refused.
 fn everything_here() -> Grants {
     Grants { http: Vec::new(), ..everything() }
 }
 
-/// Adds controllers and waits until they are ready. One whose start hook fails never is; it is not waited for long.
+/// Adds controllers and waits until they are ready, for [`READY`] at most: one whose start hook fails never
+/// becomes ready.
 async fn add_idle(host: &Host, component: &Component, numbers: Range<u64>) -> Result<()> {
     for number in numbers {
         let grants = everything_here();
@@ -322,7 +326,7 @@ async fn add_idle(host: &Host, component: &Component, numbers: Range<u64>) -> Re
     Ok(())
 }
 
-/// Returns the memory that this process has in use.
+/// Returns the resident memory of this process in bytes.
 fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
@@ -330,7 +334,8 @@ fn resident_bytes() -> Option<u64> {
     Some(pages * page_bytes(&auxiliary).unwrap_or(4096))
 }
 
-/// Finds the size of a page in what the kernel tells every process: pairs of words, the first one being 6 for this.
+/// Finds the page size in the auxiliary vector of the kernel: pairs of words, where the word before the page
+/// size is 6.
 fn page_bytes(auxiliary: &[u8]) -> Option<u64> {
     const PAGE_SIZE: u64 = 6;
     let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_ne_bytes);

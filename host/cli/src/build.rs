@@ -1,6 +1,8 @@
-//! Builds guests with cargo: finds the crates, sees to the wasm target, and puts the components beside the manifests.
+//! Builds guests with cargo: finds their crates, installs the wasm target, and puts the components beside the
+//! manifests.
 //!
-//! Cargo does the work and says what is wrong, in its own words. Nothing here parses Rust or knows what a guest does.
+//! Cargo does the work and reports errors in its own words. Nothing here parses Rust or knows what a guest
+//! does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,14 +15,14 @@ use tokio::process::Command;
 
 use crate::terminal::Screen;
 
-/// What guests are compiled for.
+/// The target that guests are compiled for.
 const TARGET: &str = "wasm32-wasip2";
-/// Subfolders of a folder that are looked at for guests.
+/// Subfolders that are searched for guests, at most.
 const FOLDERS_MAX: usize = 1000;
-/// Bytes of what cargo says that are kept. The end is dropped.
+/// Bytes of cargo's diagnostics that are kept. The rest is dropped.
 const DIAGNOSTICS_BYTES_MAX: usize = 256 << 10;
 
-/// How guests are built: small and fast to load, and quick to build again.
+/// The build profile of guests: small components that load fast, and quick rebuilds.
 const PROFILE: [&str; 4] = [
     "profile.release.strip=true",
     "profile.release.debug=false",
@@ -33,40 +35,40 @@ const PROFILE: [&str; 4] = [
 pub(crate) struct Guest {
     /// Name of the package. The component is `NAME.wasm`.
     pub(crate) name: String,
-    /// Where its `Cargo.toml` is.
+    /// The folder of its `Cargo.toml`.
     pub(crate) folder: PathBuf,
-    /// Where the `Cargo.toml` of its workspace is.
+    /// The folder of its workspace's `Cargo.toml`.
     workspace: PathBuf,
-    /// Crates of the same workspace that it depends on by path, and where theirs are.
+    /// The folders of its path dependencies, direct and transitive.
     pub(crate) dependencies: Vec<PathBuf>,
 }
 
-/// A component that cargo made.
+/// A component that cargo built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Artifact {
     /// Name of the package.
     pub(crate) name: String,
-    /// Where cargo left it.
+    /// The file that cargo wrote.
     pub(crate) file: PathBuf,
 }
 
-/// What a build came to.
+/// The result of a build.
 #[derive(Debug, Default)]
 pub(crate) struct BuildResult {
-    /// What was made, or was up to date.
+    /// Components that were built or were up to date.
     pub(crate) artifacts: Vec<Artifact>,
-    /// Cargo's warnings and errors, as it shows them.
+    /// Cargo's warnings and errors, as cargo prints them.
     pub(crate) diagnostics: String,
     /// Guests that could not be built.
     pub(crate) failed: Vec<String>,
 }
 
-/// Finds out whether guests can be built for `folder`, and adds the wasm target where it is missing.
+/// Checks that guests can be built for `folder`, and installs the wasm target if it is missing.
 ///
-/// Asks the toolchain that `folder` uses, which may be another one than that of the current folder.
+/// Uses the toolchain of `folder`, which may differ from that of the current folder.
 ///
 /// # Errors
-/// When there is no cargo, or no way to add the target; says what to install.
+/// When cargo is missing or the target cannot be installed. The error says what to install.
 pub(crate) async fn prepare(folder: &Path, screen: &Screen) -> Result<()> {
     let version = tool("cargo", folder).arg("--version").stdin(Stdio::null()).output().await;
     if !version.is_ok_and(|output| output.status.success()) {
@@ -115,7 +117,8 @@ fn environment_has(name: &str) -> bool {
 fn tool(name: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(name);
     command.current_dir(folder).kill_on_drop(true);
-    // Under `cargo run`, rustup's proxy has chosen a toolchain for the current folder. A folder that names its own gets that.
+    // Under `cargo run`, rustup's proxy has chosen a toolchain for the current folder. A folder with its own
+    // toolchain file gets that toolchain.
     let names_toolchain =
         |folder: &Path| folder.join("rust-toolchain.toml").exists() || folder.join("rust-toolchain").exists();
     let chosen_by_proxy = environment_has("CARGO_MANIFEST_DIR");
@@ -125,10 +128,10 @@ fn tool(name: impl AsRef<OsStr>, folder: &Path) -> Command {
     command
 }
 
-/// Finds the guests of a folder: the folder itself and its direct subfolders, where they have a crate with a `cdylib`.
+/// Finds the guests of a folder: crates with a `cdylib` in the folder itself and in its direct subfolders.
 ///
 /// # Errors
-/// When cargo cannot read a `Cargo.toml`, with what it says.
+/// When cargo cannot read a `Cargo.toml`, with cargo's message.
 pub(crate) async fn discover(folder: &Path) -> Result<Vec<Guest>> {
     let mut guests: Vec<Guest> = Vec::new();
     let mut read: Vec<PathBuf> = Vec::new();
@@ -154,7 +157,7 @@ pub(crate) async fn discover(folder: &Path) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
-/// Returns the folders that may hold a guest, whole paths, ordered.
+/// Returns the absolute paths of folders that may hold a guest, sorted.
 pub(crate) fn crate_folders(folder: &Path) -> Result<Vec<PathBuf>> {
     let folder = folder.canonicalize().with_context(|| format!("the folder {} cannot be read", folder.display()))?;
     let mut folders = vec![folder.clone()];
@@ -188,13 +191,13 @@ async fn metadata(folder: &Path) -> Result<CargoMetadata> {
 
 #[cfg(test)]
 impl Guest {
-    /// Makes up a guest of a workspace of its own.
+    /// Returns a guest in a workspace of its own.
     pub(crate) fn for_test(name: &str, folder: PathBuf, dependencies: Vec<PathBuf>) -> Self {
         Self { name: name.to_owned(), workspace: folder.clone(), folder, dependencies }
     }
 }
 
-/// The part of `cargo metadata` that is used.
+/// The fields of `cargo metadata` that are used.
 #[derive(Deserialize)]
 struct CargoMetadata {
     packages: Vec<Package>,
@@ -237,7 +240,7 @@ impl CargoMetadata {
         found.collect()
     }
 
-    /// Returns the folders of everything that `package` depends on by path, and of what those depend on.
+    /// Returns the folders of the direct and transitive path dependencies of `package`.
     fn dependencies(&self, package: &Package) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
         let mut left = vec![package];
@@ -253,7 +256,8 @@ impl CargoMetadata {
     }
 }
 
-/// Builds guests, one run of cargo for each workspace. What fails is in the result; what could be built is there all the same.
+/// Builds guests, with one run of cargo for each workspace. The result lists failed guests; the others are
+/// built all the same.
 ///
 /// # Errors
 /// When cargo cannot be started.
@@ -270,7 +274,7 @@ pub(crate) async fn build(guests: &[Guest], screen: &Screen) -> Result<BuildResu
 }
 
 async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildResult) -> Result<()> {
-    // Inside the first guest, so that its toolchain and its `.cargo/config.toml` hold.
+    // Runs in the first guest's folder, so that its toolchain and its `.cargo/config.toml` apply.
     let mut command = tool("cargo", &guests[0].folder);
     command.args([
         "build",
@@ -310,7 +314,7 @@ async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildRe
     Ok(())
 }
 
-/// The part of cargo's messages that is used.
+/// The fields of cargo's messages that are used.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -331,18 +335,18 @@ async fn read_artifacts(stdout: impl AsyncRead + Unpin) -> Result<Vec<Artifact>>
     Ok(artifacts)
 }
 
-/// Reads one of cargo's messages; `None` when it speaks of something else than a component.
+/// Parses one of cargo's messages. Returns `None` if it is not about a component.
 fn artifact(line: &str) -> Option<Artifact> {
     let message: Message = serde_json::from_str(line).ok()?;
     let file = message.filenames.into_iter().find(|file| file.extension() == Some(OsStr::new("wasm")))?;
-    // `path+file:///…/folder#name@0.1.0`, or `…/name#0.1.0` where folder and package are called the same.
+    // `path+file:///…/folder#name@0.1.0`, or `…/name#0.1.0` if folder and package have the same name.
     let id = message.package_id.rsplit('#').next()?;
     let folder = message.manifest_path.parent()?.file_name()?.to_str()?;
     let name = id.split_once('@').map_or(folder, |(name, _)| name);
     (message.reason == "compiler-artifact").then(|| Artifact { name: name.to_owned(), file })
 }
 
-/// Reads what cargo says: progress goes to the status line, warnings and errors are returned.
+/// Reads cargo's standard error: progress goes to the status line, warnings and errors are returned.
 async fn read_diagnostics(stderr: impl AsyncRead + Unpin, screen: &Screen) -> String {
     let mut lines = BufReader::new(stderr).lines();
     let mut said = String::new();
@@ -358,7 +362,8 @@ async fn read_diagnostics(stderr: impl AsyncRead + Unpin, screen: &Screen) -> St
     said
 }
 
-/// Cargo sets what it is doing flush right in twelve columns; what a compiler says begins at the left.
+/// Returns whether a line is progress: cargo right-aligns its verb in twelve columns; compiler output starts
+/// at the left.
 fn is_progress(line: &str) -> bool {
     let verb = line.trim_start();
     let indent = line.len() - verb.len();
@@ -375,9 +380,9 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
-/// Puts a component where the manifests name it. Returns whether it differs from what was there.
+/// Installs a component under the name that manifests use. Returns whether it differs from the old one.
 ///
-/// Whoever reads `to` meanwhile sees the old one or the new one, never a part.
+/// Readers see the old component or the new one, never a part.
 ///
 /// # Errors
 /// When one of the files cannot be read or written.

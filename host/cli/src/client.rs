@@ -1,4 +1,4 @@
-//! Asks a host: one request per connection, JSON in and out.
+//! The client of a host's API: one request per connection, JSON in both directions.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -33,44 +33,44 @@ pub(crate) use kinds::tests::{document as tests_kinds_document, kinds as tests_k
 pub(crate) use kinds::{ApiResource, Kinds};
 pub(crate) use trust::{FILE_BYTES_MAX, token};
 
-/// How long a host may take to begin an answer.
+/// Time limit for the first byte of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a host is waited for before it is asked whether it lives, and how long it may take to say so.
+/// How long a request waits before the client probes `/livez`, and the time limit of that probe.
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a host may take to copy its store before it sends the first byte.
+/// Time limit for the first byte of a backup: the host copies its store first.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Bytes of one line of a stream, and of one error document.
+/// Bytes of one line of a stream, and of one error document, at most.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// What is said when a host wants to know who asks.
+/// The message for status 401.
 const NO_TOKEN: &str =
     "the host requires a token, and none or a wrong one was sent: pass --token-file or set HOMEOSTAT_TOKEN";
 
-/// A host to ask.
+/// A client of one host.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     address: Address,
-    /// Shows the token; `None` where there is none.
+    /// The header with the token; `None` without a token.
     authorization: Option<HeaderValue>,
     /// For an `https` address.
     tls: Option<Arc<ClientConfig>>,
 }
 
-/// What a host answered to a request that it did.
+/// The response to a successful request.
 pub(crate) struct ApiResponse {
     pub(crate) document: Value,
-    /// What a write came to: `created`, `configured` or `unchanged`; empty for what is not a write.
+    /// The result of a write: `created`, `configured` or `unchanged`. Empty for other requests.
     pub(crate) change: String,
 }
 
 impl Client {
-    /// Returns a client of the host that the command line means. Nothing is sent yet.
+    /// Returns a client of the host that the command line names. Nothing is sent yet.
     ///
     /// # Errors
-    /// When the address is none, or the token or the certificates cannot be read.
+    /// When the address is invalid, or the token or the certificates cannot be read.
     pub(crate) fn new(global: &Global) -> anyhow::Result<Self> {
         let address = address::server(global)?;
         let authorization = token(global, &address)?.map(|token| trust::authorization(&token)).transpose()?;
@@ -87,7 +87,7 @@ impl Client {
         Ok(self.send(Method::GET, path, "", Bytes::new()).await?.document)
     }
 
-    /// Sends a request with a JSON body of some type; no type means no body.
+    /// Sends a request. An empty `content_type` means no body.
     ///
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
@@ -111,10 +111,11 @@ impl Client {
         Ok(ApiResponse { document, change })
     }
 
-    /// Saves what is at a path in a new file, which is there when it is whole and on disk. Returns its length.
+    /// Downloads `path` to a new file, which appears when it is complete and synced. Returns its length in
+    /// bytes.
     ///
     /// # Errors
-    /// [`ApiError`], [`Unreachable`], and what the file system says; a file that is there already stays as it is.
+    /// [`ApiError`], [`Unreachable`], and errors of the file system. An existing file is not replaced.
     pub(crate) async fn save(&self, path: &str, file: &Path) -> anyhow::Result<u64> {
         if file.symlink_metadata().is_ok() {
             return Err(exit::failed(format!("{} already exists; choose another file", file.display())));
@@ -142,7 +143,7 @@ impl Client {
         Ok(saved)
     }
 
-    /// Reads a stream of lines.
+    /// Opens a stream of lines.
     ///
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
@@ -151,7 +152,7 @@ impl Client {
         Ok(LineStream { body: response.into_body(), buffer: Vec::new(), address: self.address.clone() })
     }
 
-    /// Sends a request, and returns the answer when it is not a refusal.
+    /// Sends a request. Returns the response if its status is a success.
     async fn request(
         &self,
         method: Method,
@@ -194,14 +195,15 @@ impl Client {
         Err(api_error(code, &bytes).into())
     }
 
-    /// Returns when the host does not even say whether it lives: one that lives may need long for what it was asked.
+    /// Returns when the host does not answer `/livez` in time. A host that answers may take long for the
+    /// request itself.
     async fn until_unresponsive(&self) {
         let mut has_answered = true;
         while has_answered {
             tokio::time::sleep(LIVENESS_TIMEOUT).await;
             let lives = Request::get("/livez").header(header::HOST, self.host()).body(Full::default());
             let lives = lives.expect("the name of a host is a header");
-            // An error is an answer: the request itself will come to it.
+            // Any answer will do: if the probe fails with an error, the request fails with it as well.
             has_answered = tokio::time::timeout(LIVENESS_TIMEOUT, self.exchange(lives)).await.is_ok();
         }
     }
@@ -212,7 +214,7 @@ impl Client {
         })?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(&error))?;
-        // It ends with the answer; what goes wrong with it, the answer tells.
+        // The connection ends with the response, which also reports its errors.
         drop(tokio::spawn(connection));
         Ok(sender.send_request(request).await.map_err(|error| self.unreachable(&error))?)
     }
@@ -230,7 +232,7 @@ impl Client {
         }
     }
 
-    /// Returns what a request calls the host: nobody looks at it on the way to this machine.
+    /// Returns the `Host` header. Local hosts ignore its value.
     fn host(&self) -> String {
         match &self.address {
             Address::Unix(_) | Address::Tcp(_) => "localhost".to_owned(),
@@ -246,7 +248,7 @@ impl Client {
 trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Says why there is no connection.
+/// Explains a failed connection.
 fn no_connection(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such socket".to_owned(),
@@ -256,7 +258,7 @@ fn no_connection(error: &io::Error) -> String {
     }
 }
 
-/// Reads a `Status` document, or whatever else came with a code that is no success.
+/// Reads an error response: a `Status` document, or a body of any other kind.
 fn api_error(code: u16, body: &[u8]) -> ApiError {
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| status[name].as_str().map(str::to_owned);
@@ -266,7 +268,7 @@ fn api_error(code: u16, body: &[u8]) -> ApiError {
     ApiError { code, reason: text("reason").unwrap_or_default(), message }
 }
 
-/// Lines that a host sends as things happen.
+/// A stream of JSON documents, one for each line.
 pub(crate) struct LineStream {
     body: Incoming,
     buffer: Vec<u8>,
@@ -277,7 +279,7 @@ impl LineStream {
     /// Returns the next document; `None` at the end.
     ///
     /// # Errors
-    /// [`Unreachable`] when the host went away.
+    /// [`Unreachable`] when the connection breaks.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Value>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -297,7 +299,7 @@ impl LineStream {
     }
 }
 
-/// Returns `path` with a query: the pairs that have a value, escaped.
+/// Appends a query to `path`: the pairs that have a value, escaped.
 pub(crate) fn with_query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
     let mut address = path.to_owned();
     let mut mark = '?';
@@ -313,7 +315,7 @@ pub(crate) fn with_query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
     address
 }
 
-/// Appends `text` in the form that every part of an address can have.
+/// Appends `text`, percent-encoded for any part of a URL.
 fn escape(address: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

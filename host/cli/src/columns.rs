@@ -1,4 +1,4 @@
-//! Which columns a kind has. Pure.
+//! The columns of each kind. Pure.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -67,7 +67,7 @@ const POD: &[Column] = &[
         let is_ready = |status: &&Value| status["ready"] == true;
         let ready = match document.pointer("/status/containerStatuses").and_then(Value::as_array) {
             Some(statuses) => statuses.iter().filter(is_ready).count(),
-            // A kubelet that tells nothing of containers tells of the pod.
+            // A kubelet that reports no containers may still report the pod.
             None if condition(document, "Ready").as_deref() == Some("True") => containers,
             None => 0,
         };
@@ -97,7 +97,7 @@ const CONTROLLER: &[Column] = &[
     column("PARKED", |document, _| number(document, "/status/counts/parked")),
     column("GENERATION", |document, _| number(document, "/status/generation")),
     wide("CONCURRENCY", |document, _| number(document, "/status/concurrency")),
-    // As `run` and `dev` show it: enough to tell two apart.
+    // Shortened as in `run` and `dev`.
     wide("DIGEST", |document, _| text(document, "/status/digest").chars().take("sha256:".len() + 12).collect()),
     wide("MESSAGE", |document, _| {
         let message = text(document, "/status/message");
@@ -118,7 +118,8 @@ const DEFINITION: &[Column] = &[
     column("CREATED AT", |document, _| text(document, "/metadata/creationTimestamp").to_owned()),
 ];
 
-/// Returns the columns of a kind, without the name. Of a kind that is not well known: readiness, where some resource tells it, and age.
+/// Returns the columns of a kind, without the name. Other kinds have readiness, if some resource reports it,
+/// and age.
 pub(crate) fn of(known: &ApiResource, items: &[&Value], is_wide: bool) -> Vec<Column> {
     let columns = match (known.group(), known.name()) {
         ("apps", "Deployment") => DEPLOYMENT,
@@ -140,11 +141,11 @@ pub(crate) fn condition(document: &Value, name: &str) -> Option<String> {
     found["status"].as_str().map(str::to_owned)
 }
 
-/// Returns the state of a controller, and for how long its component has been compiled where it is.
+/// Returns the state of a controller, with the duration of a running compilation.
 fn controller_state(document: &Value) -> String {
     let state = text(document, "/status/state");
     if state.is_empty() {
-        // Nothing runs.
+        // Nothing runs yet.
         return loaded(document, "reason").to_owned();
     }
     let Some(compiling) = document.pointer("/status/compilingForMs").and_then(Value::as_u64) else {
@@ -153,12 +154,12 @@ fn controller_state(document: &Value) -> String {
     let for_so_long = age::short_ms(compiling);
     match state {
         "compiling" => format!("Compiling {for_so_long}"),
-        // What runs goes on meanwhile.
+        // The running version continues meanwhile.
         state => format!("{}, compiling {for_so_long}", capitalised(state)),
     }
 }
 
-/// Returns what the status says of loading what a controller is to run; empty when it says nothing.
+/// Returns a member of the `Loaded` condition; empty if it is missing.
 fn loaded<'d>(document: &'d Value, member: &str) -> &'d str {
     let conditions = document.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let found =
@@ -166,7 +167,7 @@ fn loaded<'d>(document: &'d Value, member: &str) -> &'d str {
     found.and_then(|condition| condition[member].as_str()).unwrap_or_default()
 }
 
-/// Returns group, version and name of a kind in one word, as `deployment.apps`.
+/// Returns a kind with its group, for example `deployment.apps`.
 pub(crate) fn kind(kind: Option<&Value>) -> String {
     let Some(kind) = kind else { return String::new() };
     let (name, group) =
@@ -174,7 +175,7 @@ pub(crate) fn kind(kind: Option<&Value>) -> String {
     if group.is_empty() { name } else { format!("{name}.{group}") }
 }
 
-/// Returns names and values as `a=b,c=d`; `<none>` when there are none.
+/// Formats a map as `a=b,c=d`; `<none>` if it is empty.
 fn pairs(map: Option<&Value>) -> String {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     let texts: Vec<String> =
@@ -182,12 +183,12 @@ fn pairs(map: Option<&Value>) -> String {
     or_none(&texts.join(","))
 }
 
-/// Returns the text under a pointer; empty when there is none.
+/// Returns the string at a JSON pointer; empty if it is missing.
 pub(crate) fn text<'d>(document: &'d Value, pointer: &str) -> &'d str {
     document.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns a word as it begins a sentence.
+/// Returns the word with a capital first letter.
 pub(crate) fn capitalised(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
@@ -201,7 +202,7 @@ fn or_none(text: &str) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text.to_owned() }
 }
 
-/// Returns one field of every container, of a pod or of the pods that a template makes.
+/// Returns one field of every container, of a pod or of a pod template.
 fn each_container(document: &Value, field: &str) -> String {
     let containers =
         document.pointer("/spec/containers").or_else(|| document.pointer("/spec/template/spec/containers"));
@@ -210,7 +211,7 @@ fn each_container(document: &Value, field: &str) -> String {
     or_none(&fields.join(","))
 }
 
-/// Returns the one word that says how a pod is: that it is going, why a container waits, or its phase.
+/// Returns the status of a pod in one word: `Terminating`, the reason that a container waits, or its phase.
 fn pod_status(document: &Value) -> String {
     if document.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
         return "Terminating".to_owned();

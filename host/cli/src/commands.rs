@@ -1,6 +1,7 @@
 //! The commands that talk to a running host, one file each.
 //!
-//! Each has its `Args` and a `run` that prints what was asked for. What goes wrong is an error; `exit` turns it into a code.
+//! Each file has its `Args` and a `run` that prints the result. Failures are errors; `exit` maps them to exit
+//! codes.
 
 pub(crate) mod apply;
 pub(crate) mod backup;

@@ -1,4 +1,4 @@
-//! `homeostat compile TASK`: what a host starts for each component that it compiles. Not for people.
+//! `homeostat compile TASK`: the process that a host starts to compile one component. Hidden from the help.
 
 use std::io::{stdin, stdout};
 use std::path::PathBuf;
@@ -49,28 +49,29 @@ fn compile_memory(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// The word of the command line.
+/// The name of this command.
 const VERB: &str = "compile";
 
-/// The allocator of this binary takes memory in pieces of 64 MiB (in KiB), instead of a GiB: all of a piece counts.
+/// Makes the allocator of this binary reserve 64 MiB (given in KiB) at a time, instead of 1 GiB: the whole
+/// reservation counts against the memory limit.
 const ARENA: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "65536");
 
-/// Runs `homeostat compile`, on a process that has done nothing else.
+/// Runs `homeostat compile`, in a process that has done nothing else.
 ///
 /// # Errors
-/// When the process cannot be bound, or who asked is gone.
+/// When the limits cannot be set, or the process that asked has closed the pipe.
 pub(crate) fn run(args: &CompileArgs) -> Result<ExitCode> {
     let ended = args.task.run(&mut stdin().lock(), &mut stdout().lock()).context("the component is not compiled")?;
     Ok(ended.code().into())
 }
 
-/// Returns the options of an engine that compiles in processes of this binary.
+/// Returns the options of an engine that compiles in child processes of this binary.
 ///
 /// # Errors
-/// When nobody knows where this binary is.
+/// When the path of this binary cannot be determined.
 pub(crate) fn engine_options(compiled: Option<PathBuf>, limits: CompileLimits) -> Result<EngineOptions> {
     let CompileLimits { compile_time: Span(compile_time), compile_memory: Bytes(compile_memory_bytes_max) } = limits;
-    // Leads to what runs here also when another release lies in its place by now.
+    // This path still names the running binary after an upgrade has replaced the file.
     let own = PathBuf::from("/proc/self/exe");
     let program = if own.exists() { own } else { std::env::current_exe().context("this binary cannot be found")? };
     let environment = [(ARENA.0.to_owned(), ARENA.1.to_owned())].into();
@@ -78,7 +79,7 @@ pub(crate) fn engine_options(compiled: Option<PathBuf>, limits: CompileLimits) -
     Ok(EngineOptions { compiler, compiled, compile_time, compile_memory_bytes_max, ..EngineOptions::default() })
 }
 
-/// Returns where commands without a host keep what they need not make or fetch again: `homeostat/NAME` in this user's folder for such things, if
+/// Returns the cache folder for commands without a host: `homeostat/NAME` in this user's cache folder, if
 /// there is one.
 #[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
 pub(crate) fn user_cache(name: &str) -> Option<PathBuf> {

@@ -1,6 +1,7 @@
-//! The code of controllers, by its digest: one file for each component that some revision names. What is not there yet comes from a file or a registry.
+//! The components of controllers, stored by digest: one file for each component that a revision names. A
+//! missing component is read from its file or pulled from a registry.
 //!
-//! Files are written whole, so that a host that dies while it writes one leaves nothing half. Whoever reads checks the digest.
+//! Files are written atomically, so that a crash leaves no partial file. Readers verify the digest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,37 +18,37 @@ use homeostat_runtime::manifest::ComponentSource;
 
 use crate::private;
 
-/// Bytes of a component that are read. A larger file is refused.
+/// Bytes of a component, at most. A larger file is refused.
 const BYTES_MAX: u64 = 256 << 20;
-/// How old a file that nobody names must be before it is removed: who keeps code names it a moment later.
+/// The age at which an unused file is removed. A component is stored a moment before a revision names it.
 const AGE_MIN: Duration = Duration::from_secs(600);
-/// What a file is called, around the digits of its digest.
+/// The parts of a file name around the digits of the digest.
 const PREFIX: &str = "sha256-";
 const SUFFIX: &str = ".wasm";
-/// What a file is called that is not whole yet.
+/// The prefix of files that are still being written.
 const DRAFT: &str = ".draft-";
 
-/// A folder of components, beside a folder with files that resources may name.
+/// A folder of components, beside the served folder whose files resources may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Components {
     folder: PathBuf,
-    /// The folder that is served: `file` of a resource is below it.
+    /// The served folder: a resource's `file` is below it.
     served: PathBuf,
     registry: Registry,
-    /// Who must have signed what runs, wherever it comes from.
+    /// The signature policy for every component, wherever it comes from.
     policy: Option<Arc<Policy>>,
 }
 
 impl Components {
-    /// Keeps code in `folder`, which is made when there is some.
+    /// Stores components in `folder`, which is created with the first one.
     pub(crate) fn new(folder: PathBuf, served: PathBuf, registry: Registry, policy: Option<Policy>) -> Self {
         Self { folder, served, registry, policy: policy.map(Arc::new) }
     }
 
-    /// Keeps the bytes of a component. Returns when they are safe.
+    /// Stores a component. Returns when it is durable.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub(crate) async fn keep(&self, bytes: Vec<u8>) -> Result<Digest, String> {
         let this = self.clone();
         let kept = tokio::task::spawn_blocking(move || this.write(Digest::of(&bytes), &bytes)).await;
@@ -58,7 +59,7 @@ impl Components {
     fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<Digest> {
         let path = self.path(&digest);
         if fs::read(&path).is_ok_and(|known| known == bytes) {
-            // It is young again: nobody removes it before it is named.
+            // Renews the age, so that the file is not removed before a revision names it.
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
             return Ok(digest);
         }
@@ -75,7 +76,7 @@ impl Components {
         path(&self.folder, digest)
     }
 
-    /// Returns what is on this machine; `None`: a registry has it.
+    /// Returns a component that is on this machine; `None` if it must be pulled from a registry.
     fn read(&self, source: &ComponentSource) -> Result<Option<Vec<u8>>, String> {
         let ComponentSource { file, digest, oci } = source;
         let digest = digest.as_deref().and_then(Digest::parse);
@@ -101,7 +102,7 @@ impl Components {
         Ok(fetched.bytes)
     }
 
-    /// Keeps what may run.
+    /// Checks the signature policy and stores the component.
     fn admit(&self, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         let digest = Digest::of(&bytes);
         if let Some(policy) = &self.policy {
@@ -112,7 +113,7 @@ impl Components {
         Ok(bytes)
     }
 
-    /// Returns a file below the folder that is served.
+    /// Returns the path of a file below the served folder.
     fn below(&self, file: &str) -> Result<PathBuf, String> {
         if !is_below(file) {
             return Err(self.outside(file));
@@ -127,7 +128,7 @@ impl Components {
         format!("{file} is not below {}, the folder that is served", self.served.display())
     }
 
-    /// Removes files that nobody names, and drafts that nobody writes any more, if they are old enough. Other files are left alone.
+    /// Removes unused components and abandoned drafts that are old enough. Other files stay.
     fn remove_others(&self, named: &BTreeSet<Digest>, now: SystemTime) -> io::Result<()> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         for entry in entries.filter_map(Result::ok) {
@@ -177,21 +178,21 @@ impl CodeSource for Components {
     }
 }
 
-/// Returns the file of a component in a folder of them.
+/// Returns the path of a component in `folder`.
 pub(crate) fn path(folder: &Path, digest: &Digest) -> PathBuf {
     let digits = digest.as_str().trim_start_matches("sha256:");
     folder.join(format!("{PREFIX}{digits}{SUFFIX}"))
 }
 
-/// Returns whether a path leads nowhere but down.
+/// Returns whether a relative path stays below its folder.
 fn is_below(file: &str) -> bool {
     Path::new(file).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
-/// Reads the bytes of a component.
+/// Reads a component.
 ///
 /// # Errors
-/// What a person should know.
+/// A message for the user.
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>, String> {
     let too_large = || io::Error::other(format!("it has more than {} MiB", BYTES_MAX >> 20));
     let read = homeostat_files::read(file, BYTES_MAX).and_then(|bytes| bytes.ok_or_else(too_large));

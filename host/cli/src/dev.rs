@@ -1,4 +1,5 @@
-//! `homeostat dev DIR`: everything that `run` does, with the guests built before, and built again on every save.
+//! `homeostat dev DIR`: serves a folder as `run` does, builds its guests first, and rebuilds them on every
+//! save.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ pub(crate) struct DevArgs {
 /// Runs `homeostat dev`.
 ///
 /// # Errors
-/// When the tools are missing or the host cannot start.
+/// When a build tool is missing or the host cannot start.
 pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
     let mut signals = Signals::new().context("cannot install the signal handlers")?;
     let ended = tokio::select! {
@@ -69,7 +70,7 @@ pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
         _ = signals.next() => None,
     };
     signals.end_at_next(screen.clone());
-    // Kills cargo, if it runs.
+    // This also kills a running cargo.
     building.abort();
     screen.close();
     if let Some(code) = code {
@@ -89,7 +90,7 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(FolderHost, Builder)>
             folder.display()
         )));
     }
-    // The host first: a store that is locked is told before minutes of building.
+    // The host starts first: a locked store is reported before minutes of building.
     let mut running = FolderHost::prepare(&args.host, screen).await?;
     let prepared = async {
         build::prepare(folder, screen).await?;
@@ -116,7 +117,7 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(FolderHost, Builder)>
     }
 }
 
-/// Tells what happens. Ends only when everything is settled and that was asked for.
+/// Reports progress. Returns only with `--exit-when-settled`, when the host has settled.
 async fn report_progress(
     narrator: &mut ProgressReporter,
     running: &FolderHost,
@@ -141,26 +142,26 @@ async fn report_progress(
     }
 }
 
-/// What a builder is at, for others to read.
+/// The state of a builder, shared with the reporter.
 #[derive(Default)]
 struct BuildState {
-    /// It builds, or has seen a change that it will build.
+    /// A build is running or pending.
     busy: AtomicBool,
-    /// Some guest did not build the last time.
+    /// The last build of some guest failed.
     failed: AtomicBool,
 }
 
-/// Builds guests, and builds them again.
+/// Builds guests, and rebuilds them when their sources change.
 struct Builder {
     folder: PathBuf,
     screen: Screen,
     guests: Vec<Guest>,
-    /// The folders with crates, as they were when the guests were looked for.
+    /// The folders with crates at the last discovery.
     crates: Vec<PathBuf>,
     sources: Sources,
-    /// Guests that did not build, and have to be tried again with the next ones.
+    /// Guests whose last build failed. They are rebuilt with the next ones.
     failed: Vec<String>,
-    /// Told already.
+    /// The last error that was reported.
     last_error: String,
     state: Arc<BuildState>,
 }
@@ -179,7 +180,7 @@ impl Builder {
         }
     }
 
-    /// Finds the guests. Their sources as they are now count as seen.
+    /// Finds the guests, and records the current state of their sources.
     async fn discover(&mut self) -> Result<()> {
         let crates = build::crate_folders(&self.folder)?;
         self.guests = build::discover(&self.folder).await?;
@@ -194,7 +195,8 @@ impl Builder {
         self.build(&all).await
     }
 
-    /// Builds some guests and puts their components in place. What does not build is told and left for the next time.
+    /// Builds guests and installs their components. A failed guest is reported and retried with the next
+    /// build.
     async fn build(&mut self, guests: &[Guest]) -> Result<()> {
         if guests.is_empty() {
             return Ok(());
@@ -207,7 +209,7 @@ impl Builder {
         self.screen.status(&format!("building: {names}"));
         let building = build::build(guests, &self.screen);
         let ticking = async {
-            // What cargo says comes in bursts: the last of it is shown a moment later.
+            // Cargo's output comes in bursts: the last line is drawn at the next tick.
             loop {
                 tokio::time::sleep(TICK).await;
                 self.screen.refresh();
@@ -236,7 +238,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Follows the sources for ever.
+    /// Watches the sources until the task is aborted.
     async fn watch_sources(mut self) {
         let mut watcher = Watcher::new();
         loop {
@@ -265,12 +267,12 @@ impl Builder {
         }
     }
 
-    /// Builds what changed sources ask for.
+    /// Rebuilds the guests whose sources changed.
     async fn rebuild(&mut self, found: SourceChanges) -> Result<()> {
         let mut wanted = found.guests;
         if found.crates || build::crate_folders(&self.folder)? != self.crates {
             let before = self.guests.clone();
-            // Looked at again and again until it can be read.
+            // Stays empty if the discovery fails, so that it is retried.
             self.crates.clear();
             self.discover().await?;
             let new = self.guests.iter().filter(|guest| !before.contains(guest));

@@ -1,4 +1,4 @@
-//! How a command ends when it does not do what was asked: what a person reads, and the code that a script reads.
+//! The exit code and error message of a command that fails.
 
 use std::error::Error;
 use std::fmt;
@@ -10,18 +10,18 @@ use homeostat_registry::Error as OfRegistry;
 use crate::failure::{ApiError, Unreachable};
 use crate::output;
 
-/// The codes other than 0.
+/// Why a command failed. The value is the exit code; `main` adds 65 and 75 for a host that cannot start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ExitReason {
-    /// It was tried and did not work.
+    /// The operation failed.
     Failed = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
     /// A rule or a limit forbids it.
     Refused = 3,
-    /// There is no host, or it cannot work now.
+    /// The host does not run, or is not available now.
     Unavailable = 69,
-    /// A fault of Homeostat itself.
+    /// A bug in Homeostat itself.
     Internal = 70,
 }
 
@@ -31,12 +31,13 @@ impl From<ExitReason> for ExitCode {
     }
 }
 
-/// What has failed of several things that are tried one after the other: the code that all of these have, or that of what did not work.
+/// The failures of a sequence of operations: their common reason, or [`ExitReason::Failed`] if the reasons
+/// differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Failures(Option<ExitReason>);
 
 impl Failures {
-    /// Notes one more.
+    /// Records a failure.
     pub(crate) fn record(&mut self, code: ExitReason) {
         self.0 = Some(if self.0.is_none_or(|before| before == code) { code } else { ExitReason::Failed });
     }
@@ -53,7 +54,7 @@ impl From<Failures> for ExitCode {
     }
 }
 
-/// An error that knows its code.
+/// An error with its exit reason.
 #[derive(Debug)]
 struct CodedError {
     code: ExitReason,
@@ -68,29 +69,29 @@ impl fmt::Display for CodedError {
 
 impl Error for CodedError {}
 
-/// Returns an error with the code of something that was tried and did not work.
+/// Returns an error for a failed operation.
 pub(crate) fn failed(message: impl Into<String>) -> anyhow::Error {
     CodedError { code: ExitReason::Failed, message: message.into() }.into()
 }
 
-/// Returns an error with the code of a command line that makes no sense.
+/// Returns an error for an invalid command line.
 pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
     CodedError { code: ExitReason::Usage, message: message.into() }.into()
 }
 
-/// Returns an error with the code of something that a rule or a limit forbids.
+/// Returns an error for a violated rule or limit.
 pub(crate) fn refused(message: impl Into<String>) -> anyhow::Error {
     CodedError { code: ExitReason::Refused, message: message.into() }.into()
 }
 
-/// Returns an error with the code of a fault of Homeostat itself.
+/// Returns an error for a bug in Homeostat itself.
 pub(crate) fn internal(message: impl Into<String>) -> anyhow::Error {
     CodedError { code: ExitReason::Internal, message: message.into() }.into()
 }
 
-/// Says on stderr why a command ended, and returns the code for it.
+/// Prints the error on stderr and returns its exit code.
 ///
-/// A reader of the output that went away is no error: nothing is said, and the code is 0.
+/// A closed output pipe is not an error: nothing is printed, and the code is 0.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
@@ -99,7 +100,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     reason_of(error).into()
 }
 
-/// Returns the code for an error.
+/// Returns the exit reason of an error.
 pub(crate) fn reason_of(error: &anyhow::Error) -> ExitReason {
     error.chain().find_map(known_reason).unwrap_or(ExitReason::Failed)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use homeostat_api::Address;
 
-/// A host did not do what was asked, and said why.
+/// An error status of a host, with its message.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     /// The HTTP code.
@@ -23,12 +23,12 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// No host answers.
+/// The host does not respond.
 #[derive(Debug)]
 pub(crate) enum Unreachable {
-    /// There is none, or it went away.
+    /// The host is not running, or closed the connection.
     Gone { address: Address, why: String },
-    /// Something takes connections, and does nothing with them.
+    /// The host accepts connections and does not answer `/livez`.
     Silent { address: Address },
 }
 

@@ -1,4 +1,4 @@
-//! `homeostat restore` and `homeostat fsck`: work on the file of a store that nobody has open.
+//! `homeostat restore` and `homeostat fsck`: work on the file of a store that no host has open.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ pub(crate) struct FsckArgs {
 /// Runs `homeostat restore`.
 ///
 /// # Errors
-/// When the backup is damaged, the file is there already, or it cannot be written.
+/// When the backup is damaged, or the file exists or cannot be written.
 pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<ExitCode> {
     global.format(&[Format::Table])?;
     let RestoreArgs { backup, file, overwrite } = args;
@@ -73,7 +73,7 @@ pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<Ex
 /// Runs `homeostat fsck`.
 ///
 /// # Errors
-/// When the file cannot be read, or something is wrong with it.
+/// When the file cannot be read or has a problem.
 pub(crate) async fn run_fsck(args: FsckArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let found = tokio::task::spawn_blocking(move || fsck(&args.file)).await.context("the file could not be read")??;
@@ -90,7 +90,7 @@ pub(crate) async fn run_fsck(args: FsckArgs, global: &Global) -> Result<ExitCode
         let path = found.path.display();
         let counts = format!("{} resources, {} changes, revision {}", found.resources, found.changes, found.revision);
         output::print(&format!("{path}: {counts}\n"))?;
-        // What is damage is told among the problems.
+        // In a damaged store, the problems include it.
         if let Some(cut_off) = cut_off.filter(|_| found.is_sound()) {
             output::print(&format!("note: the write-ahead log ends early: {cut_off}\n"))?;
         }

@@ -1,8 +1,9 @@
-//! Follows a folder of manifests: what stands in it is put into the host, and every change of it too.
+//! Follows a folder of manifests: applies its documents to the host, and every later change.
 //!
-//! Definitions of kinds come first, then controllers, then all other resources. A controller that is taken out of the folder is
-//! deleted, also when that happened while no host ran; a resource that is taken out stays in the store, and that is said. Nothing is thrown away because of a file that is
-//! half written: see [`FileDebouncer`], [`WRITE_GRACE`] and [`DELETION_GRACE`].
+//! CustomResourceDefinitions come first, then controllers, then all other resources. A controller that leaves
+//! the folder is deleted, even if it left while no host ran. A resource that leaves the folder stays in the
+//! store, and a message says so. A half-written file deletes nothing: see [`FileDebouncer`], [`WRITE_GRACE`]
+//! and [`DELETION_GRACE`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -28,29 +29,29 @@ use absence::DeletionGrace;
 use controllers::FolderController;
 use resources::Phase;
 
-/// How long something must be missing before that counts: editors take files away and put them back.
+/// How long something must be missing before it counts as deleted: editors remove files and put them back.
 const DELETION_GRACE: Duration = Duration::from_secs(2);
-/// How long a component must have been bad before that is told: its writer may have paused.
+/// How long a component must be invalid before it is reported: its writer may have paused.
 const WRITE_GRACE: Duration = Duration::from_secs(1);
-/// How long to wait before what the store refused is tried again.
+/// The wait before a write that the store rejected is retried.
 const RETRY: Duration = Duration::from_secs(5);
-/// Manifests of one folder. More are left out, and that is told.
+/// Manifests of one folder, at most. Further files are ignored.
 const MANIFESTS_MAX: usize = 10_000;
-/// The subfolder that is read too.
+/// The subfolder whose manifests are read as well.
 const SUBFOLDER: &str = "manifests";
 
-/// Where a folder is with what it holds.
+/// The state of a folder, as others see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FolderStatus {
-    /// Everything that is in the folder has been read and tried.
+    /// Every document in the folder has been read and tried.
     pub(crate) settled: bool,
-    /// Things in manifests that keep documents from being used.
+    /// Problems in manifests that keep documents from being applied.
     pub(crate) problems: usize,
-    /// Controllers whose component, as it is now, is refused.
+    /// Controllers whose current component is refused.
     pub(crate) refused: usize,
 }
 
-/// A folder that is followed.
+/// A folder of manifests, with the state of its documents.
 pub(crate) struct Folder {
     roots: Vec<PathBuf>,
     host: Host,
@@ -59,41 +60,41 @@ pub(crate) struct Folder {
     looks: FileDebouncer,
     last_scan: Option<Instant>,
     manifests: BTreeMap<PathBuf, Manifests>,
-    /// All of the manifests together.
+    /// The documents and problems of all manifests.
     content: Arc<Content>,
     controllers: BTreeMap<String, FolderController>,
-    /// Keeps the code of controllers.
+    /// The store of components.
     code: Components,
-    /// The host runs what is in the store.
+    /// The host runs the controllers in the store.
     has_started: bool,
-    /// Controllers of the store that the folder brought before this process.
+    /// Controllers in the store that the folder managed before this process started.
     managed: BTreeSet<String>,
-    /// What was applied last, by resource: the file it stood in, and the digest of its text.
+    /// The applied documents, by resource: the file, and the digest of the text.
     applied: HashMap<ResourceId, (PathBuf, Digest)>,
     absent_controllers: DeletionGrace<String>,
     absent_resources: DeletionGrace<ResourceId>,
-    /// What keeps documents from being used, as of the last try.
+    /// The problems of the last attempt.
     problems: Vec<Problem>,
-    /// Problems that were told and are still there.
+    /// Reported problems that still exist.
     reported: BTreeSet<String>,
-    /// Documents that could not be applied, and when to try again.
+    /// When to retry documents that could not be applied.
     retry_at: Option<Instant>,
     status: watch::Sender<FolderStatus>,
 }
 
-/// What one file holds.
+/// The content of one file.
 #[derive(Default)]
 struct Manifests {
     documents: Vec<Document>,
     problems: Vec<Problem>,
 }
 
-/// What all files hold together.
+/// The content of all files.
 #[derive(Default)]
 struct Content {
-    /// Each resource once.
+    /// The documents, one for each resource.
     documents: Vec<Document>,
-    /// What is wrong with the others.
+    /// The problems of all files, duplicates included.
     problems: Vec<Problem>,
     resources: BTreeSet<ResourceId>,
     controllers: BTreeSet<String>,
@@ -115,7 +116,7 @@ impl Content {
 }
 
 impl Folder {
-    /// Follows `root` and its subfolder `manifests`. Nothing is read yet.
+    /// Returns a follower of `root` and its subfolder `manifests`. Nothing is read yet.
     pub(crate) fn new(root: &Path, host: Host, screen: Screen, code: Components) -> Self {
         Self {
             roots: vec![root.to_owned(), root.join(SUBFOLDER)],
@@ -140,28 +141,29 @@ impl Folder {
         }
     }
 
-    /// Returns where the folder is, now and whenever that changes.
+    /// Returns a receiver of the folder's status.
     pub(crate) fn status(&self) -> watch::Receiver<FolderStatus> {
         self.status.subscribe()
     }
 
-    /// Follows the folder until `stop` is set. What is under way then is finished.
+    /// Follows the folder until `stop` is set, and finishes the current step.
     pub(crate) async fn follow(mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             self.step().await;
             tokio::select! {
                 () = self.next_scan() => {}
-                // An error means that nobody is left who could stop this otherwise.
+                // An error means that the sender is gone: the loop ends with the process.
                 _ = stop.changed() => {}
             }
         }
     }
 
-    /// Looks at the folder once, and does what follows from what is seen.
+    /// Scans the folder once and applies the changes.
     async fn step(&mut self) {
         let now = Instant::now();
         if self.last_scan.is_some_and(|last| now.duration_since(last) >= self.watcher.poll_every()) {
-            // Nobody gave notice for long: times of change may be too coarse here, so look into the files.
+            // No notification came for long. The file system's timestamps may be too coarse, so read every
+            // file again.
             self.looks.force_rescan();
         }
         self.last_scan = Some(now);
@@ -173,26 +175,27 @@ impl Folder {
         if !changes.is_empty() || retry {
             self.apply_changes(&changes, retry, now).await;
         } else if self.looks.is_settled() {
-            // There is nothing here to wait for.
+            // There are no manifests to apply first.
             self.start_controllers().await;
         }
         self.report_rejections(now);
         if !self.controllers.values().any(FolderController::is_suspect) {
-            // Behind what was refused: the kinds that nobody knows may be its.
+            // Problems come after rejections: a refused component may be the one that declares an unknown
+            // kind.
             self.report_problems();
         }
         self.remove_absent(now).await;
         self.publish();
     }
 
-    /// Does what changed files ask for.
+    /// Applies the documents in changed files.
     async fn apply_changes(&mut self, changes: &[FileChange], retry: bool, now: Instant) {
         let content = self.content.clone();
         let read = changes.iter().any(|change| self.is_manifest(change.path()));
         let mut problems = content.problems.clone();
         if read || retry {
             problems.extend(self.apply(&content.documents, Phase::Definitions).await);
-            // What cannot be applied yet is tried again, and told, with those that have to wait.
+            // Documents that fail here are applied again, and reported, in the last phase.
             drop(self.apply(&content.documents, Phase::Known).await);
         }
         self.retry_at = None;
@@ -206,7 +209,7 @@ impl Folder {
         }
     }
 
-    /// Waits until it is time for the next look.
+    /// Waits for the next scan.
     async fn next_scan(&mut self) {
         if !self.is_quiet() {
             return tokio::time::sleep(QUIET).await;
@@ -219,7 +222,7 @@ impl Folder {
         }
     }
 
-    /// Returns whether nothing is left to be done without a new change.
+    /// Returns whether no work is left until the next change.
     fn is_quiet(&self) -> bool {
         let waits = self.controllers.values().any(FolderController::is_suspect);
         self.looks.is_settled()
@@ -238,11 +241,11 @@ impl Folder {
         self.status.send_if_modified(|known| std::mem::replace(known, standing) != standing);
     }
 
-    /// Looks at every manifest, and at every component that one names.
+    /// Reads the size and time of every manifest, and of every component that a manifest names.
     fn scan(&self) -> BTreeMap<PathBuf, FileStamp> {
         let mut seen = BTreeMap::new();
         for root in &self.roots {
-            // The subfolder need not be there, and the folder may be away for a moment.
+            // The subfolder is optional, and the folder may be missing for a moment.
             let Ok(entries) = std::fs::read_dir(root) else { continue };
             for path in entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| self.is_manifest(path)) {
                 if let Some(look) = FileStamp::read(&path).filter(|_| seen.len() < MANIFESTS_MAX) {
@@ -289,7 +292,7 @@ impl Folder {
         }
     }
 
-    /// Tells the problems that are new, and forgets those that are gone.
+    /// Reports new problems, and forgets those that are solved.
     fn report_problems(&mut self) {
         let texts: BTreeSet<String> = self.problems.iter().map(ToString::to_string).collect();
         for text in texts.difference(&self.reported) {
@@ -301,10 +304,11 @@ impl Folder {
         self.reported = texts;
     }
 
-    /// Removes controllers that have been out of the folder for long enough, and says which resources are.
+    /// Deletes controllers that have left the folder for long enough, and reports resources that have left
+    /// it.
     async fn remove_absent(&mut self, now: Instant) {
         let content = self.content.clone();
-        // A file that cannot be read may still hold what seems to be missing.
+        // A file that cannot be read may still contain the missing document.
         let readable = |file: &Path| self.manifests.get(file).is_none_or(|manifests| manifests.problems.is_empty());
         let missing =
             self.applied.iter().filter(|(identity, (file, _))| !content.resources.contains(identity) && readable(file));

@@ -1,4 +1,4 @@
-//! The options that every command understands.
+//! The options of every command.
 
 use std::path::PathBuf;
 

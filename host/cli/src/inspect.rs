@@ -1,4 +1,5 @@
-//! `homeostat inspect`: what a component is, where it is from and what it would need, without running a controller.
+//! `homeostat inspect`: shows what a component is, where it comes from and which grants it needs, without
+//! running a controller.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -57,7 +58,7 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns grants of everything: what a component asks for is the question here, not what it may have.
+/// Returns grants of everything: the inspection asks what a component needs, not what it may do.
 pub(crate) fn everything() -> Grants {
     let all = || vec!["*".to_owned()];
     Grants {
@@ -72,7 +73,8 @@ pub(crate) fn everything() -> Grants {
     }
 }
 
-/// Returns what a component may use to describe itself here, where no manifest says it: more than the engine of any language takes to begin.
+/// Returns the limits on describing a component without a manifest. They exceed what the runtime of any guest
+/// language needs to start.
 fn ample() -> Limits {
     Limits {
         cpu: Duration::from_secs(10),
@@ -106,14 +108,14 @@ fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> 
     }))
 }
 
-/// Returns which interfaces the component exports beside `reconciler`, which all do.
+/// Returns the exported interfaces other than `reconciler`, which every component exports.
 fn optional_exports(exports: Exports) -> Vec<&'static str> {
     let Exports { mapper, poller, lifecycle } = exports;
     let all = [("mapper", mapper), ("poller", poller), ("lifecycle", lifecycle)];
     all.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }
 
-/// Returns the grants without which the component is refused: those for what it says it must be told of.
+/// Returns the required grants: those for the component's watches.
 fn watched(component: &Component) -> Grants {
     let lines = everything().watch_needs(component.describe()).into_iter();
     let all = || vec!["*".to_owned()];
@@ -126,7 +128,7 @@ fn watched(component: &Component) -> Grants {
     Grants { resources: lines.map(line).collect(), ..Grants::default() }
 }
 
-/// Returns the grants that the description and the imports ask for: a start for a manifest, for its author to narrow.
+/// Returns suggested grants, from the description and the imports. The author of a manifest narrows them.
 fn needed(component: &Component) -> Grants {
     let ControllerSpec { manages, watches, .. } = component.describe();
     let mut resources = Vec::new();
@@ -159,7 +161,7 @@ fn grant(declared: &KindDeclaration, verbs: &[Verb]) -> ResourceGrant {
     }
 }
 
-/// Returns a line for each field of what made a component.
+/// Returns a line for each field of the component's producers.
 fn producers(fields: &Value) -> Vec<String> {
     let fields = fields.as_object().into_iter().flatten();
     let tools = |tools: &Value| {
@@ -170,7 +172,7 @@ fn producers(fields: &Value) -> Vec<String> {
     fields.map(|(field, of_field)| output::plain(&format!("{field}: {}", tools(of_field)))).collect()
 }
 
-/// Returns a line for each package that a component was built from.
+/// Returns a line for each package in the component.
 fn packages(dependencies: &Value) -> Vec<String> {
     let word = |package: &Value, name: &str| package[name].as_str().unwrap_or_default().to_owned();
     let line = |package: &Value| {
@@ -179,7 +181,7 @@ fn packages(dependencies: &Value) -> Vec<String> {
     dependencies.as_array().into_iter().flatten().map(|package| output::plain(&line(package))).collect()
 }
 
-/// Shows an inspection to a person.
+/// Formats an inspection for people.
 fn text(inspection: &Value) -> Result<String> {
     let list = |name: &str, between: &str| {
         let names: Vec<&str> = inspection[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

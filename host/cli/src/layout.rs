@@ -1,12 +1,12 @@
 //! The names of the files and folders in a host's data folder.
 
-/// Where the store is when nobody says otherwise: below the folder.
+/// The default data folder, below the folder of manifests.
 pub(crate) const DATA: &str = ".homeostat";
-/// The folder of the components that controllers and their revisions name, beside it.
+/// The folder of components that controllers and their revisions name, below the data folder.
 pub(crate) const COMPONENTS: &str = "components";
-/// The folder of compiled components, below that of this user or of a host.
+/// The folder of compiled components, in this user's cache or in a host's data.
 pub(crate) const COMPILED: &str = "compiled";
-/// The folder of what was pulled, below that of this user or of a host.
+/// The folder of pulled components, in this user's cache or in a host's data.
 pub(crate) const PULLED: &str = "registry";
-/// The file below the host's folder of data.
+/// The store's file in the data folder.
 pub(crate) const STORE: &str = "store.redb";

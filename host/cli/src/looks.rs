@@ -1,7 +1,7 @@
-//! Decides when a file that changed can be read: when two looks at it have seen the same.
+//! Decides when a changed file can be read: when two scans have seen the same file.
 //!
-//! Pure: what is seen and what time it is come in as arguments. Nothing here opens a file. Whether the content of a file makes
-//! sense is for the reader to say: a writer may pause for longer than anybody waits.
+//! Pure: the scans and the time are arguments, and nothing here opens a file. The reader has to judge whether
+//! the content is complete, because a writer may pause for longer than [`QUIET`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ mod seen;
 
 pub(crate) use seen::FileStamp;
 
-/// How long a file must have looked the same before it is read. Also the pause between two looks.
+/// How long a file must be unchanged before it is read. Also the pause between two scans.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
-/// A file that is seen for the first time and was last written before this long is not being written.
+/// A new file that was modified longer ago than this is not being written.
 const OLD: Duration = Duration::from_secs(2);
 
-/// A file that can be read now, or that is gone.
+/// A file that can be read now, or was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileChange {
-    /// It is new, or it is not what it was.
+    /// The file is new or changed.
     Changed(PathBuf),
-    /// It was there.
+    /// The file was deleted.
     Gone(PathBuf),
 }
 
@@ -34,7 +34,7 @@ impl FileChange {
     }
 }
 
-/// All files that are followed, and what was seen of them.
+/// The tracked files, with the results of their scans.
 #[derive(Debug, Default)]
 pub(crate) struct FileDebouncer {
     files: BTreeMap<PathBuf, TrackedFile>,
@@ -42,24 +42,25 @@ pub(crate) struct FileDebouncer {
 
 #[derive(Debug)]
 struct TrackedFile {
-    /// What the last look saw; `None`: nothing.
+    /// The result of the last scan; `None`: the file is missing.
     seen: Option<FileStamp>,
-    /// Since when every look saw that.
+    /// When that result was first seen.
     since: Instant,
-    /// What was told last. The outer `None`: nothing yet, or it is not trusted any more.
+    /// The last reported result. The outer `None`: nothing was reported, or the file must be read again.
     reported: Option<Option<FileStamp>>,
 }
 
 impl FileDebouncer {
-    /// Starts with files that need not be told.
+    /// Starts with files that count as reported.
     pub(crate) fn with_known_files(now: Instant, seen: &BTreeMap<PathBuf, FileStamp>) -> Self {
         let known = |seen: FileStamp| TrackedFile { seen: Some(seen), since: now, reported: Some(Some(seen)) };
         Self { files: seen.iter().map(|(path, seen)| (path.clone(), known(*seen))).collect() }
     }
 
-    /// Takes in what is there now, and returns what can be read now, ordered by path.
+    /// Records a scan. Returns the changes that can be read now, sorted by path.
     ///
-    /// A file is told when two looks, [`QUIET`] apart, saw the same size and time of change, and that is not what was told last.
+    /// A file is reported when two scans, [`QUIET`] apart, saw the same size and modification time, and these
+    /// differ from the last report.
     pub(crate) fn update(
         &mut self,
         now: Instant,
@@ -95,12 +96,12 @@ impl FileDebouncer {
         changes
     }
 
-    /// Returns whether all that was seen has been told.
+    /// Returns whether every change has been reported.
     pub(crate) fn is_settled(&self) -> bool {
         self.files.values().all(TrackedFile::is_reported)
     }
 
-    /// Tells every file again. For file systems whose times of change are too coarse to tell two writes apart.
+    /// Reports every file again, for file systems whose timestamps are too coarse to tell two writes apart.
     pub(crate) fn force_rescan(&mut self) {
         self.files.values_mut().for_each(|known| known.reported = None);
     }

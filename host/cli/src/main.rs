@@ -1,7 +1,9 @@
-//! The binary: reads the command line, runs one command, and turns what it came to into an exit code.
+//! The binary: parses the command line, runs one command, and maps its result to an exit code.
 //!
-//! Three kinds of commands. `run`, `dev`, `inspect` and `bench` hold a host, or a part of one, in this process. `push`, `pull`, `keygen`, `sign` and
-//! `verify-signature` are about components as they travel. All others talk to a running host over its API. This is the only place that reads the environment, files of manifests, and signals.
+//! There are three kinds of commands. `run`, `dev`, `inspect` and `bench` run a host, or a part of one, in
+//! this process. `push`, `pull`, `keygen`, `sign` and `verify-signature` work with components in registries
+//! and files. All others talk to a running host over its API. This crate is the only one that reads the
+//! environment, manifest files and signals.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -53,29 +55,29 @@ use commands::{
 use serve::LogFormat;
 use terminal::{Log, Screen, Style};
 
-/// Documents are many small pieces of memory, which one thread makes and another one drops.
+/// Documents consist of many small allocations, which are often freed on another thread.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What is there but cannot be understood. As in sysexits.h.
+/// The store exists, but its data is damaged or too new. `EX_DATAERR` of sysexits.h.
 const CODE_DATA: u8 = 65;
-/// How long the threads may take to let go of what they hold when everything has ended.
+/// How long blocking threads may run after the command has ended.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a thread for blocking work stays when there is none. What it has freed is its own until it ends, and most of that work is
-/// loading components.
+/// How long an idle thread for blocking work stays. Its freed memory stays with it until it ends, and most of
+/// that work loads components.
 const BLOCKING_IDLE_MAX: Duration = Duration::from_millis(100);
-/// What will work later, or when another process has ended. As in sysexits.h.
+/// A later attempt may succeed, for example when another process has ended. `EX_TEMPFAIL` of sysexits.h.
 const CODE_TRY_LATER: u8 = 75;
 
 fn main() -> ExitCode {
     let Args { global, command } = Args::parse();
     if !matches!(command, Command::Compile(_)) {
-        // A process that compiles has its memory for a moment, and uses it again and again.
+        // A process that compiles is short-lived and reuses its memory.
         memory::keep_little();
     }
     let ended = tokio_runtime(&command).and_then(|tokio| {
         let ended = tokio.block_on(Box::pin(run(command, global)));
-        // What did not end in time is not waited for any longer.
+        // Blocking threads that take longer are abandoned.
         tokio.shutdown_timeout(SHUTDOWN_TIMEOUT);
         ended
     });
@@ -85,11 +87,11 @@ fn main() -> ExitCode {
     })
 }
 
-/// Builds the scheduler. Guests yield at every tick of their epoch: timers, sockets and other tasks are looked at after each such
-/// yield, or a guest that computes for long would hold them up.
+/// Builds the tokio runtime. Guests yield at every tick of their epoch. The scheduler polls timers and
+/// sockets after each task, so that a guest that computes for long does not delay them.
 fn tokio_runtime(command: &Command) -> anyhow::Result<tokio::runtime::Runtime> {
     let mut builder = match command {
-        // It binds its memory, of which threads would take a part.
+        // This process limits its memory, and threads would use part of it.
         Command::Compile(_) => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
@@ -138,8 +140,8 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
     }
 }
 
-/// Sends the log to standard error. `RUST_LOG` says what of it; otherwise warnings, and for `run` what the host does. `dev` tells by itself
-/// which reconciles failed.
+/// Starts the log on standard error. `RUST_LOG` sets the filter; the default is warnings, and for `run` also
+/// the host's own records. `dev` reports failed reconciles itself.
 fn start_log(command: &Command, screen: &Screen) {
     let default = match command {
         Command::Run(_) => "warn,homeostat=info",
@@ -148,13 +150,13 @@ fn start_log(command: &Command, screen: &Screen) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let is_json = matches!(command, Command::Run(args) if args.log_format == LogFormat::Json);
-    // Without colours: every escape that is in a record then is somebody else's.
+    // No colours: an escape sequence in a record can then only come from logged text, and is neutralised.
     let to = Log { screen: screen.clone(), is_json };
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(to).with_ansi(false);
     if is_json { log.json().init() } else { log.init() }
 }
 
-/// Returns the code for a host that could not start, where it tells more than "failed".
+/// Returns the exit code for a host that cannot start, if there is one more specific than "failed".
 fn start_code(error: &anyhow::Error) -> Option<u8> {
     error.chain().find_map(|cause| {
         if let Some(homeostat_api::Error::InUse { .. }) = cause.downcast_ref() {

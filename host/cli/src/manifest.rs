@@ -1,8 +1,9 @@
-//! Reads manifests: files of one or more documents, in YAML or JSON, where every problem has its file, line and column.
+//! Reads manifests: files of one or more documents in YAML or JSON. Every problem has a file, line and
+//! column.
 //!
-//! A mistake in one document leaves the others usable. What is checked here needs no host: syntax, the fields that every resource
-//! has, and the whole shape of `kind: Controller`. Whether a kind exists, and whether the store takes a document, is found out
-//! when it is applied.
+//! A mistake in one document does not affect the others. The checks here need no host: syntax, the fields of
+//! every resource, and the complete schema of `kind: Controller`. An apply finds out whether the kind exists
+//! and whether the store accepts the document.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,35 +17,35 @@ mod located;
 pub(crate) use located::TextPosition;
 use located::{DocumentText, LocatedValue, Node, SyntaxFault};
 
-/// Bytes of one manifest file. A larger one is refused unread.
+/// Bytes of one manifest file, at most. A larger file is refused unread.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Documents of one file. The rest is refused.
+/// Documents of one file, at most. Further ones are refused.
 const DOCUMENTS_MAX: usize = 10_000;
 
-/// One resource of a manifest, and where it stands.
+/// One resource of a manifest, with its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// The whole document. `apiVersion`, `kind` and `metadata.name` are there and are text.
+    /// The whole document. `apiVersion`, `kind` and `metadata.name` are non-empty strings.
     pub(crate) value: Value,
-    /// The same, read and checked, when it is a controller.
+    /// The parsed and validated controller, if it is one.
     pub(crate) controller: Option<Box<Manifest>>,
     pub(crate) file: PathBuf,
-    /// Where the document starts. Counted from 1, like `column`.
+    /// The start of the document. Counted from 1, like `column`.
     pub(crate) line: u64,
     pub(crate) column: u64,
-    /// Where the value of `kind` stands.
+    /// The position of the value of `kind`.
     pub(crate) kind_place: TextPosition,
-    /// Where the value of `metadata.name` stands.
+    /// The position of the value of `metadata.name`.
     pub(crate) name_place: TextPosition,
 }
 
-/// Something in a manifest that keeps a document from being used.
+/// A problem that keeps a document from being applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) file: PathBuf,
     pub(crate) line: u64,
     pub(crate) column: u64,
-    /// What is wrong, what was expected. Without the place.
+    /// The problem and the expected value, without the position.
     pub(crate) message: String,
 }
 
@@ -60,7 +61,7 @@ impl Problem {
     }
 }
 
-/// What makes two documents one resource: group, kind, namespace, name. The version does not count.
+/// The identity of a resource: group, kind, namespace and name. The version is not part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ResourceId {
     pub(crate) group: String,
@@ -70,7 +71,7 @@ pub(crate) struct ResourceId {
 }
 
 impl fmt::Display for ResourceId {
-    /// As kubectl names things: `deployment.apps/web`.
+    /// Formats it as kubectl does: `deployment.apps/web`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, kind, namespace: _, name } = self;
         let dot = if group.is_empty() { "" } else { "." };
@@ -79,7 +80,7 @@ impl fmt::Display for ResourceId {
 }
 
 impl Document {
-    /// Returns what tells this resource from others. No namespace is the namespace `default`.
+    /// Returns the resource's identity. A missing namespace is `default`.
     pub(crate) fn identity(&self) -> ResourceId {
         let text = |pointer: &str| self.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let namespace = text("/metadata/namespace");
@@ -91,18 +92,18 @@ impl Document {
         }
     }
 
-    /// Returns a problem with this document, at its start.
+    /// Returns a problem at the start of this document.
     pub(crate) fn problem(&self, message: impl Into<String>) -> Problem {
         self.problem_at(TextPosition { line: self.line, column: self.column }, message)
     }
 
-    /// Returns a problem with this document, at a place of it.
+    /// Returns a problem at a position in this document.
     pub(crate) fn problem_at(&self, place: TextPosition, message: impl Into<String>) -> Problem {
         Problem::new(&self.file, place, message)
     }
 }
 
-/// Reads one file. What cannot be used comes back as problems, the rest as documents.
+/// Reads one file. Returns the valid documents, and the problems of the others.
 ///
 /// A name that ends with `.json` is read as JSON (one or more values), every other one as YAML.
 pub(crate) fn read(path: &Path) -> (Vec<Document>, Vec<Problem>) {
@@ -118,7 +119,7 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     read.ok_or_else(|| format!("the file is larger than {} MiB; split it", FILE_BYTES_MAX >> 20))
 }
 
-/// Reads the bytes of a file, or of standard input: `file` is what problems call it.
+/// Reads the bytes of a file or of standard input. Problems use `file` as the name.
 pub(crate) fn read_bytes(file: &Path, bytes: &[u8]) -> (Vec<Document>, Vec<Problem>) {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
@@ -172,7 +173,7 @@ impl ManifestParser<'_> {
         self.problems.push(Problem::new(self.file, place, message));
     }
 
-    /// Takes one resource. `part` is its text, when it is alone in it.
+    /// Adds one resource. `part` is its text, if that contains nothing else.
     fn document(&mut self, root: &LocatedValue, part: Option<&DocumentText<'_>>) {
         if self.documents.len() >= DOCUMENTS_MAX {
             if self.documents.len() == DOCUMENTS_MAX
@@ -201,7 +202,7 @@ impl ManifestParser<'_> {
     }
 }
 
-/// Returns the items when the document is a list of resources, as `kubectl get -o yaml` writes it.
+/// Returns the items if the document is a list of resources, as `kubectl get -o yaml` prints it.
 fn list_items(root: &LocatedValue) -> Option<&[LocatedValue]> {
     let text = |key| root.entry(key).and_then(|entry| entry.value.text());
     match &root.entry("items")?.value.node {
@@ -219,7 +220,7 @@ impl LocatedValue {
     }
 }
 
-/// The fields that every resource has.
+/// The required fields of every resource.
 struct Header<'a> {
     api_version: &'a str,
     kind: &'a str,
@@ -229,7 +230,7 @@ struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Finds the fields, or everything that is wrong with them.
+    /// Finds the fields, or returns every fault in them.
     fn check(root: &'a LocatedValue) -> Result<Self, Vec<SyntaxFault>> {
         if !matches!(root.node, Node::Mapping(_)) {
             let message =
@@ -263,7 +264,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Reads the whole document when it is a controller. `part` is its text, when it is alone in it.
+    /// Parses the document if it is a controller. `part` is its text, if that contains nothing else.
     fn controller(
         &self,
         root: &LocatedValue,
@@ -291,7 +292,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns the text of a field that must be there, and its place.
+/// Returns the string in a required field, and its position.
 fn required<'a>(
     parent: &'a LocatedValue,
     parent_place: TextPosition,
@@ -322,14 +323,14 @@ fn missing(place: TextPosition, path: &str, example: &str) -> SyntaxFault {
     SyntaxFault { place, message: format!("`{path}` is missing; every document needs one, as `{path}: {example}`") }
 }
 
-/// Takes out documents that name a resource which another one named before. The first one stays.
+/// Removes documents with the identity of an earlier one. The first one stays.
 pub(crate) fn take_duplicates(documents: &mut Vec<Document>) -> Vec<Problem> {
     let mut first: HashMap<ResourceId, (PathBuf, TextPosition)> = HashMap::new();
     let mut problems = Vec::new();
     documents.retain(|document| {
         let mut identity = document.identity();
         if document.controller.is_some() {
-            // Controllers live outside of namespaces.
+            // Controllers are cluster-scoped.
             identity.namespace.clear();
         }
         let Some((file, place)) = first.get(&identity) else {

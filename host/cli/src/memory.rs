@@ -1,23 +1,26 @@
-//! The one place of this program with unsafe code: how soon the allocator gives back what was freed.
+//! Sets how soon the allocator returns freed memory to the system. This is the only unsafe code of the
+//! binary.
 //!
-//! By default it waits for a second, and then for somebody to allocate, which in a host at rest nobody does. What a host frees when the code
-//! of its guests goes to rest is most of what it had, so it would keep that for good.
+//! By default, mimalloc waits for a second and then for the next allocation. An idle host makes none.
+//! Evicting the code of idle guests frees most of a host's memory, so without this setting it would keep that
+//! memory for good.
 
 use std::ffi::{c_int, c_long};
 
-/// After how many milliseconds memory that is free goes back to the system.
+/// mimalloc's option for the delay, in milliseconds, before freed memory is returned.
 const PURGE_DELAY: c_int = 15;
 
 #[expect(unsafe_code, reason = "the allocator's crate declares no safe way to call it")]
-// SAFETY: the symbols are mimalloc's own, which is linked in as this program's allocator, with the signatures of its `mimalloc.h`. They
-// take and return numbers alone, ignore the number of an option that there is none of, and may be called at any time.
+// SAFETY: these are symbols of mimalloc, which is linked in as this program's allocator, with the signatures
+// in its `mimalloc.h`. They take and return only numbers, ignore unknown options, and may be called at any
+// time.
 unsafe extern "C" {
     safe fn mi_option_set_default(option: c_int, value: c_long);
     #[cfg(test)]
     safe fn mi_option_get(option: c_int) -> c_long;
 }
 
-/// Makes the allocator give back at once what nobody uses, unless the environment says otherwise (`MIMALLOC_PURGE_DELAY`).
+/// Makes the allocator return freed memory at once, unless `MIMALLOC_PURGE_DELAY` is set.
 pub(crate) fn keep_little() {
     mi_option_set_default(PURGE_DELAY, 0);
 }

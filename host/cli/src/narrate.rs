@@ -1,6 +1,7 @@
-//! Tells what a host does while it does it: a live table on a terminal, one line for each interesting change elsewhere.
+//! Reports the progress of a host: a live table on a terminal, otherwise one line for each interesting
+//! change.
 //!
-//! Reads the host from outside, a few times a second; the host knows nothing of it.
+//! Polls the host a few times a second; the host knows nothing of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -20,27 +21,27 @@ mod warnings;
 pub(crate) use calm::IdleDetector;
 use warnings::Warnings;
 
-/// How often the host is looked at.
+/// The polling interval.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_millis(200);
-/// A change that comes later than this is told at the next look.
+/// How long a poll waits for the next change in the store. A later change is left to the next poll.
 const AT_ONCE: Duration = Duration::from_millis(10);
-/// A component that has been compiled for less is not told of.
+/// A compilation is reported after it has run for this long.
 const COMPILING_MIN: Duration = Duration::from_secs(1);
-/// Resources of one kind that are shown.
+/// Resources of one kind to show, at most.
 const ROWS_MAX: usize = 20;
-/// Lines told at one look. The rest is counted.
+/// Lines to print in one poll, at most. The rest is counted.
 const LINES_MAX: usize = 50;
-/// Resources whose last line is remembered. When there are more, lines may be told twice.
+/// Resources whose last line is remembered, at most. Beyond that, lines may be repeated.
 const REPORTED_MAX: usize = 10_000;
 
-/// The events that tell how far a definition has come that is tried on some keys first.
+/// The reasons of events about the progress of a rollout.
 const ROLLOUT_REASONS: [&str; 4] = ["Shadow", "Canary", "Promoted", "CanaryEnded"];
-/// The event that is told elsewhere: whoever refuses tells it at length.
+/// The reason of events about a refused definition. The folder reports those in detail.
 const REFUSED: &str = "Refused";
-/// The event that says that it went back.
+/// The reason of events about a rollback.
 const ROLLED_BACK: &str = "RolledBack";
 
-/// Tells what a host does.
+/// Reports the progress of a host.
 pub(crate) struct ProgressReporter {
     host: Host,
     screen: Screen,
@@ -48,20 +49,20 @@ pub(crate) struct ProgressReporter {
     last_log: u64,
     last_events: HashMap<String, String>,
     states: HashMap<String, ControllerState>,
-    /// Controllers whose component is being compiled, of which that was told.
+    /// Controllers whose running compilation has been reported.
     reported_compiling: BTreeSet<String>,
     warnings: Warnings,
-    /// The generations that the warnings are of.
+    /// The component generations to which the warnings belong.
     generations: HashMap<String, u64>,
     watch: Option<Watch>,
-    /// What was last told of each resource.
+    /// The last line about each resource.
     reported: HashMap<Key, String>,
-    /// The rows of resources, and the revision that they show.
+    /// The rows of the resources, with the store's revision at which they were read.
     rows: (Revision, Vec<KindRows>),
 }
 
 impl ProgressReporter {
-    /// Begins with what happens from now on.
+    /// Returns a reporter of changes from now on.
     pub(crate) async fn start(host: Host, screen: Screen) -> Self {
         let store = host.store();
         let watch = store.watch(Scope::Everything, store.revision()).await.ok();
@@ -81,7 +82,7 @@ impl ProgressReporter {
         }
     }
 
-    /// Looks at the host and tells what is new. Returns the controllers as they are.
+    /// Polls the host and reports changes. Returns the status of the controllers.
     pub(crate) async fn report(&mut self) -> Vec<ControllerStatus> {
         let controllers = self.host.controllers();
         self.forget_changed(&controllers);
@@ -103,7 +104,7 @@ impl ProgressReporter {
         controllers
     }
 
-    /// Returns the table as it is now.
+    /// Returns the current table.
     pub(crate) async fn table(&mut self, mut controllers: Vec<ControllerStatus>) -> Vec<String> {
         controllers.sort_by(|a, b| a.name.cmp(&b.name));
         let kinds = managed(&controllers);
@@ -125,21 +126,21 @@ impl ProgressReporter {
         table::render(&rows, &compiling.into_iter().collect::<Vec<_>>(), &self.rows.1)
     }
 
-    /// Returns the controllers whose component has been compiled for so long that it is worth a word.
+    /// Returns the controllers whose component has been compiling for [`COMPILING_MIN`] or longer.
     fn compiling(&self) -> BTreeMap<String, Duration> {
         self.host.all_compiling().into_iter().filter(|(_, since)| *since >= COMPILING_MIN).collect()
     }
 
     async fn kind_rows(&self, kind: Kind) -> KindRows {
         let query = Query { limit: Some(ROWS_MAX), ..Query::all(kind.clone()) };
-        // What the store cannot answer now is shown at the next look.
+        // If the store cannot answer now, the next poll shows the rows.
         let (items, more) =
             self.host.store().list(&query).await.map_or((Vec::new(), false), |page| (page.items, page.next.is_some()));
         let rows = items.iter().map(|resource| (place(resource.key()), table::summary(resource))).collect();
         KindRows { kind, rows, more }
     }
 
-    /// Returns what went wrong since the last look, and remembers the last event of each controller.
+    /// Returns lines for new warnings and rollout steps, and records the last event of each controller.
     fn events(&mut self) -> Vec<String> {
         let events = self.host.events().list(&EventFilter { after: self.last_event, ..EventFilter::default() });
         let (mut lines, mut warnings) = (Vec::new(), Vec::new());
@@ -160,7 +161,7 @@ impl ProgressReporter {
         lines
     }
 
-    /// Forgets the warnings of controllers that run something else since the last look.
+    /// Forgets the warnings of controllers whose component was swapped since the last poll.
     fn forget_changed(&mut self, controllers: &[ControllerStatus]) {
         for ControllerStatus { name, generation, .. } in controllers {
             if self.generations.insert(name.clone(), *generation).is_some_and(|before| before != *generation) {
@@ -172,7 +173,7 @@ impl ProgressReporter {
         self.last_events.retain(|name, _| is_there(name));
     }
 
-    /// Returns what guests wrote since the last look.
+    /// Returns the guests' log lines since the last poll.
     fn logs(&mut self) -> Vec<String> {
         let written = self.host.logs().tail(None, self.last_log, LINES_MAX);
         self.last_log = written.last().map_or(self.last_log, |line| line.sequence);
@@ -202,7 +203,7 @@ impl ProgressReporter {
         lines
     }
 
-    /// Returns a line for each managed resource whose status says something else than before.
+    /// Returns a line for each managed resource whose status summary changed.
     async fn resource_lines(&mut self, controllers: &[ControllerStatus]) -> Vec<String> {
         let kinds = managed(controllers);
         let mut lines = Vec::new();
@@ -228,7 +229,7 @@ impl ProgressReporter {
         lines
     }
 
-    /// Returns what changed in the store since the last look, as much as can be had without waiting.
+    /// Returns the store's changes since the last poll, without waiting for further ones.
     async fn changes(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         if self.watch.is_none() {
@@ -236,12 +237,12 @@ impl ProgressReporter {
             self.watch = store.watch(Scope::Everything, store.revision()).await.ok();
         }
         let Some(watch) = &mut self.watch else { return events };
-        // As long as changes come at once; whatever they are, this look ends.
+        // Reads while changes keep coming, and ends after one interval at the latest.
         let end = Instant::now() + REPORT_EVERY;
         while Instant::now() < end {
             match tokio::time::timeout(AT_ONCE, watch.next()).await {
                 Ok(Ok(event)) => events.push(event),
-                // History was cut, or the store closed: go on from now, if there is a now.
+                // The history was compacted or the store closed: the next poll opens a new watch.
                 Ok(Err(_)) => {
                     self.watch = None;
                     break;
@@ -253,7 +254,7 @@ impl ProgressReporter {
     }
 }
 
-/// Returns the kinds that controllers manage, each once, in the order of the controllers.
+/// Returns the kinds that controllers manage, without duplicates, in the order of the controllers.
 fn managed(controllers: &[ControllerStatus]) -> Vec<Kind> {
     let mut kinds: Vec<Kind> = Vec::new();
     for status in controllers {
@@ -264,7 +265,7 @@ fn managed(controllers: &[ControllerStatus]) -> Vec<Kind> {
     kinds
 }
 
-/// Names a resource as kubectl does: `deployment.apps/web`.
+/// Returns the name of a resource in kubectl's format: `deployment.apps/web`.
 fn name(key: &Key) -> String {
     let Kind { group, name, .. } = key.kind();
     let dot = if group.is_empty() { "" } else { "." };

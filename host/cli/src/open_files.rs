@@ -1,9 +1,9 @@
-//! How many files and sockets the host may have open.
+//! The limit on open files and sockets.
 
-/// Raises the bound as far as the system lets a process without privileges: each distinct component that was compiled, each watch and each
-/// client has a descriptor, and the usual 1024 are few.
+/// Raises the soft limit on open files to the hard limit. Each compiled component, watch and client needs a
+/// descriptor, and the usual 1024 are too few.
 ///
-/// What the system refuses is left as it is: the host works with fewer, too.
+/// If the system refuses, the limit stays: the host works with fewer descriptors as well.
 pub(crate) fn raise_limit() {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! What commands print: data on stdout, talk on stderr.
+//! The output of commands: data on stdout, messages on stderr.
 
 use std::io::{self, Write};
 
@@ -9,11 +9,11 @@ pub(crate) mod table;
 pub(crate) mod units;
 mod yaml;
 
-/// Prints data, whole and at once. Whatever still is hidden in it is made visible; whose text the lines are is the caller's business:
-/// what others say goes through [`plain`], a table, [`json`] or [`yaml()`].
+/// Prints data in one write. Remaining control characters are escaped. The caller is responsible for line
+/// breaks: text from other sources goes through [`plain`], a table, [`json`] or [`yaml()`].
 ///
 /// # Errors
-/// The system's, broken pipes included: see [`crate::exit::report`].
+/// Errors of the system, broken pipes included: see [`crate::exit::report`].
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(homeostat_text::lines(text).as_bytes())?;
@@ -21,25 +21,25 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says something to the person. Where nobody can hear it, nothing is lost.
+/// Prints a message for people. Errors of stderr are ignored.
 pub(crate) fn eprint(text: &str) {
     drop(writeln!(io::stderr(), "{}", homeostat_text::block(text)));
 }
 
-/// Returns a document as JSON for people and programs.
+/// Formats a document as indented JSON.
 pub(crate) fn json(document: &Value) -> String {
     format!("{}\n", homeostat_text::json(&format!("{document:#}")))
 }
 
-/// Returns a document as JSON in one line.
+/// Formats a document as JSON on one line.
 pub(crate) fn json_line(document: &Value) -> String {
     format!("{}\n", homeostat_text::json(&document.to_string()))
 }
 
-/// Returns a document as YAML.
+/// Formats a document as YAML.
 ///
 /// # Errors
-/// Of the library; a JSON value has no reason for one.
+/// Errors of the library; a JSON value causes none.
 pub(crate) fn yaml(document: &Value) -> anyhow::Result<String> {
     let mut text = yaml::write(document)?;
     if !text.ends_with('\n') {
@@ -48,7 +48,7 @@ pub(crate) fn yaml(document: &Value) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Returns `text` as one line for a person: names and messages come from others.
+/// Returns `text` as one line without control characters, for names and messages from other sources.
 pub(crate) fn plain(text: &str) -> String {
     homeostat_text::line(text).into_owned()
 }

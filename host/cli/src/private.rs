@@ -1,4 +1,5 @@
-//! What the host keeps below its folder of data is its owner's alone: whatever people store stands in it, secrets of requests too.
+//! Restricts the host's data folder to its owner. It contains everything that users store, secrets of
+//! requests included.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -7,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use crate::layout::{COMPILED, COMPONENTS, DATA, PULLED, STORE};
 
-/// What the owner of a folder and of a file may do; nobody else may do anything.
+/// The modes of folders and files: access for the owner alone.
 const FOLDER: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// What others may do.
+/// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// The certificate that the host makes, and its key.
+/// The host's self-signed certificate, and its key.
 const CERTIFICATE: [&str; 2] = ["tls.crt", "tls.key"];
 
-/// What others could read or write until it was repaired.
+/// Files and folders that others could read or write before the repair.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Repair {
     /// The first of them.
@@ -24,20 +25,19 @@ pub(crate) struct Repair {
     pub(crate) count: usize,
 }
 
-/// Makes a folder for its owner alone, and those above it that are missing. One that is there stays as it is.
+/// Creates a folder for its owner alone, with missing parents. An existing folder stays unchanged.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)
 }
 
-/// Takes away what others may do with what the host keeps in a folder; with the folder as well, unless it also holds what is not the host's and
-/// somebody has chosen it.
-/// Links are left alone.
+/// Removes the access of group and others to the host's files in a folder. The folder itself is included,
+/// unless the user chose it and it contains other files. Symbolic links are not followed.
 ///
 /// # Errors
-/// What the file system says: of a file of somebody else, that it cannot be changed.
+/// Errors of the file system, for example when a file belongs to another user.
 pub(crate) fn restrict(data: &Path) -> io::Result<Option<Repair>> {
     let (mut mended, mut is_ours_alone) = (Repair::default(), true);
     let mut names = Vec::new();
@@ -48,13 +48,13 @@ pub(crate) fn restrict(data: &Path) -> io::Result<Option<Repair>> {
         names.extend(is_kept.then(|| entry.path()));
     }
     if is_ours_alone || data.ends_with(DATA) {
-        // First: nobody else can put anything in its way from then on.
+        // The folder comes first: from then on, other users cannot add anything to it.
         restrict_one(data, &mut mended)?;
     }
     let mut left = names;
     while let Some(path) = left.pop() {
         let found = match path.symlink_metadata() {
-            // Another process of the same host has finished with it.
+            // Another process of the same host has deleted it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             found => found?,
         };
@@ -68,7 +68,7 @@ pub(crate) fn restrict(data: &Path) -> io::Result<Option<Repair>> {
     Ok((mended.count > 0).then_some(mended))
 }
 
-/// Returns whether the host keeps something of this name. Drafts of the store begin as the store does.
+/// Returns whether a name belongs to the host. Names of store drafts start with the store's name.
 fn is_kept(name: &str) -> bool {
     name.starts_with(STORE) || CERTIFICATE.contains(&name) || [COMPILED, COMPONENTS, PULLED].contains(&name)
 }

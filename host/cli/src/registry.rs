@@ -1,4 +1,4 @@
-//! `homeostat push` and `pull`, and what else of this process talks to registries.
+//! `homeostat push` and `pull`, and the access to registries that other commands share.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -43,15 +43,15 @@ pub(crate) struct PullArgs {
     to: Option<PathBuf>,
 }
 
-/// Returns what talks to registries, and keeps what it pulls in `cache`.
+/// Returns a registry client that caches components in `cache`.
 ///
 /// # Errors
-/// When there can be no client.
+/// When the HTTP client cannot be created.
 pub(crate) fn registry(cache: Option<PathBuf>) -> Result<Registry> {
     Ok(Registry::new(Options { credentials: credentials(), cache })?)
 }
 
-/// Returns where tools keep who asks a registry: Docker, then Podman.
+/// Returns the credential files of Docker and Podman, in this order.
 #[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
 fn credentials() -> Vec<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
@@ -63,7 +63,7 @@ fn credentials() -> Vec<PathBuf> {
 /// Runs `homeostat push`.
 ///
 /// # Errors
-/// When the file is no component, or the registry does not take it.
+/// When the file is not a component, or the registry refuses it.
 pub(crate) async fn push(args: PushArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let component = read_file(&args.file)?;
@@ -79,7 +79,7 @@ pub(crate) async fn push(args: PushArgs, global: &Global) -> Result<ExitCode> {
 /// Runs `homeostat pull`.
 ///
 /// # Errors
-/// When it cannot be had, or the file cannot be written.
+/// When the component cannot be pulled, or the file cannot be written.
 pub(crate) async fn pull(args: PullArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let PullArgs { reference, to } = args;
@@ -99,7 +99,8 @@ pub(crate) async fn pull(args: PullArgs, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns a component, and what it is called from here on: a file that is there, or else an artifact with the digest of its manifest.
+/// Reads a component, and returns it with its name for messages: an existing file, otherwise an artifact with
+/// its manifest's digest.
 ///
 /// # Errors
 /// When neither can be read.
@@ -124,14 +125,14 @@ pub(crate) fn read_file(file: &Path) -> Result<Vec<u8>> {
     components::read(file).map_err(told)
 }
 
-/// Writes a file whole, or leaves what was there.
+/// Writes a file atomically.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub(crate) fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    // As open as any other file: the system takes off what the user does not want.
+    // The usual mode of new files; the umask restricts it.
     let draft = builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)).tempfile_in(folder);
     let written = draft.and_then(|mut draft| {
         draft.write_all(bytes)?;

@@ -1,4 +1,5 @@
-//! A folder of secrets: each file is one, under its name, as systemd's credentials and Kubernetes' volumes lay them out.
+//! A folder of secrets: one file for each secret, under its name, the layout of systemd credentials and
+//! Kubernetes volumes.
 
 use std::path::PathBuf;
 
@@ -7,15 +8,16 @@ use homeostat_api::{BadFile, read_private};
 use homeostat_component::layers::Secrets;
 use homeostat_component::{Blob, is_secret_name};
 
-/// Bytes of one secret: no header that carries more is taken anywhere.
+/// Bytes of one secret, at most. Servers accept no larger header.
 const BYTES_MAX: usize = 16 << 10;
 
-/// Reads a secret from its file whenever it is asked for, so that one that is replaced is used from then on, and none is kept in memory.
+/// Reads a secret from its file at each use. A replaced file takes effect at once, and no secret stays in
+/// memory.
 pub(crate) struct SecretFolder(pub(crate) PathBuf);
 
 impl SecretFolder {
     fn read(&self, name: &str) -> Result<Blob, String> {
-        // A name is part of a path from here on.
+        // From here on, the name is part of a path.
         if !is_secret_name(name) {
             return Err(format!("{name:?} is not a valid secret name"));
         }
@@ -23,7 +25,7 @@ impl SecretFolder {
         let why = |error: &BadFile| format!("{}: {error}", path.display());
         let mut secret = read_private(&path).map_err(|error| why(&error))?;
         if secret.ends_with(b"\n") {
-            // Editors and `echo` leave one, and no header can have one.
+            // Editors and `echo` append a newline, which is not allowed in a header.
             secret.truncate(secret.len() - if secret.ends_with(b"\r\n") { 2 } else { 1 });
         }
         if secret.len() > BYTES_MAX {

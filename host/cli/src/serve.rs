@@ -1,7 +1,8 @@
-//! `homeostat run DIR`: a host over a folder of manifests, from the opening of its store to an orderly end.
+//! `homeostat run DIR`: runs a host over a folder of manifests, from opening the store to an orderly
+//! shutdown.
 //!
-//! The parts start in the order store, host, API, folder, and end in the opposite one: nothing new comes in while what runs is
-//! finished.
+//! The parts start in the order store, host, API, folder, and stop in reverse: no new work arrives while
+//! running work finishes.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,12 +34,12 @@ use crate::signals::Signals;
 use crate::store::{self, StoreChoice};
 use crate::terminal::Screen;
 
-/// How long reconciles that run at the end may go on.
+/// How long running reconciles may take to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(10);
-/// How long requests that run at the end may go on.
+/// How long running requests may take to finish at shutdown.
 const REQUESTS: Duration = Duration::from_secs(2);
 
-/// What `run` and `dev` have in common.
+/// The options that `run` and `dev` share.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HostArgs {
     /// The folder of manifests: its *.yaml, *.yml and *.json files, and those of its subfolder `manifests`
@@ -103,17 +104,17 @@ fn instances() -> RangedI64ValueParser<u32> {
 }
 
 impl HostArgs {
-    /// Returns the options of the engine, which keeps what it compiles below `data`.
+    /// Returns the options of the engine, which keeps compiled components below `data`.
     ///
     /// # Errors
-    /// When nobody knows where this binary is, which compiles.
+    /// When the path of this binary, which compiles in child processes, cannot be determined.
     pub(crate) fn engine_options(&self, data: &Path) -> Result<EngineOptions> {
         let options = compile::engine_options(Some(data.join(layout::COMPILED)), self.compile)?;
         Ok(EngineOptions { instances_max: self.instances, ..options })
     }
 }
 
-/// What all controllers may have together
+/// Limits on all controllers together
 #[derive(Args, Clone, Copy, Debug)]
 struct SharedLimits {
     /// Controllers at most; a further one is refused
@@ -188,20 +189,20 @@ pub(crate) struct FolderHost {
 }
 
 impl FolderHost {
-    /// Starts everything; the folder is followed from here on.
+    /// Starts all parts and begins to follow the folder.
     ///
     /// # Errors
-    /// When a part cannot start, with what to do about it.
+    /// When a part cannot start. The message suggests a fix.
     pub(crate) async fn start(args: &HostArgs, screen: &Screen) -> Result<Self> {
         let mut running = Self::prepare(args, screen).await?;
         running.start_folder();
         Ok(running)
     }
 
-    /// Starts everything, but leaves the folder unread.
+    /// Starts all parts, but does not read the folder yet.
     ///
     /// # Errors
-    /// When a part cannot start, with what to do about it.
+    /// When a part cannot start. The message suggests a fix.
     pub(crate) async fn prepare(args: &HostArgs, screen: &Screen) -> Result<Self> {
         let HostArgs {
             folder,
@@ -275,29 +276,29 @@ impl FolderHost {
         })
     }
 
-    /// Begins to follow the folder. Does nothing the second time.
+    /// Starts to follow the folder. A second call does nothing.
     pub(crate) fn start_folder(&mut self) {
         if let Some(folder) = self.folder.take() {
             self.folder_task = Some(tokio::spawn(folder.follow(self.stop.subscribe())));
         }
     }
 
-    /// Returns where the folder is with what it holds.
+    /// Returns the status of the folder.
     pub(crate) fn folder_status(&self) -> FolderStatus {
         *self.folder_status.borrow()
     }
 
-    /// Ends everything in order: the folder, the API, the controllers, the store. Returns the code for how that went.
+    /// Stops the folder, the API, the controllers and the store, in this order. Returns the exit code.
     pub(crate) async fn stop(self) -> ExitCode {
         let Self { host, api, folder: _, folder_task: following, stop, folder_status: _, screen } = self;
         screen.info("stopping: waiting for running reconciles; a second signal stops at once");
         stop.send_replace(true);
         if let Some(following) = following {
-            // A component that is being compiled is not waited for.
+            // A running compilation is abandoned.
             drop(tokio::time::timeout(REQUESTS, following).await);
         }
         api.stop(REQUESTS).await;
-        // After the reconciles come the stop hooks, which have a bound of their own, and the store.
+        // The stop hooks, which have a limit of their own, and the store follow the reconciles.
         let bound = DRAIN + STOP_HOOK_MAX + REQUESTS;
         let Ok(report) = tokio::time::timeout(bound, host.shutdown(DRAIN)).await else {
             let seconds = bound.as_secs();
@@ -318,7 +319,8 @@ impl FolderHost {
     }
 }
 
-/// Takes away what others may do with what the host keeps, and says so where there was something. What is not there yet is made right.
+/// Removes other users' access to the host's data, and reports it. Files that do not exist yet get the right
+/// mode later.
 fn repair_permissions(data: &Path, screen: &Screen) {
     let shown = data.display();
     match private::restrict(data) {
@@ -332,7 +334,7 @@ fn repair_permissions(data: &Path, screen: &Screen) {
     }
 }
 
-/// Serves the API where and to whom the command line says.
+/// Serves the API with the address, certificate and tokens of the command line.
 async fn serve(
     args: &HostArgs,
     address: Address,
@@ -361,7 +363,8 @@ async fn serve(
     Ok(api)
 }
 
-/// Holds from the moment that everything in the folder has been tried once. Before, a host without controllers would pass for ready.
+/// Returns a readiness check that passes once every document in the folder has been tried. Without it, a host
+/// that has not read its folder would count as ready.
 fn folder_check(standing: watch::Receiver<FolderStatus>) -> Check {
     let was_read = OnceLock::new();
     let holds = move || {

@@ -1,4 +1,4 @@
-//! Turns signals into an orderly end: the first asks for it, the second does not wait.
+//! Handles signals: the first one starts an orderly shutdown, the second one ends the process at once.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::terminal::Screen;
 
-/// A signal that ends the process.
+/// A signal that stops the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopSignal {
-    /// The terminal is gone.
+    /// The terminal was closed.
     Hangup,
     /// Control-C.
     Interrupt,
-    /// What service managers send.
+    /// Sent by service managers.
     Terminate,
 }
 
 impl StopSignal {
-    /// Returns the exit code of a process that the signal ended: 128 and its number.
+    /// Returns the exit code of a process that the signal ended: 128 plus its number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Hangup => 129,
@@ -28,28 +28,29 @@ impl StopSignal {
     }
 }
 
-/// The signals that end the process. From the moment this exists, they no longer do so by themselves.
+/// The signals that stop the process. While handlers are installed, the system does not end the process
+/// itself.
 pub(crate) struct Signals {
     hangup: Signal,
     interrupt: Signal,
     terminate: Signal,
 }
 
-/// Lets a write beyond the bound on the size of files fail, as `ulimit -f` and systemd's `LimitFSIZE=` set it. The system would end the process
-/// otherwise.
+/// Makes writes beyond the limit on the size of files fail (`ulimit -f`, systemd's `LimitFSIZE=`). Without a
+/// handler, the signal would end the process.
 ///
 /// # Errors
-/// When the system has no room for it.
+/// When the handler cannot be installed.
 pub(crate) fn survive_file_size_limit() -> io::Result<()> {
-    // Whoever listens is of no interest: that there is a handler is, and it stays.
+    // The stream can be dropped: the handler stays installed.
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
 impl Signals {
-    /// Takes the signals over.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// When a handler cannot be installed.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
@@ -70,7 +71,7 @@ impl Signals {
         }
     }
 
-    /// Ends the process at the next signal, whatever it is doing, with the terminal put in order.
+    /// Ends the process at the next signal, after restoring the terminal.
     pub(crate) fn end_at_next(mut self, screen: Screen) {
         tokio::spawn(async move {
             let ending = self.next().await;

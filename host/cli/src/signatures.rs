@@ -1,4 +1,4 @@
-//! `homeostat keygen`, `sign` and `verify-signature`: who vouches for a component.
+//! `homeostat keygen`, `sign` and `verify-signature`: signatures of components.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -16,7 +16,7 @@ use crate::global::{Format, Global};
 use crate::output;
 use crate::registry;
 
-/// Bytes of a file with a key.
+/// Bytes of a key file, at most.
 const KEY_BYTES_MAX: u64 = 1 << 20;
 
 /// Generate a key pair for signatures
@@ -65,21 +65,21 @@ pub(crate) struct VerifyArgs {
 /// Runs `homeostat keygen`.
 ///
 /// # Errors
-/// When one of the files is there, or cannot be written.
+/// When one of the files exists or cannot be written.
 pub(crate) fn keygen(args: &KeygenArgs, global: &Global) -> Result<ExitCode> {
     global.format(&[Format::Table])?;
     let named = |end: &str| PathBuf::from(format!("{}.{end}", args.name.display()));
     let (secret, public) = (named("key"), named("pub"));
     let key = SecretKey::generate()?;
     create(&secret, 0o600, &key.to_pem()?)?;
-    // Half a pair is none, and would be in the way of the next one.
+    // A secret key without its public key is useless, and would block the next attempt.
     create(&public, 0o644, &key.public().to_pem()).inspect_err(|_| drop(fs::remove_file(&secret)))?;
     let id = key.public().id();
     output::print(&format!("{}  secret\n{}  public, {id}\n", secret.display(), public.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file that is not there, whole or not at all.
+/// Creates a file atomically. An existing file is an error.
 fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
     let written =
@@ -95,14 +95,14 @@ fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
 /// Runs `homeostat sign`.
 ///
 /// # Errors
-/// When the key or the component cannot be read, or the signed one not be written.
+/// When the key or the component cannot be read, or the signed component cannot be written.
 pub(crate) fn run_sign(args: &SignArgs, global: &Global) -> Result<ExitCode> {
     global.format(&[Format::Table])?;
     let SignArgs { file, key, to } = args;
     let secret = secret(key).with_context(|| format!("{} cannot be used", key.display()))?;
     let component = registry::read_file(file)?;
     let not_signed = || format!("{} is not signed", file.display());
-    // Nobody vouches for half a component: all of it is read first.
+    // Parses the whole component first, so that no truncated one is signed.
     Origin::of(&component).with_context(not_signed)?;
     let signed = sign(&component, &secret).with_context(not_signed)?;
     let to = to.as_deref().unwrap_or(file);
@@ -115,7 +115,7 @@ pub(crate) fn run_sign(args: &SignArgs, global: &Global) -> Result<ExitCode> {
 fn secret(file: &Path) -> Result<SecretKey> {
     let pem = match read_private(file) {
         Ok(pem) => String::from_utf8_lossy(&pem).into_owned(),
-        // A public key may be open to all, and is the wrong one all the same.
+        // A public key is readable by all, and the error should name the wrong key, not its mode.
         Err(open @ BadFile::Open { .. }) => {
             let is_public = |pem: &String| PublicKey::from_pem(pem).is_ok();
             homeostat_files::read_text(file, KEY_BYTES_MAX).ok().filter(is_public).ok_or(open)?
@@ -128,7 +128,7 @@ fn secret(file: &Path) -> Result<SecretKey> {
 /// Runs `homeostat verify-signature`.
 ///
 /// # Errors
-/// When it is not signed by whom it must be, or something cannot be read.
+/// When no trusted key signed it, or something cannot be read.
 pub(crate) async fn run_verify(args: VerifyArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let VerifyArgs { component, key, policy } = args;
@@ -148,7 +148,7 @@ pub(crate) async fn run_verify(args: VerifyArgs, global: &Global) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a public key, which is called by its file.
+/// Reads a public key. Its name is the file's.
 fn trusted(file: &Path) -> Result<TrustedKey> {
     let pem = homeostat_files::read_text(file, KEY_BYTES_MAX);
     let pem = pem.with_context(|| format!("{} cannot be read", file.display()))?;

@@ -1,7 +1,7 @@
-//! Follows the sources of guests, and says which guests have to be built again.
+//! Watches the sources of guests and determines which guests must be rebuilt.
 //!
-//! A source is `Cargo.toml`, `build.rs`, and everything below `src` and `wit`, of the guest and of what it depends on by path.
-//! The output of cargo is never looked at.
+//! Sources are `Cargo.toml`, `build.rs`, and everything below `src` and `wit`, of the guest and of its path
+//! dependencies. Cargo's output is never scanned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,37 +11,38 @@ use crate::build::Guest;
 use crate::looks::{FileChange, FileDebouncer, FileStamp};
 use crate::watcher::Folders;
 
-/// Files of all guests together that are followed. The rest is built at the next start.
+/// Files of all guests together that are tracked, at most. Changes of further files take effect at the next
+/// start.
 const FILES_MAX: usize = 20_000;
-/// Depth of folders below `src` and `wit`.
+/// The depth of folders below `src` and `wit` that is scanned.
 const DEPTH_MAX: usize = 16;
-/// Files beside `src` that count.
+/// Source files beside `src`.
 const FILES: [&str; 2] = ["Cargo.toml", "build.rs"];
-/// Folders whose files count.
+/// Folders of source files.
 const FOLDERS: [&str; 2] = ["src", "wit"];
 
-/// The sources of some guests.
+/// The sources of the guests.
 #[derive(Default)]
 pub(crate) struct Sources {
     looks: FileDebouncer,
     primed: bool,
 }
 
-/// What a look at the sources found.
+/// The changes that a scan found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceChanges {
-    /// Guests to build again.
+    /// Guests to rebuild.
     pub(crate) guests: BTreeSet<String>,
-    /// A `Cargo.toml` changed: there may be other guests now.
+    /// A `Cargo.toml` changed, so the set of guests may have changed.
     pub(crate) crates: bool,
 }
 
 impl Sources {
-    /// Looks at the sources. The first look takes note and finds nothing.
+    /// Scans the sources. The first scan records them and reports no change.
     pub(crate) fn update(&mut self, guests: &[Guest], now: Instant, wall_now: SystemTime) -> SourceChanges {
         let seen = snapshot(guests);
         if !self.primed {
-            // Nothing is told twice: what is there now counts as built.
+            // The current sources count as built.
             self.looks = FileDebouncer::with_known_files(now, &seen);
             self.primed = true;
             return SourceChanges::default();
@@ -49,13 +50,13 @@ impl Sources {
         classify(guests, &self.looks.update(now, wall_now, &seen))
     }
 
-    /// Returns whether everything that changed has been found.
+    /// Returns whether every change has been reported.
     pub(crate) fn is_settled(&self) -> bool {
         self.looks.is_settled()
     }
 }
 
-/// Says what changed files mean.
+/// Maps changed files to guests.
 fn classify(guests: &[Guest], changes: &[FileChange]) -> SourceChanges {
     let belongs = |guest: &&Guest, path: &Path| roots(guest).any(|root| path.starts_with(root));
     let mut found = SourceChanges::default();
@@ -66,12 +67,12 @@ fn classify(guests: &[Guest], changes: &[FileChange]) -> SourceChanges {
     found
 }
 
-/// Returns the folders of the crates that a guest is made of.
+/// Returns the folders of a guest's crate and its path dependencies.
 fn roots(guest: &Guest) -> impl Iterator<Item = &Path> {
     std::iter::once(&guest.folder).chain(&guest.dependencies).map(PathBuf::as_path)
 }
 
-/// Returns the folders in which sources can change.
+/// Returns the folders to watch.
 pub(crate) fn folders(guests: &[Guest]) -> Folders {
     let mut folders = Folders::new();
     for root in guests.iter().flat_map(roots) {
@@ -98,7 +99,7 @@ fn snapshot(guests: &[Guest]) -> BTreeMap<PathBuf, FileStamp> {
 }
 
 fn walk(folder: &Path, depth: usize, seen: &mut BTreeMap<PathBuf, FileStamp>) {
-    // What cannot be read is not followed; cargo will say what it thinks of it.
+    // A folder that cannot be read is skipped; cargo will report it.
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.filter_map(Result::ok) {
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");

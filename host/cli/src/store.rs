@@ -1,4 +1,4 @@
-//! The store of a host that starts: which one, and when its file is free.
+//! Opens the store of a starting host, and waits for its file if another process still has it open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use tokio::time::Instant;
 use crate::layout::STORE;
 use crate::private;
 
-/// How long the file may be in use by another process.
+/// How long to wait for another process to release the file.
 const IN_USE_MAX: Duration = Duration::from_secs(1);
-/// How often that is looked at.
+/// The pause between two attempts.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What keeps resources.
+/// The kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreChoice {
     /// A file on disk, safe against crashes.
@@ -28,10 +28,10 @@ pub(crate) enum StoreChoice {
     Memory,
 }
 
-/// Opens the store below `data`. Returns it a second time where it can be backed up.
+/// Opens the store below `data`. The second value is the store for backups, if it supports them.
 ///
 /// # Errors
-/// [`OpenError`] below what was tried.
+/// An [`OpenError`] with the operation as context.
 pub(crate) async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn Store>, Option<Arc<EmbeddedStore>>)> {
     match choice {
         StoreChoice::Memory => Ok((Arc::new(MemoryStore::new(homeostat_store::Options::default())), None)),
@@ -46,7 +46,8 @@ pub(crate) async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn St
     }
 }
 
-/// Opens a file that may be in use: a host that was killed a moment ago holds it until the system has cleaned up behind it.
+/// Opens a file that may be in use: a host that was just killed holds its lock until the system has cleaned
+/// up.
 async fn once_free<S: Send + 'static>(open: impl Fn() -> Result<S, OpenError> + Clone + Send + 'static) -> Result<S> {
     let until = Instant::now() + IN_USE_MAX;
     loop {

@@ -1,4 +1,4 @@
-//! What `dev` shows of a host, as rows of text. Pure: the same host looks the same on every terminal.
+//! The table of `dev`. Pure: equal hosts give equal rows on every terminal.
 
 use std::time::Duration;
 
@@ -8,34 +8,34 @@ use serde_json::Value;
 
 use crate::output::table::Table;
 
-/// Characters of a cell. More is cut.
+/// Characters of a cell. Longer text is truncated.
 const CELL_MAX: usize = 60;
 
 const HEADER: [&str; 10] =
     ["CONTROLLER", "GEN", "STATE", "READY", "RUNNING", "WAITING", "PARKED", "RECONCILES", "FAILED", "LAST EVENT"];
 
-/// One controller, and the last thing that happened to it.
+/// One controller, and its last event.
 pub(crate) struct ControllerRow {
     pub(crate) status: ControllerStatus,
-    /// Empty: nothing.
+    /// Empty if there is none.
     pub(crate) last_event: String,
-    /// For how long a newer component of it has been compiled.
+    /// How long a newer component of it has been compiling.
     pub(crate) compiling: Option<Duration>,
 }
 
-/// A controller of which nothing runs yet, and for how long its component has been compiled.
+/// A controller that does not run yet, and how long its component has been compiling.
 pub(crate) type CompilingController = (String, Duration);
 
 /// The resources of one managed kind.
 pub(crate) struct KindRows {
     pub(crate) kind: Kind,
-    /// Namespace and name, and what its status says.
+    /// The namespace and name, and a summary of the status.
     pub(crate) rows: Vec<(String, String)>,
-    /// Whether there are more than these.
+    /// There are further resources.
     pub(crate) more: bool,
 }
 
-/// Shows a host: its controllers, then what they manage.
+/// Formats a host: its controllers, then the resources that they manage.
 pub(crate) fn render(
     controllers: &[ControllerRow],
     awaited: &[CompilingController],
@@ -87,7 +87,7 @@ fn compiling(since: Duration) -> String {
     format!("compiling {}s", since.as_secs())
 }
 
-/// Returns the name of a state as people read it.
+/// Returns the name of a state for people.
 pub(crate) fn state_name(state: ControllerState) -> &'static str {
     match state {
         ControllerState::Starting => "starting",
@@ -98,7 +98,7 @@ pub(crate) fn state_name(state: ControllerState) -> &'static str {
     }
 }
 
-/// Says in a few words where a resource is, from its status as kinds commonly write it.
+/// Summarises the status of a resource, by common conventions of kinds.
 pub(crate) fn summary(resource: &Resource) -> String {
     let text = status_text(resource.document());
     if resource.is_deleting() { format!("terminating, {text}") } else { text }

@@ -1,7 +1,7 @@
-//! Where everything goes that a person reads while the host runs: lines that stay, and below them, on a terminal, a table that is
+//! The output for people while the host runs: permanent lines, and below them, on a terminal, a table that is
 //! redrawn in place.
 //!
-//! All of it is standard error: standard output is data. Elsewhere than on a terminal there are lines alone.
+//! All of it goes to standard error; standard output is for data. Without a terminal there are only lines.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The least time between two redraws.
+/// The minimum time between two redraws.
 const REDRAW: Duration = Duration::from_millis(200);
-/// How often the size of the terminal is asked for.
+/// How often the size of the terminal is queried.
 const RESIZE: Duration = Duration::from_secs(2);
-/// Bytes of one line that stays. More is cut.
+/// Bytes of one permanent line. Longer lines are truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
 const HIDE_CURSOR: &str = "\u{1b}[?25l";
@@ -33,7 +33,7 @@ pub(crate) struct Size {
 impl Size {
     const DEFAULT: Self = Self { rows: 24, columns: 80 };
 
-    /// Asks `stty`: the system call is out of reach without unsafe code.
+    /// Queries the size with `stty`, in a child process.
     fn query() -> Option<Self> {
         let terminal = File::open("/dev/tty").ok()?;
         let output = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
@@ -47,10 +47,10 @@ impl Size {
     }
 }
 
-/// How what happens is told.
+/// The style of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Lines, and a table if standard error is a terminal that can.
+    /// Lines, and a table if standard error is a capable terminal.
     Live,
     /// Lines.
     Lines,
@@ -58,7 +58,7 @@ pub(crate) enum Style {
     Log,
 }
 
-/// The screen. Clones are the same one.
+/// The terminal of this process. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Screen {
     live: bool,
@@ -71,9 +71,9 @@ struct Inner {
     sized: Option<Instant>,
     table: Vec<String>,
     status: String,
-    /// Rows of the table and the status line that stand on the terminal now.
+    /// The rows on the terminal now, of the table and the status line.
     drawn: usize,
-    /// There is something to show that is not on the terminal yet.
+    /// The content has changed since the last redraw.
     dirty: bool,
     last_draw: Option<Instant>,
     closed: bool,
@@ -101,23 +101,24 @@ impl Screen {
         self.live
     }
 
-    /// Tells what happened.
+    /// Prints a message.
     pub(crate) fn info(&self, text: &str) {
         if self.logged { tracing::info!(target: "homeostat", "{text}") } else { self.line(text) }
     }
 
-    /// Tells what somebody should look at.
+    /// Prints a warning.
     pub(crate) fn warn(&self, text: &str) {
         if self.logged { tracing::warn!(target: "homeostat", "{text}") } else { self.line(&format!("warning: {text}")) }
     }
 
-    /// Writes a line that stays. What is hidden in it is made visible, and further lines of the same text stand below it, indented: what
-    /// guests write ends up here, and none of it may pass for a line of the host.
+    /// Prints a permanent line. Control characters are escaped, and further lines of the same text are
+    /// indented: the text may come from guests, and none of it may look like a line of the host.
     pub(crate) fn line(&self, text: &str) {
         self.write(&homeostat_text::block(text.trim_end()));
     }
 
-    /// Writes lines that stay, colours and all. For what cargo says while it builds the guests of whoever is looking on, and nothing else.
+    /// Prints permanent lines with their colours. Only for cargo's output during a build that the user
+    /// started.
     pub(crate) fn cargo_output(&self, text: &str) {
         self.write(text);
     }
@@ -136,7 +137,7 @@ impl Screen {
         emit(&out);
     }
 
-    /// Shows what goes on now, in the one line below everything. Empty: nothing. Does nothing where there is no table.
+    /// Sets the status line at the bottom; empty text removes it. Does nothing without a table.
     pub(crate) fn status(&self, text: &str) {
         let mut inner = self.lock();
         let text = homeostat_text::line(text).into_owned();
@@ -145,7 +146,8 @@ impl Screen {
         self.redraw(&mut inner);
     }
 
-    /// Shows a table instead of the one before. Does nothing where there is no table, and waits for the next call when the last redraw was just now.
+    /// Replaces the table. Does nothing without a table. If the last redraw was too recent, the next call
+    /// redraws it.
     pub(crate) fn table(&self, rows: Vec<String>) {
         let mut inner = self.lock();
         let rows: Vec<String> = rows.iter().map(|row| homeostat_text::line(row).into_owned()).collect();
@@ -154,12 +156,12 @@ impl Screen {
         self.redraw(&mut inner);
     }
 
-    /// Draws what could not be drawn when it came.
+    /// Draws changes that came too soon after the last redraw.
     pub(crate) fn refresh(&self) {
         self.redraw(&mut self.lock());
     }
 
-    /// Takes the table away and puts the terminal in order. Lines can still be written.
+    /// Removes the table and restores the terminal. Lines can still be printed.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         if self.live && !inner.closed {
@@ -190,7 +192,7 @@ impl Screen {
 }
 
 impl Inner {
-    /// Returns what takes the table off the terminal.
+    /// Returns the escape sequence that removes the table.
     fn erase(&mut self) -> String {
         let drawn = std::mem::take(&mut self.drawn);
         if drawn == 0 { String::new() } else { format!("\u{1b}[{drawn}A\r{CLEAR_BELOW}") }
@@ -208,9 +210,9 @@ impl Inner {
     }
 }
 
-/// Cuts a table and the status line to what fits on a terminal without scrolling it.
+/// Truncates a table and the status line so that they fit on the terminal without scrolling.
 fn fit(table: &[String], status: &str, size: Size) -> Vec<String> {
-    // One row stays free for the cursor, one for a line above.
+    // One row is left for the cursor and one for a line above.
     let rows_max = size.rows.saturating_sub(2 + usize::from(!status.is_empty())).max(1);
     let mut rows: Vec<String> = table.iter().take(rows_max).cloned().collect();
     if table.len() > rows_max {
@@ -223,7 +225,7 @@ fn fit(table: &[String], status: &str, size: Size) -> Vec<String> {
         rows.push(status.to_owned());
     }
     for row in &mut rows {
-        // A row that wraps would be two.
+        // A row that wraps would take two lines.
         if row.chars().count() >= size.columns {
             *row = row.chars().take(size.columns.saturating_sub(2)).chain(['…']).collect();
         }
@@ -236,16 +238,16 @@ fn environment(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)
 }
 
-/// Writes to standard error. A reader that is gone is no error of ours.
+/// Writes to standard error. A closed pipe is ignored.
 fn emit(text: &str) {
     let mut stderr = io::stderr().lock();
     drop(stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()));
 }
 
-/// Where the records of the log go: to the screen, each when it is whole.
+/// Sends log records to the terminal, each in one piece.
 pub(crate) struct Log {
     pub(crate) screen: Screen,
-    /// Each record is a document of JSON, and stays one.
+    /// Each record is a JSON document and is printed as such.
     pub(crate) is_json: bool,
 }
 

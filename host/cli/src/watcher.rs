@@ -1,7 +1,7 @@
-//! Wakes its owner when something in some folders may have changed. What changed is found out by looking.
+//! Wakes its owner when a file in some folders may have changed. The owner scans the files to find out which.
 //!
-//! Parent folders are watched, never files: a file that is replaced by a rename takes its watch with it. Where the system's
-//! notices do not come (network file systems, mounted secrets), the owner looks from time to time anyway: see
+//! Folders are watched, never files: replacing a file by a rename would end its watch. Some file systems send
+//! no notifications (network file systems, mounted secrets), so the owner also polls: see
 //! [`Watcher::poll_every`].
 
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-/// How often to look, whatever the system says.
+/// The polling interval with notifications.
 const POLL: Duration = Duration::from_secs(30);
-/// The same where the system says nothing.
+/// The polling interval without notifications.
 const POLL_BLIND: Duration = Duration::from_secs(1);
 
-/// Which folders are watched: each with everything below it (`true`), or by itself.
+/// The folders to watch. `true`: recursively.
 pub(crate) type Folders = BTreeMap<PathBuf, bool>;
 
 /// Watches folders.
 pub(crate) struct Watcher {
-    /// `None`: the system has no more watches to give.
+    /// `None`: the system could not create a watcher.
     inner: Option<RecommendedWatcher>,
     watched: Folders,
     wake: Arc<Notify>,
-    /// A folder could not be watched.
+    /// Some folder could not be watched.
     blind: bool,
 }
 
 impl Watcher {
-    /// Starts to watch nothing.
+    /// Returns a watcher without folders.
     pub(crate) fn new() -> Self {
         let wake = Arc::new(Notify::new());
         let waker = wake.clone();
@@ -47,14 +47,14 @@ impl Watcher {
         Self { blind: inner.is_err(), inner: inner.ok(), watched: Folders::new(), wake }
     }
 
-    /// Watches exactly these folders from now on. Those that are not there are left out.
+    /// Watches exactly these folders from now on. Missing folders are skipped.
     pub(crate) fn set(&mut self, folders: Folders) {
         let Some(inner) = &mut self.inner else { return };
         if folders == self.watched {
             return;
         }
         for folder in self.watched.keys().filter(|folder| !folders.contains_key(*folder)) {
-            // A folder that is gone has lost its watch already.
+            // A deleted folder has lost its watch already.
             drop(inner.unwatch(folder));
         }
         self.blind = false;
@@ -73,20 +73,20 @@ impl Watcher {
         self.watched = watched;
     }
 
-    /// Waits until something may have changed.
+    /// Waits until a file may have changed.
     ///
-    /// *Cancel safety*: nothing is lost.
+    /// *Cancel safety*: no notification is lost.
     pub(crate) async fn changed(&self) {
         self.wake.notified().await;
     }
 
-    /// Returns how often to look without a notice.
+    /// Returns the polling interval.
     pub(crate) fn poll_every(&self) -> Duration {
         if self.blind { POLL_BLIND } else { POLL }
     }
 }
 
-/// Reading a file is no change of it, and we read.
+/// Returns whether an event is a change. Reads are not, and the host reads these files.
 fn is_change(kind: &EventKind) -> bool {
     match kind {
         EventKind::Access(kind) => *kind == AccessKind::Close(AccessMode::Write),

@@ -1,4 +1,4 @@
-//! The kinds that a host knows, and the words that mean them.
+//! The kinds that a host serves, and the names that people use for them.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Client;
 use crate::exit;
 
-/// One kind.
+/// One kind that the host serves.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApiResource {
@@ -15,7 +15,7 @@ pub(crate) struct ApiResource {
     singular: String,
     short_names: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Nothing of it is stored.
+    /// No resources of the kind are stored.
     pub(crate) keys_only: bool,
 }
 
@@ -31,7 +31,7 @@ impl ApiResource {
         &self.kind.group
     }
 
-    /// Returns the name of the kind, as `Deployment`.
+    /// Returns the name of the kind, for example `Deployment`.
     pub(crate) fn name(&self) -> &str {
         &self.kind.name
     }
@@ -46,18 +46,18 @@ impl ApiResource {
         self.kind.group == "homeostat.dev" && self.kind.name == "Controller"
     }
 
-    /// Returns how a resource is named in one word, as `deployment.apps/web`.
+    /// Returns the name of a resource with its kind, for example `deployment.apps/web`.
     pub(crate) fn qualified_name(&self, name: &str) -> String {
         format!("{}/{name}", self.qualified_kind())
     }
 
-    /// Returns how the kind is named in one word, as `deployment.apps`.
+    /// Returns the name of the kind with its group, for example `deployment.apps`.
     pub(crate) fn qualified_kind(&self) -> String {
         let Self { singular, kind: GroupVersionKind { group, .. }, .. } = self;
         if group.is_empty() { singular.clone() } else { format!("{singular}.{group}") }
     }
 
-    /// Returns the path of the resources of this kind, in one namespace or in all.
+    /// Returns the path of the kind's collection, in one namespace or in all.
     pub(crate) fn path(&self, namespace: Option<&str>) -> String {
         let root = if self.kind.group.is_empty() { "/api" } else { "/apis" };
         let inside = namespace
@@ -72,7 +72,7 @@ impl ApiResource {
         format!("{}/{name}", self.path(Some(namespace)))
     }
 
-    /// Returns a key of this kind as hosts print it: `apps/v1/Deployment default/web`.
+    /// Returns a key of this kind in the format of the API: `apps/v1/Deployment default/web`.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         let inside = if self.namespaced { format!("{namespace}/") } else { String::new() };
         format!("{}/{} {inside}{name}", self.api_version(), self.name())
@@ -87,14 +87,14 @@ impl ApiResource {
     }
 }
 
-/// All kinds that a host knows.
+/// All kinds that a host serves.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Kinds {
     items: Vec<ApiResource>,
 }
 
 impl Kinds {
-    /// Asks a host.
+    /// Fetches the kinds from a host.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -102,10 +102,10 @@ impl Kinds {
         Ok(serde_json::from_value(client.get("/homeostat/v1/kinds").await?)?)
     }
 
-    /// Returns the kind that a person means with a word: plural, singular or short name, with or without `.group`.
+    /// Finds a kind by its plural, singular or short name, with or without `.group`.
     ///
     /// # Errors
-    /// A failure that names words that look alike.
+    /// A failure that suggests similar names.
     pub(crate) fn find(&self, word: &str) -> anyhow::Result<&ApiResource> {
         self.items.iter().find(|known| known.is_named(word)).ok_or_else(|| exit::failed(self.unknown(word)))
     }
@@ -116,13 +116,13 @@ impl Kinds {
         self.items.iter().find(|known| known.api_version() == text("apiVersion") && known.name() == text("kind"))
     }
 
-    /// Returns the plural of a kind, as `deployments`.
+    /// Returns the plural of a kind, for example `deployments`.
     pub(crate) fn plural(&self, group: &str, kind: &str) -> Option<String> {
         let known = self.items.iter().find(|known| known.group() == group && known.name() == kind)?;
         Some(known.plural.clone())
     }
 
-    /// Says that a kind is not known, and which ones look alike.
+    /// Returns the message for an unknown kind, with similar names.
     pub(crate) fn unknown(&self, word: &str) -> String {
         let similar = self.similar(word);
         if similar.is_empty() {
@@ -132,7 +132,7 @@ impl Kinds {
         }
     }
 
-    /// Returns plurals that look like a word, the nearest first, at most three.
+    /// Returns the plurals most similar to `word`, the nearest first, at most three.
     fn similar(&self, word: &str) -> Vec<&str> {
         let word = word.split('.').next().unwrap_or_default().to_lowercase();
         let near = |known: &ApiResource| {
@@ -147,7 +147,7 @@ impl Kinds {
     }
 }
 
-/// Returns how many letters must be changed, added, dropped or swapped with their neighbour to get from one word to the other.
+/// Returns the edit distance of two words: insertions, deletions, substitutions and swaps of neighbours.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before = vec![0; to.len() + 1];

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// A host that answers the first line of each request with a code and a body.
+/// A host that answers each request, given its first line, with a code and a body.
 pub(crate) fn host<A>(answer: fn(String) -> A) -> (TempDir, Global)
 where
     A: Future<Output = (u16, String)> + Send + 'static,

@@ -1,4 +1,5 @@
-//! What a command shows to a host, and which hosts it believes: tokens and certificates.
+//! Authentication of both sides: the token that is sent to a host, and the certificates that the client
+//! trusts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,13 +21,13 @@ use tokio_rustls::rustls::{
 use crate::exit;
 use crate::global::Global;
 
-/// Bytes of a file of certificates, or of one with a token.
+/// Bytes of a file with certificates or with a token, at most.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Returns the token that the command line or the environment gives; the file comes first.
+/// Returns the token of the command line or the environment. The file takes precedence.
 ///
 /// # Errors
-/// When the file cannot be read or has no token in it, and when there is a token for a host that is asked in plain text.
+/// When the file cannot be read or is empty, and when the token would be sent to another machine unencrypted.
 #[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
 pub(crate) fn token(global: &Global, address: &Address) -> anyhow::Result<Option<String>> {
     let token = match &global.token_file {
@@ -49,10 +50,10 @@ pub(crate) fn token(global: &Global, address: &Address) -> anyhow::Result<Option
     }
 }
 
-/// Returns the header that shows a token. It is not printed with whatever holds it.
+/// Returns the authorization header of a token. It is marked sensitive, so that debug output hides it.
 ///
 /// # Errors
-/// A usage error when no header can have it.
+/// A usage error when the token has characters that are not allowed in a header.
 pub(super) fn authorization(token: &str) -> anyhow::Result<HeaderValue> {
     let header = HeaderValue::from_str(&format!("Bearer {token}"));
     let mut header =
@@ -61,10 +62,11 @@ pub(super) fn authorization(token: &str) -> anyhow::Result<HeaderValue> {
     Ok(header)
 }
 
-/// Returns how to speak TLS: with whom the file vouches for, or else with whom this machine trusts.
+/// Returns the TLS configuration. It trusts the certificates in `authority`, or those that this machine
+/// trusts.
 ///
 /// # Errors
-/// When the file cannot be read or has no certificate in it.
+/// When the file cannot be read or contains no certificate.
 pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().context("TLS is not available")?;
@@ -77,10 +79,11 @@ pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>>
     Ok(Arc::new(config))
 }
 
-/// Believes the certificates of a file: those that they have signed, and they themselves.
+/// Trusts the certificates in a file: the certificates themselves, and those that they have signed.
 ///
-/// `openssl req -x509` makes a certificate that may sign others, and people serve it as it is. Verifiers of chains refuse that; but who names
-/// the very certificate that a host shows vouches for it, whatever else it may do.
+/// `openssl req -x509` creates a CA certificate, and people serve it directly. Chain verifiers reject a CA
+/// certificate as a server's own. A user who passes the exact certificate of the host trusts it, even if it
+/// is a CA certificate.
 #[derive(Debug)]
 struct PinnedCertificates {
     certificates: Vec<CertificateDer<'static>>,
@@ -154,7 +157,7 @@ impl ServerCertVerifier for PinnedCertificates {
     }
 }
 
-/// Says why TLS could not be agreed on, and what to do.
+/// Explains a failed TLS handshake and suggests a fix.
 pub(super) fn explain(address: &Address, error: &std::io::Error) -> Option<anyhow::Error> {
     let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     let what = match cause {

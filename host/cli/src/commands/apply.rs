@@ -1,4 +1,4 @@
-//! `homeostat apply`: creates resources, or changes them to what manifests say.
+//! `homeostat apply`: creates resources, or updates them to match their manifests.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::global::{Format, Global};
 use crate::manifest::{self, Document, Problem};
 use crate::{columns, output};
 
-/// Who the fields belong to that are applied here.
+/// The field manager of `homeostat apply`.
 const MANAGER: &str = "homeostat-apply";
 
-/// Bytes that are read from standard input.
+/// Bytes that are read from standard input, at most.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// What of a folder is a manifest.
+/// The file extensions of manifests.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Create resources, or update them to match their manifests
@@ -37,15 +37,16 @@ pub(crate) struct Args {
     recursive: bool,
 }
 
-/// Applies every document, and goes on after one that fails.
+/// Applies every document. A document that fails is reported on stderr with its position, and the next one
+/// follows.
 ///
 /// # Errors
-/// When the host goes away. Documents that fail are told on stderr, each with its place.
+/// When the host becomes unreachable.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml, Format::Name])?;
     let (mut documents, mut problems) = read(&args.files, args.recursive)?;
     problems.extend(manifest::take_duplicates(&mut documents));
-    // A definition goes before the resources of its kind, wherever it stands.
+    // CustomResourceDefinitions come before the resources of their kind.
     documents.sort_by_key(|document| document.value["kind"] != "CustomResourceDefinition");
     let client = Client::new(global)?;
     let kinds = Kinds::fetch(&client).await?;
@@ -75,10 +76,10 @@ struct Apply<'g> {
 }
 
 impl Apply<'_> {
-    /// Applies one document. The inner error is about the document, the outer one ends everything.
+    /// Applies one document. The inner error concerns this document alone; the outer one ends the command.
     async fn apply_one(&mut self, document: &Document) -> anyhow::Result<Result<(), (Problem, ExitReason)>> {
         if self.kinds.of(&document.value).is_none() {
-            // One of the documents before may have declared it.
+            // An earlier document may have declared the kind.
             self.kinds = Kinds::fetch(&self.client).await?;
         }
         let path = match path(document, &self.kinds, self.global) {
@@ -106,12 +107,12 @@ impl Apply<'_> {
     }
 }
 
-/// Says on stderr what is wrong with a document.
+/// Reports a problem with a document on stderr.
 pub(super) fn report_problem(problem: &Problem) {
     output::eprint(&format!("error: {problem}"));
 }
 
-/// Returns the kind of a document and the path of its resource.
+/// Returns the kind of a document, and the path of its resource.
 pub(super) fn path<'k>(
     document: &Document,
     kinds: &'k Kinds,
@@ -137,7 +138,7 @@ pub(super) fn path<'k>(
     Ok((known, known.path_of(own.unwrap_or(global.namespace()), text("/metadata/name"))))
 }
 
-/// Reads what the command line names: files, folders, standard input.
+/// Reads the inputs of the command line: files, folders and standard input.
 pub(super) fn read(files: &[PathBuf], recursive: bool) -> anyhow::Result<(Vec<Document>, Vec<Problem>)> {
     let (mut documents, mut problems) = (Vec::new(), Vec::new());
     let mut take = |(more_documents, more_problems): (Vec<Document>, Vec<Problem>)| {
@@ -167,7 +168,7 @@ pub(super) fn read(files: &[PathBuf], recursive: bool) -> anyhow::Result<(Vec<Do
     Ok((documents, problems))
 }
 
-/// Returns the manifests of a folder, by name.
+/// Returns the manifests in a folder, sorted by name.
 fn manifests(folder: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
     let cannot_read = || format!("the folder {} cannot be read", folder.display());
     let mut entries = Vec::new();
@@ -178,7 +179,7 @@ fn manifests(folder: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in entries {
         if path.is_dir() {
-            // A link to a folder could lead back here.
+            // A symbolic link to a folder could form a cycle.
             if recursive && !path.is_symlink() {
                 found.extend(manifests(&path, recursive)?);
             }

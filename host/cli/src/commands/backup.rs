@@ -1,4 +1,4 @@
-//! `homeostat backup`: saves the store of a running host.
+//! `homeostat backup`: saves the store of a running host to a file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ pub(crate) struct Args {
     file: PathBuf,
 }
 
-/// Makes a backup.
+/// Runs `homeostat backup`.
 ///
 /// # Errors
-/// When there is such a file, it cannot be written, or the host cannot answer.
+/// When the file exists or cannot be written, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let bytes = Client::new(global)?.save("/homeostat/v1/backup", &args.file).await?;

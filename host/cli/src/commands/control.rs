@@ -1,4 +1,4 @@
-//! `homeostat suspend` and `resume`: what a person does to a running controller.
+//! `homeostat suspend` and `resume`.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::global::{Format, Global};
 use crate::output;
 
-/// Hold a controller's keys back, or let them run again
+/// Suspend or resume a controller
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ControllerArgs {
     /// The controller: NAME or controller/NAME
@@ -18,18 +18,18 @@ pub(crate) struct ControllerArgs {
     controller: String,
 }
 
-/// Holds a controller's keys back.
+/// Suspends a controller.
 ///
 /// # Errors
-/// When the controller is not there.
+/// When the controller does not exist.
 pub(crate) async fn suspend(args: ControllerArgs, global: &Global) -> anyhow::Result<ExitCode> {
     post_verb(&args.controller, "suspend", "suspended", global).await
 }
 
-/// Lets a controller's keys run again.
+/// Resumes a controller.
 ///
 /// # Errors
-/// When the controller is not there.
+/// When the controller does not exist.
 pub(crate) async fn resume(args: ControllerArgs, global: &Global) -> anyhow::Result<ExitCode> {
     post_verb(&args.controller, "resume", "resumed", global).await
 }
@@ -42,7 +42,7 @@ async fn post_verb(controller: &str, verb: &str, done: &str, global: &Global) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the path of a controller.
+/// Returns the API path of a controller.
 pub(super) fn path(controller: &str) -> String {
     format!("/apis/homeostat.dev/v1alpha1/controllers/{controller}")
 }

@@ -63,12 +63,12 @@ impl Cascade {
     }
 }
 
-/// Deletes every resource that is meant, and goes on after one that fails.
+/// Deletes the selected resources. A resource that fails is reported, and the next one follows.
 ///
-/// Does not wait for finalizers: it says which ones a deletion waits for.
+/// Does not wait for finalizers: the output lists those that a deletion waits for.
 ///
 /// # Errors
-/// When nothing is named, a kind is not known, or the host goes away.
+/// When no resource is named, a kind is unknown, or the host becomes unreachable.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Name])?;
     let client = Client::new(global)?;
@@ -109,7 +109,7 @@ impl Delete<'_> {
         Ok(())
     }
 
-    /// Returns the names of all resources of a kind, in the namespace that is meant, that have the labels.
+    /// Returns the names of the kind's resources in the namespace that match the selector.
     async fn select_names(&self, known: &ApiResource) -> anyhow::Result<Vec<String>> {
         let path =
             with_query(&known.path(Some(self.global.namespace())), &[("labelSelector", self.args.selector.as_deref())]);
@@ -168,7 +168,7 @@ fn is_not_found(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(|refusal| refusal.code == 404)
 }
 
-/// Says what a deletion came to, by the document that the host answered with.
+/// Describes the result of a deletion, from the document in the host's response.
 fn result_text(answer: &Value) -> String {
     let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
     let finalizers: Vec<&str> = finalizers.into_iter().flatten().filter_map(Value::as_str).collect();

@@ -1,4 +1,4 @@
-//! `homeostat describe`: all there is to know about one resource, for a person.
+//! `homeostat describe`: shows one resource in detail.
 
 use std::process::ExitCode;
 
@@ -20,10 +20,10 @@ pub(crate) struct Args {
     resource: Vec<String>,
 }
 
-/// Describes a resource.
+/// Runs `homeostat describe`.
 ///
 /// # Errors
-/// When it is not there, or the host cannot answer.
+/// When the resource does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let (kind, name) = words::parse_one(&args.resource)?;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns what the document itself tells.
+/// Returns the part of the page that comes from the document itself.
 fn page(document: &Value, now: Timestamp) -> anyhow::Result<String> {
     let mut page = head(document, now);
     for (name, value) in document.as_object().into_iter().flatten() {
@@ -54,7 +54,7 @@ fn page(document: &Value, now: Timestamp) -> anyhow::Result<String> {
     Ok(page)
 }
 
-/// Returns the lines about a resource's metadata; what is not there has no line.
+/// Returns the lines about a resource's metadata. Empty fields have no line.
 fn head(document: &Value, now: Timestamp) -> String {
     let at = |pointer| output::plain(text(document, pointer));
     let created = at("/metadata/creationTimestamp");
@@ -85,7 +85,7 @@ fn head(document: &Value, now: Timestamp) -> String {
     lines.iter().filter(|(_, value)| !value.is_empty()).map(line).collect()
 }
 
-/// Returns names and values, each on its own line.
+/// Returns the entries of a map as `name=value`, one line each.
 fn listed(map: Option<&Value>) -> String {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     let line =
@@ -102,7 +102,7 @@ fn owners(document: &Value) -> String {
     owners.map(owner).collect::<Vec<_>>().join("\n")
 }
 
-/// Adds a field of the document as YAML, when there is something in it.
+/// Appends a field of the document as YAML, unless it is empty.
 fn block(page: &mut String, name: &str, value: &Value) -> anyhow::Result<()> {
     let is_empty =
         value.is_null() || value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
@@ -114,7 +114,7 @@ fn block(page: &mut String, name: &str, value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds a table, when there is something in it.
+/// Appends a table, unless it is empty.
 fn section(page: &mut String, title: &str, table: &Table) {
     if !table.is_empty() {
         let lines: String = table.to_string().lines().map(|line| format!("  {line}\n")).collect();
@@ -148,7 +148,7 @@ async fn dependents(client: &Client, document: &Value, now: Timestamp) -> anyhow
     Ok(table)
 }
 
-/// Returns how the key of a resource is doing with every controller that manages its kind.
+/// Returns the queue entries of a resource's key, in every controller that manages its kind.
 async fn queue_table(client: &Client, known: &ApiResource, namespace: &str, name: &str) -> anyhow::Result<Table> {
     let mut table = queue::table(true);
     let manages =
@@ -181,11 +181,11 @@ async fn events_table(
     Ok(table)
 }
 
-/// Its own events that are shown of a controller: the last ones.
+/// A controller's own events to show, at most: the latest.
 const OWN_EVENTS_MAX: usize = 16;
 
-/// Returns what is shown of the events of a controller, which are in order: its own, and one for each reason for which there are some about
-/// keys, with how often in all and what the last one says. Each stands where its last one does.
+/// Returns the events of a controller to show. Its own events stay. Events about keys are merged by reason:
+/// the last one stands for all, with the total count, at the position of the last one.
 fn merge_key_events(events: Vec<Value>) -> Vec<Value> {
     let mut shown: Vec<Value> = Vec::new();
     for event in events {

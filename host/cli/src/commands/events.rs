@@ -1,4 +1,4 @@
-//! `homeostat events`: shows what happened, oldest first.
+//! `homeostat events`: shows events, oldest first.
 
 use std::process::ExitCode;
 
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     watch: bool,
 }
 
-/// Shows events.
+/// Runs `homeostat events`.
 ///
 /// # Errors
-/// When the kind of `--for` is not known, or the host cannot answer.
+/// When the kind of `--for` is unknown, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml])?;
     let Args { about, controller, watch } = args;
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     };
     let pairs = [("key", key.as_deref()), ("controller", controller.as_deref()), ("follow", watch.then_some("1"))];
     let mut lines = client.lines(&with_query("/homeostat/v1/events", &pairs)).await?;
-    // An event that is about no resource belongs to every namespace.
+    // An event without a resource belongs to every namespace.
     let is_meant = |event: &Value| match (global.namespace.as_deref(), event.pointer("/key/namespace")) {
         (Some(wanted), Some(found)) => found == wanted,
         _ => true,
@@ -101,7 +101,7 @@ pub(super) fn row(event: &Value, now: Timestamp) -> Vec<String> {
     ]
 }
 
-/// Returns what an event is about, as `deployment/web`; the controller itself when it is about no resource.
+/// Returns the subject of an event, for example `deployment/web`. Without a resource it is the controller.
 fn object(event: &Value) -> String {
     if event["key"].is_null() {
         return format!("controller/{}", text(event, "/controller"));

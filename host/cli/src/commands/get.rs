@@ -16,7 +16,7 @@ use crate::{columns, output};
 
 const FORMATS: [Format; 5] = [Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
 
-/// The pause before a watch that the host ended is opened again.
+/// The pause before a closed watch is reopened.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Show resources
@@ -39,10 +39,10 @@ pub(crate) struct Args {
     watch: bool,
 }
 
-/// Shows what the words name.
+/// Runs `homeostat get`.
 ///
 /// # Errors
-/// When a kind is not known, a resource is not there, or the host cannot answer.
+/// When a kind is unknown, a resource does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&FORMATS)?;
     let named = words::parse(&args.resources)?;
@@ -69,15 +69,15 @@ struct Get<'a> {
     format: Format,
 }
 
-/// What was found of one kind.
+/// The fetched resources of one kind.
 struct ResourceList<'k> {
     known: &'k ApiResource,
     items: Vec<Value>,
-    /// From which a watch goes on.
+    /// The revision from which a watch continues.
     revision: String,
-    /// Names were given, so this is no list.
+    /// The resources were selected by name.
     is_named: bool,
-    /// Names that were not found, and why.
+    /// The errors of names that were not found.
     missing: Vec<anyhow::Error>,
 }
 
@@ -179,7 +179,7 @@ impl Get<'_> {
         Ok(())
     }
 
-    /// Shows what is there, then every change, until the host goes away.
+    /// Shows the current resources, then every change, until the host becomes unreachable.
     async fn watch(&self, known: &ApiResource, names: &[String]) -> anyhow::Result<ExitCode> {
         let name = match names {
             [] => None,
@@ -198,7 +198,7 @@ impl Get<'_> {
         loop {
             let again = self.stream_changes(known, name, &mut found.revision, &mut rows).await?;
             if again {
-                // History is gone: what is there now stands for what was missed.
+                // The history was compacted: the current list replaces the missed changes.
                 found = self.fetch(known, &[]).await?;
                 found.items.retain(|item| name.is_none_or(|name| columns::text(item, "/metadata/name") == name));
                 rows.show(&found.items)?;
@@ -207,7 +207,7 @@ impl Get<'_> {
         }
     }
 
-    /// Follows changes until the host ends the watch; returns whether to list again before the next one.
+    /// Shows changes until the host closes the watch. Returns whether to list again before the next watch.
     async fn stream_changes(
         &self,
         known: &ApiResource,
@@ -247,13 +247,13 @@ fn name_line(known: &ApiResource, item: &Value) -> String {
     format!("{}\n", known.qualified_name(columns::text(item, "/metadata/name")))
 }
 
-/// Resources of one kind, printed as they come.
+/// Resources of one kind, printed as they arrive.
 struct Rows<'a> {
     get: &'a Get<'a>,
     known: &'a ApiResource,
     columns: Vec<columns::Column>,
     table: Table,
-    /// Names are printed without their kind.
+    /// Print names without their kind.
     is_one_kind: bool,
 }
 
@@ -279,7 +279,7 @@ impl<'a> Rows<'a> {
         self.table.row(cells);
     }
 
-    /// Prints items at once, in the format that was asked for.
+    /// Prints items at once, in the chosen format.
     fn show(&mut self, items: &[Value]) -> anyhow::Result<()> {
         if items.is_empty() {
             return Ok(());

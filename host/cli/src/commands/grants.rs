@@ -1,4 +1,4 @@
-//! `homeostat grants`: what controllers may do, in the words of others, and what they need of it.
+//! `homeostat grants`: derives grants from observed use, and Kubernetes Roles from grants.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,10 +43,10 @@ struct RbacArgs {
     of: String,
 }
 
-/// Prints roles, or what was learned.
+/// Runs `homeostat grants`.
 ///
 /// # Errors
-/// When the controller is not there, or the file has a problem or no controller.
+/// When the controller does not exist, or the file has a problem or contains no controller.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Learn(args) => learn::run(args, global).await,
@@ -59,7 +59,7 @@ async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let is_file = of.contains('/') || [".yaml", ".yml", ".json"].iter().any(|ending| of.ends_with(ending));
     let (controllers, kinds) = if is_file {
-        // What a file says of kinds is not asked of a host that may not run.
+        // For a file, plurals are guessed: a host that serves its kinds need not run.
         (from_file(Path::new(&of))?, None)
     } else {
         let client = Client::new(global)?;

@@ -1,4 +1,4 @@
-//! `homeostat enqueue`, `retry` and `queue cancel|postpone|expedite`: what a person does to one key.
+//! `homeostat enqueue`, `retry` and `queue cancel|postpone|expedite`: change the queue entry of one key.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::{self, age};
 
-/// How the answer of the host can be printed.
+/// The output formats of these commands.
 const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Yaml, Format::Name];
 
 /// Run a waiting or parked key now
@@ -60,7 +60,7 @@ pub(crate) enum KeyCommand {
     Expedite(QueuedKey),
 }
 
-/// A key on the queue of a controller.
+/// A key in the queue of a controller.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct QueuedKey {
     /// The controller: NAME or controller/NAME
@@ -90,15 +90,15 @@ enum Priority {
 /// Runs a key now.
 ///
 /// # Errors
-/// When the controller or the key is not there.
+/// When the controller or the key does not exist.
 pub(crate) async fn retry(RetryArgs { queued }: RetryArgs, global: &Global) -> anyhow::Result<ExitCode> {
     move_queued(&queued, "retry", "retried", json!({}), global).await
 }
 
-/// Moves a key that is on a queue.
+/// Changes the queue entry of a key.
 ///
 /// # Errors
-/// When the controller or the key is not there, or there is nothing to move.
+/// When the controller or the key does not exist, or the entry cannot be changed this way.
 pub(crate) async fn run(verb: KeyCommand, global: &Global) -> anyhow::Result<ExitCode> {
     match verb {
         KeyCommand::Cancel(queued) => move_queued(&queued, "cancel", "cancelled", json!({}), global).await,
@@ -110,10 +110,10 @@ pub(crate) async fn run(verb: KeyCommand, global: &Global) -> anyhow::Result<Exi
     }
 }
 
-/// Puts a key on the queues of those that manage its kind.
+/// Adds a key to the queues of the controllers that manage its kind.
 ///
 /// # Errors
-/// When no controller that runs manages the kind, and what the host says.
+/// When no running controller manages the kind, and errors of the host.
 pub(crate) async fn enqueue(args: EnqueueArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let EnqueueArgs { key, controller, after, priority } = args;
     let (client, format) = (Client::new(global)?, global.format(&FORMATS)?);
@@ -151,13 +151,13 @@ async fn move_queued(
     key.print(&[queue], done, format)
 }
 
-/// Returns the kind and the name that a person means.
+/// Returns the kind and the name in the arguments.
 async fn resolve(client: &Client, words: &[String]) -> anyhow::Result<(ApiResource, String)> {
     let (kind, name) = words::parse_one(words)?;
     Ok((Kinds::fetch(client).await?.find(&kind)?.clone(), name))
 }
 
-/// Returns a kind as controllers tell what they manage.
+/// Returns a kind in the format of a controller's `status.manages` column.
 fn manages(known: &ApiResource) -> String {
     let kind = json!({ "name": known.name(), "group": known.group() });
     columns::kind(Some(&kind))
@@ -171,7 +171,7 @@ fn word(priority: Priority) -> String {
     clap::ValueEnum::to_possible_value(&priority).map(|word| word.get_name().to_owned()).unwrap_or_default()
 }
 
-/// The key that a command is about.
+/// The key in the arguments.
 struct TargetKey<'a> {
     known: &'a ApiResource,
     name: &'a str,
@@ -179,7 +179,7 @@ struct TargetKey<'a> {
 }
 
 impl TargetKey<'_> {
-    /// Asks for a verb, and returns the queue of the controller with this key alone.
+    /// Posts a verb. Returns the controller's queue, reduced to this key.
     async fn post(&self, client: &Client, controller: &str, verb: &str, more: Value) -> anyhow::Result<Value> {
         let namespace = if self.known.namespaced { self.namespace } else { "" };
         let mut body = more;
@@ -208,7 +208,7 @@ impl TargetKey<'_> {
     }
 }
 
-/// Says what was done to a key, and when it is due where that is later.
+/// Describes the result for a key, with the due time if it is later.
 fn result_line(word: &str, done: &str, queue: &Value) -> String {
     let controller = columns::text(queue, "/metadata/name");
     let due = queue::entries(queue).next().and_then(|entry| entry["dueInMs"].as_u64());

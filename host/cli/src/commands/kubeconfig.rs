@@ -1,4 +1,4 @@
-//! `homeostat kubeconfig`: what kubectl and client-go have to know of a host.
+//! `homeostat kubeconfig`: prints a kubeconfig for kubectl and client-go.
 
 use std::process::ExitCode;
 
@@ -20,10 +20,10 @@ use crate::{address, exit, output};
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {}
 
-/// Prints a kubeconfig. The host is not asked.
+/// Prints a kubeconfig, without contacting the host.
 ///
 /// # Errors
-/// When the host is on a unix socket, which kubectl does not speak to, and when a file cannot be read.
+/// When the host listens on a unix socket, which kubectl does not support, or a file cannot be read.
 pub(crate) fn run(_args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let document = document(global)?;

@@ -1,4 +1,4 @@
-//! `homeostat logs`: shows what the guest of a controller wrote.
+//! `homeostat logs`: shows the log that a controller's guest wrote.
 
 use std::process::ExitCode;
 
@@ -28,15 +28,15 @@ pub(crate) struct Args {
     tail: Option<u64>,
 }
 
-/// Shows a log.
+/// Runs `homeostat logs`.
 ///
 /// # Errors
-/// When the controller is not there, or the host cannot answer.
+/// When the controller does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let Args { controller, follow, key, tail } = args;
     let client = Client::new(global)?;
-    // Also finds out whether there is such a controller: a log can be empty.
+    // This also checks that the controller exists: its log may be empty.
     let document = client.get(&control::path(&controller)).await?;
     let key = match key {
         None => None,
@@ -70,7 +70,7 @@ async fn full_key(client: &Client, controller: &Value, key: &str, global: &Globa
     }
 }
 
-/// Returns one line of a log for people: time, level, key, message, fields.
+/// Formats one line of a log for people: time, level, key, message, fields.
 fn readable(line: &Value) -> String {
     let mut readable = format!("{} {:<5}", text(line, "/time"), text(line, "/level").to_uppercase());
     let (namespace, name) = (text(line, "/key/namespace"), text(line, "/key/name"));

@@ -1,4 +1,5 @@
-//! `homeostat queue`: shows the keys of controllers, and how each is doing; what it does to one of them is in [`super::keys`].
+//! `homeostat queue`: shows the keys of controllers and their states. Changes of one key are in
+//! [`super::keys`].
 
 use std::process::ExitCode;
 
@@ -45,10 +46,10 @@ enum State {
     Parked,
 }
 
-/// Shows queues.
+/// Runs `homeostat queue`.
 ///
 /// # Errors
-/// When the controller is not there, or the host cannot answer.
+/// When the controller does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     check(&args)?;
     let Args { verb, controller, state, limit } = args;
@@ -79,7 +80,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks that what is shown is not asked for beside a command: options for all commands may stand before it.
+/// Rejects display options together with a subcommand. Clap accepts them, because global options may stand
+/// before it.
 fn check(Args { verb, controller, state, limit: _ }: &Args) -> anyhow::Result<()> {
     if verb.is_some() && (controller.is_some() || !state.is_empty()) {
         return Err(exit::usage("the controller goes after the subcommand: homeostat queue COMMAND CONTROLLER KEY"));
@@ -92,13 +94,13 @@ pub(super) fn list(queues: &[Value]) -> Value {
     json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "QueueList", "items": queues })
 }
 
-/// Returns states as a request names them; `None` for all.
+/// Returns states in the format of a request; `None` for all.
 fn words(states: &[State]) -> Option<String> {
     let words = states.iter().filter_map(clap::ValueEnum::to_possible_value).map(|word| word.get_name().to_owned());
     (!states.is_empty()).then(|| words.collect::<Vec<String>>().join(","))
 }
 
-/// Says what an answer leaves out, if it does.
+/// Describes what the response omits; `None` if it is complete.
 fn truncation_note(queue: &Value) -> Option<String> {
     let count = |name: &str| queue["cut"][name].as_u64().unwrap_or(0);
     let (name, shown) = (text(queue, "/metadata/name"), entries(queue).count() as u64);
@@ -126,11 +128,11 @@ fn print_table(queues: &[Value], is_wide: bool, is_part: bool) -> anyhow::Result
     output::print(&table.take())
 }
 
-/// Returns the names of controllers that run: of all, or of those that manage a kind (`deployment.apps`).
+/// Returns the names of running controllers: all, or those that manage a kind (`deployment.apps`).
 pub(super) async fn controllers(client: &Client, manages: Option<&str>) -> anyhow::Result<Vec<String>> {
     let list = client.get("/apis/homeostat.dev/v1alpha1/controllers").await?;
     let items = list["items"].as_array().into_iter().flatten();
-    // One whose component is compiled for the first time has a state, and no queue.
+    // A controller whose first component is being compiled has a state, but no queue.
     let items = items.filter(|item| item.pointer("/status/counts").is_some());
     let items = items.filter(|item| manages.is_none_or(|wanted| kind(item.pointer("/status/manages")) == wanted));
     Ok(items.map(|item| text(item, "/metadata/name").to_owned()).collect())
@@ -146,14 +148,14 @@ pub(super) fn entries(queue: &Value) -> impl Iterator<Item = &Value> {
     queue["items"].as_array().into_iter().flatten()
 }
 
-/// Returns a table for keys.
+/// Returns an empty table for keys.
 pub(super) fn table(is_wide: bool) -> Table {
     let header = ["CONTROLLER", "KEY", "STATE", "FAILURES", "DUE", "LAST ERROR"];
     let more = if is_wide { &["PRIORITY", "SINCE"][..] } else { &[] };
     Table::new([&header[..5], more, &header[5..]].concat())
 }
 
-/// Returns the cells of one key. `SINCE` is how long it has been ready or running.
+/// Returns the cells of one key. `SINCE` is how long the key has been ready or running.
 pub(super) fn row(controller: &str, entry: &Value, is_wide: bool) -> Vec<String> {
     let span = |name: &str| entry[name].as_u64().map_or_else(|| "-".to_owned(), age::short_ms);
     let mut cells = vec![
@@ -171,7 +173,7 @@ pub(super) fn row(controller: &str, entry: &Value, is_wide: bool) -> Vec<String>
     cells
 }
 
-/// Returns a key as people write it.
+/// Returns a key in the format of the command line.
 pub(super) fn key(entry: &Value) -> String {
     let (namespace, name) = (text(entry, "/key/namespace"), text(entry, "/key/name"));
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }

@@ -1,4 +1,4 @@
-//! `homeostat rollout`: what a controller was, what it is to be, and how far it has come.
+//! `homeostat rollout`: shows the revisions of a controller and the state of its rollout, and changes them.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,10 +23,10 @@ mod shadow;
 
 use progress::Progress;
 
-/// Who the fields belong to that are changed here.
+/// The field manager of `homeostat rollout`.
 const MANAGER: &str = "homeostat-rollout";
 
-/// The pause before a watch that the host ended is opened again.
+/// The pause before a closed watch is reopened.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Show and change which revision of a controller runs
@@ -122,10 +122,10 @@ struct DiffArgs {
     shadow: bool,
 }
 
-/// Does what was asked for.
+/// Runs `homeostat rollout`.
 ///
 /// # Errors
-/// When the controller or the revision is not there, or the host cannot answer.
+/// When the controller or the revision does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let client = Client::new(global)?;
     match args.command {
@@ -161,14 +161,14 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
 struct Revisions {
     controller: String,
     items: Vec<Value>,
-    /// The one that runs.
+    /// The running revision.
     current: Option<u64>,
-    /// The one that is tried on some keys.
+    /// The revision of the canary or shadow.
     tried: Option<u64>,
 }
 
 impl Revisions {
-    /// Asks the host.
+    /// Fetches the revisions from the host.
     async fn of(client: &Client, controller: &str) -> anyhow::Result<Self> {
         let document = client.get(&path(controller)).await?;
         let uid = text(&document, "/metadata/uid");
@@ -176,7 +176,7 @@ impl Revisions {
         let all = "/apis/homeostat.dev/v1alpha1/controllerrevisions";
         let mut list = client.get(&with_query(all, &[("fieldSelector", Some(&fields))])).await?;
         let mut items: Vec<Value> = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        // Those of one that had the name before are about to go.
+        // Revisions of a deleted controller with the same name are about to be collected.
         items.retain(|item| text(item, "/metadata/ownerReferences/0/uid") == uid);
         items.sort_by_key(number);
         let status = &document["status"];
@@ -190,7 +190,7 @@ impl Revisions {
         found.ok_or_else(|| exit::failed(format!("controller `{}` has no revision {wanted}", self.controller)))
     }
 
-    /// Returns the newest one below a number.
+    /// Returns the newest revision before `wanted`.
     fn before(&self, wanted: u64) -> anyhow::Result<&Value> {
         let found = self.items.iter().rev().find(|item| number(item) < wanted);
         found.ok_or_else(|| exit::failed(format!("controller `{}` has no revision before {wanted}", self.controller)))
@@ -262,7 +262,8 @@ async fn status(client: &Client, controller: &str, timeout: Duration, global: &G
     }
 }
 
-/// Follows a controller until what is wanted runs, is refused, or has gone back. `last`: what was said last.
+/// Watches a controller until its rollout has finished, failed, or been rolled back. `last` is the last
+/// progress message.
 async fn wait_until_done(client: &Client, controller: &str, last: &mut String) -> anyhow::Result<Progress> {
     let fields = format!("metadata.name={controller}");
     loop {
@@ -293,7 +294,7 @@ async fn wait_until_done(client: &Client, controller: &str, last: &mut String) -
     }
 }
 
-/// Prints what a shadow does otherwise.
+/// Prints the differences of a shadow.
 async fn shadow_diff(client: &Client, controller: &str, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Yaml, Format::Json])?;
     let document = client.get(&format!("{}/shadow", path(controller))).await?;
@@ -322,7 +323,7 @@ async fn diff(
     };
     let from = from.map_or_else(|| revisions.before(number(to)), |wanted| revisions.by_number(wanted))?;
     let mut lines = difference::lines("", &from["spec"]["spec"], &to["spec"]["spec"]);
-    // Revisions that older hosts wrote do not have it.
+    // Revisions that older hosts wrote lack this field.
     if let (Some(before), Some(after)) = (from["spec"].get("component"), to["spec"].get("component")) {
         lines.extend(difference::lines("code", before, after));
     }

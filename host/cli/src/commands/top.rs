@@ -1,4 +1,4 @@
-//! `homeostat top`: shows what controllers cost, and which keys are dearest.
+//! `homeostat top`: shows the costs of controllers and their most expensive keys.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -58,7 +58,7 @@ enum Measure {
 }
 
 impl Measure {
-    /// Returns the measure of what a controller or a key used.
+    /// Returns the measure from the costs of a controller or a key.
     fn of(self, spent: &Value) -> u64 {
         match self {
             Self::Cpu => number(spent, "cpuUs"),
@@ -70,13 +70,13 @@ impl Measure {
     }
 }
 
-/// The shortest time between two looks.
+/// The shortest time between two tables.
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// Shows costs.
+/// Runs `homeostat top`.
 ///
 /// # Errors
-/// When the controller is not there, or the host cannot answer.
+/// When the controller does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml])?;
     let client = Client::new(global)?;
@@ -104,7 +104,7 @@ fn list(costs: &Value) -> Value {
     json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "CostList", "items": costs["items"] })
 }
 
-/// Puts the dearest first, controllers and keys.
+/// Sorts controllers and keys, the most expensive first.
 fn sort(costs: &mut Value, by: Measure) {
     for item in costs["items"].as_array_mut().into_iter().flatten() {
         if let Some(keys) = item["keys"].as_array_mut() {
@@ -116,7 +116,7 @@ fn sort(costs: &mut Value, by: Measure) {
     }
 }
 
-/// Says which components are being compiled; `None`: none is.
+/// Describes the components that are being compiled; `None` if there are none.
 fn compiling(costs: &Value) -> Option<String> {
     let items = costs["compiling"].as_array().filter(|items| !items.is_empty())?;
     let item = |item: &Value| format!("{} {}", text(item, "/name"), short_ms(number(item, "compilingForMs")));
@@ -167,7 +167,7 @@ fn controllers<'c>(items: impl Iterator<Item = &'c Value>, is_wide: bool) -> Str
     table.to_string()
 }
 
-/// Returns the table of keys, and how many more there are.
+/// Returns the table of keys, and the number of keys beyond `--limit`.
 fn keys<'c>(items: impl Iterator<Item = &'c Value>, args: &Args, is_wide: bool) -> (Table, usize) {
     let of = |item: &'c Value| {
         let keys = item["keys"].as_array().into_iter().flatten();
@@ -189,10 +189,10 @@ fn keys<'c>(items: impl Iterator<Item = &'c Value>, args: &Args, is_wide: bool) 
     (table, all.len().saturating_sub(args.limit))
 }
 
-/// The columns that only the wide table has.
+/// The additional columns of the wide table.
 const WIDE: [&str; 5] = ["WRITES", "READS", "HTTP", "BYTES OUT", "BYTES IN"];
 
-/// Returns the cells about what was used.
+/// Returns the cells with the costs.
 fn measures(spent: &Value, is_wide: bool) -> Vec<String> {
     let (runs, cpu) = (number(spent, "runs"), number(spent, "cpuUs"));
     let (bytes_out, bytes_in) = (number(spent, "bytesOut"), number(spent, "bytesIn"));
@@ -219,7 +219,7 @@ fn rate(lately: &Value, of: impl Fn(&Value) -> f64) -> String {
     if seconds > 0.0 { format!("{:.1}", of(lately) / seconds) } else { "-".to_owned() }
 }
 
-/// Returns effects of all classes, but for lines of the log.
+/// Returns the number of effects of all classes except log lines.
 fn effects(spent: &Value) -> u64 {
     let classes = spent["effects"].as_object().into_iter().flatten();
     classes.filter(|(class, _)| *class != "log").filter_map(|(_, count)| count.as_u64()).sum()

@@ -1,21 +1,21 @@
-//! The words by which a command line names resources. Pure.
+//! Parses the arguments that name resources. Pure.
 
 use crate::exit;
 
-/// The group of controllers.
+/// The API group of controllers.
 const GROUP: &str = "homeostat.dev";
 
-/// One kind, as somebody wrote it, and names of it; no names means all of them.
+/// A kind as the user wrote it, and names of its resources. Without names it means all of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ResourceArg {
     pub(crate) kind: String,
     pub(crate) names: Vec<String>,
 }
 
-/// Reads `KIND`, `KIND,KIND`, `KIND NAME…` or `KIND/NAME…`.
+/// Parses `KIND`, `KIND,KIND`, `KIND NAME…` or `KIND/NAME…`.
 ///
 /// # Errors
-/// A usage error that says which form was meant.
+/// A usage error that lists the valid forms.
 pub(crate) fn parse(words: &[String]) -> anyhow::Result<Vec<ResourceArg>> {
     let Some((first, names)) = words.split_first() else {
         return Err(exit::usage("name the resources: KIND, KIND NAME or KIND/NAME"));
@@ -42,7 +42,7 @@ fn parse_slashed(word: &str) -> anyhow::Result<ResourceArg> {
     }
 }
 
-/// Reads words that name one resource.
+/// Parses arguments that name exactly one resource.
 ///
 /// # Errors
 /// A usage error when they name none, or several.
@@ -53,10 +53,11 @@ pub(crate) fn parse_one(words: &[String]) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// Reads the name of a controller, with or without its kind: what a command prints can be given to another one.
+/// Parses the name of a controller, with or without its kind, so that the output of one command fits the
+/// next.
 ///
 /// # Errors
-/// When the kind is another one, or there is no name: what a person should write instead.
+/// When the kind is another one or the name is empty: the message says what to write instead.
 pub(crate) fn controller(word: &str) -> Result<String, String> {
     let (kind, name) = word.split_once('/').unwrap_or(("controller", word));
     let (kind, group) = kind.split_once('.').unwrap_or((kind, GROUP));

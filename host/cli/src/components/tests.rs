@@ -1,6 +1,6 @@
 use super::*;
 
-/// A folder that is served, with a folder of code in it.
+/// A served folder that contains a folder of components.
 fn components() -> (tempfile::TempDir, Components) {
     let served = tempfile::tempdir().unwrap();
     let components = Components::new(served.path().join("data/components"), served.path().to_owned(), registry(), None);

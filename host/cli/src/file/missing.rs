@@ -1,4 +1,5 @@
-//! The code that revisions of controllers name and the folder beside a store does not have: no backup has code in it.
+//! Finds components that controllers' revisions name and that are missing beside a restored store: backups
+//! contain none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,17 +13,18 @@ use homeostat_store::{Options, Query, Resource, Store};
 use crate::components;
 use crate::output::plain;
 
-/// Components that are told one by one.
+/// Components to list, at most.
 const SHOWN_MAX: usize = 20;
 
-/// Who names a component: its revisions, and where each says that the code is from.
+/// The uses of a component: the revisions that name it, and its sources according to them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ComponentUse {
     revisions: Vec<String>,
     sources: BTreeSet<String>,
 }
 
-/// Says which code the controllers of a store need and `folder` does not have, and how each comes there; `None` when it has all.
+/// Describes the components that controllers name and `folder` lacks, with their sources; `None` if it has
+/// all.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -36,7 +38,7 @@ pub(super) async fn missing_components(store: &Path, folder: &Path) -> Result<Op
     Ok((!missing.is_empty()).then(|| text(&missing, folder)))
 }
 
-/// Returns the code that revisions name.
+/// Returns the components that revisions name.
 fn components_in_use<'a>(revisions: impl Iterator<Item = &'a Resource>) -> BTreeMap<Digest, ComponentUse> {
     let mut all: BTreeMap<Digest, ComponentUse> = BTreeMap::new();
     for revision in revisions {

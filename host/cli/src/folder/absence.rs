@@ -1,23 +1,23 @@
-//! Decides when something that is missing is gone. Pure.
+//! Decides when a missing document counts as deleted. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Things that are missing, and since when.
+/// Missing documents, with the time since when each has been missing.
 pub(super) struct DeletionGrace<K> {
     grace: Duration,
     since: BTreeMap<K, Instant>,
 }
 
 impl<K: Ord> DeletionGrace<K> {
-    /// Counts a thing as gone when it was missing for `patience` without a break.
+    /// Counts a document as deleted when it has been missing for `grace` without interruption.
     pub(super) fn new(patience: Duration) -> Self {
         Self { grace: patience, since: BTreeMap::new() }
     }
 
-    /// Takes in what is missing now, and returns what is gone. That is forgotten here.
+    /// Records which documents are missing now. Returns and forgets those that count as deleted.
     pub(super) fn due(&mut self, now: Instant, missing: Vec<K>) -> Vec<K> {
         let mut before = std::mem::take(&mut self.since);
         let mut due = Vec::new();

@@ -1,7 +1,8 @@
-//! Writes the controllers of a folder into the store, waits for what the host comes to, and tells it.
+//! Writes the controllers of a folder to the store, waits for the host's result, and reports it.
 //!
-//! The folder is one source of such resources among others. A label says which ones it brought: those without it are somebody else's and left
-//! alone, also where one of the same name stands here. What somebody has changed of one that it brought stays so until its file changes.
+//! The folder is one source of such resources among others. A label marks the controllers that it manages.
+//! Controllers without the label stay unchanged, even if the folder has one of the same name. An edit of a
+//! managed controller stays until its file changes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,69 +24,70 @@ use super::{Document, FileChange, Folder, RETRY, WRITE_GRACE};
 use crate::components;
 use crate::manifest::TextPosition;
 
-/// How long the folder waits for what the host comes to about a controller: a start hook may take its time.
+/// How long the folder waits for the host's result on a controller: a start hook may take long.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the folder waits for a controller to end.
+/// How long the folder waits for a deleted controller to stop.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often a write is tried when others write the same controller meanwhile.
+/// Attempts of a write that conflicts with others.
 const WRITE_TRIES: u32 = 5;
 
-/// Where a controller says from which text and code it was applied, so that nothing is applied again that somebody has changed since.
+/// The annotation with the digest of the manifest and the component that were applied. While it matches,
+/// nothing is applied again, so that later edits by others stay.
 const SOURCE: &str = "homeostat.dev/source";
 
-/// A controller of the folder, and how far it has come.
+/// A controller of the folder, and the state of its installation.
 pub(super) struct FolderController {
     manifest: Box<Manifest>,
     manifest_file: PathBuf,
-    /// Where its name stands in that file.
+    /// The position of its name in that file.
     place: TextPosition,
-    /// `None`: its code is known by a digest alone.
+    /// `None`: the manifest names its component by digest alone.
     file: Option<PathBuf>,
-    /// The revision that it had when it was written.
+    /// The revision of the last write.
     written: Option<Revision>,
     refused: Option<Rejection>,
 }
 
-/// Why the manifest and component, as they are now, are not what runs.
+/// The current manifest and component were rejected.
 struct Rejection {
     since: Instant,
     why: RejectionCause,
     told: bool,
 }
 
-/// What was refused, and the reason. Two that are equal are told once.
+/// The rejected component and the reason. Equal causes are reported once.
 #[derive(PartialEq)]
 struct RejectionCause {
-    /// `None`: there was nothing to read.
+    /// `None`: the component could not be read.
     digest: Option<Digest>,
     reason: String,
     stage: Stage,
 }
 
-/// Where it was refused.
+/// The stage at which a controller was rejected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// Its code could not be read or kept.
+    /// The component could not be read or stored.
     Read,
-    /// It is not in the store.
+    /// The resource could not be written.
     Write,
-    /// The host has come to that.
+    /// The host refused to run it.
     Run,
 }
 
-/// What was written of a controller.
+/// The result of writing a controller.
 struct ControllerWrite {
     revision: Revision,
-    /// It was not what it is now.
+    /// The write changed the stored controller.
     is_change: bool,
-    /// The revision that somebody had gone back to until then.
+    /// The revision of the undo that the write ends.
     ends_undo_to: Option<String>,
 }
 
 impl Rejection {
-    /// Returns the refusal of what is there now. `before`: of what was there when it was last tried.
+    /// Returns a rejection for the current files. `before` is the rejection of the previous attempt.
     fn after(before: Option<Self>, why: RejectionCause, now: Instant) -> Self {
         let told = before.is_some_and(|before| before.told && before.why == why);
         Self { since: now, why, told }
@@ -110,30 +112,31 @@ impl FolderController {
         self.file.as_deref()
     }
 
-    /// Returns the file that names this controller.
+    /// Returns the manifest's file.
     pub(super) fn manifest_file(&self) -> &Path {
         &self.manifest_file
     }
 
-    /// Returns whether what is there now was refused.
+    /// Returns whether the current files were rejected.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// Returns whether it was refused and that has not been told yet.
+    /// Returns whether it was rejected and that has not been reported yet.
     pub(super) fn is_suspect(&self) -> bool {
         self.refused.as_ref().is_some_and(|refusal| !refusal.told)
     }
 
-    /// Returns whether it could be read, and has not been written.
+    /// Returns whether its component could be read and its resource could not be written.
     fn is_unwritten(&self) -> bool {
         self.refused.as_ref().is_some_and(|refusal| refusal.why.stage == Stage::Write)
     }
 }
 
 impl Folder {
-    /// Writes the controllers that are new, or whose manifest or component changed, and waits until they run or are refused. Returns
-    /// whether there was any that runs. `retry`: those that the store has refused are tried again.
+    /// Writes the controllers whose manifest or component is new or changed, and waits until each runs or is
+    /// refused. With `retry`, also writes those that the store rejected before. Returns whether any of them
+    /// runs.
     pub(super) async fn install(
         &mut self,
         documents: &[Document],
@@ -186,7 +189,8 @@ impl Folder {
         put
     }
 
-    /// Lets the host run what is in the store, once what the folder has to say of it has been written. Notes what the folder once brought.
+    /// Starts the controllers in the store, once the folder's own have been written. Records which of them
+    /// the folder managed before.
     pub(super) async fn start_controllers(&mut self) {
         if self.has_started {
             return;
@@ -210,7 +214,8 @@ impl Folder {
         }
     }
 
-    /// Keeps the component and writes the resource, unless that was done before. Returns what was written, and the digest of the component.
+    /// Stores the component and writes the resource, unless that was done before. Returns the result and the
+    /// component's digest.
     async fn write_controller(
         &self,
         document: &Document,
@@ -248,10 +253,11 @@ impl Folder {
         Err(RejectionCause { digest, reason: list(&[reason]), stage: Stage::Write })
     }
 
-    /// Writes a controller over the one that is there now, unless that has come from the same. `None`: it is somebody else's.
+    /// Writes a controller, unless the stored one comes from the same source. Returns `None` if the folder
+    /// does not manage the stored one.
     ///
     /// # Errors
-    /// Those of a write; a conflict where somebody has written it since it was read.
+    /// Those of a write; a conflict when another client has written it since it was read.
     async fn write_if_changed(
         &self,
         name: &str,
@@ -272,13 +278,14 @@ impl Folder {
             document["metadata"]["uid"] = stored.uid().into();
             document["metadata"]["resourceVersion"] = stored.revision().to_string().into();
         }
-        // Where there was none, nothing is taken from whoever makes one meanwhile.
+        // Without a stored controller, the apply is not forced: it takes no fields from a concurrent creator.
         let written = self.host.apply_resource(document, MANAGER, stored.is_some()).await?;
         let ends_undo_to = stored.and_then(|stored| stored.annotation(UNDONE_TO).map(str::to_owned));
         Ok(Some(ControllerWrite { revision: written.resource.revision(), is_change: true, ends_undo_to }))
     }
 
-    /// Waits for what the host comes to about a controller, and tells it where it `is_news`: every file is read again now and then.
+    /// Waits for the host's result on a controller. Reports a success only if `is_news`, because files are
+    /// read again from time to time.
     async fn wait_for_result(
         &self,
         name: &str,
@@ -300,9 +307,9 @@ impl Folder {
             SyncOutcome::Paused => {
                 self.screen.info(&format!("controller/{name} is paused: the running version keeps running"))
             }
-            // Each step is an event, and told as such.
+            // Each of these steps has an event, which is reported.
             SyncOutcome::RollingOut { .. } | SyncOutcome::Replaced | SyncOutcome::RolledBack(_) => {}
-            // Somebody else was faster.
+            // Another client has deleted it meanwhile.
             SyncOutcome::Removed(_) => {}
         }
         Ok(())
@@ -327,7 +334,8 @@ impl Folder {
         }
     }
 
-    /// Tells what was refused, once it is clear that nobody is still writing it, and what runs after all.
+    /// Reports rejections, once it is clear that the file is no longer being written, and controllers that
+    /// run after all.
     pub(super) fn report_rejections(&mut self, now: Instant) {
         let mut controllers = std::mem::take(&mut self.controllers);
         for (name, installed) in &mut controllers {
@@ -335,7 +343,7 @@ impl Folder {
             if let Some(SyncResult { seen, outcome: SyncOutcome::Put(put) }) = self.host.last_sync_result(name)
                 && installed.written.is_some_and(|written| seen >= written)
             {
-                // The host has tried again.
+                // The host has retried it successfully.
                 self.report_put(name, &put);
                 installed.refused = None;
                 continue;
@@ -361,7 +369,7 @@ impl Folder {
         self.controllers = controllers;
     }
 
-    /// Takes a controller out, unless it is somebody else's.
+    /// Deletes a controller, if the folder manages it.
     pub(super) async fn uninstall(&mut self, name: &str) {
         self.controllers.remove(name);
         self.managed.remove(name);
@@ -372,7 +380,7 @@ impl Folder {
                     "controller/{name} is no longer in the folder and stays in the store: it is not managed by the folder"
                 ));
             }
-            // It never came as far as the store, or somebody else was faster.
+            // It was never written, or another client has deleted it.
             Err(Error::Store(homeostat_store::Error::NotFound { .. })) => {
                 return self.screen.info(&format!("controller/{name} removed"));
             }
@@ -391,10 +399,11 @@ impl Folder {
         }
     }
 
-    /// Deletes a controller as it is now. Returns the revision of that; `None`: it is somebody else's.
+    /// Deletes the current version of a controller. Returns the revision of the deletion, or `None` if the
+    /// folder does not manage it.
     ///
     /// # Errors
-    /// Those of a write; a conflict where somebody has written it since it was read.
+    /// Those of a write; a conflict when another client has written it since it was read.
     async fn delete(&self, name: &str) -> Result<Option<Revision>, Error> {
         let stored = self.host.store().get(&key(name)).await?;
         if !is_managed(&stored) {
@@ -405,9 +414,9 @@ impl Folder {
         Ok(Some(self.host.write(write.into()).await?.resource.revision()))
     }
 
-    /// Returns the controllers that are not in the folder any more, as far as its files can be read.
+    /// Returns the controllers that are missing from the folder, without those whose files cannot be read.
     pub(super) fn gone_controllers(&self) -> Vec<String> {
-        // A file that cannot be read may still hold what seems to be missing.
+        // A file that cannot be read may still contain the missing controller.
         let readable = |file: &Path| self.manifests.get(file).is_none_or(|manifests| manifests.problems.is_empty());
         let all_readable = self.has_started && self.manifests.values().all(|manifests| manifests.problems.is_empty());
         let files: BTreeMap<&String, &Path> =
@@ -419,7 +428,7 @@ impl Folder {
     }
 }
 
-/// Does what is decided by a controller as it is read, and decides anew when somebody has written it in between.
+/// Repeats a read-modify-write until it has no conflict, [`WRITE_TRIES`] times at most.
 async fn retry_on_conflict<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
     use homeostat_store::Error::{ApplyConflict, Conflict};
     for _ in 1..WRITE_TRIES {
@@ -431,12 +440,12 @@ async fn retry_on_conflict<T, F: Future<Output = Result<T, Error>>>(attempt: imp
     attempt().await
 }
 
-/// Returns whether a folder brought a controller.
+/// Returns whether a folder manages the controller.
 fn is_managed(controller: &Resource) -> bool {
     controller.label(MANAGED_BY) == Some(MANAGER)
 }
 
-/// Returns a controller's document as the folder brings it, and what tells this text and code from others.
+/// Returns the document to write, with the label and annotation of the folder, and its source digest.
 fn managed_document(document: &Value, digest: Option<&Digest>) -> (Value, String) {
     let mut document = document.clone();
     if let Some(digest) = digest {
@@ -459,7 +468,7 @@ fn key(name: &str) -> Key {
     Key::new(Kind::new(group, version, KIND), "", name)
 }
 
-/// Cuts a digest to what people compare.
+/// Shortens a digest to the part that people compare.
 pub(crate) fn short(digest: &str) -> &str {
     digest.get(.."sha256:".len() + 12).unwrap_or(digest)
 }

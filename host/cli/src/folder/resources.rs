@@ -1,4 +1,4 @@
-//! Applies the resources of a folder that are no controllers.
+//! Applies the resources of a folder, except controllers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,27 +11,28 @@ use tokio::task::JoinSet;
 
 use super::{Document, Folder, Problem};
 
-/// Who applies: the field manager of everything that comes from a folder.
+/// The field manager of everything that comes from a folder.
 pub(super) const MANAGER: &str = "homeostat-folder";
-/// Resources that are applied at once. The store writes them in one go.
+/// Resources that are applied concurrently. The store writes them in one batch.
 const AT_ONCE: usize = 32;
 
 /// A document to apply, and the digest of its text.
 type Work = (Arc<Document>, Digest);
 
-/// What is applied when: some resources must be there before others make sense.
+/// The order of documents: some resources need others first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Definitions of kinds: before the controllers, whose components may name the same kinds.
+    /// CustomResourceDefinitions. They precede controllers, whose components may declare the same kinds.
     Definitions,
-    /// Resources of kinds that definitions declare, and namespaces: they need not wait until components are compiled.
+    /// Namespaces, and resources of kinds that a definition declares: they do not wait until components are
+    /// compiled.
     Known,
-    /// All that is no definition. A component may declare the kind, and say what its resources must be like.
+    /// All except definitions. A component may declare their kind and its schema.
     Resources,
 }
 
 impl Phase {
-    /// Returns whether a document belongs to it, as far as kinds are known now.
+    /// Returns whether a document belongs to this phase, given the kinds that are declared now.
     fn takes(self, document: &Document, kinds: &Kinds) -> bool {
         let is_definition = document.value["kind"] == "CustomResourceDefinition";
         match self {
@@ -42,7 +43,7 @@ impl Phase {
     }
 }
 
-/// Returns whether no component has a say in what resources of a kind are like.
+/// Returns whether the schema of a document's kind does not depend on a component.
 fn is_defined(document: &Document, kinds: &Kinds) -> bool {
     let text = |field: &str| document.value[field].as_str().unwrap_or_default();
     let kind = Kind::parse(text("apiVersion"), text("kind")).ok();
@@ -50,7 +51,8 @@ fn is_defined(document: &Document, kinds: &Kinds) -> bool {
 }
 
 impl Folder {
-    /// Applies what is new or has changed in one phase, namespaces first. Returns what could not be applied.
+    /// Applies the new and changed documents of one phase, namespaces first. Returns a problem for each
+    /// failure.
     pub(super) async fn apply(&mut self, documents: &[Document], phase: Phase) -> Vec<Problem> {
         let mut left: Vec<Work> = Vec::new();
         let kinds = self.host.kinds();
@@ -98,7 +100,8 @@ impl Folder {
     }
 }
 
-/// Returns what is wrong with documents. Those whose kind nobody knows are one problem for each kind, where the first of them stands.
+/// Returns the problems of failed documents. Documents of an unknown kind are one problem for each kind, at
+/// the position of the first one.
 fn problems(failed: &[(Arc<Document>, Error)]) -> Vec<Problem> {
     let (mut problems, mut unknown) = (Vec::new(), BTreeMap::<String, Vec<&Document>>::new());
     for (document, error) in failed {

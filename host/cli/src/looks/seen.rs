@@ -1,10 +1,10 @@
-//! One look at one file: the only part of the looks that touches the disk.
+//! The size and modification time of a file. This is the only part of the debouncer that touches the disk.
 
 use std::fs::Metadata;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What a look at a file sees.
+/// The size and modification time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     pub(crate) bytes: u64,
@@ -12,7 +12,7 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    /// Looks at a file. `None`: it is not there, or it is no file.
+    /// Reads the stamp of a file; `None` if there is no regular file.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().filter(Metadata::is_file).map(|metadata| Self::of(&metadata))
     }

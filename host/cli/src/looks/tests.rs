@@ -1,6 +1,6 @@
 use super::*;
 
-/// A folder that changes by hand, and the looks at it.
+/// A folder that the test changes, and the debouncer that scans it.
 struct Scene {
     looks: FileDebouncer,
     start: Instant,

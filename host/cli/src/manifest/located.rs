@@ -1,6 +1,6 @@
-//! Text to JSON, where every value still knows the line and column that it came from.
+//! Parses YAML and JSON to values with their line and column.
 //!
-//! Knows of YAML and JSON syntax, and of nothing that a document means.
+//! This module knows the syntax of YAML and JSON, and nothing of the documents' meaning.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,10 +9,10 @@ use serde::{Deserialize, de};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{Location, Spanned, UserMessageFormatter};
 
-/// Depth of nesting that is read. CustomResourceDefinitions nest deepest of all that people write.
+/// The deepest nesting that is read. CustomResourceDefinitions nest deeper than other manifests.
 const DEPTH_MAX: usize = 200;
 
-/// Line and column, both counted from 1; the column counts characters.
+/// A line and column, both counted from 1. The column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TextPosition {
     pub(crate) line: u64,
@@ -26,20 +26,20 @@ impl TextPosition {
         if location.line() == 0 { Self::START } else { Self { line: location.line(), column: location.column() } }
     }
 
-    /// Moves a place in a part of a text to where it is in the whole.
+    /// Converts a position in a part of a file to the position in the whole file.
     fn shifted(self, lines: u64) -> Self {
         Self { line: self.line + lines, ..self }
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct LocatedValue {
     pub(super) place: TextPosition,
     pub(super) node: Node,
 }
 
-/// What a value is.
+/// A value without its position.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Null,
@@ -50,7 +50,7 @@ pub(super) enum Node {
     Mapping(Vec<Entry>),
 }
 
-/// One entry of a mapping. A key is there once.
+/// One entry of a mapping. Keys are unique.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
@@ -58,14 +58,14 @@ pub(super) struct Entry {
     pub(super) value: LocatedValue,
 }
 
-/// What is wrong with a text, and where.
+/// A syntax or type error and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxFault {
     pub(super) place: TextPosition,
     pub(super) message: String,
 }
 
-/// One document of a file: its text, and how many lines of the file stand before it.
+/// The text of one document, and the number of lines before it in the file.
 pub(super) struct DocumentText<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) lines_before: u64,
@@ -90,7 +90,8 @@ impl LocatedValue {
         inner.or_else(|| (self.place == place).then_some(self))
     }
 
-    /// Returns where the value at a dotted path stands (`spec.limits.cpu`), or the innermost part of the path that is there.
+    /// Returns the position of the value at a dotted path (`spec.limits.cpu`), or of its innermost existing
+    /// parent.
     pub(super) fn find(&self, path: &str) -> TextPosition {
         let (first, rest) = path.split_once('.').unwrap_or((path, ""));
         match self.entry(first) {
@@ -100,7 +101,7 @@ impl LocatedValue {
         }
     }
 
-    /// Returns what this is, for a person.
+    /// Describes the value for people.
     pub(super) fn describe(&self) -> String {
         match &self.node {
             Node::Null => "nothing".to_owned(),
@@ -112,7 +113,7 @@ impl LocatedValue {
         }
     }
 
-    /// Returns the value without its places.
+    /// Returns the value without positions.
     pub(super) fn to_value(&self) -> Value {
         match &self.node {
             Node::Null => Value::Null,
@@ -160,9 +161,9 @@ fn cut(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Splits YAML text at its document markers, so that a mistake in one document leaves the others readable.
+/// Splits YAML text at its document markers, so that a mistake in one document does not affect the others.
 ///
-/// A marker can stand nowhere but at the start of a line, whatever surrounds it, so this needs no parser. Documents without
+/// A marker is always at the start of a line, in any context, so this needs no parser. Documents without
 /// content are left out.
 pub(super) fn split(text: &str) -> Vec<DocumentText<'_>> {
     let mut parts = Vec::new();
@@ -183,7 +184,7 @@ fn is_marker(line: &str, marker: &str) -> bool {
 }
 
 fn push_part<'a>(parts: &mut Vec<DocumentText<'a>>, text: &'a str, lines_before: u64) {
-    // The marker becomes blanks: what follows it on its line keeps its column.
+    // Spaces replace the marker, so that text behind it on the same line keeps its column.
     let marked = is_marker(text, "---") || is_marker(text, "...");
     let text = if marked { Cow::Owned(format!("   {}", &text[3..])) } else { Cow::Borrowed(text) };
     let blank =
@@ -193,7 +194,7 @@ fn push_part<'a>(parts: &mut Vec<DocumentText<'a>>, text: &'a str, lines_before:
     }
 }
 
-/// Splits JSON text into the values that stand in it one after the other, as text that reads as YAML with the same columns.
+/// Splits JSON text into its consecutive values. Each part reads as YAML with the same columns.
 pub(super) fn split_json(text: &str) -> (Vec<DocumentText<'_>>, Option<SyntaxFault>) {
     let mut parts = Vec::new();
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<de::IgnoredAny>();
@@ -216,16 +217,17 @@ pub(super) fn split_json(text: &str) -> (Vec<DocumentText<'_>>, Option<SyntaxFau
 fn json_fault(text: &str, error: &serde_json::Error) -> SyntaxFault {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
-    // serde_json counts columns in bytes, and from 0 at the end of a line.
+    // serde_json counts columns in bytes, and reports column 0 at the end of a line.
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let bytes = line.floor_char_boundary(error.column().saturating_sub(1));
     let place = TextPosition { line: error.line().max(1) as u64, column: line[..bytes].chars().count() as u64 + 1 };
     SyntaxFault { place, message: format!("this is not JSON: {message}") }
 }
 
-/// Cuts an item out of the document that lists it, as a text of its own with the same places.
+/// Cuts an item out of a list document, as a text of its own with the same positions.
 ///
-/// `None` when its text alone is not the same item: it may name what stands elsewhere, or share a line with another one.
+/// Returns `None` if the cut text does not parse to the same item: it may use an anchor, or share a line with
+/// another item.
 pub(super) fn item<'a>(part: &DocumentText<'_>, item: &LocatedValue) -> Option<DocumentText<'a>> {
     let indent = usize::try_from(item.place.column - 1).ok()?;
     let before = usize::try_from(item.place.line - 1 - part.lines_before).ok()?;
@@ -242,14 +244,14 @@ pub(super) fn item<'a>(part: &DocumentText<'_>, item: &LocatedValue) -> Option<D
     parse(&cut).is_ok_and(|found| found.to_value() == item.to_value()).then_some(cut)
 }
 
-/// Reads one document, without asking what it means.
+/// Parses one document, without a schema.
 pub(super) fn parse(part: &DocumentText<'_>) -> Result<LocatedValue, SyntaxFault> {
     serde_saphyr::from_str_with_options::<Spanned<Raw>>(&part.text, options())
         .map(|raw| LocatedValue::from_spanned(raw, part.lines_before))
         .map_err(|error| fault(&error, part.lines_before))
 }
 
-/// Reads one document as a `T`. What is wrong is said with the value that stands there.
+/// Parses one document as a `T`. Errors include the value at their position.
 pub(super) fn parse_as<T: de::DeserializeOwned>(
     part: &DocumentText<'_>,
     located: &LocatedValue,
@@ -267,7 +269,7 @@ pub(super) fn parse_as<T: de::DeserializeOwned>(
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_depth: DEPTH_MAX },
-        // `no` is a country, `0644` is a file mode: as kubectl's users know them.
+        // `no` is a country and `0644` a file mode, as in kubectl.
         strict_booleans: true,
         legacy_octal_numbers: true,
         emit_comments: false,
@@ -294,7 +296,7 @@ fn fault(error: &serde_saphyr::Error, lines_before: u64) -> SyntaxFault {
     SyntaxFault { place: place.shifted(lines_before), message }
 }
 
-/// The same as [`Node`], as the parser hands it over.
+/// The same as [`Node`], in the parser's types.
 enum Raw {
     Null,
     Bool(bool),

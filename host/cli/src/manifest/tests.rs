@@ -30,7 +30,7 @@ fn every_problem_has_its_place_and_says_what_was_expected() {
         (format!("{head}spec: *nowhere\n"), "a.yaml:5:7: reference to unknown value"),
         (format!("{head}spec: .nan\n"), "a.yaml:5:7: "),
         (format!("{head}kind: Node\n"), "a.yaml:5:1: duplicate mapping key: kind appears twice"),
-        // What every document has.
+        // Fields of every document.
         (
             "just text\n".to_owned(),
             "a.yaml:1:1: expected a mapping with `apiVersion`, `kind` and `metadata`, found the text \"just text\"",

@@ -1,14 +1,14 @@
-//! Decides when a host has nothing left to do. Pure.
+//! Decides when a host is idle. Pure.
 
 use std::time::Duration;
 
 use homeostat_runtime::{ControllerState, ControllerStatus};
 use tokio::time::Instant;
 
-/// How long nothing must have happened.
+/// How long the host must have had no work.
 const IDLE_MIN: Duration = Duration::from_millis(500);
 
-/// Since when nothing happens.
+/// Tracks how long a host has had no work.
 #[derive(Debug, Default)]
 pub(crate) struct IdleDetector {
     since: Option<Instant>,
@@ -16,10 +16,10 @@ pub(crate) struct IdleDetector {
 }
 
 impl IdleDetector {
-    /// Takes in one look, and returns whether the host has been at rest for long enough.
+    /// Records one poll. Returns whether the host has been idle for long enough.
     ///
-    /// At rest: nothing else is `busy`, every controller is ready or suspended, no key is due or running, and no reconcile has ended
-    /// since the last look. Keys that wait for a time to come do not count.
+    /// A host is idle if the caller is not `busy`, every controller is ready or suspended, no key is due or
+    /// running, and no reconcile has ended since the last poll. Keys that are due later do not count.
     pub(crate) fn observe(&mut self, now: Instant, busy: bool, controllers: &[ControllerStatus]) -> bool {
         let rests = |status: &ControllerStatus| match status.state {
             ControllerState::Suspended => true,

@@ -1,4 +1,4 @@
-//! Decides which warnings are told, so that what fails for many keys, or again and again, is told once. Pure.
+//! Deduplicates warnings: a failure of many keys, or a repeated failure, is reported once. Pure.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -9,31 +9,32 @@ use homeostat_store::Key;
 
 use super::place;
 
-/// Texts that are remembered. When there are more, the oldest may be told twice.
+/// Reported texts that are remembered, at most. Beyond that, the oldest may be repeated.
 const REPORTED_MAX: usize = 512;
-/// What was told is told again when it has happened so many times as often.
+/// A reported warning is repeated when its count has grown by this factor.
 const AGAIN: u64 = 10;
-/// The reason of a denial. Below its first line stands what would grant it, as in the failure that it leads to.
+/// The reason of a denial. The lines after the first one of its message suggest a grant; the failure that
+/// follows repeats them.
 const DENIED: &str = "Forbidden";
 
-/// What was told of the controllers as they are.
+/// The reported warnings of the running versions.
 #[derive(Default)]
 pub(super) struct Warnings(VecDeque<ReportedWarning>);
 
-/// A warning that was told, whichever key it was about.
+/// A reported warning, for all keys.
 struct ReportedWarning {
     controller: Arc<str>,
     source: EventSource,
     reason: String,
-    /// Without the name of the key.
+    /// The message without the name of the key.
     text: String,
-    /// How often it had happened then.
+    /// The event's count at the last report.
     count: u64,
 }
 
-/// A warning to tell.
+/// A warning to print.
 struct WarningLine<'e> {
-    /// The first one of those that say the same.
+    /// The first of the events with this text.
     event: &'e Event,
     text: String,
     keys: BTreeSet<&'e Key>,
@@ -41,8 +42,8 @@ struct WarningLine<'e> {
 }
 
 impl Warnings {
-    /// Takes in the warnings that came since the last look, and returns what is told of them: a block for each text of a controller and
-    /// reason that is new, a line for what happens again and again.
+    /// Records new warnings and returns the lines to print. A new text of a controller and reason gives a
+    /// block; a repeated one gives a single line.
     pub(super) fn lines(&mut self, warnings: &[Event]) -> Vec<String> {
         let mut lines: Vec<WarningLine<'_>> = Vec::new();
         for event in warnings {
@@ -57,12 +58,12 @@ impl Warnings {
         lines.iter().map(ToString::to_string).collect()
     }
 
-    /// Forgets what was told of a controller: what it does from now on is new.
+    /// Forgets the reported warnings of a controller, so that they are reported again.
     pub(super) fn forget(&mut self, controller: &str) {
         self.0.retain(|told| *told.controller != *controller);
     }
 
-    /// Returns whether it was told before; `None` when it is not told now.
+    /// Records a warning. Returns whether it is a repetition, or `None` if it is not printed now.
     fn record(&mut self, event: &Event, text: &str) -> Option<bool> {
         let of_controller = self.0.iter_mut().filter(|told| told.controller == event.controller);
         for told in of_controller {
@@ -71,7 +72,7 @@ impl Warnings {
                 told.count = if is_due { event.count } else { told.count };
                 return is_due.then_some(true);
             }
-            // A guest can say the host's words, and so keep nothing quiet.
+            // Only the host's own denials count: a guest could copy their text to hide later failures.
             let is_denial = told.reason == DENIED && told.source == EventSource::Host;
             let remedy = told.text.split_once('\n').filter(|_| is_denial);
             if remedy.is_some_and(|(_, remedy)| text.contains(remedy)) {
@@ -106,7 +107,7 @@ fn is_of(one: &Event, other: &Event) -> bool {
     one.controller == other.controller && one.source == other.source && one.reason == other.reason
 }
 
-/// Returns a message without the name of the key that it is about, where that is a word of its own.
+/// Returns a message without the name of its key, where that name is a separate word.
 fn without_key_name(message: &str, key: Option<&Key>) -> String {
     let Some(name) = key.map(Key::name).filter(|name| !name.is_empty()) else { return message.to_owned() };
     let (mut text, mut rest) = (String::new(), message);

@@ -1,4 +1,4 @@
-//! How long ago, in as few letters as kubectl uses.
+//! Formats durations in kubectl's short form.
 
 use jiff::Timestamp;
 
@@ -7,7 +7,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Returns how long before `now` a time (RFC 3339) was; `<unknown>` when it is no time.
+/// Returns the time from an RFC 3339 timestamp to `now`; `<unknown>` if the timestamp is invalid.
 pub(crate) fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => short(now.as_second() - time.as_second()),
@@ -15,7 +15,7 @@ pub(crate) fn since(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// Returns a number of seconds in one or two units: the second one only while it matters. Never negative.
+/// Formats seconds in one or two units; large values have only one. Negative values count as 0.
 pub(crate) fn short(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let two = |large: i64, large_name, small: i64, small_name| {
@@ -36,7 +36,7 @@ pub(crate) fn short(seconds: i64) -> String {
     }
 }
 
-/// Returns a number of milliseconds, to a tenth of a second below ten seconds.
+/// Formats milliseconds, with a tenth of a second below ten seconds.
 pub(crate) fn short_ms(milliseconds: u64) -> String {
     if milliseconds < 10_000 {
         format!("{}.{}s", milliseconds / 1000, milliseconds % 1000 / 100)

@@ -1,4 +1,4 @@
-//! Columns without lines, as kubectl prints them.
+//! Tables without borders, in kubectl's format.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ColumnConstraint, ContentArrangement, Width};
@@ -8,12 +8,12 @@ use super::plain;
 /// Spaces between two columns.
 const GAP: u16 = 3;
 
-/// A table that is printed whole, or row by row as rows come.
+/// A table that is printed at once, or row by row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Widths of the columns that were printed: later rows line up with them.
+    /// The widths of printed columns, so that later rows align.
     widths: Vec<u16>,
 }
 
@@ -30,7 +30,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Returns the rows since the last call as text; the first time with the header.
+    /// Returns the rows since the last call; the first call includes the header.
     pub(crate) fn take(&mut self) -> String {
         let is_first = self.widths.is_empty();
         let mut table = comfy_table::Table::new();

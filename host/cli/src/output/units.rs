@@ -1,6 +1,6 @@
-//! Times and sizes of what is measured, in three digits or so.
+//! Formats durations and sizes with about three digits.
 
-/// Returns a time in the unit that suits it.
+/// Formats microseconds in a suitable unit.
 pub(crate) fn micros(us: u64) -> String {
     match us {
         0..1_000 => format!("{us}us"),
@@ -11,7 +11,7 @@ pub(crate) fn micros(us: u64) -> String {
     }
 }
 
-/// Returns a number of bytes as Kubernetes writes sizes: `64Ki`, `1.5Mi`.
+/// Formats bytes in Kubernetes' notation: `64Ki`, `1.5Mi`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     let Some((name, unit)) = UNITS.into_iter().find(|(_, unit)| bytes >= *unit) else { return bytes.to_string() };

@@ -1,17 +1,19 @@
-//! YAML in which nothing is hidden: the library leaves characters as they are that change the direction of writing or have no width.
+//! YAML without hidden characters: the library itself does not escape bidirectional controls and zero-width
+//! characters.
 
 use serde_json::Value;
 
-/// Stands for a hidden character whose number follows in eight digits. No scalar may have it but in double quotes, where the library writes
-/// [`WRITTEN`]; so a scalar that has it is quoted, and the escape can be made one of the character that is meant.
+/// Marks an escaped hidden character; its code point follows as eight hexadecimal digits. The library allows
+/// this character only in double-quoted scalars, where it writes [`WRITTEN`]. Every scalar with a hidden
+/// character is therefore quoted, and its escapes can be replaced by those of the original characters.
 const MARK: char = '\u{ffff}';
 const WRITTEN: &str = "\\uFFFF";
 const MEANT: &str = "\\U";
 
-/// Writes a document.
+/// Formats a document as YAML.
 ///
 /// # Errors
-/// Of the library; a JSON value has no reason for one.
+/// Errors of the library; a JSON value causes none.
 pub(super) fn write(document: &Value) -> anyhow::Result<String> {
     if !has_hidden(document) {
         return Ok(serde_saphyr::to_string(document)?);
@@ -45,7 +47,7 @@ fn marked(document: &Value) -> Value {
 }
 
 fn mark(text: &str) -> String {
-    // A text that has the escape itself would be taken for one of ours.
+    // Text that contains the escape itself would be mistaken for one of ours.
     let is_like_one = text.contains(WRITTEN);
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

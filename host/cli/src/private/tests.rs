@@ -6,7 +6,7 @@ fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().permissions().mode() & 0o777
 }
 
-/// Makes a folder of data as it was made before, with everything open to everybody.
+/// Creates a data folder with the permissions of older hosts: everything is open to everybody.
 fn open_to_all() -> TempDir {
     let folder = TempDir::new().unwrap();
     let data = folder.path();

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// Opens after so many refusals. Returns how often it was tried too.
+/// Opens a store after this many refusals. Returns the result and the number of attempts.
 async fn tried(refusals: u32) -> (Result<()>, u32) {
     let tries = Arc::new(AtomicU32::new(0));
     let counted = tries.clone();

@@ -6,7 +6,7 @@ pub(crate) fn kinds() -> Kinds {
     serde_json::from_value(document()).unwrap()
 }
 
-/// What a host answers that is asked for its kinds.
+/// A host's response to the request for its kinds.
 pub(crate) fn document() -> Value {
     let kind = |group, version, name, plural, short: &[&str], namespaced| {
         json!({

@@ -59,7 +59,8 @@ fn what_to_do_is_said_when_a_certificate_is_not_known() {
     assert!(explain(&address, &std::io::Error::from(std::io::ErrorKind::ConnectionRefused)).is_none());
 }
 
-/// `openssl req -x509` makes a certificate that may sign others: the very one that a host shows is believed all the same.
+/// `openssl req -x509` creates a CA certificate. It is trusted when it is the very certificate that the host
+/// presents.
 #[test]
 fn a_certificate_that_is_named_is_believed_whatever_else_it_may_do() {
     let (folder, now) = (tempfile::tempdir().unwrap(), UnixTime::now());
@@ -84,7 +85,8 @@ fn a_certificate_that_is_named_is_believed_whatever_else_it_may_do() {
     assert!(verifier.verify_server_cert(&shown, &[], &localhost, &[], now).is_err(), "another one is named");
 }
 
-/// Made by `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
+/// Created by `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj
+/// /CN=localhost -addext subjectAltName=DNS:localhost`.
 const OPENSSL: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBlDCCATugAwIBAgIUWlply+yN5mCEdseIFCRmyFELfVkwCgYIKoZIzj0EAwIw

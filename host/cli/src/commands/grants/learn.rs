@@ -1,4 +1,4 @@
-//! `homeostat grants learn`: the smallest grants that would have been enough.
+//! `homeostat grants learn`: proposes minimal grants from observed use.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -43,10 +43,10 @@ pub(super) struct LearnArgs {
     reset: bool,
 }
 
-/// Prints grants.
+/// Runs `homeostat grants learn`.
 ///
 /// # Errors
-/// When the controller is not there, or the host cannot answer.
+/// When the controller does not exist, or the host cannot answer.
 pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let client = Client::new(global)?;
@@ -86,12 +86,12 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the host knows of the needs of a controller.
+/// The needs of a controller, as the host has observed them.
 #[derive(Deserialize)]
 struct ObservedNeeds {
-    /// What it was seen to ask for.
+    /// The requests of the guest.
     seen: NeedsSnapshot,
-    /// What its watches need.
+    /// The needs of its watches.
     watched: Vec<ResourceNeed>,
 }
 
@@ -100,7 +100,7 @@ async fn fetch_needs(client: &Client, controller: &str) -> anyhow::Result<Observ
     serde_json::from_value(document).context("the host's answer cannot be parsed")
 }
 
-/// Returns the grants as lines of a manifest, with what else is to be said in comments.
+/// Returns the grants as lines of a manifest, with notes in comments.
 fn page(controller: &str, learned: &LearnedGrants, seen: &NeedsSnapshot) -> anyhow::Result<String> {
     let LearnedGrants { grants, denied, unused } = learned;
     let mut page = format!("# What controller {controller} was observed to use of its grants.\n");
@@ -133,7 +133,7 @@ fn comment(page: &mut String, text: &str) {
     }
 }
 
-/// Returns what of the seen needs no grant.
+/// Returns the observed uses that need no grant.
 fn free(seen: &NeedsSnapshot) -> Vec<String> {
     let NeedsSnapshot { settings, clock, random, .. } = seen;
     let mut free = Vec::new();
@@ -147,7 +147,7 @@ fn free(seen: &NeedsSnapshot) -> Vec<String> {
     free
 }
 
-/// Returns grants without lists that are empty or say what is the default.
+/// Returns grants without empty lists and defaults.
 fn brief(grants: &impl Serialize) -> anyhow::Result<Value> {
     let mut document = serde_json::to_value(grants)?;
     let lists = document.as_object_mut().into_iter().flat_map(|lists| lists.values_mut());

@@ -1,14 +1,15 @@
-//! From grants to Kubernetes' Roles. Pure; never more than was granted, but for what a note says.
+//! Converts grants to Kubernetes Roles. Pure. The Roles never allow more than the grants, except where a note
+//! says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_component::{Grants, ResourceGrant, Verb};
 use serde_json::{Value, json};
 
-/// The plural of a kind by group and name, where somebody knows it.
+/// Returns the plural of a kind by group and name, if known.
 pub(super) type Plural<'a> = dyn Fn(&str, &str) -> Option<String> + 'a;
 
-/// Roles, and what they do not say.
+/// Roles, and notes about what they do not cover.
 #[derive(Debug, Default)]
 pub(super) struct Roles {
     /// ClusterRoles and Roles.
@@ -17,13 +18,14 @@ pub(super) struct Roles {
     pub(super) notes: Vec<String>,
 }
 
-/// What one rule is about: its API group, and the only names it covers if there are any.
+/// The subject of one rule: its API group, and the names to which it is limited, if any.
 type Subject = (String, BTreeSet<String>);
-/// Resources that may be used in the same ways: `deployments`, `deployments/status`.
+/// Resources by subject and verbs, for example `deployments` and `deployments/status`.
 type Rules = BTreeMap<(Subject, Vec<&'static str>), BTreeSet<String>>;
 
 impl Roles {
-    /// Adds what one controller needs: a ClusterRole for what it may do everywhere, and a Role for each namespace.
+    /// Adds the Roles of one controller: a ClusterRole for its cluster-wide grants, and a Role for each
+    /// namespace.
     pub(super) fn add(&mut self, controller: &str, grants: &Grants, plural: &Plural<'_>) {
         // The empty namespace stands for the whole cluster.
         let mut places: BTreeMap<String, Rules> = BTreeMap::new();
@@ -46,7 +48,8 @@ impl Roles {
         }
     }
 
-    /// Returns the namespaces that can be named; the empty one for all, and for what is in none.
+    /// Returns the namespaces of a grant. The empty namespace stands for all, and for cluster-scoped
+    /// resources.
     fn namespaces(&mut self, controller: &str, grant: &ResourceGrant) -> Vec<String> {
         if grant.namespaces.iter().any(|namespace| namespace == "*") {
             return vec![String::new()];
@@ -95,7 +98,8 @@ impl Roles {
         rules
     }
 
-    /// Returns the names that a grant is for, none for all; `None` when there are names and Kubernetes can say none of them.
+    /// Returns the names of a grant; an empty set means all names. Returns `None` if the grant has only
+    /// patterns, which Kubernetes does not support.
     fn names(&mut self, controller: &str, grant: &ResourceGrant) -> Option<BTreeSet<String>> {
         if grant.names.iter().any(|name| name == "*") {
             return Some(BTreeSet::new());
@@ -133,7 +137,8 @@ impl Roles {
 
 /// Returns the verbs for a resource, and those for its status.
 ///
-/// An apply is a patch, and a create where nothing is there. Source: Kubernetes' handler of PATCH, which asks for both.
+/// An apply is a patch, or a create if the resource does not exist. Source: Kubernetes' PATCH handler, which
+/// checks both verbs.
 fn verbs(granted: &[Verb]) -> (Vec<&'static str>, Vec<&'static str>) {
     const ORDER: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let has = |verbs: &[Verb]| granted.iter().any(|verb| *verb == Verb::Any || verbs.contains(verb));
@@ -169,7 +174,7 @@ fn role(controller: &str, namespace: &str, rules: Rules) -> Value {
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules })
 }
 
-/// Returns the plural that a kind most likely has: in English, in lower case.
+/// Guesses the plural of a kind: the regular English one, in lower case.
 fn guess(kind: &str) -> String {
     let word = kind.to_lowercase();
     let ends_in_vowel_and_y = ["ay", "ey", "iy", "oy", "uy"].iter().any(|end| word.ends_with(end));

@@ -1,10 +1,10 @@
-//! What differs between two documents, value by value. Pure.
+//! Compares two documents value by value. Pure.
 
 use homeostat_runtime::fields::{FieldDifference, differences};
 use serde_json::Value;
 
-/// Returns a line for each value that only one of the two has: `-` for the first, `+` for the second, in the order of their paths, which
-/// begin with `under`.
+/// Returns a line for each value that only one document has: `-` for the first, `+` for the second. Lines are
+/// sorted by path; paths begin with `under`.
 pub(super) fn lines(under: &str, from: &Value, to: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for FieldDifference { path, old, new } in differences(from, to) {

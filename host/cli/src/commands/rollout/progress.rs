@@ -1,24 +1,24 @@
-//! How far a controller has come with what is wanted of it. Pure.
+//! The progress of a controller's rollout, from its status. Pure.
 
 use serde_json::Value;
 
 use super::shadow;
 use crate::columns::text;
 
-/// How far it is.
+/// The progress of a rollout.
 #[derive(Debug, PartialEq)]
 pub(super) enum Progress {
-    /// What is wanted runs.
+    /// The desired revision runs.
     Done(String),
-    /// What is wanted cannot run, and why.
+    /// The desired definition was refused, with the reason.
     Refused(String),
-    /// What is wanted was tried, and went back, and why.
+    /// The canary was rolled back, with the reason.
     WentBack(String),
-    /// Something is still to come.
+    /// The rollout is still in progress.
     Waits(String),
 }
 
-/// Reads it off a controller's status.
+/// Derives the progress from a controller's status.
 pub(super) fn of(document: &Value) -> Progress {
     let waits = |text: &str| Progress::Waits(text.to_owned());
     let condition = |name: &str| {
@@ -61,14 +61,14 @@ pub(super) fn of(document: &Value) -> Progress {
     Progress::Waits(format!("it is {}: {}", text(ready, "/reason").to_lowercase(), text(ready, "/message")))
 }
 
-/// Says how far a definition is that is tried.
+/// Describes the current step of a canary.
 fn step(rollout: &Value) -> String {
     let (to, from, share) = (&rollout["to"], &rollout["from"], rollout["share"].as_str().unwrap_or("none"));
     let (step, steps) = (&rollout["step"], &rollout["steps"]);
     format!("revision {to} has {share} of the keys (step {step} of {steps}), revision {from} the others")
 }
 
-/// Says how far a shadow is.
+/// Describes the state of a shadow.
 fn shadowing(rollout: &Value) -> String {
     let (to, from, counts) = (&rollout["to"], &rollout["from"], shadow::counts(&rollout["shadow"]));
     format!("revision {to} is a shadow of revision {from}: {counts}")

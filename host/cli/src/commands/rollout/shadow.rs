@@ -1,10 +1,10 @@
-//! What a version does otherwise that is tried as a shadow, in words. Pure.
+//! Formats the report of a shadow. Pure.
 
 use serde_json::Value;
 
 use crate::columns::text;
 
-/// Says how many reconciles were compared, and how that ended.
+/// Summarises the number of compared reconciles and their results.
 pub(super) fn counts(report: &Value) -> String {
     let number = |field: &str| report[field].as_u64().unwrap_or_default();
     format!(
@@ -18,7 +18,8 @@ pub(super) fn counts(report: &Value) -> String {
     )
 }
 
-/// Returns the whole report: the counts, then each difference under its resource, `-` for the version that runs, `+` for the new one.
+/// Returns the whole report: the counts, then each difference under its resource. `-` marks the stable
+/// version, `+` the new one.
 pub(super) fn lines(report: &Value) -> Vec<String> {
     let mut lines = vec![counts(report)];
     for (why, count) in report["unfitBecause"].as_object().into_iter().flatten() {

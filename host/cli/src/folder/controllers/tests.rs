@@ -71,21 +71,21 @@ fn what_is_brought_says_who_brought_it_and_from_what() {
     assert_eq!(managed_document(&document, Some(&Digest::of(b"1"))).1, source);
 }
 
-/// What the folder has of the controller `a`: a document that names code, and where that comes from.
+/// The document of controller `a` in the folder, which names a component, and its source digest.
 fn of_file(concurrency: u32) -> (Value, String) {
     let spec = json!({ "component": { "digest": Digest::of(b"code").as_str() }, "concurrency": concurrency });
     let document = json!({ "apiVersion": API_VERSION, "kind": KIND, "metadata": { "name": "a" }, "spec": spec });
     managed_document(&document, None)
 }
 
-/// What somebody else has of the same one.
+/// The document of the same controller by another client.
 fn of_somebody() -> Value {
     let (mut document, _) = of_file(7);
     document["metadata"] = json!({ "name": "a" });
     document
 }
 
-/// A folder whose host has a store into which others write in between.
+/// A folder whose host has a store with concurrent writes by others.
 async fn folder(scratch: &Path) -> (Folder, Arc<FaultyStore>) {
     let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let engine = Engine::new(EngineOptions::default()).unwrap();
@@ -95,7 +95,7 @@ async fn folder(scratch: &Path) -> (Folder, Arc<FaultyStore>) {
     (Folder::new(scratch, host, Screen::new(Style::Lines), code), store)
 }
 
-/// Writes what the folder has, and returns what came of it, and the concurrency that the store has then.
+/// Writes the folder's document. Returns the result, and the concurrency in the store afterwards.
 async fn written(folder: &Folder, (document, source): &(Value, String)) -> (Option<ControllerWrite>, Value) {
     let written = retry_on_conflict(|| folder.write_if_changed("a", document, source)).await.unwrap();
     let stored = folder.host.store().get(&key("a")).await.unwrap();
