@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// good is how many well-behaved controllers there are.
+	// good is the number of well-behaved controllers.
 	good = 50
-	// atOnce is how many of them each event is for, in turn.
+	// atOnce is the number of them that each event is for, in turn.
 	atOnce = 5
-	// unmeasuredEvents come before the measured ones.
+	// unmeasuredEvents precede the measured ones.
 	unmeasuredEvents = 100
-	// settle is how long what else ends may take.
+	// settle is the pause in which short-lived goroutines end.
 	settle = 500 * time.Millisecond
 )
 
@@ -35,7 +35,8 @@ func runDensity(work string, size size) (values, error) {
 	return nil, fmt.Errorf("density has no work %s", work)
 }
 
-// idle starts controllers in one process, lets each reconcile once, and measures before the second and after the last of them.
+// idleControllers starts controllers in one process, lets each reconcile once, and measures before the second
+// and after the last of them.
 func idleControllers(size size) (values, error) {
 	var all sync.WaitGroup
 	var ofOne memory
@@ -74,7 +75,7 @@ func mib(bytes int) float64 {
 	return float64(bytes) / (1 << 20)
 }
 
-// neighbours watches well-behaved controllers beside so many that do nothing but compute.
+// neighbours measures well-behaved controllers beside this many that only compute.
 func neighbours(size size, hogs int) (values, error) {
 	for number := range hogs {
 		if err := startHog(fmt.Sprintf("bad-%d", number), size.workers, size.keys); err != nil {

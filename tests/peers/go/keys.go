@@ -35,7 +35,8 @@ func number(name string) int {
 	return found
 }
 
-// shuffled returns the place-th number below count in an order that looks random and is the same everywhere.
+// shuffled returns the number below count at this place of a pseudo-random order, which is the same
+// everywhere.
 func shuffled(place, count int) int {
 	return place * 2_654_435_761 % count
 }

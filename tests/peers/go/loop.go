@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// unmeasuredTicks is how many events come before the measured ones.
+	// unmeasuredTicks is the number of events before the measured ones.
 	unmeasuredTicks = 20
-	// refillEvery is how often the busy one gets all of its keys again: before they have run out.
+	// refillEvery is how often the busy controller gets all of its keys again, before they run out.
 	refillEvery = 100 * time.Millisecond
-	// hogKeys is how many keys the controller has that only computes.
+	// hogKeys is the number of keys of the controller that only computes.
 	hogKeys = 1000
-	// hogLimit is how long it computes for a key: as long as the limit of a guest is by default.
+	// hogLimit is how long it computes for a key: the default CPU limit of a guest.
 	hogLimit = time.Second
-	// warmUpKeys are run before the measured ones.
+	// warmUpKeys is the number of keys before the measured ones.
 	warmUpKeys = 1000
 )
 
@@ -42,7 +42,7 @@ func runLoop(work string, size size) (values, error) {
 	return nil, fmt.Errorf("the loop has no work %s", work)
 }
 
-// start runs a controller, native and with its default queue, and returns that queue.
+// start runs a native controller with its default queue, and returns that queue.
 func start(name string, workers int, reconciler reconcile.Func) (requests, error) {
 	options := controller.Options{MaxConcurrentReconciles: workers, Reconciler: reconciler}
 	unmanaged, err := controller.NewUnmanaged(name, options)
@@ -107,7 +107,7 @@ func noOp(size size) (values, error) {
 	return values{"keys/s": perSecond, "p99 ms": percentileUs(waits, 99) / 1e3}, nil
 }
 
-// besideReady watches a controller beside one that has so many ready keys, all of the time.
+// besideReady measures a controller beside one that always has this many ready keys.
 func besideReady(size size) (values, error) {
 	queue, err := start("busy", size.workers, func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
@@ -127,7 +127,7 @@ func besideReady(size size) (values, error) {
 	return watch(size)
 }
 
-// besideHog watches a controller beside one whose reconciler does nothing but compute, on every worker that it has.
+// besideHog measures a controller beside one whose reconciler only computes, on all of its workers.
 func besideHog(size size) (values, error) {
 	if err := startHog("busy", size.workers, hogKeys); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func besideHog(size size) (values, error) {
 	return watch(size)
 }
 
-// startHog runs a controller whose reconciler does nothing but compute.
+// startHog runs a controller whose reconciler only computes.
 func startHog(name string, workers, keys int) error {
 	queue, err := start(name, workers, func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		for begun := time.Now(); time.Since(begun) < hogLimit; {
@@ -151,7 +151,7 @@ func startHog(name string, workers, keys int) error {
 	return nil
 }
 
-// watch gives a controller a key for each event from outside, and looks how long each waits.
+// watch gives a controller a key for each event from outside, and measures how long each key waits.
 func watch(size size) (values, error) {
 	var times times
 	queue, err := start("watched", size.workers, func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {

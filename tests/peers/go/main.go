@@ -16,14 +16,14 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// size says how large a work is. What a number means is the work's business.
+// size is the size of a work. Each work defines the meaning of its numbers.
 type size struct {
 	keys    int
 	workers int
 	long    time.Duration
 }
 
-// values are the figures of one run, by their names.
+// values are the figures of one run, by name.
 type values map[string]float64
 
 func main() {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// laps says how often to run a batch of operations, and how long each operation took. As its namesake in Rust.
+// laps decides how often to run a batch of operations, and measures the time of each operation. It matches
+// its namesake in Rust.
 type laps struct {
 	long  time.Duration
 	warm  bool
@@ -21,12 +22,12 @@ type laps struct {
 	begun int
 }
 
-// startLaps starts to warm up for a quarter of long, after which batches are measured for long.
+// startLaps warms up for a quarter of long; then batches are measured for long.
 func startLaps(long time.Duration) *laps {
 	return &laps{long: long, start: time.Now()}
 }
 
-// another says whether to run one more batch: one at least to warm up, and one at least that counts.
+// another returns whether to run one more batch: at least one to warm up, and at least one that counts.
 func (l *laps) another() bool {
 	long := l.long
 	if !l.warm {
@@ -42,7 +43,7 @@ func (l *laps) another() bool {
 	return true
 }
 
-// nanosEach returns the nanoseconds for each operation, where a batch is so many of them.
+// nanosEach returns the nanoseconds of each operation; operations is the number of them in a batch.
 func (l *laps) nanosEach(operations int) float64 {
 	return nanosEach(time.Since(l.start), l.begun*operations)
 }
@@ -51,7 +52,7 @@ func nanosEach(took time.Duration, operations int) float64 {
 	return float64(took.Nanoseconds()) / float64(operations)
 }
 
-// percentileUs sorts, and returns the value that percent of the values do not exceed, in microseconds.
+// percentileUs sorts the values and returns the percentile in microseconds.
 func percentileUs(waits []time.Duration, percent int) float64 {
 	if len(waits) == 0 {
 		return 0
@@ -61,18 +62,19 @@ func percentileUs(waits []time.Duration, percent int) float64 {
 	return float64(waits[rank-1].Nanoseconds()) / 1e3
 }
 
-// memory is what a process has in use, in bytes: all of it, and with what it shares with others divided among them.
+// memory is the memory of a process in bytes: resident, and proportional, with shared pages divided among
+// their processes.
 type memory struct {
 	resident, proportional int
 }
 
-// residentBytes returns the memory that this process has in use, garbage not counted.
+// residentBytes returns the resident memory of this process, after a garbage collection.
 func residentBytes() (int, error) {
 	memory, err := memoryInUse()
 	return memory.resident, err
 }
 
-// memoryInUse returns the memory that this process has in use, garbage not counted.
+// memoryInUse returns the memory of this process, after a garbage collection.
 func memoryInUse() (memory, error) {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -100,7 +102,7 @@ func memoryInUse() (memory, error) {
 	return found, lines.Err()
 }
 
-// processorNanos returns the time that the threads of this process have spent on processors.
+// processorNanos returns the CPU time of this process's threads.
 func processorNanos() (int, error) {
 	files, err := filepath.Glob("/proc/self/task/*/schedstat")
 	if err != nil {
@@ -108,7 +110,7 @@ func processorNanos() (int, error) {
 	}
 	nanos := 0
 	for _, file := range files {
-		// A thread may end while we look.
+		// A thread may end during the loop.
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue
@@ -122,31 +124,32 @@ func processorNanos() (int, error) {
 	return nanos, nil
 }
 
-// taken is one key that was taken, and when.
+// taken is a key that was taken from the queue, and when.
 type taken struct {
 	at     time.Duration
 	number int
 }
 
-// due says when the keys of a work are due. A delay is counted from somewhere inside the call that adds the key, so it is known up to
-// the length of that call.
+// due holds the times at which the keys of a work are due. A delay starts somewhere within the call that adds
+// the key, so the due time is known up to the length of that call.
 type due struct {
 	first time.Duration
-	// slack is how much later than asked for each key may be due.
+	// slack is how much later than requested each key may be due.
 	slack []time.Duration
 }
 
-// newDue says that the first of count keys is due after first, and the others at equal distances in the tenth of a second after that.
+// newDue makes the first of count keys due after first, and spreads the others evenly over the tenth of a
+// second after that.
 func newDue(first time.Duration, count int) due {
 	slack := make([]time.Duration, count)
 	for number := range slack {
-		// So that the memory is really there before anybody measures how much there is.
+		// Write to the memory, so that it is resident before it is measured.
 		slack[number] = 1
 	}
 	return due{first, slack}
 }
 
-// of returns when key number number is due, counted from the start.
+// of returns the due time of key number number, counted from the start.
 func (d due) of(number int) time.Duration {
 	return d.first + time.Duration(number)*100*time.Millisecond/time.Duration(len(d.slack))
 }

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// producers is how many add keys at once.
+	// producers is the number of goroutines that add keys concurrently.
 	producers = 50
-	// againEvery says that a worker adds every so many-th key that it holds again.
+	// againEvery makes a worker add one of this many held keys again.
 	againEvery = 10
-	// turn is how many keys are added before others may run.
+	// turn is the number of keys that are added before others may run.
 	turn = 100
-	// addedKeys is how many keys are added again and again beside workers.
+	// addedKeys is the number of keys that are added repeatedly beside workers.
 	addedKeys = 1000
-	// rest is how long a worker is left alone before it is woken, so that it sleeps.
+	// rest is the pause before a worker is woken, so that it sleeps.
 	rest = time.Millisecond
 )
 
-// queue is what the queues have in common; done is what a controller does with a key that went well.
+// queue is the common interface of the queues; done is what a controller calls after a successful key.
 type queue struct {
 	workqueue.TypedInterface[string]
 	addAfter func(key string, delay time.Duration)
@@ -35,7 +35,7 @@ func newQueue(system string) (queue, error) {
 		plain := workqueue.NewTyped[string]()
 		return queue{plain, nil, plain.Done}, nil
 	case "client-go-metrics":
-		// A queue that has a name tells the metrics that controller-runtime registers, as in every controller.
+		// A named queue reports to controller-runtime's metrics, as in every controller.
 		named := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "measured"})
 		return queue{named, nil, named.Done}, nil
 	case "client-go-limiting":
@@ -47,7 +47,7 @@ func newQueue(system string) (queue, error) {
 	return queue{}, fmt.Errorf("there is no queue of %s", system)
 }
 
-// forgetting returns a queue on which a key that went well is forgotten by the rate limiter first, as controllers do.
+// forgetting returns a queue whose rate limiter forgets a successful key first, as in controllers.
 func forgetting(limiting workqueue.TypedRateLimitingInterface[string]) queue {
 	done := func(key string) {
 		limiting.Forget(key)
@@ -108,7 +108,8 @@ func addOnly(queue queue, size size) values {
 	return values{"ns": laps.nanosEach(len(keys))}
 }
 
-// addContended adds a thousand keys again and again, while a thousand workers take keys, hold each for a millisecond, and finish them.
+// addContended adds a thousand keys repeatedly, while a thousand workers take keys, hold each for a
+// millisecond, and finish them.
 func addContended(queue queue, size size) values {
 	keys := names(size.keys)
 	for _, key := range keys {
@@ -133,7 +134,8 @@ func addContended(queue queue, size size) values {
 	return values{"ns": laps.nanosEach(len(added))}
 }
 
-// waiting adds keys that are due within a tenth of a second, in an order that looks random, all at once; then takes them when they are.
+// waiting adds keys that are due within a tenth of a second, all at once and in pseudo-random order; then it
+// takes them when they are due.
 func waiting(queue queue, size size) (values, error) {
 	empty, err := residentBytes()
 	if err != nil {
@@ -156,7 +158,8 @@ func waiting(queue queue, size size) (values, error) {
 		after := time.Since(start)
 		due.slack[number], now = after-now, after
 	}
-	// controller-runtime's queue takes in what was added when it is asked for its length, and by itself later.
+	// controller-runtime's queue processes added keys when its length is requested; otherwise it does so later,
+	// by itself.
 	queue.Len()
 	built := time.Since(start)
 	after, err := residentBytes()
@@ -184,7 +187,8 @@ func waiting(queue queue, size size) (values, error) {
 	}, err
 }
 
-// produced lets producers add keys of their own, and workers take them; every tenth key is added again while it is held.
+// produced lets producers add their own keys and workers take them; every tenth key is added again while it
+// is held.
 func produced(queue queue, size size) values {
 	keys := names(size.keys)
 	left, runs := atomic.Int64{}, atomic.Int64{}
@@ -219,7 +223,7 @@ func produced(queue queue, size size) values {
 	return values{"keys/s": float64(runs.Load()) / time.Since(start).Seconds()}
 }
 
-// wakeUp adds a key to a queue whose worker sleeps, and looks how long it takes until the worker has it.
+// wakeUp adds a key to a queue whose worker sleeps, and measures the time until the worker has it.
 func wakeUp(queue queue, size size) values {
 	took := make(chan time.Time, 1)
 	go func() {
@@ -241,7 +245,7 @@ func wakeUp(queue queue, size size) values {
 	return values{"p50 us": percentileUs(waits, 50), "p99 us": percentileUs(waits, 99)}
 }
 
-// idle looks at what the system spends on queues whose workers sleep.
+// idle measures the CPU time of queues whose workers sleep.
 func idle(system string, size size) (values, error) {
 	for range size.keys {
 		queue, err := newQueue(system)
@@ -261,7 +265,7 @@ func idle(system string, size size) (values, error) {
 	return values{"us/s": float64(after-before) / 1e3 / time.Since(start).Seconds()}, err
 }
 
-// depth takes the first of so many ready keys, finishes it, and adds it at the end.
+// depth takes the first of this many ready keys, finishes it, and adds it at the end.
 func depth(queue queue, size size) values {
 	for _, key := range names(size.keys) {
 		queue.Add(key)

@@ -19,17 +19,17 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 )
 
-// valueBytes is the length of a value: what a whole resource of the other side comes to.
+// valueBytes is the length of a value, that of a whole resource on the other side.
 const valueBytes = 1024
 
-// prefix is where all values lie: the one kind that is written, watched and listed.
+// prefix is the prefix of all values: the one kind that is written, watched and listed.
 const prefix = "/items/"
 
 func itemKey(number int) string {
 	return fmt.Sprintf("%sns-%d/object-%d", prefix, number%10, number)
 }
 
-// etcd is a server with its defaults in this process, with its data on the disk.
+// etcd is a server with default settings in this process, with its data on disk.
 type etcd struct {
 	server *embed.Etcd
 	folder string
@@ -97,7 +97,7 @@ func runStore(work string, size size) (values, error) {
 	return nil, fmt.Errorf("etcd has no work %s", work)
 }
 
-// value returns a text of that length that no other round has.
+// value returns a text of that length, different in each round.
 func value(round int) string {
 	text := strconv.Itoa(round)
 	return text + strings.Repeat("x", valueBytes-len(text))
@@ -116,7 +116,7 @@ func fill(client *clientv3.Client, count int) error {
 	})
 }
 
-// together runs a function so many times at once, and returns what failed first.
+// together runs a function this many times concurrently, and returns the first error.
 func together(count int, run func(number int) error) error {
 	var group sync.WaitGroup
 	failed := make(chan error, count)
@@ -132,7 +132,7 @@ func together(count int, run func(number int) error) error {
 	return <-failed
 }
 
-// writes changes keys from so many writers, each one key after the other.
+// writes changes keys from this many writers, each one key after the other.
 func writes(client *clientv3.Client, size size) (values, error) {
 	if err := fill(client, size.keys); err != nil {
 		return nil, err
@@ -181,7 +181,8 @@ func fanOut(client *clientv3.Client, size size) (values, error) {
 func reach(client *clientv3.Client, watchers int, writes int) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// Only the last arrival wakes who waits: a thousand would cost more than what is measured.
+	// Only the last arrival wakes the waiting goroutine: a thousand wake-ups would cost more than the measured
+	// work.
 	var left atomic.Int64
 	last := make(chan struct{}, 1)
 	for range watchers {
@@ -212,7 +213,7 @@ func reach(client *clientv3.Client, watchers int, writes int) ([]time.Duration, 
 	return took, nil
 }
 
-// list reads everything at once, and measures by how much this process grew at most.
+// list reads everything at once, and measures the peak growth of this process.
 func list(client *clientv3.Client, size size) (values, error) {
 	if err := fill(client, size.keys); err != nil {
 		return nil, err
@@ -222,7 +223,7 @@ func list(client *clientv3.Client, size size) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	// From here on, the peak is counted anew.
+	// The peak is counted from here.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		return nil, err
 	}
@@ -239,7 +240,7 @@ func list(client *clientv3.Client, size size) (values, error) {
 	return values{"ms": took.Seconds() * 1e3, "mib": float64(max(peak-before, 1)) / (1 << 20)}, err
 }
 
-// peakBytes returns the most memory that this process has had since the peak was set back.
+// peakBytes returns the peak memory of this process since the last reset.
 func peakBytes() (int, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

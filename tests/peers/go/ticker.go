@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// every is how often something happens.
+// every is the interval between events.
 const every = 5 * time.Millisecond
 
-// printTicks writes the time to standard output, as eight bytes, until nobody reads it.
+// printTicks writes the time to standard output, eight bytes each, until the reader closes it.
 func printTicks() {
 	for {
 		time.Sleep(every)
@@ -22,11 +22,11 @@ func printTicks() {
 	}
 }
 
-// ticks are events from outside, and when they happened: a process of its own writes the time into a pipe. Who reads it late, because
-// its threads are busy, has waited too.
+// ticks are events from outside with their times: another process writes the time into a pipe. A busy reader
+// reads it late, and that delay counts.
 type ticks struct{ output io.Reader }
 
-// startTicks starts the process. It ends with this one, when nobody reads its output any more.
+// startTicks starts the process. It ends with this one, when its output is closed.
 func startTicks() (ticks, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -40,7 +40,7 @@ func startTicks() (ticks, error) {
 	return ticks{bufio.NewReader(output)}, command.Start()
 }
 
-// next waits for the next event and returns when it happened.
+// next waits for the next event and returns its time.
 func (t ticks) next() (int64, error) {
 	var at int64
 	err := binary.Read(t.output, binary.LittleEndian, &at)

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// times says of the keys of events, which are numbered as they come, when each happened and when it came to where it is measured.
+// times records, for each event's key, when the event happened and when the key reached the measured point.
+// Keys are numbered in order.
 type times struct {
 	lock               sync.Mutex
 	happened, measured []int64
 }
 
-// follow adds so many keys for each event from outside.
+// follow adds this many keys for each event from outside.
 func (t *times) follow(keys int, add func(number int)) error {
 	ticks, err := startTicks()
 	if err != nil {
@@ -36,7 +37,7 @@ func (t *times) follow(keys int, add func(number int)) error {
 	return nil
 }
 
-// note says that a key is there now.
+// note records that a key has arrived.
 func (t *times) note(number int) {
 	now := time.Now().UnixNano()
 	t.lock.Lock()
@@ -44,7 +45,8 @@ func (t *times) note(number int) {
 	t.measured[number] = now
 }
 
-// waits lets the unmeasured keys happen, and then others for so long. It returns the percentiles of how long these took.
+// waits lets the unmeasured keys happen, and then others for this long. It returns the percentiles of their
+// times.
 func (t *times) waits(unmeasured int, long time.Duration) (values, error) {
 	for t.count() < unmeasured {
 		time.Sleep(time.Millisecond)
@@ -57,7 +59,7 @@ func (t *times) waits(unmeasured int, long time.Duration) (values, error) {
 	for number := unmeasured; number < len(t.happened); number++ {
 		at := t.measured[number]
 		if at == 0 {
-			// What is not there yet has taken until now.
+			// A key that has not arrived yet counts until now.
 			at = now
 		}
 		took = append(took, time.Duration(at-t.happened[number]))

@@ -1,6 +1,7 @@
-//! The call of a component with nothing around it: wasmtime alone, with the settings that the host's engine has.
+//! The bare call of a component: wasmtime alone, with the settings of the host's engine.
 //!
-//! Absent on purpose: limits, effects, a clock, linked imports (each of them is a trap). It is the floor that the host stands on.
+//! Deliberately absent: limits, effects, a clock, linked imports (each of them is a trap). It is the lower
+//! bound for the host.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -20,7 +21,7 @@ use bindings::exports::homeostat::reconciler::reconciler::GuestIndices;
 use bindings::homeostat::reconciler::types;
 
 mod bindings {
-    //! Rust types of the contract in `wit/`, made at build time.
+    //! Rust types of the contract in `wit/`, generated at build time.
 
     #![allow(missing_docs, unreachable_pub, clippy::all, reason = "made by bindgen! from wit/")]
 
@@ -31,13 +32,13 @@ mod bindings {
     });
 }
 
-/// Calls between two looks at the clock.
+/// Calls between two readings of the clock.
 const BATCH: usize = 100;
 /// No call is interrupted.
 const NEVER: u64 = u64::MAX / 2;
 const INSTANCES_MAX: u32 = 256;
 
-/// Calls the guest that does nothing, in a fresh instance each time, in so many tasks at once.
+/// Calls the guest that does nothing, in a fresh instance each time, in this many concurrent tasks.
 pub(crate) async fn run(work: &str, size: &Size, folder: &Path) -> Result<Values> {
     ensure!(work == "no-op", "there is no bare call for {work}");
     let prepared = prepare(&guests::read(folder, "noop")?);
@@ -90,7 +91,7 @@ fn key(number: usize) -> types::Key {
     types::Key { kind, namespace, name }
 }
 
-/// What `host/component` sets, as far as it is about speed.
+/// The speed-related settings of `host/component`.
 fn config() -> Config {
     let mut config = Config::new();
     config.concurrency_support(false);

@@ -1,4 +1,4 @@
-//! One contender's run: finds who it is, does the work, prints the figures.
+//! Runs one contender: selects its work, does it, prints the figures.
 
 use std::path::Path;
 
@@ -8,10 +8,11 @@ use crate::arguments::{Contender, Suite};
 use crate::values::{self, Values};
 use crate::{bare, cores, ours};
 
-/// Does one work and prints what it came to, as one line of JSON. `guests` is the folder of the guests' components.
+/// Does one work and prints its figures as one line of JSON. `guests` is the folder of the guests'
+/// components.
 ///
 /// # Errors
-/// Nobody of that name does such a work, or it went wrong.
+/// No system of that name does such a work, or it failed.
 pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<()> {
     values::print(&Box::pin(values(contender, guests)).await?)
 }

@@ -1,4 +1,4 @@
-//! What a second processor is worth: a contender on two of them, beside the same one on one.
+//! The gain from a second processor: a contender on two of them, beside the same one on one.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,15 +12,15 @@ use crate::values::{Values, named};
 /// The name of this work.
 pub(crate) const TWO_CORES: &str = "two cores";
 
-/// Runs the contender's reconciles that do nothing in two processes, one after the other: bound to one processor, which gives it one thread,
-/// and bound to two, with a worker for each. Returns how many times as many the second one ends in the same time.
+/// Runs the contender's empty reconciles in two processes, one after the other: bound to one processor, which
+/// gives it one thread, and bound to two, with a worker for each. Returns the ratio of their throughputs.
 pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<Values> {
     let one_us = bound("0", 1, contender, guests).await?;
     let two_us = bound("0,1", 2, contender, guests).await?;
     Ok(named([("x", one_us / two_us)]))
 }
 
-/// Returns the time from the end of one reconcile to that of the next one on these processors, in microseconds.
+/// Returns the time per reconcile on these processors, in microseconds.
 async fn bound(processors: &str, workers: usize, contender: &Contender, guests: &Path) -> Result<f64> {
     let Contender { system, suite, work: _, size: Size { keys, workers: _, millis } } = contender;
     let this = std::env::current_exe().context("this program does not know where it is")?;

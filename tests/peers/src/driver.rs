@@ -1,4 +1,4 @@
-//! Runs the contenders of every work in turn, A B A B, and writes what they came to.
+//! Runs the contenders of every work in turn, A B A B, and writes their results.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,19 +13,20 @@ use crate::report::{self, Row};
 use crate::values::Values;
 use crate::{go, guests, kube};
 
-/// What each contender of one work printed, round by round, by its name.
+/// The figures of each contender of one work, by its name, round by round.
 pub(crate) type Samples = BTreeMap<&'static str, Vec<Values>>;
 
 /// Measures a suite, writes `target/peers/NAME.json` and prints the table.
 ///
 /// # Errors
-/// Something does not build, ours fails, or the results cannot be written. A peer that fails is told of and left out.
+/// A build fails, our contender fails, or the results cannot be written. A peer that fails is reported and
+/// left out.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
-    let suite = arguments.suite.context("say what to measure")?;
+    let suite = arguments.suite.context("name the suite to measure")?;
     let works = works(suite, arguments)?;
     let target = target_folder()?;
     let folder = arguments.out.clone().unwrap_or_else(|| target.join("peers"));
-    std::fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
     let programs = prepare(&target, &folder, &works, arguments).await?;
     let (file, mut rows) = (folder.join(format!("{}.json", suite.name())), Vec::new());
     for (number, work) in works.iter().enumerate() {
@@ -33,7 +34,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         let samples = measure(&programs, work, arguments.rounds.get(), &of).await?;
         rows.extend(report::rows(work, &samples));
         if arguments.only.is_none() {
-            // After every work, so that a run that is interrupted leaves what it has.
+            // After every work, so that an interrupted run leaves its results.
             write(&file, &rows).with_context(|| format!("{} cannot be written", file.display()))?;
         }
     }
@@ -41,7 +42,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     writeln!(std::io::stdout(), "{}", report::table(&rows)).context("the table cannot be printed")
 }
 
-/// Returns what is to be measured.
+/// Returns the works to measure.
 fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
     let mut works = plan::works(suite);
     if let Some(only) = &arguments.only {
@@ -50,18 +51,18 @@ fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
     if arguments.tiny {
         works = works.into_iter().map(Work::tiny).collect();
     }
-    ensure!(!works.is_empty(), "nothing of {} is called so", suite.name());
+    ensure!(!works.is_empty(), "no work or figure of {} has this name", suite.name());
     Ok(works)
 }
 
-/// Builds what the works need.
+/// Builds the programs and guests that the works need.
 async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
     let needs = |program| works.iter().flat_map(|work| &work.peers).any(|system| system.program == program);
     let needs_guests =
         works.iter().any(|work| matches!(work.suite, Suite::Loop | Suite::Tax | Suite::Density | Suite::Swap));
     tell("building");
     Ok(Programs {
-        this: std::env::current_exe().context("this program does not know where it is")?,
+        this: std::env::current_exe().context("the path of this program cannot be determined")?,
         disk: folder.to_owned(),
         kube: if needs(Program::Kube) { kube::build(target).await? } else { PathBuf::new() },
         go: if needs(Program::Go) { go::build(folder).await? } else { PathBuf::new() },
@@ -96,7 +97,7 @@ fn failed(system: &System, work: &Work, error: &anyhow::Error) {
     drop(writeln!(std::io::stderr(), "{} failed at {}: {error:#}", system.shown, work.name));
 }
 
-/// Shows how far it is, in one line that the next one replaces. Nothing depends on it being seen.
+/// Shows the progress in one line that the next one replaces. Errors are ignored.
 fn tell(progress: &str) {
     drop(write!(std::io::stderr(), "\r\x1b[K{progress}").and_then(|()| std::io::stderr().flush()));
 }
@@ -105,9 +106,9 @@ fn write(file: &Path, rows: &[Row]) -> Result<()> {
     Ok(std::fs::write(file, serde_json::to_string_pretty(rows)? + "\n")?)
 }
 
-/// Returns cargo's folder of results: this binary lies in `target/PROFILE`.
+/// Returns cargo's target folder: this binary is in `target/PROFILE`.
 fn target_folder() -> Result<PathBuf> {
-    let program = std::env::current_exe().context("this program does not know where it is")?;
-    let folder = program.ancestors().nth(2).context("this program lies in no folder of cargo's")?;
+    let program = std::env::current_exe().context("the path of this program cannot be determined")?;
+    let folder = program.ancestors().nth(2).context("this program is not in cargo's target folder")?;
     Ok(folder.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Builds the contenders that are written in Go.
+//! Builds the Go contenders.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,16 +8,16 @@ use tokio::process::Command;
 
 use crate::guests::manifest_folder;
 
-/// Where a Go lies that is not on the path: as its own instructions install it.
+/// The path of a Go that is not on `PATH`: the one of Go's own instructions.
 const USUAL_PLACE: &str = "/usr/local/go/bin/go";
 
 /// Builds the program into `folder` and returns its path.
 ///
 /// # Errors
-/// There is no Go, or the program does not build.
+/// Go is missing, or the program does not build.
 pub(crate) async fn build(folder: &Path) -> Result<PathBuf> {
     let go = find().await.context(
-        "there is no Go: the contenders beside which we are measured are written in it. Install Go 1.26 or newer (https://go.dev/dl), so that `go version` works",
+        "Go is missing: some contenders are written in it. Install Go 1.26 or newer (https://go.dev/dl), so that `go version` works",
     )?;
     let program = folder.join("bin/peers");
     let mut command = Command::new(go);
@@ -27,7 +27,7 @@ pub(crate) async fn build(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Returns a Go that answers.
+/// Returns a Go command that runs.
 async fn find() -> Option<&'static str> {
     for go in ["go", USUAL_PLACE] {
         let version = Command::new(go).arg("version").stdin(Stdio::null()).output().await;

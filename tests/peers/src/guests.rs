@@ -1,4 +1,4 @@
-//! Builds the guests that are measured, as the host's own `dev` builds them.
+//! Builds the measured guests, with the flags of `homeostat dev`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,7 +19,7 @@ pub(crate) fn manifest_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Builds the guests below `target` and returns the folder in which they lie.
+/// Builds the guests below `target` and returns their folder.
 ///
 /// # Errors
 /// They do not build.
@@ -34,10 +34,10 @@ pub(crate) async fn build(target: &Path) -> Result<PathBuf> {
     Ok(target.join("wasm32-wasip2/release"))
 }
 
-/// Reads the component of the guest `name` out of `folder`.
+/// Reads the component of the guest `name` from `folder`.
 ///
 /// # Errors
-/// It is not there.
+/// The file is missing.
 pub(crate) fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let file = folder.join(format!("guest_{name}.wasm"));
     std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))

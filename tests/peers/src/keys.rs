@@ -1,11 +1,11 @@
-//! The keys that every contender queues: the same text everywhere.
+//! The keys that every contender queues: the same names everywhere.
 
 use std::sync::Arc;
 
 /// Namespaces over which keys are spread.
 const NAMESPACES: usize = 10;
 
-/// A key as the queues hold it: text, shared rather than copied.
+/// A key in the queues: shared text.
 pub(crate) type Name = Arc<str>;
 
 /// Returns the namespace and the name of key number `number`.
@@ -29,9 +29,10 @@ pub(crate) fn number(name: &str) -> Option<usize> {
     name.rsplit('-').next()?.parse().ok()
 }
 
-/// Returns the numbers below `count` in an order that looks random and is the same everywhere.
+/// Returns the numbers below `count` in a pseudo-random order, which is the same everywhere.
 ///
-/// A step that has no factor in common with `count` visits every number once. The step is a prime, about 0.618 of 2^32.
+/// A step that has no factor in common with `count` visits every number once. The step is a prime, about
+/// 0.618 of 2^32.
 pub(crate) fn shuffled(count: usize) -> impl Iterator<Item = usize> {
     const STEP: u64 = 2_654_435_761;
     let count = count as u64;

@@ -1,4 +1,4 @@
-//! Builds the contender that is made of kube-rs, as a workspace of its own: what it needs has no part in how ours is built.
+//! Builds the kube-rs contender, in a workspace of its own, so that its dependencies do not affect our build.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,12 +9,12 @@ use tokio::process::Command;
 
 use crate::guests::manifest_folder;
 
-/// When a build is ended. One from nothing takes minutes.
+/// The time limit of a build. A clean one takes minutes.
 const BUILD_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// Builds the program below `target`, cargo's folder of results, and returns its path.
+/// Builds the program below `target`, cargo's target folder, and returns its path.
 ///
-/// *Cancel safety*: cargo is ended when the future is dropped.
+/// *Cancel safety*: cargo is killed when the future is dropped.
 ///
 /// # Errors
 /// It does not build, or not in half an hour.

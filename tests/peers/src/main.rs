@@ -1,13 +1,15 @@
 //! Measures this host beside others, on the same work, in turn.
 //!
-//! The driver runs *contenders*: each is a process of its own, does one piece of *work*, and prints its figures as one line of JSON.
-//! Ours and the bare machine are subcommands of this binary; kube-rs is a program under `kube/` and those in Go (etcd among them) are one
-//! under `go/`, with the same arguments. Those two are built when they are measured, and only then.
+//! The driver runs *contenders*: each is a process of its own, does one piece of *work*, and prints its
+//! figures as one line of JSON. Our own contenders and bare wasmtime are subcommands of this binary. kube-rs
+//! is a program under `kube/`, and the Go contenders (etcd among them) are one under `go/`, with the same
+//! arguments. Those two are built only when they are measured.
 //!
-//! In order: [`plan`] says what is measured and beside whom, [`driver`] runs it, [`report`] does the arithmetic. What a contender does
-//! is in [`ours`] and [`bare`], with their stop-watch in [`measure`].
+//! [`plan`] defines the works and their contenders, [`driver`] runs them, and [`report`] does the arithmetic.
+//! Our contenders are in [`ours`] and [`bare`], with their stop-watch in [`measure`].
 //!
-//! Absent on purpose: opinions. A figure is better or worse by its number alone; why, stands in `docs/performance.md`.
+//! Deliberately absent: opinions. A figure is better or worse by its number alone; `docs/performance.md`
+//! explains why.
 
 mod arguments;
 mod bare;
@@ -36,7 +38,7 @@ use clap::Parser;
 
 use arguments::{Arguments, Command};
 
-/// As in the host's own binary: what is measured is what runs.
+/// The allocator of the host's own binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

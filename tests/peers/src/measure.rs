@@ -1,4 +1,4 @@
-//! The stop-watch: time for each operation, percentiles, and what the process uses of memory and processors.
+//! The stop-watch: time per operation, percentiles, and the memory and CPU time of the process.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,10 +7,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::keys::{Name, number};
 
-/// The share of the measured time that is run before it, unmeasured.
+/// The warm-up's share of the measured time.
 const WARM_UP_SHARE: u32 = 4;
 
-/// Says how often to run a batch of operations, and how long each operation took: `while laps.another() { … }`.
+/// Decides how often to run a batch of operations, and measures the time of each operation: `while
+/// laps.another() { … }`.
 #[derive(Debug)]
 pub(crate) struct Laps {
     long: Duration,
@@ -20,12 +21,12 @@ pub(crate) struct Laps {
 }
 
 impl Laps {
-    /// Starts to warm up for a quarter of `long`, after which batches are measured for `long`.
+    /// Warms up for a quarter of `long`; then batches are measured for `long`.
     pub(crate) fn start(long: Duration) -> Laps {
         Laps { long, warm: false, start: Instant::now(), begun: 0 }
     }
 
-    /// Says whether to run one more batch: one at least to warm up, and one at least that counts.
+    /// Returns whether to run one more batch: at least one to warm up, and at least one that counts.
     pub(crate) fn another(&mut self) -> bool {
         let long = if self.warm { self.long } else { self.long / WARM_UP_SHARE };
         if self.begun > 0 && self.start.elapsed() >= long {
@@ -38,7 +39,8 @@ impl Laps {
         true
     }
 
-    /// Returns the nanoseconds for each operation, where a batch is so many of them. Call it as soon as there is no other batch.
+    /// Returns the nanoseconds of each operation; `operations` is the number of them in a batch. Call it
+    /// directly after the last batch.
     pub(crate) fn nanos_each(&self, operations: usize) -> f64 {
         nanos_each(self.start.elapsed(), self.begun * operations)
     }
@@ -49,45 +51,46 @@ pub(crate) fn nanos_each(took: Duration, operations: usize) -> f64 {
     took.as_secs_f64() * 1e9 / operations.max(1) as f64
 }
 
-/// Sorts, and returns the value that `percent` of the values do not exceed, in microseconds; zero of nothing.
+/// Sorts the values and returns the percentile in microseconds; zero without values.
 pub(crate) fn percentile_us(values: &mut [Duration], percent: usize) -> f64 {
     values.sort_unstable();
     let rank = (values.len() * percent).div_ceil(100).max(1);
     values.get(rank - 1).map_or(0.0, |value| value.as_secs_f64() * 1e6)
 }
 
-/// When the keys of a work are due. A delay is counted from somewhere inside the call that adds the key, so it is known up to the
-/// length of that call.
+/// The times at which the keys of a work are due. A delay starts somewhere within the call that adds the key,
+/// so the due time is known up to the length of that call.
 #[derive(Debug)]
 pub(crate) struct Due {
     first: Duration,
-    /// How much later than asked for each key may be due.
+    /// How much later than requested each key may be due.
     slack: Vec<Duration>,
 }
 
 impl Due {
-    /// Says that the first of `count` keys is due after `first`, and the others at equal distances in the tenth of a second after that.
+    /// Makes the first of `count` keys due after `first`, and spreads the others evenly over the tenth of a
+    /// second after that.
     pub(crate) fn new(first: Duration, count: usize) -> Due {
-        // Not zero, so that the memory is really there before anybody measures how much there is.
+        // Not zero, so that the memory is resident before it is measured.
         Due { first, slack: vec![Duration::from_nanos(1); count] }
     }
 
-    /// Returns when key number `number` is due, counted from the start.
+    /// Returns the due time of key number `number`, counted from the start.
     pub(crate) fn of(&self, number: usize) -> Duration {
         const SPAN: Duration = Duration::from_millis(100);
         self.first + SPAN.mul_f64(number as f64 / self.slack.len() as f64)
     }
 
-    /// Notes how long the call took that added a key.
+    /// Records the length of the call that added a key.
     pub(crate) fn added_within(&mut self, number: usize, took: Duration) {
         self.slack[number] = took;
     }
 
-    /// Returns how many keys were taken after one that was due more than a millisecond later. `taken` has when each key was taken, in
-    /// that order.
+    /// Returns how many keys were taken after one that was due more than a millisecond later. `taken` lists
+    /// the keys with their times, in order.
     ///
     /// # Errors
-    /// A key was taken before it was due, or is none of these.
+    /// A key was taken before it was due, or is not one of these.
     pub(crate) fn out_of_order(&self, taken: &[(Duration, Name)]) -> Result<usize> {
         const TOLERANCE: Duration = Duration::from_millis(1);
         let (mut latest, mut late) = (Duration::ZERO, 0);
@@ -103,18 +106,18 @@ impl Due {
     }
 }
 
-/// Returns the memory that this process has in use, in bytes.
+/// Returns the resident memory of this process in bytes.
 ///
 /// # Errors
-/// The system does not say: it is no Linux.
+/// The system does not report it: it is not Linux.
 pub(crate) fn resident_bytes() -> Result<u64> {
     rolled_up("Rss:")
 }
 
-/// Returns the same, with what it shares with other processes divided among them.
+/// Returns the proportional memory in bytes: shared pages are divided among their processes.
 ///
 /// # Errors
-/// The system does not say: it is no Linux.
+/// The system does not report it: it is not Linux.
 pub(crate) fn proportional_bytes() -> Result<u64> {
     rolled_up("Pss:")
 }
@@ -124,39 +127,39 @@ fn rolled_up(name: &str) -> Result<u64> {
     kibibytes(&rollup, name).with_context(|| format!("there is no {name} in smaps_rollup"))
 }
 
-/// Sets the peak of this process's memory back to what it has in use now, and returns that, in bytes.
+/// Resets the peak of this process's memory to its current value, and returns that in bytes.
 ///
 /// # Errors
-/// The system does not do that: it is no Linux.
+/// The system does not support it: it is not Linux.
 pub(crate) fn restart_peak() -> Result<u64> {
     fs::write("/proc/self/clear_refs", "5").context("the peak of memory can be set back on Linux alone")?;
     resident_bytes()
 }
 
-/// Returns the most memory that this process has had in use since [`restart_peak`], in bytes.
+/// Returns the peak memory of this process since [`restart_peak`], in bytes.
 ///
 /// # Errors
-/// The system does not say: it is no Linux.
+/// The system does not report it: it is not Linux.
 pub(crate) fn peak_bytes() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status").context("memory can be measured on Linux alone")?;
     kibibytes(&status, "VmHWM:").context("there is no VmHWM in status")
 }
 
-/// Returns what stands behind a name in a file of the system that counts in KiB, in bytes.
+/// Returns the value of a field in a file of `/proc` that counts in KiB, in bytes.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// Returns the time that the threads of this process have spent on processors, in nanoseconds.
+/// Returns the CPU time of this process's threads, in nanoseconds.
 ///
 /// # Errors
-/// The system does not say: it is no Linux, or does not count.
+/// The system does not report it: it is not Linux, or does not count.
 pub(crate) fn processor_nanos() -> Result<u64> {
     let tasks = fs::read_dir("/proc/self/task").context("processor time can be measured on Linux alone")?;
     let mut nanos = 0;
     for task in tasks {
-        // A thread may end while we look.
+        // A thread may end during the loop.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         nanos += text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     }

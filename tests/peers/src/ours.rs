@@ -1,5 +1,5 @@
-//! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API, how much fits a
-//! process, and how it is changed.
+//! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API,
+//! the density of controllers in a process, and swaps.
 
 pub(crate) mod beside;
 pub(crate) mod density;

@@ -1,6 +1,7 @@
-//! What is measured, how large it is, and beside whom.
+//! The measured works, their sizes and their peers.
 //!
-//! A *work* is one piece of work that every contender does in the same way; one run of it gives one or more figures.
+//! A *work* is one piece of work that every contender does in the same way; one run of it gives one or more
+//! figures.
 
 use std::time::Duration;
 
@@ -14,52 +15,52 @@ mod swap;
 
 pub(crate) use density::FLIGHTS;
 
-/// Whether more or less of something is wanted.
+/// Whether a higher or a lower value is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
-    /// More is better.
+    /// Higher is better.
     Higher,
-    /// Less is better.
+    /// Lower is better.
     Lower,
 }
 
-/// One number that a work gives.
+/// One number of a work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
     /// Its name in the table and in the file.
     pub(crate) name: String,
-    /// What its number counts.
+    /// Its unit.
     pub(crate) unit: &'static str,
-    /// Whether more or less of it is wanted.
+    /// Whether a higher or a lower value is better.
     pub(crate) better: Better,
     /// The name under which contenders print it.
     pub(crate) value: &'static str,
-    /// What is made of it.
+    /// How the two sides are compared.
     pub(crate) comparison: Comparison,
 }
 
-/// What a figure makes of the numbers of both sides.
+/// How a figure compares the numbers of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     /// Ours beside the peer's.
     Plain,
-    /// What ours is above the peer's, in each round, beside the peer's.
+    /// The excess of ours over the peer's, in each round, beside the peer's.
     AbovePeer,
 }
 
-/// Somebody who does a work.
+/// A system that does a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct System {
     /// Its name on the command line.
     pub(crate) name: &'static str,
     /// Its name in the table and in the file.
     pub(crate) shown: &'static str,
-    /// The program that it is part of.
+    /// The program that contains it.
     pub(crate) program: Program,
 }
 
-/// Which program a contender is part of.
+/// The program that contains a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// This binary.
@@ -73,21 +74,21 @@ pub(crate) enum Program {
 /// One piece of work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Work {
-    /// Where it belongs.
+    /// Its suite.
     pub(crate) suite: Suite,
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// How large it is.
+    /// Its size.
     pub(crate) size: Size,
-    /// What it gives.
+    /// Its figures.
     pub(crate) figures: Vec<Figure>,
-    /// Who does it besides us.
+    /// The systems that do it besides ours.
     pub(crate) peers: Vec<System>,
-    /// When a contender is ended that has not ended by itself. About ten times what it should take.
+    /// The time limit of a contender: about ten times the expected duration.
     pub(crate) timeout: Duration,
 }
 
-/// Ours.
+/// Our own system.
 pub(crate) const OURS: System = System { name: "homeostat", shown: "homeostat", program: Program::This };
 const CLIENT_GO: System = System { name: "client-go", shown: "client-go workqueue", program: Program::Go };
 const CLIENT_GO_METRICS: System =
@@ -117,14 +118,14 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
 }
 
 impl Work {
-    /// Returns the same work so small that it takes no time, with the peers in this binary: what runs is what is of interest
-    /// then, and the figures mean nothing.
+    /// Returns the same work in a tiny size, with the peers in this binary alone. It checks that the
+    /// contenders run; the figures mean nothing.
     pub(crate) fn tiny(self) -> Work {
         const SIZE_MAX: Size = Size { keys: 200, workers: 4, millis: 20 };
-        // Each may be a component that is to be compiled.
+        // Each may have a component to compile.
         const CONTROLLERS_MAX: usize = 4;
         let Size { keys, workers, millis } = self.size;
-        // Keys that wait are all to be added before the first is due.
+        // All waiting keys must be added before the first is due.
         let millis = if self.name == queue::WAITING { 1000 } else { millis.min(SIZE_MAX.millis) };
         let is_of_components = matches!(self.suite, Suite::Density | Suite::Swap);
         let keys_max = if is_of_components { CONTROLLERS_MAX } else { SIZE_MAX.keys };

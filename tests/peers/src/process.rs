@@ -1,4 +1,4 @@
-//! Runs a contender as a process of its own, for so long and no longer.
+//! Runs a contender in a process of its own, with a time limit.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,28 @@ use tokio::process::Command;
 use crate::plan::{Program, System, Work};
 use crate::values::Values;
 
-/// Where the programs and what they need lie.
+/// The paths of the programs and of their inputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     /// This binary.
     pub(crate) this: PathBuf,
-    /// The program that is kube-rs.
+    /// The kube-rs program.
     pub(crate) kube: PathBuf,
-    /// The program in Go.
+    /// The Go program.
     pub(crate) go: PathBuf,
     /// The folder of the guests' components.
     pub(crate) guests: PathBuf,
-    /// The folder below which contenders keep what is to be on a disk.
+    /// The folder for the contenders' data on disk.
     pub(crate) disk: PathBuf,
 }
 
-/// Runs `system` on `work` once, and returns what it printed.
+/// Runs `system` on `work` once, and returns its figures.
 ///
-/// *Cancel safety*: the process is ended when the future is dropped.
+/// *Cancel safety*: the process is killed when the future is dropped.
 ///
 /// # Errors
-/// It does not start, fails, takes longer than the work's timeout (it is ended), or prints something else than figures.
+/// It does not start, fails, exceeds the work's timeout (it is killed), or prints something other than
+/// figures.
 pub(crate) async fn run(programs: &Programs, system: &System, work: &Work) -> Result<Values> {
     let program = match system.program {
         Program::This => &programs.this,
@@ -43,7 +44,7 @@ pub(crate) async fn run(programs: &Programs, system: &System, work: &Work) -> Re
 
 async fn figures(program: &Path, arguments: &[OsString], disk: &Path, timeout: Duration) -> Result<Values> {
     let mut command = Command::new(program);
-    // The usual folder of temporary files is memory on many machines.
+    // The default folder of temporary files is in memory on many machines.
     command.args(arguments).env("TMPDIR", disk).stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(timeout, command.output()).await;
     let output = output.with_context(|| format!("it was ended after {timeout:?}"))?;

@@ -6,23 +6,25 @@ use crate::driver::Samples;
 use crate::plan::{Better, Comparison, Figure, OURS, System, Work, with_commas};
 use crate::values::Values;
 
-/// One line of the results: a figure of ours beside one peer's.
+/// One line of the results: our figure beside one peer's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
     pub(crate) figure: String,
     pub(crate) unit: &'static str,
     pub(crate) better: Better,
-    /// The median of ours.
+    /// The median of our rounds.
     pub(crate) ours: f64,
-    /// The median of the peer's; `None` where there is no peer.
+    /// The median of the peer's rounds; `None` without a peer.
     pub(crate) peer: Option<f64>,
     pub(crate) peer_name: Option<&'static str>,
-    /// How many times better ours is; below 1 the peer is better. `None` without a peer, and where one of both is zero.
+    /// How many times better ours is; below 1 the peer is better. `None` without a peer, and if one of the
+    /// two is zero.
     pub(crate) ratio: Option<f64>,
     pub(crate) spread: Spread,
 }
 
-/// How far the rounds lie apart: largest less smallest, over the median. `None` where there is no median to divide by.
+/// The spread of the rounds: the largest minus the smallest value, over the median. `None` if there is no
+/// median to divide by.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) ours: Option<f64>,
@@ -78,7 +80,7 @@ fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns the largest less the smallest value, over the median.
+/// Returns the largest minus the smallest value, over the median.
 fn spread(values: &[f64]) -> Option<f64> {
     let (smallest, largest) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
     median(values).filter(|median| *median != 0.0).map(|median| (largest - smallest) / median.abs())
@@ -95,7 +97,7 @@ fn ratio(better: Better, ours: f64, peer: f64) -> Option<f64> {
     })
 }
 
-/// Returns the rows as a table in Markdown, as wide as it needs to be.
+/// Returns the rows as a Markdown table.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
@@ -120,7 +122,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     table.to_string()
 }
 
-/// Writes a number with three digits that count.
+/// Formats a number with three significant digits.
 fn number(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),

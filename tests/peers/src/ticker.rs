@@ -1,7 +1,7 @@
-//! Events from outside, and when they happened.
+//! Events from outside, with their times.
 //!
-//! A process of its own writes the time into a pipe every 5 ms. Who reads it late, because its threads are busy, has waited too: that
-//! would not show if the reader made the events itself.
+//! Another process writes the time into a pipe every 5 ms. A reader whose threads are busy reads it late, and
+//! that delay counts. It would not show if the reader generated the events itself.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -11,13 +11,13 @@ use anyhow::{Context, Result};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdout, Command};
 
-/// How often something happens.
+/// The interval between events.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// Writes the time to standard output, as eight bytes, until nobody reads it.
+/// Writes the time to standard output, eight bytes each, until the reader closes it.
 ///
 /// # Errors
-/// There is no time: the clock stands before 1970.
+/// The clock is before 1970.
 pub(crate) fn print() -> Result<()> {
     let mut output = std::io::stdout().lock();
     loop {
@@ -31,16 +31,16 @@ pub(crate) fn print() -> Result<()> {
 /// Returns the nanoseconds since 1970.
 ///
 /// # Errors
-/// The clock stands before that.
+/// The clock is before 1970.
 pub(crate) fn now() -> Result<u64> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock stands before 1970")?;
-    u64::try_from(since.as_nanos()).context("the clock stands after 2554")
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
+    u64::try_from(since.as_nanos()).context("the clock is after 2554")
 }
 
 /// The reader's end.
 pub(crate) struct Ticks {
     output: ChildStdout,
-    /// Ends with this.
+    /// Killed when this is dropped.
     _process: Child,
 }
 
@@ -58,7 +58,7 @@ impl Ticks {
         Ok(Ticks { output, _process: process })
     }
 
-    /// Waits for the next event and returns when it happened.
+    /// Waits for the next event and returns its time.
     ///
     /// # Errors
     /// The process has ended.

@@ -1,11 +1,11 @@
-//! Everything in this binary still runs and gives figures that can be: a program that nobody runs rots.
+//! Checks that every contender in this binary still runs and gives plausible figures.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Runs a suite in no time, and returns its results.
+/// Runs a suite in tiny sizes, and returns its results.
 fn results(suite: &str) -> Vec<Value> {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{suite}"));
     let guests = homeostat_tests::guest("guest-noop");
@@ -19,7 +19,7 @@ fn results(suite: &str) -> Vec<Value> {
     serde_json::from_slice(&rows).expect("the results are a list")
 }
 
-/// Asserts that `figure` was measured beside each of these peers, and that both sides are more than nothing.
+/// Asserts that `figure` was measured beside each of these peers, and that both sides are positive.
 fn assert_measured(rows: &[Value], figure: &str, peers: &[&str]) {
     let of_figure: Vec<&Value> = rows.iter().filter(|row| row["figure"] == figure).collect();
     let named: Vec<&str> = of_figure.iter().filter_map(|row| row["peer_name"].as_str()).collect();

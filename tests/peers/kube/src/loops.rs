@@ -1,6 +1,7 @@
-//! kube-rs's applier as a loop: an object store in memory, a stream of keys, a native reconciler that does nothing.
+//! kube-rs's applier as a loop: an in-memory object store, a stream of keys, and a native reconciler that
+//! does nothing.
 //!
-//! The reconciler runs in the applier's own task, which is the cheapest way that it has.
+//! The reconciler runs in the applier's own task, its cheapest mode.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -20,7 +21,7 @@ use crate::keys;
 use crate::measure::percentile_us;
 use crate::values::{Values, named};
 
-/// When each key was given to the applier, and when its reconcile began.
+/// When each key was handed to the applier, and when its reconcile began.
 struct Times {
     start: Instant,
     added: Mutex<Vec<Duration>>,
@@ -51,7 +52,7 @@ async fn no_op(size: Size) -> Result<Values> {
         added.added.lock()[number] = added.start.elapsed();
         Ok::<_, Infallible>(key)
     });
-    // A queue that ends would end the applier.
+    // The applier would end with the queue.
     let queue = queue.chain(stream::pending());
     let again = |_: Arc<ConfigMap>, _: &Infallible, _: Arc<Times>| Action::await_change();
     let mut ended = pin!(applier(reconcile, again, times.clone(), store, queue, config));

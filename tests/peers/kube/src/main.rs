@@ -1,7 +1,7 @@
-//! The contender that is made of kube-rs, as far as it is public: its scheduler as a queue, its applier as a loop.
+//! The kube-rs contender, built from its public parts: its scheduler as a queue, its applier as a loop.
 //!
-//! Each run is one process that does one work and prints its figures as one line of JSON, as every contender does. The stop-watch, the
-//! keys, the threads and the command line are those of ours, in the same files.
+//! Each run is one process that does one work and prints its figures as one line of JSON, as every contender
+//! does. Stop-watch, keys, threads and command line are the same source files as ours.
 
 #[path = "../../src/arguments/contender.rs"]
 mod arguments;

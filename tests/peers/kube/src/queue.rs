@@ -1,7 +1,8 @@
 //! kube-rs's scheduler as a queue.
 //!
-//! It is a stream over a stream of requests. The requests come from memory here, with no channel between; what is running is kept
-//! beside it, as kube-rs's own runner does. Only one task can use it, so the works of many have nothing to measure.
+//! It is a stream over a stream of requests. Here the requests come from memory, without a channel. Running
+//! keys are kept beside it, as in kube-rs's own runner. Only one task can use it, so there are no figures for
+//! works with many.
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
@@ -29,7 +30,7 @@ pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
     }
 }
 
-/// The requests that were not looked at yet. Shared by who adds and the scheduler, which has it as a stream that does not end.
+/// Pending requests, shared by the producer and the scheduler, which reads them as an endless stream.
 #[derive(Clone, Default)]
 struct Requests(Rc<RefCell<VecDeque<ScheduleRequest<Name>>>>);
 
@@ -41,7 +42,7 @@ impl Stream for Requests {
     }
 }
 
-/// The scheduler and what is around it.
+/// The scheduler with its requests and running keys.
 struct Queue {
     requests: Requests,
     scheduler: Pin<Box<Scheduler<Name, Requests>>>,
@@ -59,7 +60,7 @@ impl Queue {
         self.requests.0.borrow_mut().push_back(ScheduleRequest { message: Name::clone(key), run_at });
     }
 
-    /// Lets the scheduler take what was added, and hand out nothing.
+    /// Lets the scheduler read the pending requests without handing out a key.
     fn take_in(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         let polled = self.scheduler.as_mut().hold().poll_next_unpin(&mut context);
@@ -128,7 +129,7 @@ async fn waiting(size: &Size) -> Result<Values> {
     let (before, start) = (resident_bytes()?, Instant::now());
     for number in shuffled(keys.len()) {
         queue.add(&keys[number], tokio::time::Instant::from_std(start + due.of(number)));
-        // One by one: what is not taken in yet would count as memory of the scheduler.
+        // One by one: pending requests would count as the scheduler's memory.
         queue.take_in();
     }
     let built = start.elapsed();

@@ -1,4 +1,4 @@
-//! What the command line of a contender says. Every program in Rust that has contenders takes this file in.
+//! The command line of a contender. Every Rust program with contenders includes this file.
 
 use clap::{Args, ValueEnum};
 
@@ -9,18 +9,18 @@ pub(crate) enum Suite {
     Queue,
     /// The whole loop with sandboxed guests, beside controller-runtime and kube-rs with native code
     Loop,
-    /// What the host adds to the bare call of a component
+    /// The cost of the host around the bare call of a component
     Tax,
     /// The embedded store and its API, beside etcd
     Store,
-    /// Memory of controllers that are idle or busy, starting, and neighbours, beside controller-runtime
+    /// Memory of idle and busy controllers, start-up, and neighbours, beside controller-runtime
     Density,
-    /// What swaps, and controllers that come and go, do to keys, waits and memory
+    /// The effect of swaps, and of added and removed controllers, on keys, waits and memory
     Swap,
 }
 
 impl Suite {
-    /// Returns the suite's name, as it stands on the command line and in the name of the file of results.
+    /// Returns the suite's name on the command line and in the name of the results file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Suite::Queue => "queue",
@@ -35,29 +35,30 @@ impl Suite {
 
 /// One run of one contender.
 #[derive(Args, Clone, Debug)]
-// Whoever takes it in may have a subcommand of that name, and groups have names of their own.
+// A program that includes this file may have a subcommand of that name, and groups have names of their own.
 #[group(skip)]
 pub(crate) struct Contender {
-    /// Who
+    /// The system
     pub(crate) system: String,
-    /// What
+    /// The suite
     pub(crate) suite: Suite,
-    /// What of it
+    /// The work in the suite
     pub(crate) work: String,
     #[command(flatten)]
     pub(crate) size: Size,
 }
 
-/// How large a work is. What a number means is the work's business.
+/// The size of a work. Each work defines the meaning of its numbers.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
-    /// Keys, or whatever there is many of
+    /// Number of keys, or of the work's other items
     #[arg(long, default_value_t = 1000)]
     pub(crate) keys: usize,
     /// Workers
     #[arg(long, default_value_t = 1)]
     pub(crate) workers: usize,
-    /// How long to measure, in milliseconds; or how long to wait, where the work itself has an end
+    /// Duration of the measurement in milliseconds, or of the wait before it if the work has an end of its
+    /// own
     #[arg(long, default_value_t = 1000)]
     pub(crate) millis: u64,
 }

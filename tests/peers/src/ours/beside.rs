@@ -19,9 +19,9 @@ use crate::values::{Values, named};
 
 const WATCHED: &str = "watched";
 const BUSY: &str = "busy";
-/// How often the busy controller gets all of its keys again: before they have run out.
+/// How often the busy controller gets all of its keys again, before they run out.
 const REFILL_EVERY: Duration = Duration::from_millis(100);
-/// Keys of the guest that computes until its limit. More of them than can ever be in their backoff at once.
+/// Keys of the guest that computes until its limit: more than can be in backoff at once.
 const HOG_KEYS: usize = 1000;
 /// Events before the measured ones.
 const WARM_UP: usize = 20;
@@ -31,7 +31,7 @@ pub(super) async fn alone(size: &Size, guests: &Path) -> Result<Values> {
     watch(&BenchHost::start(Arc::new(times.clone())).await?, &times, size, guests).await
 }
 
-/// Beside a controller that has so many ready keys, all of the time.
+/// Beside a controller that always has this many ready keys.
 pub(super) async fn ready(size: &Size, guests: &Path) -> Result<Values> {
     let times = Times::default();
     let measured = BenchHost::start(Arc::new(times.clone())).await?;
@@ -41,7 +41,7 @@ pub(super) async fn ready(size: &Size, guests: &Path) -> Result<Values> {
     watch(&measured, &times, size, guests).await
 }
 
-/// Beside a controller whose guest does nothing but compute, on every worker that it has, until it is stopped.
+/// Beside a controller whose guest only computes, on all of its workers, until it is stopped.
 pub(super) async fn hog(size: &Size, guests: &Path) -> Result<Values> {
     let times = Times::default();
     let measured = BenchHost::start(Arc::new(times.clone())).await?;
@@ -58,19 +58,19 @@ async fn watch(measured: &BenchHost, times: &Times, size: &Size, guests: &Path) 
     tokio::time::sleep(Duration::from_millis(size.millis)).await;
     times.until(WARM_UP + 1).await;
     let now = ticker::now()?;
-    // What has not begun yet has waited until now.
+    // An event whose reconcile has not begun yet counts until now.
     let waited = |event: &Event| event.begun.unwrap_or(now).saturating_sub(event.happened);
     let mut waits: Vec<Duration> = times.0.lock().iter().skip(WARM_UP).map(waited).map(Duration::from_nanos).collect();
     Ok(named([("p50 us", percentile_us(&mut waits, 50)), ("p99 us", percentile_us(&mut waits, 99))]))
 }
 
-/// When something happened, and when the reconcile of its key began, in nanoseconds since 1970.
+/// The time of an event, and that of the start of its key's reconcile, in nanoseconds since 1970.
 struct Event {
     happened: u64,
     begun: Option<u64>,
 }
 
-/// All that happened, in order: the number of an event is that of its key.
+/// All events in order: the number of an event is that of its key.
 #[derive(Clone, Default)]
 struct Times(Arc<Mutex<Vec<Event>>>);
 
@@ -98,14 +98,14 @@ impl Recorder for Times {
     }
 }
 
-/// Takes no note of the busy controller.
+/// Ignores the busy controller.
 struct NoopRecorder;
 
 impl Recorder for NoopRecorder {
     fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 
-/// Adds all of its keys again and again.
+/// Adds all of its keys repeatedly.
 struct Refill(Vec<Key>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! How many controllers fit a process, what one in use takes, and how little they notice of one another.
+//! How many controllers fit in a process, the cost of an active one, and how little they affect one another.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! How long it takes until a component answers whose code is on the disk.
+//! The time of a component's first call when its code is on disk only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::guests;
 use crate::measure::percentile_us;
 use crate::values::{Values, named};
 
-/// Loads components that were compiled before, each another one, and calls them; then again when they have rested.
+/// Loads different components that were compiled before and calls each; then calls them again after their
+/// code was evicted.
 pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
     compile_apart(size.keys, guests).await?;
     let (engine, guest) = (engine()?, guests::read(guests, "noop")?);
@@ -46,7 +47,7 @@ pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
     ]))
 }
 
-/// Calls a component once, and returns how long that took.
+/// Calls a component once, and returns the duration.
 async fn call(component: &Component) -> Result<Duration> {
     let (mut caller, nothing): (CallSession, Arc<dyn Effects>) = (CallSession::new("measured"), Arc::new(EmptyWorld));
     let key = key(&component.describe().manages.kind, 0);

@@ -1,4 +1,4 @@
-//! The memory of calls that are under way, however many controllers they belong to.
+//! The memory of calls in flight, for any number of controllers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::measure::resident_bytes;
 use crate::plan::FLIGHTS;
 use crate::values::Values;
 
-/// More than ever fly at once, also if they are all of one controller, which never gets the last quarter.
+/// More than are ever in flight, even for a single controller, which never gets the last quarter.
 const INSTANCES_MAX: u32 = 512;
 /// Longer than the work takes.
 const DEADLINE: Duration = Duration::from_secs(600);
-/// How long calls may take to begin.
+/// Time limit for calls to begin.
 const BEGIN_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Lets more and more guests wait at once, and looks what the process has grown by since none did.
+/// Lets increasing numbers of guests wait at once, and measures the growth of the process against none.
 pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
     let (controllers, most) = (size.keys, FLIGHTS.map(|(flight, _)| flight).into_iter().max().unwrap_or_default());
     let count = CountingObserver::default();
@@ -38,7 +38,7 @@ pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
         let limits = Limits { deadline: DEADLINE, ..Limits::default() };
         measured.add(Definition { name: name(number), limits, ..definition.clone() }).await?;
     }
-    // One call before, so that what is read for the first time is there.
+    // One call first, so that lazily read memory is resident.
     measured.feed(&name(0), vec![Key::new(kind.clone(), "ns-0", "well")])?;
     count.until(1).await;
     let (before, mut begun, mut values) = (resident_bytes()?, 0, Values::new());

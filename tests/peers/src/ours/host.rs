@@ -1,4 +1,4 @@
-//! A whole host in this process, over a store in memory, and what the works do with it.
+//! A whole host in this process, over an in-memory store, with helpers for the works.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use homeostat_store::{Key, Kind, Store};
 
 use crate::{guests, keys};
 
-/// How often is looked whether all has been done: a thousandth of what the shortest measurement takes.
+/// The interval between checks for completion: a thousandth of the shortest measurement.
 const LOOKS_EVERY: Duration = Duration::from_micros(500);
 
 /// A host and its store.
@@ -31,12 +31,12 @@ impl BenchHost {
         BenchHost::with(EngineOptions::default(), observer).await
     }
 
-    /// Starts one whose engine has these options.
+    /// Starts a host without controllers, with these engine options.
     pub(crate) async fn with(options: EngineOptions, observer: Arc<dyn Observer>) -> Result<BenchHost> {
         BenchHost::with_store(homeostat_store::Options::default(), options, observer).await
     }
 
-    /// The same over a store that has these options.
+    /// Starts a host without controllers, with these store and engine options.
     pub(crate) async fn with_store(
         store: homeostat_store::Options,
         options: EngineOptions,
@@ -49,7 +49,8 @@ impl BenchHost {
         Ok(BenchHost { host, store })
     }
 
-    /// Loads the guest `guest` and returns a definition of a controller of that name that may do all that such guests do.
+    /// Loads the guest `guest` and returns a definition of a controller with that name and all resource
+    /// grants.
     pub(crate) async fn definition(
         &self,
         name: &str,
@@ -60,7 +61,7 @@ impl BenchHost {
         self.definition_with_http(name, guest, folder, workers, Vec::new()).await
     }
 
-    /// The same for a guest that may send requests, too.
+    /// The same, with HTTP grants as well.
     pub(crate) async fn definition_with_http(
         &self,
         name: &str,
@@ -90,7 +91,7 @@ impl BenchHost {
     }
 }
 
-/// Returns leave to do everything to every resource.
+/// Returns a grant of everything on every resource.
 pub(super) fn everything() -> ResourceGrant {
     let all = || vec!["*".to_owned()];
     ResourceGrant { kinds: all(), verbs: vec![Verb::Any], namespaces: all(), names: all() }
@@ -121,18 +122,18 @@ impl Feeder for AllAtOnce {
     }
 }
 
-/// Counts the reconciles of the one controller that there is, and keeps how long their keys waited.
+/// Counts the reconciles of the only controller, and records how long their keys waited.
 #[derive(Clone, Default)]
 pub(crate) struct CountingObserver(Arc<WaitRecorder>);
 
-/// Spread over the threads, as the host's own metrics are: what is measured is what runs.
+/// Sharded by thread, as the host's own metrics are.
 #[derive(Default)]
 struct WaitRecorder(ShardedSum<ReconcileCounts>);
 
-/// What reconciles came to.
+/// The counts of a series of reconciles.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReconcileCounts {
-    /// From the adding of each key to the start of its reconcile.
+    /// From adding each key to the start of its reconcile.
     pub(crate) waits: Vec<Duration>,
     pub(crate) failures: u64,
 }
@@ -145,7 +146,7 @@ impl Observer for CountingObserver {
 
 impl Recorder for WaitRecorder {
     fn record(&self, reconciled: &ReconcileRecord<'_>) {
-        // Between the claim and the sandbox it may have waited for its turn.
+        // Between the claim and the sandbox, the key may have waited for its turn.
         let begun_after = reconciled.worked_for.saturating_sub(reconciled.cost.wall);
         let mut counted = self.0.local();
         counted.waits.push(reconciled.queued_for + begun_after);
@@ -154,7 +155,7 @@ impl Recorder for WaitRecorder {
 }
 
 impl CountingObserver {
-    /// Returns what was counted, and begins anew.
+    /// Returns the counts and resets them.
     pub(crate) fn take(&self) -> ReconcileCounts {
         let mut all = ReconcileCounts::default();
         for mut part in self.0.0.shards() {
@@ -165,7 +166,7 @@ impl CountingObserver {
         all
     }
 
-    /// Waits until this many reconciles have ended since it was taken last, and up to [`LOOKS_EVERY`] longer.
+    /// Waits until this many reconciles have ended since the last reset, and up to [`LOOKS_EVERY`] longer.
     pub(crate) async fn until(&self, reconciles: usize) {
         while self.0.0.shards().map(|part| part.waits.len()).sum::<usize>() < reconciles {
             tokio::time::sleep(LOOKS_EVERY).await;

@@ -1,5 +1,6 @@
-//! The memory of controllers that have nothing to do: a whole host with its store on a disk and its API, as `homeostat run` has them. The
-//! controllers are put in; what a folder's have besides, a resource and a revision each, is not among it.
+//! The memory of idle controllers: a whole host with its store on disk and its API, as in `homeostat run`.
+//! The controllers are added directly, so the resource and revision of a folder's controllers are not
+//! included.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,30 +21,30 @@ use crate::guests;
 use crate::measure::{proportional_bytes, resident_bytes};
 use crate::values::{Values, named};
 
-/// Components rest sooner than they usually do, so that nobody has to wait for it.
+/// Components are evicted sooner than by default, to shorten the wait.
 const REST_AFTER: Duration = Duration::from_millis(200);
-/// How often we look whether all rest.
+/// How often the eviction of all components is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long they may take to rest.
+/// Time limit for all components to be evicted.
 const REST_MAX: Duration = Duration::from_secs(60);
-/// What else ends a moment after its last use, such as threads.
+/// The pause in which idle threads and the like end.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Under many names, one component.
+/// One component under many names.
 pub(super) async fn one(size: &Size, guests: &Path) -> Result<Values> {
     compile_apart(1, guests).await?;
     let component = variant(&guests::read(guests, "noop")?, 0);
     values(size, |_| component.clone()).await
 }
 
-/// Each with a component of its own, all compiled before.
+/// A component for each controller, all compiled before.
 pub(super) async fn distinct(size: &Size, guests: &Path) -> Result<Values> {
     compile_apart(size.keys, guests).await?;
     let component = guests::read(guests, "noop")?;
     values(size, |number| variant(&component, number)).await
 }
 
-/// Compiles the distinct components, and keeps them for who starts next.
+/// Compiles the distinct components and keeps them for the next process.
 pub(super) async fn compile(size: &Size, guests: &Path) -> Result<Values> {
     let (engine, component) = (engine()?, guests::read(guests, "noop")?);
     for number in 0..size.keys {
@@ -52,7 +53,7 @@ pub(super) async fn compile(size: &Size, guests: &Path) -> Result<Values> {
     Ok(Values::new())
 }
 
-/// Does that in a process of its own, whose memory is not measured.
+/// Compiles them in another process, whose memory is not measured.
 pub(super) async fn compile_apart(components: usize, guests: &Path) -> Result<()> {
     let program = std::env::current_exe().context("this program does not know where it is")?;
     let mut command = Command::new(program);
@@ -62,28 +63,28 @@ pub(super) async fn compile_apart(components: usize, guests: &Path) -> Result<()
     Ok(())
 }
 
-/// Returns a component that does the same and is another one: a section that nobody reads is added.
+/// Returns an equivalent component with another digest: an unused custom section is appended.
 pub(super) fn variant(component: &[u8], number: usize) -> Vec<u8> {
     const NAME: &[u8] = b"variant";
     let number = (number as u64).to_le_bytes();
-    // A section of its own kind, its length, and in it the length of its name.
+    // The ID of a custom section, its length, and the length of its name.
     let head = [0, (1 + NAME.len() + number.len()) as u8, NAME.len() as u8];
     [component, &head, NAME, &number].concat()
 }
 
-/// Where what was compiled is kept, from run to run.
+/// The folder of compiled components, kept between runs.
 pub(super) fn compiled() -> PathBuf {
     std::env::temp_dir().join("compiled")
 }
 
-/// Returns an engine as the host's binary has it.
+/// Returns an engine with the settings of the host's binary.
 pub(super) fn engine() -> Result<Engine> {
     let options =
         EngineOptions { compiled: Some(compiled()), rest_after: Some(REST_AFTER), ..EngineOptions::default() };
     Engine::new(options).context("the engine does not start")
 }
 
-/// Waits until no code is in memory.
+/// Waits until all code is evicted from memory.
 pub(super) async fn all_rest(engine: &Engine) -> Result<()> {
     let rest = async {
         while engine.components_in_memory() > 0 {
@@ -93,9 +94,10 @@ pub(super) async fn all_rest(engine: &Engine) -> Result<()> {
     tokio::time::timeout(REST_MAX, rest).await.context("the components do not rest")
 }
 
-/// Starts controllers, lets each reconcile once, and measures the process before the second and after the last of them.
+/// Starts controllers, lets each reconcile once, and measures the process before the second and after the
+/// last of them.
 async fn values(size: &Size, component: impl Fn(usize) -> Vec<u8>) -> Result<Values> {
-    let folder = tempfile::tempdir().context("there is no folder for a store")?;
+    let folder = tempfile::tempdir().context("no folder for the store can be created")?;
     let store: Arc<dyn Store> =
         Arc::new(EmbeddedStore::open(folder.path().join("store.redb"), homeostat_store::Options::default())?);
     let (engine, count) = (engine()?, CountingObserver::default());

@@ -18,9 +18,9 @@ use crate::values::{Values, named};
 
 /// The controller that is measured.
 const NAME: &str = "measured";
-/// Keys that are run before the measured ones.
+/// Keys before the measured ones.
 const WARM_UP_KEYS: usize = 1000;
-/// The text of a resource, so that the whole document is about 1 KiB.
+/// The text in a resource, such that the whole document has about 1 KiB.
 const TEXT_BYTES: usize = 700;
 
 pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values> {
@@ -40,7 +40,8 @@ async fn no_op(size: &Size, guests: &Path) -> Result<Values> {
     Ok(named([("keys/s", per_second), ("p99 ms", percentile_us(&mut waits, 99) / 1e3)]))
 }
 
-/// Runs so many keys through the guest that does nothing; returns how long it took, and how long each key waited.
+/// Runs this many keys through the guest that does nothing. Returns the duration, and how long each key
+/// waited.
 pub(super) async fn no_op_run(size: &Size, guests: &Path) -> Result<(Duration, Vec<Duration>)> {
     let count = CountingObserver::default();
     let measured = BenchHost::start(Arc::new(count.clone())).await?;
@@ -59,8 +60,8 @@ pub(super) async fn no_op_run(size: &Size, guests: &Path) -> Result<(Duration, V
     Ok((took, counted.waits))
 }
 
-/// Lets a guest write the status of every resource once. Each write is a change, so every key runs twice: the second run finds nothing
-/// to do.
+/// Lets a guest write the status of every resource once. Each write is a change, so every key runs twice; the
+/// second run has nothing to do.
 async fn status(size: &Size, guests: &Path) -> Result<Values> {
     let count = CountingObserver::default();
     let measured = BenchHost::start(Arc::new(count.clone())).await?;

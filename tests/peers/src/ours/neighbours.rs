@@ -1,4 +1,4 @@
-//! What fifty well-behaved controllers notice of one that is not.
+//! The effect of one misbehaving controller on fifty well-behaved ones.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -24,17 +24,17 @@ use crate::measure::percentile_us;
 use crate::ticker::{self, Ticks};
 use crate::values::{Values, named};
 
-/// The well-behaved ones.
+/// Well-behaved controllers.
 const GOOD: usize = 50;
-/// How many of them each event is for, in turn.
+/// The number of them that each event is for, in turn.
 const AT_ONCE: usize = 5;
 /// Events before the measured ones.
 const WARM_UP: usize = 100;
-/// Events of one controller that its feeder has not taken: more than happen in a work.
+/// Bound on the pending events of one controller: more than occur in a work.
 const EVENTS_MAX: usize = 10_000;
-/// What controllers are called that misbehave.
+/// The name prefix of misbehaving controllers.
 const BAD: &str = "bad";
-/// A key that failed is tried again so soon that there is always one to run.
+/// A failed key is retried so soon that there is always one to run.
 const BACKOFF: Duration = Duration::from_millis(5);
 
 pub(super) async fn alone(size: &Size, guests: &Path) -> Result<Values> {
@@ -42,13 +42,13 @@ pub(super) async fn alone(size: &Size, guests: &Path) -> Result<Values> {
     watch(&start(&times).await?, &times, size, guests).await
 }
 
-/// Beside one controller, or several of them, whose guest does on four workers what `attack` says.
+/// Beside one or several controllers whose guest performs `attack` on four workers.
 pub(super) async fn beside(attack: &str, size: &Size, guests: &Path) -> Result<Values> {
     let times = Times::default();
     let measured = start(&times).await?;
     let cores = std::thread::available_parallelism().context("the processors cannot be counted")?.get();
-    // Until the measurement ends: it takes connections, and says nothing.
-    let silent = TcpListener::bind("127.0.0.1:0").context("there is no port")?;
+    // Until the measurement ends, this listener accepts connections and sends nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
     match attack {
         "loop each" => hostile(&measured, "loop", cores, size, guests).await?,
         "loop ten" => hostile(&measured, "loop", 10 * cores, size, guests).await?,
@@ -58,7 +58,7 @@ pub(super) async fn beside(attack: &str, size: &Size, guests: &Path) -> Result<V
     watch(&measured, &times, size, guests).await
 }
 
-/// Starts a host that has been started before: its guests were compiled then.
+/// Starts a host as after a restart: its guests are compiled already.
 async fn start(times: &Times) -> Result<BenchHost> {
     let options = EngineOptions { compiled: Some(compiled()), ..EngineOptions::default() };
     BenchHost::with(options, Arc::new(times.clone())).await
@@ -129,13 +129,13 @@ async fn watch(measured: &BenchHost, times: &Times, size: &Size, guests: &Path) 
     times.until(WARM_UP + 1).await;
     happening.abort();
     let now = ticker::now()?;
-    // What has not ended yet has taken until now.
+    // An event whose reconcile has not ended yet counts until now.
     let took = |event: &Event| event.ended.unwrap_or(now).saturating_sub(event.happened);
     let mut took: Vec<Duration> = times.0.lock().iter().skip(WARM_UP).map(took).map(Duration::from_nanos).collect();
     Ok(named([("p50 us", percentile_us(&mut took, 50)), ("p99 us", percentile_us(&mut took, 99))]))
 }
 
-/// Hands each event from outside to the controllers whose turn it is.
+/// Hands each event from outside to the next controllers in turn.
 async fn happen(times: Times, queues: Vec<mpsc::Sender<usize>>) -> Result<()> {
     let mut ticks = Ticks::start()?;
     loop {
@@ -147,18 +147,18 @@ async fn happen(times: Times, queues: Vec<mpsc::Sender<usize>>) -> Result<()> {
     }
 }
 
-/// When something happened, and when its reconcile ended, in nanoseconds since 1970.
+/// The time of an event, and that of the end of its reconcile, in nanoseconds since 1970.
 struct Event {
     happened: u64,
     ended: Option<u64>,
 }
 
-/// All that happened, in order: the number of an event is that of its key.
+/// All events in order: the number of an event is that of its key.
 #[derive(Clone, Default)]
 struct Times(Arc<Mutex<Vec<Event>>>);
 
 impl Times {
-    /// Takes note of an event, and returns its number.
+    /// Records an event, and returns its number.
     fn note(&self, happened: u64) -> usize {
         let mut events = self.0.lock();
         events.push(Event { happened, ended: None });
@@ -188,7 +188,7 @@ impl Recorder for Times {
     }
 }
 
-/// Takes no note of controllers that misbehave.
+/// Ignores misbehaving controllers.
 struct NoopRecorder;
 
 impl Recorder for NoopRecorder {

@@ -1,4 +1,5 @@
-//! The works of the queue, through the queue's public face alone. Workers go from key to key as the host's do.
+//! The works of the queue, through its public API alone. Workers take one key after the other, as the host's
+//! do.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::values::{Values, named};
 
 mod shared;
 
-/// How many keys a worker takes before it lets other tasks run.
+/// Keys that a worker takes before it lets other tasks run.
 const TURN: usize = 100;
 
 pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
@@ -53,7 +54,7 @@ fn add_only(size: &Size) -> Result<Values> {
     Ok(named([("ns", laps.nanos_each(keys.len()))]))
 }
 
-/// Takes the first of so many ready keys, finishes it, and adds it at the end.
+/// Takes the first of this many ready keys, finishes it, and adds it at the end.
 fn depth(size: &Size) -> Result<Values> {
     const BATCH: usize = 1000;
     let queue = Queue::default();
@@ -72,7 +73,8 @@ fn depth(size: &Size) -> Result<Values> {
     Ok(named([("ns", nanos)]))
 }
 
-/// Adds keys that are due within a tenth of a second, in an order that looks random, all at once; then takes them when they are.
+/// Adds keys that are due within a tenth of a second, all at once and in pseudo-random order; then takes them
+/// when they are due.
 async fn waiting(size: &Size) -> Result<Values> {
     let empty = resident_bytes()?;
     let keys = names(size.keys);
@@ -112,7 +114,7 @@ async fn waiting(size: &Size) -> Result<Values> {
     ]))
 }
 
-/// What the system spends on queues whose workers sleep.
+/// The CPU time of queues whose workers sleep.
 async fn idle(size: &Size) -> Result<Values> {
     let queues: Vec<Queue<Name>> = (0..size.keys).map(|_| Queue::default()).collect();
     for queue in &queues {

@@ -23,9 +23,9 @@ use tokio::task::JoinSet;
 use super::store::{Arrivals, StoreClient, WRITERS_MAX, kind, text};
 use crate::keys;
 
-/// The plural of what is written.
+/// The plural of the written kind.
 const PLURAL: &str = "items";
-/// How long the server may take to end.
+/// Time limit for the server to stop.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// A server and the connections of its writers.
@@ -51,7 +51,7 @@ impl ApiServer {
         Ok(ApiServer { handle, writers })
     }
 
-    /// Reads all resources and keeps none of them; returns how many bytes they came to.
+    /// Reads all resources without keeping them, and returns their total bytes.
     pub(super) async fn list(&self) -> Result<usize> {
         let mut connection = Connection::open(&self.handle).await?;
         let mut body = connection.send(Method::GET, &collection(), String::new()).await?.into_body();
@@ -85,7 +85,7 @@ impl StoreClient for ApiServer {
         while let Some(data) = connection.data(&mut body).await? {
             text.extend(data);
         }
-        let list: Value = serde_json::from_slice(&text).context("the list is no JSON")?;
+        let list: Value = serde_json::from_slice(&text).context("the list is not JSON")?;
         let now = list["metadata"]["resourceVersion"].as_str().context("the list does not say when it is from")?;
         let path = format!("{}?watch=true&resourceVersion={now}", collection());
         let answer = connection.send(Method::GET, &path, String::new()).await?;
@@ -112,17 +112,17 @@ fn collection() -> String {
     format!("/apis/{}/{PLURAL}", kind().api_version())
 }
 
-/// One connection, on which one request follows another.
+/// One connection with sequential requests.
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    /// Sends and receives whenever it is waited for.
+    /// Sends and receives while it is polled.
     traffic: http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
 }
 
 impl Connection {
     async fn open(handle: &Handle) -> Result<Self> {
         let Address::Tcp(address) = handle.address() else {
-            anyhow::bail!("{} is no socket of the network", handle.address())
+            anyhow::bail!("{} is not a TCP address", handle.address())
         };
         let stream = TcpStream::connect(address).await.context("the server cannot be reached")?;
         stream.set_nodelay(true)?;
@@ -130,7 +130,7 @@ impl Connection {
         Ok(Self { sender, traffic })
     }
 
-    /// Sends a request, and reads the answer's status and nothing else of it.
+    /// Sends a request and returns the response's status, without its body.
     async fn ask(&mut self, method: Method, path: &str, text: String) -> Result<StatusCode> {
         let answer = self.send(method, path, text).await?;
         let (status, mut body) = (answer.status(), answer.into_body());
@@ -152,14 +152,14 @@ impl Connection {
         Ok(during(&mut self.traffic, answer).await??)
     }
 
-    /// Reads the next piece of a body; `None` at its end.
+    /// Reads the next chunk of a body; `None` at its end.
     async fn data(&mut self, body: &mut Incoming) -> Result<Option<Bytes>> {
         let frame = during(&mut self.traffic, body.frame()).await?.transpose()?;
         Ok(frame.and_then(|frame| frame.into_data().ok()))
     }
 }
 
-/// Waits for something that comes over a connection.
+/// Polls the connection while waiting for `awaited`.
 async fn during<T>(
     traffic: &mut http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
     awaited: impl Future<Output = T>,

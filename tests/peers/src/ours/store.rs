@@ -1,4 +1,4 @@
-//! The embedded store, asked directly and through the API.
+//! The embedded store, used directly and through the API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,15 +18,15 @@ use crate::keys;
 use crate::measure::{peak_bytes, percentile_us, restart_peak};
 use crate::values::{Values, named};
 
-/// The text of a resource, so that the whole of it is 1 KiB long as it is stored.
+/// The text in a resource, such that the stored resource has 1 KiB.
 const TEXT_BYTES: usize = 480;
 /// Writers at once, at most.
 pub(super) const WRITERS_MAX: usize = 64;
-/// Who writes.
+/// The field manager.
 const MANAGER: &str = "peers";
 
 pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
-    let folder = tempfile::tempdir().context("there is no folder for a store")?;
+    let folder = tempfile::tempdir().context("no folder for the store can be created")?;
     let options = Options::default();
     let store: Arc<EmbeddedStore> = Arc::new(EmbeddedStore::open(folder.path().join("store.redb"), options)?);
     match work {
@@ -39,18 +39,18 @@ pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
     }
 }
 
-/// A way to the store.
+/// A client of the store.
 #[async_trait]
 pub(super) trait StoreClient: Send + Sync + 'static {
-    /// Makes the resource of this number what [`document`] says, whether it is there or not. `writer` is below the number of writers, each of
-    /// which waits for its answers.
+    /// Creates or replaces the resource of this number with [`document`]. `writer` is below the number of
+    /// writers; each writer waits for the response.
     async fn write(&self, writer: usize, number: usize, round: usize) -> Result<()>;
 
-    /// Follows all resources from now on, in a task that tells of each event. The task ends only when the watch does.
+    /// Watches all resources from now on, in a task that records each event. The task ends with the watch.
     async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()>;
 }
 
-/// Calls of the store itself.
+/// Direct calls of the store.
 struct InProcess(Arc<EmbeddedStore>);
 
 #[async_trait]
@@ -77,12 +77,12 @@ impl StoreClient for InProcess {
     }
 }
 
-/// The kind of what is written.
+/// The written kind.
 pub(super) fn kind() -> Kind {
     Kind::new("peers.homeostat.dev", "v1", "Item")
 }
 
-/// Returns what a resource is after so many rounds.
+/// Returns the resource after this many rounds.
 fn document(number: usize, round: usize) -> Value {
     let ((namespace, name), kind) = (keys::parts(number), kind());
     json!({
@@ -92,7 +92,7 @@ fn document(number: usize, round: usize) -> Value {
     })
 }
 
-/// Returns the JSON of [`document`], as a client that sends text makes it.
+/// Returns the JSON text of [`document`], formatted without building the document.
 pub(super) fn text(number: usize, round: usize) -> String {
     let ((namespace, name), Kind { group, version, name: kind }) = (keys::parts(number), kind());
     format!(
@@ -107,7 +107,7 @@ fn filler(round: usize) -> String {
     text + &rest
 }
 
-/// Runs a task for each writer, and returns what they came to.
+/// Runs a task for each writer, and returns their results.
 async fn together<T, F>(writers: usize, run: impl Fn(usize) -> F) -> Result<Vec<T>>
 where
     T: Send + 'static,
@@ -121,7 +121,7 @@ where
     Ok(results)
 }
 
-/// Makes so many resources.
+/// Creates this many resources.
 async fn fill(way: &Arc<dyn StoreClient>, count: usize) -> Result<()> {
     let filler = |filler| {
         let way = Arc::clone(way);
@@ -135,7 +135,7 @@ async fn fill(way: &Arc<dyn StoreClient>, count: usize) -> Result<()> {
     together(WRITERS_MAX, filler).await.map(drop)
 }
 
-/// Changes resources from so many writers, each one resource after the other.
+/// Changes resources from this many writers, each one resource after the other.
 async fn writes(way: Arc<dyn StoreClient>, size: &Size) -> Result<Values> {
     let Size { keys, workers, millis } = *size;
     fill(&way, keys).await?;
@@ -176,7 +176,8 @@ async fn fan_out(way: Arc<dyn StoreClient>, size: &Size) -> Result<Values> {
     Ok(named([("one us", percentile_us(&mut one, 50)), ("all us", percentile_us(&mut all, 50))]))
 }
 
-/// Counts the events of one write that are still to arrive. Only the last one wakes who waits: a thousand would cost more than what is measured.
+/// Counts the events of one write that are still to arrive. Only the last one wakes the waiting task: a
+/// thousand wake-ups would cost more than the measured work.
 #[derive(Default)]
 pub(super) struct Arrivals {
     left: AtomicUsize,
@@ -184,7 +185,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Notes that one has arrived.
+    /// Records one arrival.
     pub(super) fn note(&self) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.last.notify_one();
@@ -192,7 +193,7 @@ impl Arrivals {
     }
 }
 
-/// Returns how long each of so many writes took until the last of so many watchers had it.
+/// Returns, for each write, the time until the last of the watchers had its event.
 async fn reach(way: &dyn StoreClient, watchers: usize, writes: usize) -> Result<Vec<Duration>> {
     let (arrivals, mut tasks) = (Arc::new(Arrivals::default()), JoinSet::new());
     for _ in 0..watchers {
@@ -201,7 +202,7 @@ async fn reach(way: &dyn StoreClient, watchers: usize, writes: usize) -> Result<
     let mut took = Vec::with_capacity(writes);
     for number in 0..writes {
         let start = Instant::now();
-        // An event for each: a create is one write as well.
+        // One event for each watcher: a create is a single write as well.
         arrivals.left.store(watchers, Ordering::Relaxed);
         way.write(0, number, watchers).await?;
         tokio::select! {
@@ -212,7 +213,8 @@ async fn reach(way: &dyn StoreClient, watchers: usize, writes: usize) -> Result<
     Ok(took)
 }
 
-/// Lists everything at once through the API, and measures by how much this process grew at most: the client keeps nothing.
+/// Lists everything at once through the API, and measures the peak growth of this process. The client keeps
+/// nothing.
 async fn list(store: Arc<EmbeddedStore>, size: &Size) -> Result<Values> {
     let served = ApiServer::start(Arc::clone(&store)).await?;
     fill(&(Arc::new(InProcess(store)) as Arc<dyn StoreClient>), size.keys).await?;

@@ -1,7 +1,8 @@
-//! What swaps, and controllers that come and go, do to keys, to waits and to memory: a whole host whose controllers are resources.
+//! The effect of swaps, and of added and removed controllers, on keys, waits and memory: a whole host whose
+//! controllers are resources.
 //!
-//! The load is 1,000 writes a second, one each of 1,000 resources in turn, whose controller's guest notices by itself when one key runs twice
-//! at once, and says in the status what it saw last.
+//! The load is 1,000 writes a second, one to each of 1,000 resources in turn. The controller's guest detects
+//! when one key runs twice at once, and records the last value that it saw in the status.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,21 +36,21 @@ const RESOURCES: usize = 1000;
 const AT_ONCE: usize = 5;
 /// The time over which throughput is counted.
 const WINDOW: Duration = Duration::from_millis(100);
-/// How long what was written at the end of the last swap may take.
+/// Time limit for reconciling the writes made at the end of the last swap.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// How long the last writes may take to be answered. Who has not been answered then is lost.
+/// Time limit for reconciling the last writes. Later ones count as lost.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// How often we look whether they are.
+/// How often that is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How often controllers come and go beside the bystander.
+/// Repetitions of adding and removing controllers beside the bystander.
 const TIMES: usize = 5;
-/// Changes that the store keeps: it is full before memory is measured.
+/// The store's history limit: the history is full before memory is measured.
 const HISTORY_MAX: u64 = 10_000;
-/// How often one of them comes or goes.
+/// The interval between added or removed controllers.
 const CHANGE_EVERY: Duration = Duration::from_millis(5);
-/// Swaps before memory is measured: what grows once has grown then.
+/// Swaps before memory is measured: one-time growth has happened by then.
 const WARM_UP: usize = 100;
-/// Components that are swapped in turn, over and over.
+/// Components that are swapped in turn, repeatedly.
 const VARIANTS: usize = 100;
 
 pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values> {
@@ -64,11 +65,11 @@ pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values
 
 async fn under_load(loaded: &SwapHost, size: &Size) -> Result<Values> {
     let writing = loaded.write_on();
-    // The first writes wait for whatever starting has left behind.
+    // The first writes wait for work left over from the start.
     tokio::time::sleep(Duration::from_millis(size.millis)).await;
     let started = loaded.answers.take();
     let quiet = Instant::now();
-    // On a machine that has other things to do, nothing may be answered in so short a time.
+    // On a busy machine, no reconcile may end in so short a time.
     while loaded.answers.is_empty() && quiet.elapsed() < ANSWER_MAX {
         tokio::time::sleep(Duration::from_millis(size.millis)).await;
     }
@@ -90,7 +91,7 @@ async fn under_load(loaded: &SwapHost, size: &Size) -> Result<Values> {
     let answered = loaded.answers.take();
     let mut waits: Vec<Duration> = before.answered.iter().map(WriteLatency::wait).collect();
     let mut took: Vec<Duration> = swaps.iter().map(|(from, to)| *to - *from).collect();
-    // The longest wait of whatever was written while it was swapped.
+    // The longest wait of the writes made during the swap.
     let pause = |(from, to): &(Instant, Instant)| {
         let during = answered.answered.iter().filter(|answered| (*from..*to).contains(&answered.written));
         during.map(WriteLatency::wait).max().unwrap_or_default()
@@ -145,7 +146,7 @@ async fn bystander(loaded: &SwapHost, size: &Size, guests: &Path) -> Result<Valu
 struct SwapHost {
     measured: BenchHost,
     code: Arc<InMemoryCode>,
-    /// Of the components that are swapped.
+    /// The digests of the components that are swapped.
     digests: Vec<Digest>,
     kind: Kind,
     resources: usize,
@@ -165,7 +166,7 @@ impl SwapHost {
         let kind = Kind::new("demo.homeostat.dev", "v1", "Exclusive");
         let resources = RESOURCES.min(10 * size.keys);
         let loaded = SwapHost { measured, code, digests, kind, resources, answers };
-        // Each is compiled now, so that no swap waits for a compiler.
+        // All are compiled now, so that no swap waits for a compilation.
         for digest in &loaded.digests {
             let grants = homeostat_component::Grants::default();
             drop(loaded.measured.host.load(loaded.code.bytes(digest)?, &grants).await);
@@ -189,7 +190,7 @@ impl SwapHost {
         key(&self.kind, number)
     }
 
-    /// Writes a controller, and waits until it is in.
+    /// Writes a controller, and waits until it is installed.
     async fn put(&self, name: &str, digest: &Digest, workers: usize) -> Result<Put> {
         let all = json!(["*"]);
         let document = json!({
@@ -211,7 +212,8 @@ impl SwapHost {
         Ok(())
     }
 
-    /// Checks that the last word was that of this generation, so that swaps which change nothing are none.
+    /// Checks that the last reconcile was that of this generation, so that a swap without effect does not
+    /// count.
     fn ensure_answered_by(&self, generation: u64) -> Result<()> {
         let status = self.measured.host.status(LOADED).context("it is there")?;
         let answered = status.answered.map(|answered| answered.generation);
@@ -231,7 +233,8 @@ impl SwapHost {
         }
     }
 
-    /// Adds so many controllers and removes them, each when the one before is in, or gone, and this long after it was begun.
+    /// Adds this many controllers and removes them. Each step starts when the previous one has finished, and
+    /// at least `every` after its start.
     async fn add_and_remove(&self, count: usize, digest: &Digest, every: Duration) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("coming-{number}")).collect();
         let mut next = Instant::now();
@@ -252,7 +255,7 @@ impl SwapHost {
         Ok(())
     }
 
-    /// Writes resources in turn, until that is ended.
+    /// Writes resources in turn, until the task is aborted.
     fn write_on(&self) -> tokio::task::JoinHandle<Result<()>> {
         let (store, answers) = (self.measured.store.clone(), self.answers.clone());
         let all: Vec<Key> = (0..self.resources).map(|number| self.key(number)).collect();
@@ -273,7 +276,7 @@ impl SwapHost {
         })
     }
 
-    /// Waits until every resource's last write was seen, and returns how many of them never are.
+    /// Waits until every resource's last write was seen, and returns how many never were.
     async fn lost(&self) -> Result<usize> {
         let until = Instant::now() + ANSWER_MAX;
         loop {
@@ -292,7 +295,7 @@ fn controller(name: &str) -> Key {
     Key::new(Kind::new("homeostat.dev", "v1alpha1", "Controller"), "", name)
 }
 
-/// Returns how many were answered in the window in which the fewest were.
+/// Returns the number of answered writes in the window with the fewest.
 fn least_in_a_window(answered: &[WriteLatency], from: Instant, to: Instant) -> usize {
     let mut times: Vec<Instant> = answered.iter().map(|answered| answered.at).collect();
     times.sort_unstable();
@@ -302,7 +305,7 @@ fn least_in_a_window(answered: &[WriteLatency], from: Instant, to: Instant) -> u
     starts.map(|start| until(start + WINDOW) - until(start)).min().unwrap_or(0)
 }
 
-/// A write, and when a reconcile that began after it had ended.
+/// A write, and the end of the first reconcile that began after it.
 struct WriteLatency {
     written: Instant,
     at: Instant,
@@ -314,21 +317,21 @@ impl WriteLatency {
     }
 }
 
-/// Which writes were answered, and when.
+/// The writes with the times of their reconciles.
 #[derive(Clone, Default)]
 struct Answers(Arc<Mutex<AnswerLog>>);
 
 #[derive(Default)]
 struct AnswerLog {
-    /// By the number of the resource, when its oldest write that was not answered was made.
+    /// By resource number: the time of its oldest write without a reconcile.
     waiting: Vec<Option<Instant>>,
     answered: Vec<WriteLatency>,
-    /// Reconciles that found another one of their key.
+    /// Reconciles that ran concurrently with another one of their key.
     twice: u64,
 }
 
 impl AnswerLog {
-    /// Returns how many were answered in a window, on average, in a time of this length.
+    /// Returns the average number of answered writes in a window, for a total time of this length.
     fn per_window(&self, length: Duration) -> f64 {
         self.answered.len() as f64 * WINDOW.div_duration_f64(length)
     }
@@ -347,7 +350,7 @@ impl Answers {
         self.0.lock().answered.is_empty()
     }
 
-    /// Returns what was noted, and begins anew; what waits goes on waiting.
+    /// Returns the log and starts a new one. Writes without a reconcile stay pending.
     fn take(&self) -> AnswerLog {
         let mut taken = self.0.lock();
         let waiting = taken.waiting.clone();
@@ -376,14 +379,14 @@ impl Recorder for Answers {
     }
 }
 
-/// Takes no note of who comes and goes.
+/// Ignores the added and removed controllers.
 struct NoopRecorder;
 
 impl Recorder for NoopRecorder {
     fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 
-/// Code in memory.
+/// Components in memory.
 #[derive(Default)]
 struct InMemoryCode(Mutex<Vec<(Digest, Vec<u8>)>>);
 
@@ -397,7 +400,7 @@ impl InMemoryCode {
     fn bytes(&self, digest: &Digest) -> Result<Vec<u8>> {
         let kept = self.0.lock();
         let found = kept.iter().find(|(known, _)| known == digest);
-        Ok(found.context("nobody has kept this code")?.1.clone())
+        Ok(found.context("this component is not stored")?.1.clone())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one reconcile takes through the host, and through the sandbox alone.
+//! The time of one reconcile through the host, and through the sandbox alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::guests;
 use crate::measure::{Laps, nanos_each};
 use crate::values::{Values, named};
 
-/// Calls between two looks at the clock.
+/// Calls between two readings of the clock.
 const BATCH: usize = 100;
 
-/// Through the host: queue, worker, grants, observer and all, with one worker.
+/// Through the whole host, with one worker: queue, worker, grants and observer.
 pub(crate) async fn host(work: &str, size: &Size, guests: &Path) -> Result<Values> {
     ensure!(work == "no-op", "there is no tax on {work}");
     let (took, _) = no_op_run(size, guests).await?;
     Ok(named([("us", nanos_each(took, size.keys) / 1e3)]))
 }
 
-/// Through the sandbox with its limits and its meter, and nothing around it, in so many tasks at once.
+/// Through the sandbox alone, with its limits and its meter, in this many concurrent tasks.
 pub(crate) async fn sandbox(work: &str, size: &Size, guests: &Path) -> Result<Values> {
     ensure!(work == "no-op", "there is no tax on {work}");
     let engine = Engine::new(EngineOptions::default()).context("the engine does not start")?;
@@ -50,9 +50,9 @@ pub(crate) async fn sandbox(work: &str, size: &Size, guests: &Path) -> Result<Va
     Ok(named([("us", at_once(size, calls).await? / 1e3)]))
 }
 
-/// Lets as many tasks as there are workers call at once, each in laps of its own, and returns the nanoseconds from one call's end to
-/// the next one's, of all tasks together. Each task needs a thread of its own, and says how long
-/// its calls took and how many failed.
+/// Lets as many tasks as there are workers call concurrently, each in laps of its own. Returns the
+/// nanoseconds per call over all tasks together. Each task has a thread of its own, and returns how long its
+/// calls took and how many failed.
 pub(crate) async fn at_once<F>(size: &Size, calls: impl Fn(Laps) -> F) -> Result<f64>
 where
     F: Future<Output = (f64, usize)> + Send + 'static,

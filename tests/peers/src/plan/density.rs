@@ -1,14 +1,14 @@
-//! The works about memory at rest and in use, about starting, and about neighbours.
+//! The works about memory of idle and active controllers, about start-up, and about neighbours.
 
 use std::time::Duration;
 
 use super::{CONTROLLER_RUNTIME, Figure, System, Work, with_commas};
 use crate::arguments::{Size, Suite};
 
-/// Calls in flight at once, each number after the one before.
+/// Numbers of calls in flight, in increasing order.
 pub(crate) const FLIGHTS: [(usize, &str); 4] = [(1, "1 mib"), (10, "10 mib"), (100, "100 mib"), (250, "250 mib")];
 
-/// What the well-behaved controllers run beside: the name of the work, and how it is called in the table. The peer's code is native:
+/// The misbehaving neighbours: the name of the work, and its name in the table. The peer's code is native, so
 /// it can only be alone or compute.
 const NEIGHBOURS: [(&str, &str, &[System]); 20] = [
     ("alone", "alone", &[CONTROLLER_RUNTIME]),
@@ -32,9 +32,9 @@ const NEIGHBOURS: [(&str, &str, &[System]); 20] = [
     ("beside huge-list", "beside one that hands over half a million fields", &[]),
     ("beside again", "beside one that wants to run again at once", &[]),
 ];
-/// Keys of each controller that misbehaves: more than can ever be in their backoff at once.
+/// Keys of each misbehaving controller: more than can be in backoff at once.
 const HOSTILE_KEYS: usize = 1000;
-/// How long the neighbours are watched.
+/// How long the neighbours are measured.
 const WATCHED_MILLIS: u64 = 3000;
 
 pub(super) fn works() -> Vec<Work> {
@@ -50,10 +50,12 @@ pub(super) fn works() -> Vec<Work> {
     works
 }
 
-/// What one more controller takes is told of a thousand, the whole process of every number.
+/// The cost of one more controller is reported for a thousand of them; that of the whole process for every
+/// number.
 fn idle(name: &'static str, controllers: usize, what: &str, peers: &[System]) -> Work {
     let count = with_commas(controllers);
-    // A hundred with components of their own are what others have told of, under this name.
+    // The name under which others have published the figure for a hundred controllers with components of
+    // their own.
     let all = if (controllers, name) == (100, "idle distinct") {
         "100 idle controllers".to_owned()
     } else {

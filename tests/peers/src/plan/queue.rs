@@ -8,11 +8,11 @@ use super::{
 };
 use crate::arguments::{Size, Suite};
 
-/// Those that hold keys and hand them out.
+/// Queues that hold keys and hand them out.
 const ALL: &[System] = &[CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE, KUBE_SCHEDULER];
-/// Those that more than one thread can use.
+/// Queues that more than one thread can use.
 const SHARED: &[System] = &[CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE];
-/// Those that can hold a key until it is due. client-go's plain queue cannot.
+/// Queues that can hold a key until it is due. client-go's plain queue cannot.
 const DELAYING: &[System] = &[CLIENT_GO_LIMITING, CONTROLLER_RUNTIME_QUEUE, KUBE_SCHEDULER];
 
 /// The work whose keys become due.

@@ -1,4 +1,4 @@
-//! The works of the loop, and of what the sandbox costs.
+//! The works of the loop, and of the cost of the sandbox.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::arguments::{Size, Suite};
 use crate::cores::TWO_CORES;
 
 const KEYS: usize = 100_000;
-/// How long a controller is watched beside another one.
+/// How long a controller is measured beside another one.
 const BESIDE_MILLIS: u64 = 3000;
 
 pub(super) fn loops() -> Vec<Work> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::{ETCD, Figure, Work};
 use crate::arguments::{Size, Suite};
 
-/// Resources that are written, one after the other.
+/// Resources that are written one after the other.
 const WRITTEN: usize = 10_000;
 /// Resources that are listed.
 const LISTED: usize = 100_000;
-/// How long writers are watched.
+/// How long writers are measured.
 const MILLIS: u64 = 4000;
-/// Writes that watchers wait for.
+/// Writes whose events are measured.
 const EVENTS: usize = 200;
 /// Watchers of one kind.
 const WATCHERS: usize = 1000;

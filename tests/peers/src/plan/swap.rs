@@ -1,17 +1,17 @@
-//! The works about changing what runs: under load, again and again, and beside somebody who is not concerned.
+//! The works of swaps: under load, repeatedly, and beside an unrelated controller.
 
 use std::time::Duration;
 
 use super::{Figure, Work};
 use crate::arguments::{Size, Suite};
 
-/// Swaps under load, in a row.
+/// Consecutive swaps under load.
 const SWAPS: usize = 100;
-/// Swaps after which memory is to be what it was.
+/// Swaps after which memory must be the same as before.
 const MANY_SWAPS: usize = 1000;
-/// Controllers that come and go beside one that stays.
+/// Controllers that are added and removed beside one that stays.
 const COMING: usize = 500;
-/// How long the load is watched before anything is changed.
+/// How long the load is measured before the first change.
 const WATCHED_MILLIS: u64 = 2000;
 
 pub(super) fn works() -> Vec<Work> {

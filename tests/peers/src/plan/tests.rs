@@ -1,4 +1,4 @@
-//! Tests of what is measured.
+//! Tests of the plan.
 
 use std::collections::BTreeSet;
 

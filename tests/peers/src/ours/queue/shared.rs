@@ -1,4 +1,4 @@
-//! The works in which many use one queue.
+//! The works in which many tasks use one queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,17 @@ use crate::keys::{Name, names};
 use crate::measure::{Laps, percentile_us};
 use crate::values::{Values, named};
 
-/// How many add keys at once.
+/// Tasks that add keys concurrently.
 const PRODUCERS: usize = 50;
-/// A worker adds every so many-th key that it holds again.
+/// A worker adds one of this many held keys again.
 const AGAIN_EVERY: usize = 10;
-/// Keys that are added again and again beside workers.
+/// Keys that are added repeatedly beside workers.
 const ADDED_KEYS: usize = 1000;
-/// How long a worker is left alone before it is woken, so that it sleeps.
+/// The pause before a worker is woken, so that it sleeps.
 const REST: Duration = Duration::from_millis(1);
 
-/// Adds a thousand keys again and again, while a thousand workers take keys, hold each for a millisecond, and finish them.
+/// Adds a thousand keys repeatedly, while a thousand workers take keys, hold each for a millisecond, and
+/// finish them.
 pub(super) async fn add_contended(size: &Size) -> Result<Values> {
     let (queue, keys) = (Queue::default(), names(size.keys));
     keys.iter().for_each(|key| add(&queue, key));
@@ -50,7 +51,7 @@ pub(super) async fn add_contended(size: &Size) -> Result<Values> {
     Ok(named([("ns", nanos)]))
 }
 
-/// Lets producers add keys of their own, and workers take them; every tenth key is added again while it is held.
+/// Lets producers add their own keys and workers take them; every tenth key is added again while it is held.
 pub(super) async fn producers(size: &Size) -> Result<Values> {
     let queue = Queue::<Name>::default();
     let keys: Vec<Vec<Name>> = names(size.keys).chunks(size.keys.div_ceil(PRODUCERS)).map(<[Name]>::to_vec).collect();
@@ -96,7 +97,7 @@ async fn work(queue: Queue<Name>, left: Arc<AtomicUsize>, runs: Arc<AtomicUsize>
     }
 }
 
-/// Adds a key to a queue whose worker sleeps, and looks how long it takes until the worker has it.
+/// Adds a key to a queue whose worker sleeps, and measures the time until the worker has it.
 pub(super) async fn wake_up(size: &Size) -> Result<Values> {
     let (queue, key) = (Queue::<Name>::default(), crate::keys::name(127));
     let (taken, mut took) = mpsc::channel(1);
