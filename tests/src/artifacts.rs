@@ -1,10 +1,10 @@
-//! What has to be built before a test can run: the guests, and the binary.
+//! Builds the artifacts that tests need: the guests and the binaries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// How `homeostat dev` builds guests; with the same, both share what they build.
+/// The build profile of `homeostat dev`, so that both share their artifacts.
 const PROFILE: [&str; 4] = [
     "profile.release.strip=true",
     "profile.release.debug=false",
@@ -20,7 +20,7 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the repository")
 }
 
-/// Returns the component that the package `name` builds, building all guests of the workspace the first time.
+/// Returns the component of the package `name`. The first call builds all guests of the workspace.
 ///
 /// # Panics
 /// When the guests cannot be built, or there is no such package.
@@ -32,7 +32,7 @@ pub fn guest(name: &str) -> PathBuf {
     path
 }
 
-/// Returns the binary `homeostat`, building all binaries the first time.
+/// Returns the binary `homeostat`. The first call builds all binaries.
 ///
 /// # Panics
 /// When they cannot be built.
@@ -40,7 +40,7 @@ pub fn homeostat() -> PathBuf {
     binaries().join("homeostat")
 }
 
-/// Returns the example that embeds a host, building all binaries the first time.
+/// Returns the example that embeds a host. The first call builds all binaries.
 ///
 /// # Panics
 /// When they cannot be built.
@@ -51,7 +51,7 @@ pub fn embed() -> PathBuf {
 fn binaries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // The whole workspace is selected, so that its dependencies are those that the tests were built with.
+        // Selects the whole workspace, so that its dependencies are the ones that the tests were built with.
         cargo(&["build", "--workspace", "--bins"]);
         profile_folder()
     })
@@ -88,7 +88,7 @@ pub(crate) fn guest_packages() -> Vec<String> {
         .collect()
 }
 
-/// Adds the wasm target to the toolchain where it is missing.
+/// Installs the wasm target if it is missing.
 fn add_target() {
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).current_dir(repository()).output();
     let has = installed
@@ -112,7 +112,7 @@ fn cargo(arguments: &[&str]) {
     assert!(output.status.success(), "cargo {arguments:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The folder of this test's own profile: its binary lies in `deps` there.
+/// The folder of this test's profile: its binary is in `deps` there.
 fn profile_folder() -> PathBuf {
     let binary = std::env::current_exe().expect("a test knows its binary");
     binary.ancestors().nth(2).expect("the binary lies in target/PROFILE/deps").to_owned()
@@ -122,23 +122,23 @@ fn target_folder() -> PathBuf {
     profile_folder().parent().expect("the profile lies in target").to_owned()
 }
 
-/// Where copies of guests are built, which tests edit. Packages of the same name share their files there: no two tests that run at
-/// the same time may build the same one.
+/// The target folder for copies of guests that tests edit. Packages of the same name share their files there,
+/// so no two concurrent tests may build the same one.
 pub(crate) fn edited_folder() -> PathBuf {
     target_folder().join("edited-guests")
 }
 
-/// Where commands keep what they compile, instead of in the home of whoever runs the tests.
+/// The cache folder of commands under test, instead of the user's own.
 pub(crate) fn cache_folder() -> PathBuf {
     target_folder().join("test-cache")
 }
 
-/// Returns where tests keep what they compile, for the next time.
+/// Returns the folder of compiled components, kept between runs.
 pub fn compiled_folder() -> PathBuf {
     cache_folder().join("compiled")
 }
 
-/// Returns the same component under another digest: a custom section named `tag` stands at its end.
+/// Returns the same component with another digest: a custom section named `tag` is appended.
 ///
 /// # Panics
 /// When `tag` is longer than 100 bytes.

@@ -1,13 +1,13 @@
-//! Numbers that look random and follow from a seed (SplitMix64).
+//! A seeded pseudo-random generator (SplitMix64).
 //!
-//! One file for the campaigns and the fuzzer, which take it in by its path: both are built without the host.
+//! The campaigns and the fuzzer include this file by its path, because both are built without the host.
 
 /// A stream of numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// Begins one of the streams of a seed: that of a cycle, or of an input.
+    /// Starts one of the streams of a seed: that of a cycle, or of an input.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut dice = Self(seed);
         Self(dice.number() ^ stream.wrapping_mul(0xA24B_AED4_963E_E407))
@@ -32,12 +32,12 @@ impl Dice {
         usize::try_from(self.below(bound as u64)).unwrap_or(0)
     }
 
-    /// Returns one of several; `None` when there is none.
+    /// Returns one of several items; `None` if there are none.
     pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(self.index(of.len()))
     }
 
-    /// Returns true in so many of a hundred cases.
+    /// Returns true in `cases` of a hundred cases.
     pub(crate) fn percent(&mut self, cases: u64) -> bool {
         self.below(100) < cases
     }

@@ -1,4 +1,4 @@
-//! The registry of the Distribution project as a process, and a way to it that can be held up.
+//! The Distribution project's registry as a process, and a TCP proxy that can hold up responses.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,19 +13,20 @@ use serde_json::{Value, json};
 use crate::process::PipeReader;
 use crate::{eventually_blocking, tools};
 
-/// What it says when it listens, before the port.
+/// The log message before the port on which the registry listens.
 const LISTENING: &str = "listening on 127.0.0.1:";
 
-/// A registry that nobody here has written. It is killed when this is dropped.
+/// A registry by another project. It is killed when this is dropped.
 pub struct Distribution {
     child: Child,
     port: u16,
-    /// Is read for as long as it runs, so that it never waits for us.
+    /// Read while it runs, so that the registry never blocks on its log.
     _log: PipeReader,
 }
 
 impl Distribution {
-    /// Starts one that keeps what it is given in `folder` and lets everybody do everything, on a free port.
+    /// Starts a registry that stores its content in `folder` and allows everything to everybody, on a free
+    /// port.
     ///
     /// # Panics
     /// When it cannot be built or started.
@@ -33,7 +34,7 @@ impl Distribution {
         Self::start_for(folder, &Value::Null)
     }
 
-    /// The same for whom `auth` lets in, which is that part of its configuration.
+    /// Starts the same with the authentication `auth`, that part of its configuration.
     ///
     /// # Panics
     /// When it cannot be built or started.
@@ -46,11 +47,11 @@ impl Distribution {
         if !auth.is_null() {
             configuration["auth"] = auth.clone();
         }
-        // What is JSON is YAML too.
+        // JSON is valid YAML.
         Self::start_with(folder, &configuration.to_string())
     }
 
-    /// Starts one with this configuration, which must have it listen on loopback, on a free port.
+    /// Starts a registry with this configuration, which must make it listen on loopback, on a free port.
     ///
     /// # Panics
     /// When it cannot be built or started.
@@ -73,12 +74,12 @@ impl Distribution {
         Self { child, port, _log: log }
     }
 
-    /// Returns how an artifact in it is named: `end` is its repository with a tag or a digest.
+    /// Returns the reference of an artifact in it: `end` is its repository with a tag or a digest.
     pub fn reference(&self, end: &str) -> String {
         format!("127.0.0.1:{}/{end}", self.port)
     }
 
-    /// Returns the port on which it listens.
+    /// Returns its port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -92,7 +93,7 @@ impl Drop for Distribution {
     }
 }
 
-/// A way to what listens on this machine, under an address that stays. It can be held up in the middle of an answer.
+/// A TCP proxy on a fixed port, to a server on this machine. It can hold up responses in the middle.
 pub struct TcpProxy {
     port: u16,
     shared: Arc<ProxyState>,
@@ -100,13 +101,13 @@ pub struct TcpProxy {
 
 struct ProxyState {
     to: AtomicU16,
-    /// Bytes of answers that still come through.
+    /// Bytes of responses that are still let through.
     left: AtomicUsize,
     is_held_up: AtomicBool,
 }
 
 impl TcpProxy {
-    /// Begins to lead to a port.
+    /// Starts a proxy to a port.
     ///
     /// # Panics
     /// When no port is free.
@@ -116,7 +117,7 @@ impl TcpProxy {
         let (to, left) = (AtomicU16::new(port), AtomicUsize::new(usize::MAX));
         let shared = Arc::new(ProxyState { to, left, is_held_up: AtomicBool::new(false) });
         let for_all = shared.clone();
-        // It ends with the process of the tests.
+        // The thread ends with the test process.
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let to = for_all.to.load(Ordering::SeqCst);
@@ -128,18 +129,19 @@ impl TcpProxy {
         Self { port: own, shared }
     }
 
-    /// Returns how an artifact is named that is asked for on this way.
+    /// Returns the reference of an artifact that is fetched through the proxy.
     pub fn reference(&self, end: &str) -> String {
         format!("127.0.0.1:{}/{end}", self.port)
     }
 
-    /// Lets this many bytes of answers through, of all together, and holds up what comes then for as long as the other end is there.
+    /// Lets this many bytes of all responses together through, and holds up the rest while the server keeps
+    /// the connection open.
     pub fn hold_up_after(&self, bytes: usize) {
         self.shared.is_held_up.store(false, Ordering::SeqCst);
         self.shared.left.store(bytes, Ordering::SeqCst);
     }
 
-    /// Waits until an answer is held up.
+    /// Waits until a response is held up.
     ///
     /// # Panics
     /// When none is within a minute.
@@ -147,14 +149,14 @@ impl TcpProxy {
         eventually_blocking("an answer to be held up", || self.shared.is_held_up.load(Ordering::SeqCst).then_some(()));
     }
 
-    /// Leads to another port from now on, and lets everything through.
+    /// Forwards to another port from now on, and lets everything through.
     pub fn set_upstream(&self, port: u16) {
         self.shared.to.store(port, Ordering::SeqCst);
         self.shared.left.store(usize::MAX, Ordering::SeqCst);
     }
 }
 
-/// Carries what is asked and answered over one connection, until one end closes it.
+/// Copies both directions of one connection, until one end closes it.
 fn forward(shared: &Arc<ProxyState>, near: TcpStream, far: TcpStream) {
     let (Ok(mut asks), Ok(mut asked)) = (near.try_clone(), far.try_clone()) else { return };
     std::thread::spawn(move || {

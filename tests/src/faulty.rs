@@ -1,6 +1,7 @@
-//! A store with faults that a test turns on and off, each for one kind and one thing that is done to it.
+//! A store whose faults a test turns on and off, each for one kind and one operation.
 //!
-//! One file for every test that needs a store which fails: those beside the runtime's own code take it in by its path.
+//! Every test that needs a failing store shares this file; the tests beside the host's own code include it by
+//! its path.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,27 +16,27 @@ use homeostat_store::{
 };
 use tokio::sync::watch;
 
-/// What is done to a kind.
+/// The operation at which a fault occurs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum On {
-    /// One of its resources is read.
+    /// Reading a resource of the kind.
     Get,
-    /// One of its resources is written.
+    /// Writing a resource of the kind.
     Write,
-    /// Its resources are listed.
+    /// Listing the kind.
     List,
-    /// A watch of it is opened.
+    /// Opening a watch of the kind.
     Watch,
-    /// A watch of it waits for its next event.
+    /// Waiting for the next event of a watch of the kind.
     Next,
 }
 
-/// What comes of it.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// Nothing, until the fault is gone.
+    /// The operation blocks until the fault is turned off.
     Wait,
-    /// What it was to come to, after a while.
+    /// The operation succeeds after this delay.
     Slow(Duration),
     /// `Unavailable`.
     Fail,
@@ -52,14 +53,15 @@ pub struct FaultyStore {
     inner: Arc<dyn Store>,
     faults: Arc<Faults>,
     open: Arc<AtomicUsize>,
-    /// Writes of this group that are still let through, where they are counted: after them none is, of any kind.
+    /// The number of writes that still succeed in this group, if limited. After them, no write of any kind
+    /// succeeds.
     left: Mutex<Option<(&'static str, usize)>>,
-    /// What somebody else writes as soon as a resource of its kind has been read.
+    /// A concurrent write, made as soon as a resource of its kind has been read.
     between: Mutex<Option<Write>>,
 }
 
 impl FaultyStore {
-    /// Returns a store that does what `inner` does.
+    /// Returns a store that behaves as `inner` until a fault is turned on.
     pub fn over(inner: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             inner,
@@ -70,12 +72,14 @@ impl FaultyStore {
         })
     }
 
-    /// Lets so many writes of a group's resources through, and then nothing is written any more: as if the process had been killed there.
+    /// Lets this many writes to a group's resources through, and then blocks all writes, as if the process
+    /// had been killed there.
     pub fn cut_after(&self, group: &'static str, writes: usize) {
         *self.left() = Some((group, writes));
     }
 
-    /// Lets somebody else write this between the next read of a resource of its kind and whatever the reader does then.
+    /// Makes a concurrent write after the next read of a resource of its kind, before the reader's next
+    /// operation.
     pub fn come_between(&self, write: Write) {
         *self.between() = Some(write);
     }
@@ -84,7 +88,7 @@ impl FaultyStore {
         self.between.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a write was held up for good.
+    /// Returns whether a write has been blocked for good.
     pub fn is_cut(&self) -> bool {
         self.left().is_some_and(|(group, left)| group.is_empty() && left == 0)
     }
@@ -105,7 +109,7 @@ impl FaultyStore {
         false
     }
 
-    /// Turns a fault on, also for watches that are open.
+    /// Turns a fault on, for open watches as well.
     pub fn fault(&self, on: On, kind: &'static str, fault: Fault) {
         self.faults.send_modify(|faults| {
             faults.insert((on, kind), fault);
@@ -119,19 +123,19 @@ impl FaultyStore {
         });
     }
 
-    /// Returns how many watches of single kinds are open now.
+    /// Returns the number of open watches of single kinds.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 }
 
-/// Waits for as long as a fault says so, and fails as it says.
+/// Applies the fault of an operation, if it has one.
 async fn pass(faults: &Faults, on: On, kind: &str) -> Result<()> {
     let fault = |all: &BTreeMap<(On, &'static str), Fault>| {
         all.iter().find(|((what, of), _)| *what == on && *of == kind).map(|(_, fault)| *fault)
     };
     let mut now = faults.subscribe();
-    // The sender lives as long as whoever asks.
+    // The sender lives as long as the store.
     let found = now.wait_for(|all| fault(all) != Some(Fault::Wait)).await.map(|all| fault(&all)).ok().flatten();
     match found {
         Some(Fault::Fail) => Err(Error::Unavailable { reason: "on purpose".into() }),

@@ -1,4 +1,4 @@
-//! A host in this process, over a store in memory.
+//! A host in this process, over an in-memory store.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 use crate::eventually;
 use crate::wait::BOUND;
 
-/// How often in a row nothing must have moved before that counts as rest.
+/// Consecutive checks without progress that count as idle.
 const LOOKS_AT_REST: u32 = 20;
 
-/// A host and what tests do with it.
+/// A host, with helpers for tests.
 pub struct TestHost {
     /// The host itself.
     pub host: Host,
 }
 
 impl TestHost {
-    /// Starts one over an empty store.
+    /// Starts a host over an empty store.
     ///
     /// # Panics
     /// When it does not start.
@@ -31,7 +31,7 @@ impl TestHost {
         Self::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await
     }
 
-    /// Starts one over a store.
+    /// Starts a host over a store.
     ///
     /// # Panics
     /// When it does not start.
@@ -39,7 +39,7 @@ impl TestHost {
         Self::with(store, |options| options).await
     }
 
-    /// Starts one over a store, with other options.
+    /// Starts a host over a store, with other options.
     ///
     /// # Panics
     /// When it does not start.
@@ -57,7 +57,7 @@ impl TestHost {
         self.host.load(bytes, grants).await.unwrap_or_else(|refused| panic!("{}: {refused}", path.display()))
     }
 
-    /// Returns a definition of a controller that may do everything to every kind.
+    /// Returns a definition of a controller with all resource grants.
     ///
     /// # Panics
     /// When the component is refused.
@@ -67,7 +67,7 @@ impl TestHost {
         Definition { grants, ..Definition::new(name, component) }
     }
 
-    /// Adds a controller that may do everything to every kind, and waits until it reconciles.
+    /// Adds a controller with all resource grants, and waits until it is ready.
     ///
     /// # Panics
     /// When it is refused, or does not become ready.
@@ -78,7 +78,7 @@ impl TestHost {
         ready.expect("it is ready within the bound").expect("nobody removes it");
     }
 
-    /// Returns how a controller is.
+    /// Returns the status of a controller.
     ///
     /// # Panics
     /// When there is none of that name.
@@ -95,15 +95,15 @@ impl TestHost {
         self.host.apply_resource(document, "test", true).await.expect("the document is accepted").resource
     }
 
-    /// Reads a resource, if it is there.
+    /// Reads a resource; `None` if it does not exist.
     pub async fn get(&self, key: &Key) -> Option<Arc<Resource>> {
         self.host.store().get(key).await.ok()
     }
 
-    /// Waits until the resource is as `wanted` says, and returns it.
+    /// Waits until `wanted` holds for the resource, and returns it.
     ///
     /// # Panics
-    /// When that does not come about.
+    /// When it does not within a minute.
     pub async fn until(&self, key: &Key, what: &str, wanted: impl Fn(&Value) -> bool) -> Arc<Resource> {
         eventually(&format!("{key}: {what}"), async || {
             self.get(key).await.filter(|resource| wanted(resource.document()))
@@ -111,11 +111,12 @@ impl TestHost {
         .await
     }
 
-    /// Waits until a controller is at rest: nothing is ready or running, and look after look no reconcile has ended and nothing was
-    /// written to the store, by anybody. A change that is on its way from the store to the queue ends such a row of looks.
+    /// Waits until a controller is idle: in consecutive checks, no key is ready or running, no reconcile has
+    /// ended, and nothing was written to the store. A change on its way from the store to the queue ends such
+    /// a series.
     ///
     /// # Panics
-    /// When it goes on and on.
+    /// When it does not become idle.
     pub async fn idle(&self, name: &str) -> ControllerStatus {
         let (before, looks) = (Cell::new(None), Cell::new(0));
         eventually(&format!("{name} to have nothing to do"), async || {
@@ -130,7 +131,7 @@ impl TestHost {
     }
 }
 
-/// Returns grants for everything that can be done to resources.
+/// Returns grants of everything on every resource.
 ///
 /// # Panics
 /// Never.

@@ -1,4 +1,5 @@
-//! What the tests share: guests that are built once, a host in this process, a host as a process of its own, and waiting with a bound.
+//! Helpers of the tests: guests that are built once, a host in this process, a host in its own process, and
+//! bounded waits.
 
 mod artifacts;
 mod distribution;

@@ -1,4 +1,4 @@
-//! The binary as a process: run to its end, or started, asked and killed.
+//! The binary as a process: run to its end, or started, queried and killed.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::artifacts::{cache_folder, edited_folder};
 use crate::wait::BUILD_BOUND;
 use crate::{eventually_built, homeostat, wait};
 
-/// What a process left behind.
+/// The exit code and output of a process.
 #[derive(Debug)]
 pub struct Output {
     /// Its exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// What it said on standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it said on standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -29,7 +29,7 @@ pub fn run(arguments: &[&str]) -> Output {
     run_with(arguments, &[])
 }
 
-/// Runs the same with these variables of the environment.
+/// Runs `homeostat` with these arguments and environment variables to its end.
 ///
 /// # Panics
 /// When it cannot be started, or does not end within five minutes.
@@ -39,7 +39,7 @@ pub fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     Process::start(command).wait_for_exit(&format!("homeostat {arguments:?}"))
 }
 
-/// Runs `homeostat` with these arguments to its end, in a process whose new files everybody may read and write unless it says otherwise.
+/// Runs `homeostat` with these arguments and umask 0 to its end.
 ///
 /// # Panics
 /// When it cannot be started, or does not end within five minutes.
@@ -64,7 +64,7 @@ impl HostProcess {
         Self::spawn(verb, folder, scratch, more).until_it_answers()
     }
 
-    /// Starts the same in a process whose new files everybody may read and write unless it says otherwise.
+    /// Starts the same with umask 0.
     ///
     /// # Panics
     /// When it ends instead.
@@ -81,7 +81,7 @@ impl HostProcess {
         self
     }
 
-    /// Starts the same, and waits for nothing.
+    /// Starts the same without waiting.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -108,7 +108,7 @@ impl HostProcess {
         run(&all)
     }
 
-    /// Asks for JSON.
+    /// Runs a command against this host with JSON output, and parses it.
     ///
     /// # Panics
     /// When the command fails.
@@ -118,10 +118,10 @@ impl HostProcess {
         serde_json::from_str(&output.stdout).expect("it is JSON")
     }
 
-    /// Waits until a resource is there and has `wanted` at this place, a JSON pointer.
+    /// Waits until a resource exists and has the value `wanted` at a JSON pointer.
     ///
     /// # Panics
-    /// When it does not come to that within five minutes.
+    /// When it does not within five minutes.
     pub fn until(&self, kind: &str, name: &str, pointer: &str, wanted: &serde_json::Value) {
         eventually_built(&format!("{kind}/{name}: {pointer} = {wanted}"), || {
             let output = self.ask(&["get", kind, name, "-o", "json"]);
@@ -130,25 +130,25 @@ impl HostProcess {
         });
     }
 
-    /// Returns the number of the process.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.process.child.id()
     }
 
-    /// Returns what the host said to people so far.
+    /// Returns the host's standard error so far.
     pub fn stderr(&self) -> String {
         self.process.stderr.text()
     }
 
-    /// Waits until the host has said this.
+    /// Waits until the host's standard error contains this text.
     ///
     /// # Panics
-    /// When it does not.
+    /// When it does not within five minutes.
     pub fn wait_for_stderr(&self, text: &str) {
         eventually_built(&format!("the host to say {text:?}"), || self.stderr().contains(text).then_some(()));
     }
 
-    /// Ends the process as `kill -9` does.
+    /// Kills the process with SIGKILL.
     ///
     /// # Panics
     /// When it cannot be waited for.
@@ -174,7 +174,7 @@ impl HostProcess {
         self.process.wait_for_exit("the host")
     }
 
-    /// Asks the process to end (`SIGTERM`), and waits for it.
+    /// Sends SIGTERM, and waits for the process to end.
     ///
     /// # Panics
     /// When it does not end.
@@ -184,7 +184,7 @@ impl HostProcess {
     }
 }
 
-/// A process, and what it says. It is killed when this is dropped.
+/// A process and its output. It is killed when this is dropped.
 struct Process {
     child: Child,
     stdout: PipeReader,
@@ -200,8 +200,8 @@ impl Process {
         Self { child, stdout, stderr }
     }
 
-    /// Waits for it to end by itself. One that does not is killed, and what it said until then is told: a bound, as what it does may
-    /// take as long as building guests.
+    /// Waits for the process to end by itself. If it does not, kills it and panics with its output. The time
+    /// limit allows for building guests.
     fn wait_for_exit(mut self, what: &str) -> Output {
         let status = wait::until(BUILD_BOUND, || self.child.try_wait().expect("it is our child"));
         let Some(status) = status else {
@@ -219,7 +219,7 @@ impl Drop for Process {
     }
 }
 
-/// What came out of a pipe so far.
+/// The output of a pipe so far.
 pub(crate) struct PipeReader {
     text: Arc<Mutex<Vec<u8>>>,
     listening: Option<JoinHandle<()>>,
@@ -255,13 +255,13 @@ impl PipeReader {
 fn command() -> Command {
     let mut command = Command::new(homeostat());
     command.env_remove("HOMEOSTAT_SERVER").env("NO_COLOR", "1").env_remove("RUST_LOG");
-    // What `dev` builds: kept between runs of the tests, apart from what the tests build themselves.
+    // The target folder of `dev`: kept between runs, and separate from the tests' own builds.
     command.env("CARGO_TARGET_DIR", edited_folder());
     command.env("XDG_CACHE_HOME", cache_folder());
     command
 }
 
-/// Returns a command that does the same with a umask that takes nothing away.
+/// Returns a command that does the same with umask 0.
 fn open(inner: &Command) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(inner.get_program());

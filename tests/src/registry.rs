@@ -1,4 +1,5 @@
-//! A registry of artifacts on loopback, in memory: as much of the OCI distribution specification as pulling and pushing needs, with ways to fail.
+//! An in-memory registry on loopback: the part of the OCI distribution specification that pulling and pushing
+//! need, with faults.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,51 +14,51 @@ use homeostat_component::Digest;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
-/// Bytes of one request.
+/// Bytes of one request, at most.
 const BODY_MAX: usize = 64 << 20;
-/// What a registry with tokens gives to whoever may ask.
+/// The bearer token that a registry with tokens issues.
 const TOKEN: &str = "token-of-the-registry";
 
-/// Who may ask a registry.
+/// The authentication of a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody.
+    /// No authentication.
     Open,
-    /// Who brings this name and password, as `name:password` in base64.
+    /// Basic authentication with this `name:password` in base64.
     Basic(&'static str),
-    /// Who brings a token, which is given to who brings the same.
+    /// A bearer token, issued for this `name:password` in base64.
     Bearer(&'static str),
 }
 
-/// What a registry does instead of what it was asked for.
+/// A fault of a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegistryFault {
-    /// Blobs have other bytes than their digest says.
+    /// Blobs have content that does not match their digest.
     OtherBytes,
-    /// Blobs are longer than their manifest says.
+    /// Blobs are longer than their manifest states.
     Longer,
-    /// Blobs end before they are over.
+    /// Blobs are truncated.
     CutOff,
-    /// Manifests are said to have another digest.
+    /// Manifests have another digest in their header.
     OtherManifest,
-    /// It answers everything with status 500.
+    /// Every response has status 500.
     Broken,
-    /// Blobs are elsewhere: under another name of this machine.
+    /// Blobs redirect to another name of this machine.
     Elsewhere,
-    /// Blobs are on another machine, without TLS.
+    /// Blobs redirect to another machine, without TLS.
     FarAway,
-    /// Blobs are where they are.
+    /// Blobs redirect to themselves.
     Circle,
 }
 
-/// One request: its method, its path, and who asked.
+/// One request: its method, path and credentials.
 #[derive(Clone, Debug)]
 pub struct RegistryRequest {
     /// As `GET`.
     pub method: String,
     /// With its query.
     pub path: String,
-    /// What it said about who asks.
+    /// The authorization header.
     pub authorization: Option<String>,
 }
 
@@ -77,7 +78,7 @@ struct Shared {
 #[derive(Default)]
 struct RegistryState {
     blobs: BTreeMap<String, Bytes>,
-    /// By repository and by tag or digest: their type and bytes.
+    /// Media type and bytes, by repository and by tag or digest.
     manifests: BTreeMap<(String, String), (String, Bytes)>,
     amiss: Option<RegistryFault>,
     asked: VecDeque<RegistryRequest>,
@@ -99,28 +100,28 @@ impl TestRegistry {
         Self { port, shared, runtime: Some(runtime) }
     }
 
-    /// Returns how an artifact in it is named: `end` is its repository with a tag or a digest.
+    /// Returns the reference of an artifact in it: `end` is its repository with a tag or a digest.
     pub fn reference(&self, end: &str) -> String {
         format!("127.0.0.1:{}/{end}", self.port)
     }
 
-    /// Goes amiss from now on, or no longer.
+    /// Turns a fault on, or all faults off.
     pub fn set_fault(&self, amiss: Option<RegistryFault>) {
         self.shared.kept.lock().amiss = amiss;
     }
 
-    /// Takes what was asked since the last time.
+    /// Returns the requests since the last call.
     pub fn take_requests(&self) -> Vec<RegistryRequest> {
         self.shared.kept.lock().asked.drain(..).collect()
     }
 
-    /// Puts an artifact in, whatever it is. Blobs of the manifest are put in with [`blob`](Self::blob).
+    /// Stores an artifact without checks. [`blob`](Self::blob) stores the blobs of the manifest.
     pub fn put(&self, repository: &str, tag: &str, media_type: &str, manifest: &serde_json::Value) {
         let bytes = Bytes::from(manifest.to_string());
         self.shared.kept.lock().put(repository, tag, media_type, bytes);
     }
 
-    /// Puts a blob in. Returns what a manifest says of it.
+    /// Stores a blob. Returns its descriptor for a manifest.
     pub fn blob(&self, media_type: &str, bytes: &[u8]) -> serde_json::Value {
         let digest = Digest::of(bytes).to_string();
         self.shared.kept.lock().blobs.insert(digest.clone(), Bytes::copy_from_slice(bytes));
@@ -148,7 +149,7 @@ impl RegistryState {
 }
 
 impl Shared {
-    /// Returns what a request without the right word gets.
+    /// Returns the response to a request without valid credentials.
     fn challenge(&self, authorization: Option<&str>) -> Option<Response> {
         let (wanted, challenge) = match self.access {
             Access::Open => return None,

@@ -1,13 +1,14 @@
-//! Copies of guests' sources that build by themselves, for tests that edit them.
+//! Copies of guests' sources that build on their own, for tests that edit them.
 
 use std::path::{Path, PathBuf};
 
 use crate::repository;
 
-/// Copies these crates of the repository into a workspace of their own, below `into`, and returns the folder that holds them.
+/// Copies these crates of the repository into a workspace of their own below `into`, and returns the folder
+/// that contains them.
 ///
-/// They are built apart from the repository, in a folder that lasts: packages of the same name share their files there. No two tests
-/// that run at the same time may copy the same one.
+/// They are built apart from the repository, in a folder that is kept: packages of the same name share their
+/// files there. No two concurrent tests may copy the same one.
 ///
 /// # Panics
 /// When something cannot be copied.

@@ -1,4 +1,4 @@
-//! Who gives tokens for a registry: signed, for a while, and for what was asked for.
+//! A token server for registries: it issues signed, short-lived tokens for the requested scopes.
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// Seconds for which a token is good.
+/// The lifetime of a token in seconds.
 const GOOD_FOR: u64 = 300;
 
-/// Gives tokens until this is dropped.
+/// Issues tokens until this is dropped.
 pub struct Tokens {
     port: u16,
     shared: Arc<Shared>,
@@ -29,13 +29,13 @@ pub struct Tokens {
 
 struct Shared {
     key: Ed25519KeyPair,
-    /// As `Basic …`.
+    /// The expected credentials, as `Basic …`.
     wanted: String,
     scopes: Mutex<Vec<String>>,
 }
 
 impl Tokens {
-    /// Starts giving tokens to who brings this name and password, as `name:password` in base64.
+    /// Starts a server that issues tokens for this `name:password` in base64.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -51,7 +51,7 @@ impl Tokens {
         Self { port, shared, runtime: Some(runtime) }
     }
 
-    /// Returns what a registry's configuration says to take these tokens. Its key is written into `folder`.
+    /// Returns the registry configuration that accepts these tokens. Its key is written to `folder`.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -64,7 +64,7 @@ impl Tokens {
         json!({ "token": { "realm": realm, "service": "registry", "issuer": "tests", "jwks": file } })
     }
 
-    /// Returns what tokens were given for since this was asked last: scopes, as `repository:a:pull`.
+    /// Returns the scopes of the tokens issued since the last call, as `repository:a:pull`.
     pub fn scopes(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.scopes.lock())
     }

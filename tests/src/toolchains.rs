@@ -1,6 +1,7 @@
-//! Guests that the toolchains of other languages build with their default flags. Sources and versions stand in `tests/toolchains`.
+//! Guests that the toolchains of other languages build with their default flags. Sources and versions are in
+//! `tests/toolchains`.
 //!
-//! What is built lies in `target/tools/guests`, under the digest of what it is made of, and is made once.
+//! The artifacts are in `target/tools/guests`, named by the digest of their inputs, and are built once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +14,20 @@ use wit_parser::Resolve;
 use crate::repository;
 use crate::tools::{node_tool, python_tool};
 
-/// The interface of old that C and Go compile for, in terms of WASI 0.2.
+/// The adapter from WASI preview 1, which C and Go compile for, to WASI 0.2.
 const ADAPTER: &[u8] = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
 const ADAPTER_NAME: &str = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME;
-/// Digits of a digest that tell one build from another.
+/// Digits of the input digest in a file name.
 const DIGITS: usize = 16;
 
-/// Returns the component that componentize-py makes of `tests/toolchains/python`.
+/// Returns the component that componentize-py builds from `tests/toolchains/python`.
 ///
 /// # Panics
 /// When it cannot be built: it needs Python 3.10 or newer, and the registry of its packages.
 pub fn python_guest() -> Vec<u8> {
     let (source, wit) = (place("python/app.py"), repository().join("wit"));
     made("python", &[&source, &place("requirements.txt"), &wit], |target| {
-        // Python writes what it compiles beside its sources.
+        // Python writes bytecode beside its sources.
         let folder = tempfile::tempdir().expect("folders can be made");
         fs::copy(&source, folder.path().join("app.py")).expect("files can be copied");
         let mut command = Command::new(python_tool("componentize-py"));
@@ -35,7 +36,7 @@ pub fn python_guest() -> Vec<u8> {
     })
 }
 
-/// Returns the component that componentize-js makes of `tests/toolchains/javascript`.
+/// Returns the component that componentize-js builds from `tests/toolchains/javascript`.
 ///
 /// # Panics
 /// When it cannot be built: it needs Node 20 or newer, and the registry of its packages.
@@ -48,10 +49,11 @@ pub fn javascript_guest() -> Vec<u8> {
     })
 }
 
-/// Returns the component that is made of `tests/toolchains/c` with clang and wasi-libc.
+/// Returns the component built from `tests/toolchains/c` with clang and wasi-libc.
 ///
 /// # Panics
-/// When it cannot be built: it needs Python 3.10 or newer, and the registry of its packages, where such a clang is.
+/// When it cannot be built: it needs Python 3.10 or newer, and the registry of its packages, which contains
+/// such a clang.
 pub fn c_guest() -> Vec<u8> {
     let source = place("c/guest.c");
     component(made("c", &[&source, &place("requirements.txt")], |target| {
@@ -61,12 +63,12 @@ pub fn c_guest() -> Vec<u8> {
     }))
 }
 
-/// Returns the component that is made of `tests/toolchains/go` with the ordinary Go and the adapter of preview 1.
+/// Returns the component built from `tests/toolchains/go` with the ordinary Go and the preview 1 adapter.
 ///
 /// # Panics
 /// When it cannot be built: it needs Go 1.26 or newer.
 pub fn go_guest() -> Vec<u8> {
-    // Go itself knows when there is nothing to do, and is the version that is there.
+    // Always runs Go: it decides itself whether to rebuild, and the installed version may have changed.
     let target = guests().join("go.wasm");
     let mut command = Command::new("go");
     command.args(["build", "-buildmode=c-shared", "-trimpath", "-o"]).arg(&target).current_dir(place("go"));
@@ -74,12 +76,12 @@ pub fn go_guest() -> Vec<u8> {
     component(fs::read(&target).expect("it was built"))
 }
 
-/// Returns a place among the sources of these guests.
+/// Returns a path below the sources of these guests.
 fn place(path: &str) -> PathBuf {
     repository().join("tests/toolchains").join(path)
 }
 
-/// Puts the type of the contract and the adapter around a core module, as `wasm-tools component new` does.
+/// Wraps a core module with the contract's type and the adapter, as `wasm-tools component new` does.
 fn component(mut module: Vec<u8>) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(repository().join("wit")).expect("the contract can be read");
@@ -91,7 +93,7 @@ fn component(mut module: Vec<u8>) -> Vec<u8> {
     encoder.encode().expect("it is a component")
 }
 
-/// Returns what `make` made of these files and folders, making it where that did not happen yet.
+/// Returns the artifact of `make` for these files and folders, and builds it if it does not exist yet.
 fn made(name: &str, of: &[&Path], make: impl FnOnce(&Path)) -> Vec<u8> {
     let mut bytes = Vec::new();
     for path in of {
@@ -101,7 +103,7 @@ fn made(name: &str, of: &[&Path], make: impl FnOnce(&Path)) -> Vec<u8> {
     let (_, digits) = digest.split_once(':').expect("a digest has its algorithm before it");
     let target = guests().join(format!("{name}-{}.wasm", &digits[..DIGITS]));
     if !target.exists() {
-        // Whole or not there, also where two processes make it.
+        // Written atomically, even when two processes build it.
         let draft = guests().join(format!("{name}-{}-{}", &digits[..DIGITS], std::process::id()));
         make(&draft);
         fs::rename(&draft, &target).expect("files can be renamed");

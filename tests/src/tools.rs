@@ -1,6 +1,7 @@
-//! Programs of others that tests talk to. Their versions and checksums stand in `tests/tools/go.mod` and `go.sum`, and in
-//! `tests/tools/kube/Cargo.lock`, those about registries in `tests/tools/registry`, those in Python in `tests/tools/python`. Those that build
-//! guests in other languages stand in `tests/toolchains`.
+//! Third-party programs that tests use. Their versions and checksums are in `tests/tools/go.mod` and
+//! `go.sum`, and in `tests/tools/kube/Cargo.lock`; those of registry tools in `tests/tools/registry`, those
+//! of Python tools in `tests/tools/python`. The tools that build guests in other languages are in
+//! `tests/toolchains`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,14 @@ use std::sync::OnceLock;
 
 use crate::repository;
 
-/// What kubectl is told of its own version. The module's version stands in `go.mod`.
+/// The version that kubectl reports. The module's version is in `go.mod`.
 const KUBECTL_VERSION: &str = "v1.36.3";
 
-/// The module of what is about registries. Not that of Kubernetes, which has other versions of the same libraries.
+/// The module of the registry tools. It is separate from that of Kubernetes, which has other versions of the
+/// same libraries.
 const REGISTRY: &str = "tests/tools/registry";
 
-/// Returns the `kubectl` of a current release, building it the first time that anybody asks on this machine.
+/// Returns the `kubectl` of a current release. The first call on a machine builds it.
 ///
 /// # Panics
 /// When it cannot be built: it needs Go 1.26 or newer.
@@ -32,7 +34,7 @@ pub fn kubectl() -> PathBuf {
         .clone()
 }
 
-/// Returns a program that follows resources with client-go's shared informer (`tests/tools/informer`).
+/// Returns a program that watches resources with client-go's shared informer (`tests/tools/informer`).
 ///
 /// # Panics
 /// When it cannot be built: it needs Go 1.26 or newer.
@@ -43,8 +45,8 @@ pub fn informer() -> PathBuf {
         .clone()
 }
 
-/// Returns a program that follows and applies resources with kube-rs (`tests/tools/kube`), building it the first time that anybody asks
-/// on this machine.
+/// Returns a program that watches and applies resources with kube-rs (`tests/tools/kube`). The first call on
+/// a machine builds it.
 ///
 /// # Panics
 /// When it cannot be built.
@@ -52,7 +54,7 @@ pub fn kube() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
         .get_or_init(|| {
-            // Not the folder of the workspace: whoever builds there waits for whoever else does.
+            // Not the workspace's target folder, whose lock every other build waits for.
             let folder = repository().join("target/tools/kube-rs");
             let mut command = Command::new(env!("CARGO"));
             command.args(["build", "--locked", "--quiet", "--target-dir"]).arg(&folder);
@@ -64,7 +66,7 @@ pub fn kube() -> PathBuf {
         .clone()
 }
 
-/// Returns a Python that has the client of Kubernetes for that language, installing it the first time that anybody asks on this machine.
+/// Returns a Python with the Kubernetes client for Python. The first call on a machine installs it.
 ///
 /// # Panics
 /// When it cannot be installed: it needs Python 3.10 or newer, with `venv`.
@@ -73,7 +75,7 @@ pub fn python() -> PathBuf {
     MADE.get_or_init(|| python_environment("python", "tests/tools/python/requirements.txt")).clone()
 }
 
-/// Returns a program of the Python packages that build guests, installing them the first time that anybody asks on this machine.
+/// Returns a program of the Python packages that build guests. The first call on a machine installs them.
 ///
 /// # Panics
 /// When they cannot be installed: they need Python 3.10 or newer, with `venv`.
@@ -83,7 +85,7 @@ pub(crate) fn python_tool(name: &str) -> PathBuf {
     python.with_file_name(name)
 }
 
-/// Returns a program of the npm packages that build guests, installing them the first time that anybody asks on this machine.
+/// Returns a program of the npm packages that build guests. The first call on a machine installs them.
 ///
 /// # Panics
 /// When they cannot be installed: they need Node 20 or newer, with npm.
@@ -92,7 +94,8 @@ pub(crate) fn node_tool(name: &str) -> PathBuf {
     MADE.get_or_init(|| node_environment("node-toolchains", "tests/toolchains/javascript")).join(name)
 }
 
-/// Makes an environment of its own with what a list names, by version and checksum, unless it is there already. Returns its Python.
+/// Creates a virtual environment with the packages of a list, by version and checksum, if it does not exist
+/// yet. Returns its Python.
 fn python_environment(name: &str, requirements: &str) -> PathBuf {
     let (folder, requirements) = (repository().join("target/tools").join(name), repository().join(requirements));
     let python = folder.join("bin/python");
@@ -105,7 +108,8 @@ fn python_environment(name: &str, requirements: &str) -> PathBuf {
     python
 }
 
-/// Installs what a lock names, by version and checksum, unless it is there already. Returns the folder of the programs.
+/// Installs the packages of a lock file, by version and checksum, if they are not installed yet. Returns the
+/// folder of their programs.
 fn node_environment(name: &str, sources: &str) -> PathBuf {
     let (folder, sources) = (repository().join("target/tools").join(name), repository().join(sources));
     let lock = sources.join("package-lock.json");
@@ -120,7 +124,7 @@ fn node_environment(name: &str, sources: &str) -> PathBuf {
     folder.join("node_modules/.bin")
 }
 
-/// Fills a folder with what `list` names, unless that was done before.
+/// Fills a folder with the packages of `list`, unless that was done before.
 fn installed_once(folder: &Path, list: &Path, fill: impl FnOnce()) {
     let installed = folder.join("installed");
     let wanted = std::fs::read(list).expect("the list is in the repository");
@@ -128,7 +132,7 @@ fn installed_once(folder: &Path, list: &Path, fill: impl FnOnce()) {
         return;
     }
     fill();
-    // Last, so that one that was broken off is made anew.
+    // This comes last, so that an interrupted installation is repeated.
     std::fs::write(installed, wanted).expect("the folder was made above");
 }
 
@@ -156,7 +160,7 @@ pub fn oras() -> PathBuf {
     BUILT.get_or_init(|| go_build(REGISTRY, "oras.land/oras/cmd/oras", "-s -w").join("oras")).clone()
 }
 
-/// Returns `crane`, a client of registries for images and whatever else lies there.
+/// Returns `crane`, a client of registries for images and other artifacts.
 ///
 /// # Panics
 /// When it cannot be built: it needs Go 1.26 or newer.
@@ -166,7 +170,7 @@ pub fn crane() -> PathBuf {
     BUILT.get_or_init(|| go_build(REGISTRY, package, "-s -w").join("crane")).clone()
 }
 
-/// Builds a program of a Go module of ours, and returns the folder in which it lies. Go itself knows when there is nothing to do.
+/// Builds a program of one of our Go modules, and returns its folder. Go itself decides whether to rebuild.
 fn go_build(module: &str, package: &str, flags: &str) -> PathBuf {
     let folder = repository().join("target/tools");
     let mut command = Command::new("go");

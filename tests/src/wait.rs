@@ -1,17 +1,18 @@
-//! Waiting for a state, always with a bound.
+//! Waits for a state, always with a time limit.
 
 use std::time::{Duration, Instant};
 
-/// The longest that any test waits for a state. Far above what it takes on a slow machine: a bound, not a measure.
+/// The time limit of every wait in tests. It is far above the need of a slow machine: a bound, not a
+/// measurement.
 pub const BOUND: Duration = Duration::from_secs(60);
-/// The same for what may have to build guests, with everything that they depend on, or to compile components in a process that gives
-/// way to everything else on the machine.
+/// The time limit of waits that may include building guests with all dependencies, or compiling components in
+/// a low-priority process.
 pub(crate) const BUILD_BOUND: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// What a look takes of a bound at most: a machine that stands still for a minute, or has no time for us, makes no test fail.
+/// The most that one check takes off the time limit. A machine that stalls for a minute fails no test.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// What is left of a bound.
+/// The rest of a time limit.
 struct TimeBudget {
     left: Duration,
     looked: Instant,
@@ -22,7 +23,7 @@ impl TimeBudget {
         Self { left: bound, looked: Instant::now() }
     }
 
-    /// Takes off what has passed since the last look. Returns whether anything is left.
+    /// Subtracts the time since the last check. Returns whether any is left.
     fn lasts(&mut self) -> bool {
         let passed = self.looked.elapsed();
         self.looked += passed;
@@ -31,10 +32,10 @@ impl TimeBudget {
     }
 }
 
-/// Waits until `look` returns something.
+/// Waits until `look` returns a value.
 ///
 /// # Panics
-/// When it did not within a minute; says what was waited for.
+/// When it does not within a minute. The message contains `what`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
     let mut patience = TimeBudget::new(BOUND);
     loop {
@@ -46,23 +47,23 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: 
     }
 }
 
-/// The same for code without an executor.
+/// The same without an executor.
 ///
 /// # Panics
-/// When it did not within a minute; says what was waited for.
+/// When it does not within a minute. The message contains `what`.
 pub fn eventually_blocking<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     until(BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
 }
 
-/// The same for what may have to build guests or to compile components first.
+/// The same for states that may need building guests or compiling components first.
 ///
 /// # Panics
-/// When it did not within five minutes; says what was waited for.
+/// When it does not within five minutes. The message contains `what`.
 pub fn eventually_built<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     until(BUILD_BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
 }
 
-/// Waits for as long as `bound` until `look` returns something. It is asked once more at the end.
+/// Waits for `bound` at most until `look` returns a value. It is called once more at the end.
 #[expect(clippy::disallowed_methods, reason = "there is no executor to be blocked, and the wait is for a state")]
 pub(crate) fn until<T>(bound: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let mut patience = TimeBudget::new(bound);
